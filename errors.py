@@ -1,0 +1,320 @@
+"""The one exception taxonomy of nyala, cut by what the caller must do about an error.
+
+The top is PEP 249's hierarchy. Below it stand few leaves; each docstring starts with what to do. Every class says
+
+- `sqlstate`: the SQL standard's five characters (PostgreSQL's where the standard has none),
+- `retryable`: may the same call succeed later without any change?
+- `deterministic`: does it follow from data and statement alone? Only then may a replicated state machine return it;
+  any other error of a replica (a full disk, a failing checksum) is that replica's own trouble.
+
+    Error
+    ├── InterfaceError             the driver was used wrongly (closed cursor, wrong number of parameters)
+    └── DatabaseError
+        ├── ProgrammingError       the statement is wrong: syntax, names, types
+        ├── DataError              a value is wrong: range, format, division by zero
+        ├── IntegrityError         a row is refused: duplicate key, null in NOT NULL, outside all partitions
+        ├── OperationalError       the surroundings are at fault: lock, disk, memory, corruption, cancel
+        ├── NotSupportedError      a known wish that nyala does not fulfil
+        └── InternalError          a bug of nyala
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import ClassVar
+
+
+class Warning(Exception):  # the name is PEP 249's
+    """Something worth a look happened (PEP 249)."""
+
+
+class Error(Exception):
+    """The base of all errors that nyala raises (PEP 249)."""
+
+    sqlstate: ClassVar[str] = "XX000"
+    retryable: ClassVar[bool] = False
+    deterministic: ClassVar[bool] = False
+
+
+class InterfaceError(Error):
+    """Mend the call: the driver was used wrongly (a closed cursor, a missing parameter)."""
+
+    sqlstate = "08000"
+
+
+class DatabaseError(Error):
+    """The base of all errors that come from the database (PEP 249)."""
+
+
+class DataError(DatabaseError):
+    """Mend the value: it is out of range, malformed or impossible to compute."""
+
+    sqlstate = "22000"
+    deterministic = True
+
+
+class OperationalError(DatabaseError):
+    """Look at the surroundings: memory, disk, locks, processes."""
+
+    sqlstate = "58000"
+
+
+class IntegrityError(DatabaseError):
+    """Mend the row: it breaks a rule of its table."""
+
+    sqlstate = "23000"
+    deterministic = True
+
+
+class InternalError(DatabaseError):
+    """Report it: this is a bug in nyala, not in your statement."""
+
+
+class ProgrammingError(DatabaseError):
+    """Mend the statement."""
+
+    sqlstate = "42000"
+    deterministic = True
+
+
+class NotSupportedError(DatabaseError):
+    """Rephrase the statement: nyala knows the feature and does not have it."""
+
+    sqlstate = "0A000"
+    deterministic = True
+
+
+# ---- ProgrammingError: the statement ---------------------------------------------------------------------------
+
+
+class StatementError(ProgrammingError):
+    """Mend the statement at the place shown.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong and what exists instead, one sentence.
+    statement : str, optional
+        The whole SQL text; together with `position` it draws the line and a caret under the place.
+    position : int, optional
+        0-based offset of the offending token in `statement`, in characters.
+    width : int
+        Length of the offending token, in characters.
+    """
+
+    def __init__(self, message: str, statement: str | None = None, position: int | None = None, width: int = 1):
+        super().__init__(message)
+        self.message = message
+        self.statement = statement
+        self.position = position
+        self.width = width
+
+    @property
+    def line(self) -> int | None:
+        """1-based line of the place, or None where it is unknown."""
+        if self.statement is None or self.position is None:
+            return None
+        return self.statement.count("\n", 0, self.position) + 1
+
+    @property
+    def column(self) -> int | None:
+        """1-based column of the place, or None where it is unknown."""
+        if self.statement is None or self.position is None:
+            return None
+        return self.position - (self.statement.rfind("\n", 0, self.position) + 1) + 1
+
+    def __str__(self) -> str:
+        if self.statement is None or self.position is None:
+            return self.message
+        line, column = self.line, self.column
+        assert line is not None and column is not None
+        text = self.statement.splitlines()[line - 1] if self.statement.splitlines() else ""
+        prefix = f"LINE {line}: "
+        width = max(1, min(self.width, len(text) - column + 1))
+        # A tab stays a tab under the text, so that the caret lines up on any terminal.
+        blank = "".join("\t" if char == "\t" else " " for char in text[: column - 1])
+        return f"{self.message}\n{prefix}{text}\n{' ' * len(prefix)}{blank}{'^' * width}"
+
+
+class SqlSyntaxError(StatementError):
+    """Mend the syntax at the place shown."""
+
+    sqlstate = "42601"
+
+
+class UnknownTable(StatementError):
+    """Name a table that exists; the message lists close ones."""
+
+    sqlstate = "42P01"
+
+
+class UnknownColumn(StatementError):
+    """Name a column that exists; the message lists close ones."""
+
+    sqlstate = "42703"
+
+
+class AmbiguousColumn(StatementError):
+    """Qualify the column with its table's name or alias."""
+
+    sqlstate = "42702"
+
+
+class UnknownFunction(StatementError):
+    """Name a function that exists, with the right number of arguments."""
+
+    sqlstate = "42883"
+
+
+class TypeMismatch(StatementError):
+    """Cast one side, or write the literal in the other's type."""
+
+    sqlstate = "42804"
+
+
+class GroupingError(StatementError):
+    """Add the column to GROUP BY, or put it inside an aggregate function."""
+
+    sqlstate = "42803"
+
+
+class DuplicateTable(StatementError):
+    """Choose another name, DROP the table first, or say IF NOT EXISTS."""
+
+    sqlstate = "42P07"
+
+
+class InvalidTableDefinition(StatementError):
+    """Mend the CREATE TABLE: its key, columns or partitions cannot be."""
+
+    sqlstate = "42P16"
+
+
+# ---- IntegrityError: a row ---------------------------------------------------------------------------------------
+
+
+class AlreadyPresent(IntegrityError):
+    """Use UPSERT or INSERT IGNORE if the row may exist: a row with this primary key is there already."""
+
+    sqlstate = "23505"
+
+
+class NotFound(IntegrityError):
+    """Insert the row first: no row has this primary key."""
+
+    sqlstate = "02000"
+
+
+class NotNullViolation(IntegrityError):
+    """Give the column a value: it is NOT NULL (primary key columns always are)."""
+
+    sqlstate = "23502"
+
+
+class NoPartition(IntegrityError):
+    """Add a range partition that holds the row, or mend the value: no partition of the table covers it."""
+
+    sqlstate = "23514"
+
+
+# ---- DataError: a value ------------------------------------------------------------------------------------------
+
+
+class NumericOutOfRange(DataError):
+    """Use a wider type: the value does not fit."""
+
+    sqlstate = "22003"
+
+
+class DivisionByZero(DataError):
+    """Guard the divisor, for instance with NULLIF(x, 0)."""
+
+    sqlstate = "22012"
+
+
+class InvalidText(DataError):
+    """Mend the text: it does not spell a value of the type."""
+
+    sqlstate = "22P02"
+
+
+class CardinalityViolation(DataError):
+    """Make the scalar subquery return at most one row."""
+
+    sqlstate = "21000"
+
+
+# ---- OperationalError: the surroundings ---------------------------------------------------------------------------
+
+
+class StoreLocked(OperationalError):
+    """Close the other process first (the message names it): a directory has one opener at a time."""
+
+    sqlstate = "55006"
+    retryable = True
+
+
+class StoreClosed(OperationalError):
+    """Open the store again: it has been closed."""
+
+    sqlstate = "08003"
+
+
+class Cancelled(OperationalError):
+    """Nothing to mend: the statement was cancelled on request."""
+
+    sqlstate = "57014"
+
+
+class DiskError(OperationalError):
+    """Look at the disk (space, permissions, hardware); what was acknowledged is safe."""
+
+    sqlstate = "58030"
+    retryable = True
+
+
+class UnsupportedFormat(OperationalError):
+    """Open the store with the nyala version that wrote it, or a newer one: a file has an unknown format version."""
+
+    sqlstate = "58P01"
+
+
+class CorruptionError(OperationalError):
+    """Restore the file from a replica or a backup: its bytes are not what was written.
+
+    Parameters
+    ----------
+    message : str
+        What was expected and what was found.
+    path : str
+        The damaged file.
+    place : str
+        Where in the file: "page 3 at offset 8192", "footer", "entry 17 at offset 411".
+    """
+
+    sqlstate = "XX001"
+
+    def __init__(self, message: str, path: str, place: str):
+        super().__init__(f"{path}: {place}: {message}")
+        self.path = path
+        self.place = place
+
+
+def did_you_mean(name: str, existing: Iterable[str], what: str = "there are") -> str:
+    """A sentence that helps after a wrong name: the close ones, else what exists (at most ten), else nothing.
+
+    >>> did_you_mean("l_orderky", ["l_orderkey", "l_partkey"])
+    '; did you mean l_orderkey?'
+    >>> did_you_mean("x", ["alpha", "beta"], "table t has")
+    '; table t has alpha, beta'
+    """
+    names = list(dict.fromkeys(existing))
+    close = difflib.get_close_matches(name.lower(), [n.lower() for n in names], n=2, cutoff=0.7)
+    originals = [n for n in names if n.lower() in close]
+    if originals:
+        return f"; did you mean {' or '.join(originals[:2])}?"
+    if not names:
+        return ""
+    shown = ", ".join(sorted(names)[:10]) + (", ..." if len(names) > 10 else "")
+    return f"; {what} {shown}"

@@ -1,0 +1,219 @@
+"""Logical plan nodes: relational algebra over bound expressions. Inert, frozen, checked at birth.
+
+    Scan  Values  Filter  Project  Join  Aggregate  Sort  Limit  Distinct  SetOperation  SingleRow  Shared
+
+Each node says which rows come out; `columns` are the columns of those rows, in order. `planner/explain.py` draws
+them, the rules in `planner/rules/` rewrite them, `planner/physical.py` chooses how they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from ..sql.bound import FileRef, OrderItem
+from ..sql.expressions import Aggregate as AggregateCall
+from ..sql.expressions import Column, Expr
+from ..storage.schema import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """The base of all nodes."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What comes out, in order; numbers are unique within a plan but for `Shared`'s insides."""
+        raise NotImplementedError
+
+    def children(self) -> tuple[Node, ...]:
+        """The direct inputs, in order."""
+        return tuple(v for spec in fields(self) if isinstance(v := getattr(self, spec.name), Node))
+
+    def map_children(self, change: Callable[[Node], Node]) -> Node:
+        """This node over changed inputs; itself where nothing changed."""
+        changes: dict[str, Any] = {}
+        for spec in fields(self):
+            before = getattr(self, spec.name)
+            if isinstance(before, Node) and (after := change(before)) is not before:
+                changes[spec.name] = after
+        return replace(self, **changes) if changes else self
+
+
+@dataclass(frozen=True, slots=True)
+class Scan(Node):
+    """The rows of a table for which all `predicates` are true; `output` are the columns still wanted.
+
+    `source_names` maps a column's number to its name in the table.
+    """
+
+    table: Table
+    alias: str
+    output: tuple[Column, ...]
+    source_names: tuple[tuple[int, str], ...]
+    predicates: tuple[Expr, ...] = ()
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.output
+
+
+@dataclass(frozen=True, slots=True)
+class FileScan(Node):
+    """The rows of an external file."""
+
+    file: FileRef
+    output: tuple[Column, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.output
+
+
+@dataclass(frozen=True, slots=True)
+class Values(Node):
+    """Rows of constant expressions; one row of no columns stands for SELECT without FROM."""
+
+    output: tuple[Column, ...]
+    rows: tuple[tuple[Expr, ...], ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.output
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(Node):
+    """The rows of `source` for which `predicate` is true: neither false nor NULL."""
+
+    source: Node
+    predicate: Expr
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.source.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Project(Node):
+    """For each row of `source` the value of each expression; a bare Column under its own number passes through."""
+
+    source: Node
+    items: tuple[tuple[Column, Expr], ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(column for column, _ in self.items)
+
+
+JOIN_KINDS = ("inner", "left", "right", "full", "cross", "semi", "anti", "null_anti", "single")
+
+
+@dataclass(frozen=True, slots=True)
+class Join(Node):
+    """Pairs of rows for which `condition` is true, completed by kind:
+
+    - inner, cross; left, right, full: unmatched rows of that side with NULLs;
+    - semi, anti: rows of `left` with, without a partner; only `left`'s columns come out;
+    - null_anti: NOT IN's anti join: `condition` is a conjunction whose equalities may be NULL, and a row of `left`
+      comes out only if the condition is false (not NULL) for every row of `right`;
+    - single: left join in which a second partner is an error (scalar subquery).
+    """
+
+    kind: str
+    left: Node
+    right: Node
+    condition: Expr | None = None
+
+    def __post_init__(self) -> None:
+        assert self.kind in JOIN_KINDS, f"there is no join kind {self.kind}"
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        if self.kind in ("semi", "anti", "null_anti"):
+            return self.left.columns
+        return self.left.columns + self.right.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Node):
+    """One row per distinct combination of `groups`, with the value of each aggregate; one row in all where `groups`
+    is empty. Without aggregates it is DISTINCT."""
+
+    source: Node
+    groups: tuple[tuple[Column, Expr], ...]
+    aggregates: tuple[tuple[Column, AggregateCall], ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(column for column, _ in (*self.groups, *self.aggregates))
+
+
+@dataclass(frozen=True, slots=True)
+class Sort(Node):
+    """The rows of `source` in order; with `limit` only the first so many (top-N) after `offset`."""
+
+    source: Node
+    order: tuple[OrderItem, ...]
+    limit: Expr | None = None
+    offset: Expr | None = None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.source.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Limit(Node):
+    """At most `limit` rows of `source` after skipping `offset`."""
+
+    source: Node
+    limit: Expr | None
+    offset: Expr | None = None
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.source.columns
+
+
+@dataclass(frozen=True, slots=True)
+class SetOperation(Node):
+    """UNION, INTERSECT, EXCEPT; columns of both sides align by position and come out under fresh numbers."""
+
+    kind: str
+    all: bool
+    left: Node
+    right: Node
+    output: tuple[Column, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.output
+
+
+@dataclass(frozen=True, slots=True)
+class SingleRow(Node):
+    """Exactly one row: that of `source`, or NULLs where it has none; `CardinalityViolation` where it has two."""
+
+    source: Node
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.source.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Shared(Node):
+    """A subplan used several times and computed once; `output` renames `source`'s columns by position.
+
+    Equal `key` means the same subplan.
+    """
+
+    key: int
+    source: Node
+    output: tuple[Column, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.output

@@ -1,0 +1,185 @@
+"""Physical plan nodes: what the executor runs. Inert, frozen; `planner/choose.py` makes them from logical nodes.
+
+Every node has `columns` (what its batches hold, in order) and `estimate` (expected rows). Expressions refer to
+columns of the node's inputs by number. Subquery expressions and `Parameter`s of plans that run are gone: the planner
+has turned the former into joins, `planner.bind_parameters` the latter into literals.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from ..sql.bound import FileRef, OrderItem
+from ..sql.expressions import Aggregate as AggregateCall
+from ..sql.expressions import Column, Expr
+from ..storage.predicates import ColumnPredicate
+from ..storage.schema import Table
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhysicalNode:
+    """The base of all physical nodes."""
+
+    columns: tuple[Column, ...]
+    estimate: float = 0.0
+
+    def children(self) -> tuple[PhysicalNode, ...]:
+        """The direct inputs, in order."""
+        return tuple(v for spec in fields(self) if isinstance(v := getattr(self, spec.name), PhysicalNode))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableScan(PhysicalNode):
+    """Reads a table: `predicates` go down to the tablets, `residual` is evaluated on their batches.
+
+    `names` are the table's names of `fetched`, the columns that the scan yields lazily: `columns` first, then those
+    that
+    only `residual` needs. `predicates` are in physical values; those whose value is not known until parameters are
+    bound
+    stay in `residual`.
+    """
+
+    table: Table
+    alias: str
+    names: tuple[str, ...]
+    fetched: tuple[Column, ...]
+    predicates: tuple[ColumnPredicate, ...] = ()
+    residual: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileScan(PhysicalNode):
+    """Reads `names` of an external file, in the order of `columns`."""
+
+    file: FileRef
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValuesScan(PhysicalNode):
+    """Constant rows."""
+
+    rows: tuple[tuple[Expr, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter(PhysicalNode):
+    """Rows for which `predicate` is true; `columns` may be fewer than the source's."""
+
+    source: PhysicalNode
+    predicate: Expr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project(PhysicalNode):
+    """One expression per output column."""
+
+    source: PhysicalNode
+    expressions: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeFilter:
+    """The build keys of a join, offered to a `TableScan` below its probe side: rows whose column matches no build key
+    cannot survive. `key` is the position of the join key, `column` the number of a column among that scan's
+    `fetched`."""
+
+    key: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashJoin(PhysicalNode):
+    """Equi-join: `build` is read whole first, then `probe` streams.
+
+    `kind` is from the probe side's view:
+    - inner; left: unmatched probe rows come out with NULLs; full: unmatched rows of either side;
+    - right: unmatched build rows come out with NULLs, matches too;
+    - semi, anti, null_anti, single: of probe rows, as in the logical node;
+    - right_semi, right_anti: *build* rows with, without a partner: for a small build side under EXISTS; only build
+      columns come out.
+    `residual` is the rest of the condition over both sides' columns; it decides what a match is.
+    Keys of a pair have equal types. NULL keys match nothing. `columns` are any of the two sides' columns.
+    """
+
+    kind: str
+    probe: PhysicalNode
+    build: PhysicalNode
+    probe_keys: tuple[Expr, ...]
+    build_keys: tuple[Expr, ...]
+    residual: Expr | None = None
+    runtime_filters: tuple[RuntimeFilter, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NestedLoopJoin(PhysicalNode):
+    """Join on any condition (None: all pairs); `right` is read whole first. Kinds as in the logical node."""
+
+    kind: str
+    left: PhysicalNode
+    right: PhysicalNode
+    condition: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashAggregate(PhysicalNode):
+    """One row per group: `columns` are the groups' columns, then the aggregates'."""
+
+    source: PhysicalNode
+    groups: tuple[Expr, ...]
+    aggregates: tuple[AggregateCall, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sort(PhysicalNode):
+    """All rows in order, or the first `limit` after `offset` (top-N)."""
+
+    source: PhysicalNode
+    order: tuple[OrderItem, ...]
+    limit: Expr | None = None
+    offset: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit(PhysicalNode):
+    """At most `limit` rows after skipping `offset`."""
+
+    source: PhysicalNode
+    limit: Expr | None
+    offset: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnionAll(PhysicalNode):
+    """The rows of all `sources`, whose columns align by position with `columns`."""
+
+    sources: tuple[PhysicalNode, ...]
+
+    def children(self) -> tuple[PhysicalNode, ...]:
+        return self.sources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetDifference(PhysicalNode):
+    """INTERSECT or EXCEPT (`kind` in lower case), with `all` by counting; NULLs are equal here."""
+
+    kind: str
+    all: bool
+    left: PhysicalNode
+    right: PhysicalNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleRow(PhysicalNode):
+    """Exactly one row, as in the logical node."""
+
+    source: PhysicalNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared(PhysicalNode):
+    """A subplan that runs once per execution, however often it stands in the plan; equal `key` means the same.
+    `columns` align by position with the source's."""
+
+    key: int
+    source: PhysicalNode

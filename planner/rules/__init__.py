@@ -1,0 +1,1 @@
+"""One function per file; the pipeline is the tuple `RULES`."""

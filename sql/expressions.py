@@ -1,0 +1,210 @@
+"""Bound expressions: every name resolved, every node typed. The binder makes them, the planner rewrites them, the
+executor evaluates them.
+
+A column is known by its number, which is unique within one statement: each use of a table, subquery or projection
+gives fresh numbers. So an expression means the same wherever a rule moves it, and "does this predicate belong to
+that relation" is a set comparison.
+
+All nodes are frozen and compare by value. Literals hold physical values (`storage.types`): days for a DATE, the
+unscaled integer for a DECIMAL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from ..storage.types import BOOLEAN, NULL, DataType
+
+if TYPE_CHECKING:
+    from .bound import Query
+
+
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """The base of all expressions. `type` is the type of its values; `nullable` is False only where NULL is
+    impossible."""
+
+    type: DataType
+    nullable: bool
+
+    def children(self) -> tuple[Expr, ...]:
+        """The direct subexpressions, in order. The query inside a subquery node is not among them."""
+        found: list[Expr] = []
+        for spec in fields(self):
+            _collect(getattr(self, spec.name), found)
+        return tuple(found)
+
+    def map_children(self, change: Callable[[Expr], Expr]) -> Expr:
+        """This node with `change` applied to each direct subexpression; itself where nothing changed."""
+        changes: dict[str, Any] = {}
+        for spec in fields(self):
+            before = getattr(self, spec.name)
+            after = _map(before, change)
+            if after is not before:
+                changes[spec.name] = after
+        return replace(self, **changes) if changes else self
+
+
+def _collect(value: Any, found: list[Expr]) -> None:
+    if isinstance(value, Expr):
+        found.append(value)
+    elif isinstance(value, tuple):
+        for item in value:
+            _collect(item, found)
+
+
+def _map(value: Any, change: Callable[[Expr], Expr]) -> Any:
+    if isinstance(value, Expr):
+        return change(value)
+    if isinstance(value, tuple) and value:
+        items = [_map(item, change) for item in value]
+        if any(a is not b for a, b in zip(items, value)):
+            return tuple(items)
+    return value
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The expression and everything below it, parents first; subqueries' insides excluded."""
+    yield expr
+    for child in expr.children():
+        yield from walk(child)
+
+
+def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
+    """Rewrite bottom-up: `change` sees each node after its children were changed."""
+    return change(expr.map_children(lambda child: transform(child, change)))
+
+
+@dataclass(frozen=True, slots=True)
+class Column(Expr):
+    """A column of some relation in the statement, known by its number; `name` is for people."""
+
+    id: int = 0
+    name: str = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Expr):
+    """A constant; `value` is physical, None for NULL."""
+
+    value: Any = None
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter(Expr):
+    """A value given at execution: `?` and `$n` by 0-based `index`, `:name` by name (its index is unique too)."""
+
+    index: int = 0
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Expr):
+    """A scalar function or operator of the registry (`sql.functions`), by its canonical name.
+
+    Operators: add sub mul div mod neg | eq ne lt le gt ge is_distinct | and or not | is_null is_true is_false |
+    like (value, pattern) | concat. `and` and `or` take two or more arguments.
+    """
+
+    function: str = ""
+    args: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Expr):
+    """`CAST(arg AS type)`; with `safe`, TRY_CAST: NULL where the value does not convert."""
+
+    arg: Expr = field(default_factory=lambda: Literal(NULL, True))
+    safe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Case(Expr):
+    """`CASE WHEN condition THEN value ... ELSE default END`; the simple form is bound into this one."""
+
+    branches: tuple[tuple[Expr, Expr], ...] = ()
+    default: Expr = field(default_factory=lambda: Literal(NULL, True))
+
+
+@dataclass(frozen=True, slots=True)
+class InValues(Expr):
+    """`arg IN (items)`: three-valued; NOT IN is `not` around it."""
+
+    arg: Expr = field(default_factory=lambda: Literal(NULL, True))
+    items: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate(Expr):
+    """An aggregate call: count (no argument: COUNT(*)), sum, avg, min, max, ... of the registry.
+
+    Stands only in `Select.aggregates` and, above it, in the planner's Aggregate node.
+    """
+
+    function: str = ""
+    args: tuple[Expr, ...] = ()
+    distinct: bool = False
+    filter: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarSubquery(Expr):
+    """The single value of a query of one column; NULL where it has no row, an error where it has two."""
+
+    query: Query | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exists(Expr):
+    """`EXISTS (query)`: never NULL."""
+
+    query: Query | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InSubquery(Expr):
+    """`args IN (query)`: as many columns as args, three-valued; NOT IN is `not` around it."""
+
+    args: tuple[Expr, ...] = ()
+    query: Query | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quantified(Expr):
+    """`arg comparison ANY (query)`, or ALL: `comparison` is eq, ne, lt, le, gt or ge."""
+
+    arg: Expr = field(default_factory=lambda: Literal(NULL, True))
+    comparison: str = "eq"
+    all: bool = False
+    query: Query | None = None
+
+
+SUBQUERIES = (ScalarSubquery, Exists, InSubquery, Quantified)
+
+
+def columns_of(expr: Expr) -> frozenset[int]:
+    """The numbers of the columns an expression reads; a subquery's outer references are not looked for."""
+    return frozenset(node.id for node in walk(expr) if isinstance(node, Column))
+
+
+def conjuncts(expr: Expr | None) -> list[Expr]:
+    """The parts of a conjunction, flattened; nothing for None."""
+    if expr is None:
+        return []
+    if isinstance(expr, Call) and expr.function == "and":
+        return [part for arg in expr.args for part in conjuncts(arg)]
+    return [expr]
+
+
+def conjunction(parts: list[Expr]) -> Expr | None:
+    """One expression for all parts; None for no part."""
+    if not parts:
+        return None
+    if len(parts) == 1:
+        return parts[0]
+    return Call(BOOLEAN, any(p.nullable for p in parts), "and", tuple(parts))

@@ -1,0 +1,64 @@
+"""Column predicates: the conditions that a scan evaluates itself, on encoded pages, before anything is decoded.
+
+A scan takes a conjunction of them. Each is about one column, gives plain data (so that it can travel to a tablet
+server) and holds physical values of the column's type (`DataType.to_physical`). NULL satisfies `IsNull` only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from .vector import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """`lower <= column <= upper`; a None bound is open, a bound may be made exclusive.
+
+    >>> Range("l_shipdate", lower=8766, upper=9131, upper_inclusive=False)
+    Range(column='l_shipdate', lower=8766, upper=9131, lower_inclusive=True, upper_inclusive=False)
+    """
+
+    column: str
+    lower: Any = None
+    upper: Any = None
+    lower_inclusive: bool = True
+    upper_inclusive: bool = True
+
+    @classmethod
+    def equal(cls, column: str, value: Any) -> Range:
+        """`column = value`."""
+        return cls(column, value, value)
+
+
+@dataclass(frozen=True, slots=True)
+class InList:
+    """`column IN (values)`; `values` are distinct, ascending and none NULL."""
+
+    column: str
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """`column IS NULL`, or `column IS NOT NULL` where `negated`."""
+
+    column: str
+    negated: bool = False
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class BitmapFilter:
+    """A runtime filter, exact: `base <= column < base + len(bits)` and `bits[column - base]`.
+
+    `bits` is an ndarray of bool, shape (n_values,), over integer-like physical values: one per value of the build
+    side's join key. The rows it drops could not have found a partner.
+    """
+
+    column: str
+    base: int
+    bits: Array
+
+
+ColumnPredicate: TypeAlias = Range | InList | IsNull | BitmapFilter

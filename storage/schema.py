@@ -1,0 +1,234 @@
+"""Table schemas: columns with permanent ids, the primary key prefix, partition rules.
+
+A column's id never changes and is never used twice in a table, so that files written before a rename, a drop or an
+added column still say which column they hold.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+
+from ..errors import InvalidTableDefinition, UnknownColumn, did_you_mean
+from .types import DataType
+
+MAX_COLUMNS = 300
+"""As Kudu's default limit; wider rows want another design."""
+MAX_BUCKETS = 1024
+"""Per table; every bucket is a tablet with its own log and files."""
+
+
+class Encoding(enum.Enum):
+    """How a column's pages hold values; AUTO lets the writer measure."""
+
+    AUTO = "AUTO"
+    PLAIN = "PLAIN"
+    FRAME_OF_REFERENCE = "FRAME_OF_REFERENCE"
+    DICT = "DICT"
+
+
+class Compression(enum.Enum):
+    """How pages are compressed after encoding; AUTO takes LZ4 where it saves space worth having."""
+
+    AUTO = "AUTO"
+    NONE = "NONE"
+    LZ4 = "LZ4"
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSchema:
+    """One column of a table.
+
+    `id` is permanent (-1 in a definition that no store has accepted yet). `default` is a physical value, None for
+    none (a missing value is then NULL, or refused where `nullable` is False).
+    """
+
+    name: str
+    type: DataType
+    nullable: bool = True
+    id: int = -1
+    default: Any = None
+    encoding: Encoding = Encoding.AUTO
+    compression: Compression = Compression.AUTO
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The columns of a table in order; the first `key_columns` of them are the primary key.
+
+    Raises `InvalidTableDefinition` at birth where names repeat, the key is empty, nullable or not storable.
+    """
+
+    columns: tuple[ColumnSchema, ...]
+    key_columns: int
+
+    def __post_init__(self) -> None:
+        seen: set[str] = set()
+        for column in self.columns:
+            if column.name in seen:
+                raise InvalidTableDefinition(f"column {column.name} is there twice")
+            seen.add(column.name)
+            if not column.type.is_storable:
+                raise InvalidTableDefinition(f"column {column.name}: a column cannot be of type {column.type}")
+        if not 1 <= self.key_columns <= len(self.columns):
+            raise InvalidTableDefinition("a table needs a PRIMARY KEY of at least one column")
+        if len(self.columns) > MAX_COLUMNS:
+            raise InvalidTableDefinition(f"{len(self.columns)} columns are more than the limit of {MAX_COLUMNS}")
+        for column in self.key:
+            if column.nullable:
+                raise InvalidTableDefinition(f"primary key column {column.name} must be NOT NULL")
+            if column.type.is_float or column.type.kind.value == "BOOLEAN":
+                raise InvalidTableDefinition(f"primary key column {column.name} cannot be of type {column.type}")
+
+    @property
+    def key(self) -> tuple[ColumnSchema, ...]:
+        """The primary key's columns, in key order."""
+        return self.columns[: self.key_columns]
+
+    @property
+    def names(self) -> list[str]:
+        return [c.name for c in self.columns]
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {c.name: i for i, c in enumerate(self.columns)}
+
+    def position(self, name: str) -> int:
+        """Where a column stands; `UnknownColumn` lists what exists."""
+        try:
+            return self._positions[name]
+        except KeyError:
+            hint = did_you_mean(name, self.names, "the table has")
+            raise UnknownColumn(f"there is no column {name}{hint}") from None
+
+    def column(self, name: str) -> ColumnSchema:
+        """One column by name; `UnknownColumn` lists what exists."""
+        return self.columns[self.position(name)]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._positions
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """The Arrow schema of whole rows."""
+        return pa.schema([pa.field(c.name, c.type.arrow, c.nullable) for c in self.columns])
+
+
+@dataclass(frozen=True, slots=True)
+class HashRule:
+    """`HASH (columns) INTO buckets BUCKETS`: murmur of the encoded columns, modulo the buckets.
+
+    Two rules with equal seed and buckets over columns of equal types send equal values to equal buckets.
+    """
+
+    columns: tuple[str, ...]
+    buckets: int
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RangePartition:
+    """Rows with `lower <= range columns < upper`; bounds are tuples of physical values, None for unbounded."""
+
+    lower: tuple[Any, ...] | None
+    upper: tuple[Any, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class RangeRule:
+    """`RANGE (columns)`: disjoint partitions in ascending order."""
+
+    columns: tuple[str, ...]
+    partitions: tuple[RangePartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionSchema:
+    """Any number of hash rules, then at most one range rule (Kudu paper, section 3.2)."""
+
+    hash_rules: tuple[HashRule, ...] = ()
+    range_rule: RangeRule | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """What CREATE TABLE asks for; the store gives ids to table and columns."""
+
+    name: str
+    schema: Schema
+    partitions: PartitionSchema = field(default_factory=PartitionSchema)
+    comment: str = ""
+    replicas: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table as the catalog knows it. `id` is permanent; `version` counts its schema changes."""
+
+    id: str
+    name: str
+    schema: Schema
+    partitions: PartitionSchema
+    version: int = 0
+    comment: str = ""
+    next_column_id: int = 0
+
+
+def assign_column_ids(columns: Iterable[ColumnSchema], first: int = 0) -> tuple[ColumnSchema, ...]:
+    """The same columns with ids from `first` on."""
+    return tuple(replace(c, id=first + i) for i, c in enumerate(columns))
+
+
+def check_partitions(schema: Schema, partitions: PartitionSchema) -> None:
+    """Raise `InvalidTableDefinition` unless the rules fit the schema: key columns only, each hashed once, ranges
+    ascending and disjoint, bucket counts within limits."""
+    hashed: set[str] = set()
+    for rule in partitions.hash_rules:
+        _check_key_columns(schema, rule.columns, "HASH")
+        if rule.buckets < 2:
+            raise InvalidTableDefinition(
+                f"HASH ({', '.join(rule.columns)}) needs at least 2 buckets, not {rule.buckets}"
+            )
+        repeated = hashed.intersection(rule.columns)
+        if repeated:
+            raise InvalidTableDefinition(f"column {min(repeated)} is in more than one HASH rule")
+        hashed.update(rule.columns)
+    total = 1
+    for rule in partitions.hash_rules:
+        total *= rule.buckets
+    if total > MAX_BUCKETS:
+        raise InvalidTableDefinition(f"{total} hash buckets are more than the limit of {MAX_BUCKETS}")
+    if partitions.range_rule is not None:
+        _check_ranges(schema, partitions.range_rule)
+
+
+def _check_key_columns(schema: Schema, names: Sequence[str], what: str) -> None:
+    if not names:
+        raise InvalidTableDefinition(f"{what} needs at least one column")
+    keys = [c.name for c in schema.key]
+    for name in names:
+        schema.position(name)
+        if name not in keys:
+            raise InvalidTableDefinition(
+                f"{what} column {name} is not part of the primary key ({', '.join(keys)}); "
+                "only key columns can partition a table"
+            )
+
+
+def _check_ranges(schema: Schema, rule: RangeRule) -> None:
+    _check_key_columns(schema, rule.columns, "RANGE")
+    previous: tuple[Any, ...] | None = None
+    for number, partition in enumerate(rule.partitions):
+        if number and (previous is None or partition.lower is None or partition.lower < previous):
+            raise InvalidTableDefinition(f"range partitions {number} and {number + 1} overlap")
+        if partition.lower is not None and partition.upper is not None and partition.lower >= partition.upper:
+            raise InvalidTableDefinition(
+                f"range partition {number + 1} is empty: its lower bound is not below its upper"
+            )
+        previous = partition.upper

@@ -1,0 +1,212 @@
+"""The seam between SQL and tablets: what any store must offer. `storage.database.Database` is the embedded one.
+
+The life of a read, seen from above: `Store.table` gives the schema, `Store.scan_tokens` turns a `ScanSpec` into
+tokens (tablets that the predicates rule out give none), `Store.scan` reads one token as batches. Tokens are read
+by several threads at once; each is plain data and names its snapshot.
+
+The life of a write: rows of one table go into a `WriteBatch`, `Store.write` applies it and answers per row. When it
+returns, the rows that were not refused are durable and visible to every later scan.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NewType, Protocol
+
+import pyarrow as pa
+
+from ..errors import IntegrityError
+from .predicates import ColumnPredicate
+from .schema import Table, TableDefinition
+from .vector import Array, Batch
+
+Timestamp = NewType("Timestamp", int)
+"""Hybrid time: microseconds since 1970 << 12 | logical counter."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanSpec:
+    """What to read of a table.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        The projection, in output order; may be empty (batches then carry only their length).
+    predicates : tuple of ColumnPredicate
+        A conjunction; every row that comes out satisfies all of them. Their columns need not be projected.
+    snapshot : Timestamp, optional
+        Read as of this time; None reads the latest.
+    split_rows : int, optional
+        Tokens should cover about this many rows each, so that several threads share a tablet; None: one per tablet.
+    """
+
+    columns: tuple[str, ...]
+    predicates: tuple[ColumnPredicate, ...] = ()
+    snapshot: Timestamp | None = None
+    split_rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScanToken:
+    """One unit of a scan: a tablet, or a part of it. The tokens of one call tile the table's rows, in the order of
+    tablets and, within a tablet's rowset, of the key."""
+
+    table: Table
+    tablet_id: str
+    spec: ScanSpec
+    part: tuple[Any, ...] = ()
+    """Which part of the tablet; its meaning is the store's own."""
+    rows: int = 0
+    """About how many rows it covers before predicates."""
+
+
+@dataclass(slots=True)
+class ScanCounters:
+    """What a scan did and did not do; EXPLAIN ANALYZE shows it, tests assert it. Filled by `Store.scan`."""
+
+    rows_considered: int = 0
+    rows_returned: int = 0
+    pages_read: int = 0
+    pages_skipped: int = 0
+    rowgroups_skipped: int = 0
+    bytes_read: int = 0
+
+    def add(self, other: ScanCounters) -> None:
+        """Count another scan's work into this one."""
+        self.rows_considered += other.rows_considered
+        self.rows_returned += other.rows_returned
+        self.pages_read += other.pages_read
+        self.pages_skipped += other.pages_skipped
+        self.rowgroups_skipped += other.rowgroups_skipped
+        self.bytes_read += other.bytes_read
+
+
+class Op(enum.IntEnum):
+    """What a row of a `WriteBatch` asks for."""
+
+    INSERT = 1
+    INSERT_IGNORE = 2
+    UPSERT = 3
+    UPDATE = 4
+    DELETE = 5
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBatch:
+    """Rows to write into one table.
+
+    Parameters
+    ----------
+    rows : pa.RecordBatch
+        Columns by name, of the table's Arrow types; columns left out take their default. All key columns are there.
+    ops : Op or ndarray of uint8, shape (n_rows,)
+        One op for all rows, or one each.
+    """
+
+    rows: pa.RecordBatch
+    ops: Op | Array = Op.INSERT
+
+
+@dataclass(frozen=True, slots=True)
+class RowError:
+    """Why one row of a batch was refused; `row` is its index in the batch."""
+
+    row: int
+    error: IntegrityError
+
+
+@dataclass(frozen=True, slots=True)
+class WriteResult:
+    """What became of a batch: `applied` rows changed the table, `errors` were refused one by one, the rest were
+    ignored as their op asked."""
+
+    applied: int
+    errors: tuple[RowError, ...] = ()
+    timestamp: Timestamp = Timestamp(0)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """What the planner may know of a column. `low` and `high` are physical values, None where unknown."""
+
+    low: Any = None
+    high: Any = None
+    null_count: int = 0
+    distinct_count: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableStatistics:
+    """Estimates for the planner, kept by the storage as data is written."""
+
+    row_count: int = 0
+    columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)
+
+
+class BulkLoader(Protocol):
+    """Writes many rows as sorted DiskRowSets, bypassing log and MemRowSet, visible all at once at `finish`.
+
+    A context manager: leaving it without `finish` (or by an exception) leaves no trace of the load.
+    """
+
+    def append(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """Add rows, in any order; columns by name."""
+
+    def finish(self) -> int:
+        """Make all rows durable and visible; how many there are.
+
+        Raises `AlreadyPresent` where a key is there twice or is in the table already; nothing is loaded then.
+        """
+
+    def __enter__(self) -> BulkLoader: ...
+
+    def __exit__(self, *exc: object) -> None: ...
+
+
+class Store(Protocol):
+    """Everything that SQL needs of a store. All methods may be called from several threads."""
+
+    @property
+    def catalog_version(self) -> int:
+        """Grows with every DDL; plans are cached under it."""
+
+    def tables(self) -> Sequence[Table]:
+        """All tables by name, ascending."""
+
+    def table(self, name: str) -> Table:
+        """One table; `UnknownTable` names close ones."""
+
+    def create_table(self, definition: TableDefinition) -> Table:
+        """Create a table durably; `DuplicateTable` where the name is taken, `InvalidTableDefinition` where it cannot
+        be."""
+
+    def drop_table(self, name: str) -> None:
+        """Drop a table and its data durably; scans that run already finish."""
+
+    def statistics(self, table: Table) -> TableStatistics:
+        """What is known of a table's rows and columns; cheap."""
+
+    def tablet_count(self, table: Table) -> int:
+        """How many tablets the table has."""
+
+    def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
+        """The units of a scan; tablets and ranges that the predicates rule out are left out."""
+
+    def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
+        """Read a token: batches of at most 65,536 rows with the spec's columns, read lazily. `counters`, where
+        given, are
+        counted up as the scan goes."""
+
+    def write(self, table: Table, batch: WriteBatch) -> WriteResult:
+        """Apply a batch; see the module's page."""
+
+    def bulk_loader(self, table: Table) -> BulkLoader:
+        """Start a bulk load of a table."""
+
+    def now(self) -> Timestamp:
+        """A timestamp that every write acknowledged so far is at or below."""
+
+    def close(self) -> None:
+        """Release everything; acknowledged writes are durable already."""
