@@ -1,3 +1,92 @@
-"""nyala: a columnar SQL store for fast analytics on fast-changing data."""
+"""nyala: a columnar SQL store for fast analytics on fast-changing data.
+
+>>> import nyala
+>>> with nyala.connect(":memory:") as connection:
+...     connection.execute("SELECT 6 * 7 AS answer").fetchone()
+(42,)
+
+This module is PEP 249's: `connect`, its exceptions, type objects and constructors.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from .driver.dbapi_types import (
+    BINARY,
+    DATETIME,
+    NUMBER,
+    ROWID,
+    STRING,
+    Binary,
+    Date,
+    DateFromTicks,
+    Time,
+    TimeFromTicks,
+    Timestamp,
+    TimestampFromTicks,
+)
+from .errors import (
+    DatabaseError,
+    DataError,
+    Error,
+    IntegrityError,
+    InterfaceError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+    Warning,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .driver.connection import Connection
 
 __version__ = "0.1.0"
+
+apilevel = "2.0"
+threadsafety = 2
+"""Threads may share the module and connections (PEP 249)."""
+paramstyle = "qmark"
+"""`?` with a sequence; `$1` with a sequence and `:name` with a mapping are understood too."""
+
+__all__ = [
+    "BINARY",
+    "DATETIME",
+    "NUMBER",
+    "ROWID",
+    "STRING",
+    "Binary",
+    "DataError",
+    "DatabaseError",
+    "Date",
+    "DateFromTicks",
+    "Error",
+    "IntegrityError",
+    "InterfaceError",
+    "InternalError",
+    "NotSupportedError",
+    "OperationalError",
+    "ProgrammingError",
+    "Time",
+    "TimeFromTicks",
+    "Timestamp",
+    "TimestampFromTicks",
+    "Warning",
+    "apilevel",
+    "connect",
+    "paramstyle",
+    "threadsafety",
+]
+
+
+def connect(target: str | Path = ":memory:", **options: Any) -> Connection:
+    """Open a store: a directory, or ":memory:". See `nyala.driver.connection.connect` for options and errors.
+
+    Arrow, numpy and the parser are loaded here and not with `import nyala`, which takes a few milliseconds so.
+    """
+    from .driver import connection
+
+    return connection.connect(target, **options)

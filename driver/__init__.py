@@ -1,1 +1,22 @@
-"""The driver room."""
+"""PEP 249 over a store: connections, cursors and the session that takes a statement through the rooms below.
+
+    connect ──► Connection ──► Cursor.execute ──► Session.run ──► Execution ──► fetchone, fetchall, arrow, ...
+                    │                                 │
+                 stores.acquire                 parse ─ bind ─ plan ─ run
+
+The life of a statement:
+
+1. `connection.connect` reads the target and the options and asks `stores.acquire` for the store; connections of one
+   process to one directory share it, a second process is refused (`StoreLocked`).
+2. `Cursor.execute` brings the parameters into one shape (`parameters.Parameters`) and calls `Session.run`.
+3. `Session.prepare` parses the text; a text may hold several statements, each of which is bound only when those before
+   it have run, because they may have created its tables.
+4. `Session.execute` binds and plans it and starts it under a fresh cancel event, which `Connection.cancel` sets.
+5. The `Execution` hands out Arrow record batches as the executor makes them; the cursor turns them into rows of Python
+   values a batch at a time, or passes them on as they are.
+6. `Cursor.executemany` takes a shorter road for `INSERT ... VALUES`: parameter rows become the columns of an Arrow
+   batch (`bulk.insert_rows`), so that a thousand rows cost one bind and one write.
+7. `Connection.load` streams Arrow data or files into the store's bulk loader (`loading.load`).
+
+Statements are atomic and durable when they return, so there is no transaction to commit or to roll back.
+"""

@@ -207,7 +207,8 @@ class SingleRow(Node):
 class Shared(Node):
     """A subplan used several times and computed once; `output` renames `source`'s columns by position.
 
-    Equal `key` means the same subplan.
+    Equal `key` means the same subplan. It counts as a leaf: whoever walks or rewrites a plan does not enter `source`,
+    so that no use of the subplan gets changed without the others; `planner/plan.py` plans it by itself, once.
     """
 
     key: int
@@ -217,3 +218,9 @@ class Shared(Node):
     @property
     def columns(self) -> tuple[Column, ...]:
         return self.output
+
+    def children(self) -> tuple[Node, ...]:
+        return ()
+
+    def map_children(self, change: Callable[[Node], Node]) -> Node:
+        return self

@@ -1,1 +1,16 @@
-"""The shell room."""
+"""The interactive SQL shell: `nyala shell [DIR]`.
+
+    keyboard or text ─► StatementReader ─► Shell.run ─┬─ commands.run      lines that begin with a backslash
+                                                      └─ Cursor.execute ─► formats.write
+
+The life of an input:
+
+1. `repl.interact` reads lines at a terminal, with highlighting, history and completion; `command.main` reads a text, a
+   file or a pipe without any of that.
+2. `reader.StatementReader` collects lines until a statement is complete: a `;` outside quotes and comments.
+3. `runner.Shell` executes it and hands the cursor to `formats.write`, which prints batch by batch; then row count and
+   time follow.
+4. A line that begins with a backslash goes to `commands.run` instead: `\\d`, `\\timing`, `\\q` and so on.
+5. An error is printed with the place it is at. At a terminal the next prompt follows; otherwise the shell ends with
+   exit code 1.
+"""

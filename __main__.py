@@ -1,0 +1,201 @@
+"""The `nyala` command.
+
+    nyala shell [DIR]                     SQL, interactive or from -c, -f or a pipe
+    nyala tpch load --sf N DIR            generate and load TPC-H
+    nyala tpch run DIR [--check]          run the 22 queries, check the answers
+    nyala tpch compare DIR                the same beside DuckDB
+    nyala bench load|q6|tpch ...          micro-benchmarks beside DuckDB
+
+A mistake of the user's is one message on standard error and exit code 1; a wrong command line is exit code 2.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from . import __version__
+from .errors import Error
+
+EXIT_ERROR = 1
+EXIT_INTERRUPTED = 130
+"""As shells report an end by Ctrl-C."""
+
+# The handlers import what they need themselves, so that `nyala --help` answers at once.
+
+
+def _shell(arguments: argparse.Namespace) -> int:
+    from .shell.command import main as run
+
+    return run(arguments)
+
+
+def _tpch_load(arguments: argparse.Namespace) -> int:
+    from .tpch.command import load_command
+
+    return load_command(arguments)
+
+
+def _tpch_run(arguments: argparse.Namespace) -> int:
+    from .tpch.command import run_command
+
+    return run_command(arguments)
+
+
+def _tpch_compare(arguments: argparse.Namespace) -> int:
+    from .tpch.command import compare_command
+
+    return compare_command(arguments)
+
+
+def _bench_load(arguments: argparse.Namespace) -> int:
+    from .bench.command import load_command
+    from .tpch.generate import generate, parquet_file
+    from .tpch.schema import LINEITEM
+
+    directory = arguments.data_dir or Path(f"tpch-parquet-sf{arguments.sf:g}")
+    generate(arguments.sf, directory.resolve(), print)
+    return load_command(arguments, parquet_file(directory, "lineitem"), LINEITEM.create_table(arguments.buckets))
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="nyala", description="A columnar SQL store.")
+    parser.add_argument("--version", action="version", version=f"nyala {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_shell(commands)
+    _add_tpch(commands)
+    _add_bench(commands)
+    return parser
+
+
+def _add_shell(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = commands.add_parser(
+        "shell",
+        help="run SQL",
+        description="Run SQL: at a terminal interactively, else from -c, -f or standard input. "
+        "Outside a terminal the first error ends the run with exit code 1.",
+    )
+    parser.add_argument("directory", nargs="?", metavar="DIR", help="the store's directory; without it, in memory")
+    parser.add_argument("-c", "--command", action="append", metavar="SQL", help="run this and leave (may be repeated)")
+    parser.add_argument(
+        "-f", "--file", action="append", type=Path, metavar="FILE", help="run this file and leave (may be repeated)"
+    )
+    parser.add_argument("--format", choices=("table", "csv", "json", "markdown"), default="table")
+    parser.add_argument("--timing", action="store_true", help="print how long each statement takes")
+    _add_threads(parser)
+    parser.set_defaults(run=_shell)
+
+
+def _add_tpch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    tpch = commands.add_parser("tpch", help="the TPC-H benchmark", description="The TPC-H benchmark.")
+    steps = tpch.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    load = steps.add_parser("load", help="generate the data and load it", description="Generate and load TPC-H.")
+    load.add_argument("directory", type=Path, metavar="DIR", help="the store's directory")
+    load.add_argument("--sf", type=_positive, required=True, metavar="N", help="scale factor: 1 is 6 million lineitems")
+    load.add_argument("--buckets", type=int, default=4, metavar="N", help="tablets per large table (default 4)")
+    load.add_argument("--replace", action="store_true", help="drop tables of an earlier load first")
+    _add_data(load)
+    _add_threads(load)
+    load.set_defaults(run=_tpch_load)
+
+    run = steps.add_parser("run", help="run the queries", description="Run the 22 queries, cold once and then warm.")
+    run.add_argument("directory", type=Path, metavar="DIR", help="a directory that `nyala tpch load` filled")
+    run.add_argument("--check", action="store_true", help="compare with the TPC's answers (scale factor 1) or DuckDB's")
+    _add_measurement(run)
+    _add_threads(run)
+    run.set_defaults(run=_tpch_run)
+
+    compare = steps.add_parser("compare", help="beside DuckDB", description="Run the queries beside other engines.")
+    _add_compare(compare)
+
+
+def _add_compare(parser: argparse.ArgumentParser, queries: str | None = None) -> None:
+    parser.add_argument("directory", type=Path, metavar="DIR", help="a directory that `nyala tpch load` filled")
+    parser.add_argument("--sf", type=_positive, metavar="N", help="load this scale factor first if DIR is empty")
+    parser.add_argument(
+        "--peers", default="duckdb-parquet,duckdb", metavar="NAMES", help="duckdb-parquet, duckdb (default: both)"
+    )
+    _add_data(parser)
+    _add_measurement(parser, queries)
+    _add_threads(parser, default=os.cpu_count() or 1)
+    parser.set_defaults(run=_tpch_compare)
+
+
+def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    bench = commands.add_parser("bench", help="micro-benchmarks beside DuckDB", description="Micro-benchmarks.")
+    steps = bench.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    load = steps.add_parser("load", help="load lineitem", description="Load lineitem: time, memory, size on disk.")
+    load.add_argument("--sf", type=_positive, default=1.0, metavar="N", help="scale factor (default 1)")
+    load.add_argument("--buckets", type=int, default=4, metavar="N", help="tablets (default 4)")
+    load.add_argument("--runs", type=_count, default=3, metavar="N", help="runs per engine (default 3)")
+    load.add_argument("--work-dir", type=Path, metavar="DIR", help="where the databases are made and removed")
+    load.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
+    _add_data(load)
+    _add_threads(load, default=os.cpu_count() or 1)
+    load.set_defaults(run=_bench_load)
+
+    _add_compare(steps.add_parser("q6", help="a filtered scan", description="TPC-H query 6."), queries="6")
+    _add_compare(steps.add_parser("tpch", help="all of TPC-H", description="The 22 queries of TPC-H."))
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        metavar="DIR",
+        help="where the Parquet files are or shall be kept (default: tpch-parquet-sfN beside the store)",
+    )
+
+
+def _add_measurement(parser: argparse.ArgumentParser, queries: str | None = None) -> None:
+    parser.add_argument("--queries", default=queries, metavar="LIST", help="such as 1,6,10-12 (default: all)")
+    parser.add_argument("--runs", type=_count, default=3, metavar="N", help="warm runs (default 3)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
+
+
+def _add_threads(parser: argparse.ArgumentParser, default: int | None = None) -> None:
+    parser.add_argument(
+        "--threads", type=_count, default=default, metavar="N", help="threads per statement (default: all processors)"
+    )
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if value <= 0:
+        raise argparse.ArgumentTypeError(f"{text} is not above 0")
+    return value
+
+
+def _count(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return value
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code."""
+    arguments = build_parser().parse_args(argv)
+    handler: Callable[[argparse.Namespace], int] = arguments.run
+    try:
+        return handler(arguments)
+    except Error as error:
+        print(f"nyala: error: {error}", file=sys.stderr)
+        return EXIT_ERROR
+    except BrokenPipeError:
+        # The reader of our output has left (`| head`). Python must not try to flush what nobody wants.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_ERROR
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,210 @@
+"""PEP 249's connect and Connection.
+
+>>> connection = connect(":memory:")
+>>> cursor = connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v STRING)")
+>>> cursor = connection.execute("INSERT INTO t VALUES (1, 'one'), (2, 'two')")
+>>> connection.execute("SELECT v FROM t WHERE k = ?", [2]).fetchall()
+[('two',)]
+>>> connection.close()
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from .. import errors
+from ..errors import InterfaceError, NotSupportedError
+from ..storage.store import Store
+from .cursor import Cursor
+from .loading import Source, load
+from .parameters import Parameters
+from .session import Session
+from .stores import SharedStore, acquire
+
+_STORE_OPTIONS: Final = ("durability",)
+_SESSION_OPTIONS: Final = ("threads", "memory_limit")
+DURABILITIES: Final = ("fsync", "os")
+
+
+def connect(target: str | Path = ":memory:", **options: Any) -> Connection:
+    """Open a store.
+
+    Parameters
+    ----------
+    target : str or Path
+        A directory (made if it is not there), or ":memory:" for a store that ends with its connection.
+    threads : int, optional
+        How many threads one statement may use; by default one per processor.
+    memory_limit : int or str, optional
+        How much memory one statement's state may take before it spills: bytes, or a text such as "2GB".
+    durability : {"fsync", "os"}, optional
+        "fsync" (the default): an acknowledged write survives a power failure. "os": it survives the end of the process;
+        the operating system decides when it reaches the disk.
+
+    Raises
+    ------
+    StoreLocked
+        Another process has the directory open; the message names it.
+    InterfaceError
+        An option is unknown or has no meaning.
+    NotSupportedError
+        The target is a cluster (`nyala://`).
+    """
+    settings = _check_options(options)
+    shared = acquire(target, **{name: settings[name] for name in _STORE_OPTIONS if name in settings})
+    try:
+        session = Session(shared.store, **{name: settings[name] for name in _SESSION_OPTIONS if name in settings})
+    except BaseException:
+        shared.release()
+        raise
+    return Connection(shared, session)
+
+
+class Connection:
+    """A session with a store (PEP 249). Threads may share it; each uses cursors of its own.
+
+    Leaving it as a context manager closes it. The exception classes are attributes, as PEP 249 suggests.
+    """
+
+    Warning = errors.Warning
+    Error = errors.Error
+    InterfaceError = errors.InterfaceError
+    DatabaseError = errors.DatabaseError
+    DataError = errors.DataError
+    OperationalError = errors.OperationalError
+    IntegrityError = errors.IntegrityError
+    InternalError = errors.InternalError
+    ProgrammingError = errors.ProgrammingError
+    NotSupportedError = errors.NotSupportedError
+
+    autocommit: Final = True
+    """Statements are atomic and durable when they return."""
+
+    def __init__(self, shared: SharedStore, session: Session):
+        self._shared = shared
+        self._session = session
+        self._closed = False
+
+    @property
+    def session(self) -> Session:
+        """What runs this connection's statements; `InterfaceError` after `close`."""
+        self.check_open()
+        return self._session
+
+    @property
+    def store(self) -> Store:
+        """The store itself: catalog, statistics, scans; `InterfaceError` after `close`."""
+        self.check_open()
+        return self._shared.store
+
+    def cursor(self) -> Cursor:
+        """A new cursor."""
+        self.check_open()
+        return Cursor(self)
+
+    def execute(self, operation: str, parameters: Parameters | None = None) -> Cursor:
+        """`cursor().execute(...)`."""
+        return self.cursor().execute(operation, parameters)
+
+    def executemany(self, operation: str, seq_of_parameters: Sequence[Parameters]) -> Cursor:
+        """`cursor().executemany(...)`."""
+        return self.cursor().executemany(operation, seq_of_parameters)
+
+    def load(self, table: str, source: Source, progress: Callable[[int], None] | None = None) -> int:
+        """Bulk-load rows into a table, all or none; how many there were.
+
+        Parameters
+        ----------
+        table : str
+        source : path, pa.Table, pa.RecordBatch, object with `__arrow_c_stream__`, or iterable of these
+            A path names a Parquet or CSV file, or a directory of them. Columns are matched by name; those that the
+            source lacks take their defaults.
+        progress : callable, optional
+            Called with the number of rows read so far.
+
+        Raises
+        ------
+        UnknownTable, UnknownColumn, DataError
+            The source does not fit.
+        AlreadyPresent
+            A primary key is there twice, or is in the table already; nothing is loaded.
+        """
+        store = self.store
+        return load(store, store.table(table), source, progress)
+
+    def cancel(self) -> None:
+        """Cancel every statement of this connection that runs now; their callers get `Cancelled`. From any thread."""
+        self._session.cancel()
+
+    def commit(self) -> None:
+        """Nothing: every statement is durable when it returns."""
+        self.check_open()
+
+    def rollback(self) -> None:
+        """Raise `NotSupportedError`: what a statement did stays done, and pretending otherwise would lose data."""
+        self.check_open()
+        raise NotSupportedError(
+            "there is nothing to roll back: every statement is atomic, and durable when it returns (autocommit)"
+        )
+
+    def check_open(self) -> None:
+        """Raise `InterfaceError` after `close`."""
+        if self._closed:
+            raise InterfaceError("the connection is closed")
+
+    def close(self) -> None:
+        """End what runs and give up the store. May be repeated."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._session.close()
+        finally:
+            self._shared.release()
+
+    def __enter__(self) -> Connection:
+        self.check_open()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def _check_options(options: dict[str, Any]) -> dict[str, Any]:
+    """The options that were given, checked and in plain units."""
+    for name in options:
+        if name not in _STORE_OPTIONS + _SESSION_OPTIONS:
+            hint = errors.did_you_mean(name, _STORE_OPTIONS + _SESSION_OPTIONS, "there are")
+            raise InterfaceError(f"connect has no option {name}{hint}")
+    checked = {name: value for name, value in options.items() if value is not None}
+    threads = checked.get("threads", 1)
+    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
+        raise InterfaceError(f"threads={threads!r}: a whole number of at least 1 is needed")
+    durability = checked.get("durability", "fsync")
+    if durability not in DURABILITIES:
+        raise InterfaceError(f"durability={durability!r}: there are {' and '.join(map(repr, DURABILITIES))}")
+    if "memory_limit" in checked:
+        checked["memory_limit"] = parse_bytes(checked["memory_limit"])
+    return checked
+
+
+_UNITS: Final = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+
+
+def parse_bytes(value: int | str) -> int:
+    """Bytes from a number or a text with a unit of 1024's powers.
+
+    >>> parse_bytes("1.5 GB"), parse_bytes(4096)
+    (1610612736, 4096)
+    """
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([KMGT]?)(I?B)?\s*", str(value).upper())
+    try:
+        amount = float(match[1]) * _UNITS[match[2] + "B"] if match else 0.0
+    except ValueError:
+        amount = 0.0
+    if amount < 1:
+        raise InterfaceError(f"memory_limit={value!r}: give bytes, or a text such as '2GB'")
+    return int(amount)

@@ -1,0 +1,152 @@
+"""Vectors as integer arrays with proven bounds, and back.
+
+Exact arithmetic runs in three widths: int32 while interval arithmetic on the bounds proves that nothing can leave it,
+else int64, else arbitrary Python integers (object arrays), which are a hundred times slower and so rare: proven or
+measured bounds keep 18-digit data out of them. Results that fit come back as `Flat`, others as `Wide`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import NumericOutOfRange
+from ...storage.types import INTEGER_WIDTHS, DataType, Kind
+from ...storage.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, decimal_from_limbs
+
+INT32 = (-(2**31), 2**31 - 1)
+INT64 = (-(2**63), 2**63 - 1)
+
+Bounds = tuple[int, int]
+
+
+def fits(bounds: Bounds, limits: Bounds) -> bool:
+    """Do the bounds lie within the limits?"""
+    return limits[0] <= bounds[0] and bounds[1] <= limits[1]
+
+
+def scale_of(type_: DataType) -> int:
+    """Digits after the point; 0 for everything but decimals."""
+    return type_.scale or 0
+
+
+def limits_of(type_: DataType) -> Bounds:
+    """The least and the greatest physical value of an integer-like type."""
+    if type_.is_decimal:
+        assert type_.precision is not None
+        most = 10**type_.precision - 1
+        return -most, most
+    if type_.kind is Kind.BOOLEAN:
+        return 0, 1
+    bits = 8 * INTEGER_WIDTHS.get(type_.kind, 4 if type_.kind is Kind.DATE else 8) - 1
+    return -(1 << bits), (1 << bits) - 1
+
+
+def joined_validity(*vectors: Vector) -> Array | None:
+    """True where every vector has a value; None where none has a NULL."""
+    result: Array | None = None
+    for vector in vectors:
+        validity = vector.validity
+        if validity is not None:
+            result = validity if result is None else result & validity
+    return result
+
+
+def integers(vector: Vector, dtype: Any = np.int64) -> Any:
+    """The physical values as an array of `dtype`, or a Python int for a `Const`; the caller has proven that they fit."""
+    if isinstance(vector, Const):
+        return 0 if vector.value is None else int(vector.value)
+    if isinstance(vector, Narrow):
+        values = vector.codes.astype(dtype)
+        if vector.base:
+            values += np.array(vector.base).astype(dtype)
+        return values
+    if isinstance(vector, Wide):
+        return vector.values().astype(dtype)
+    return vector.values().astype(dtype, copy=False)
+
+
+def objects(vector: Vector) -> Array:
+    """The physical values as Python ints in an object array."""
+    if isinstance(vector, Const):
+        result = np.empty(len(vector), object)
+        result[:] = 0 if vector.value is None else int(vector.value)
+        return result
+    return vector.values().astype(object)
+
+
+def known_bounds(vector: Vector) -> Bounds | None:
+    """What is proven of a vector's present values without looking at them; None for wide decimals and the like."""
+    return None if isinstance(vector, Wide) else vector.bounds()
+
+
+def measured_bounds(vector: Vector) -> Bounds:
+    """The least and greatest present value, found by looking; (0, 0) where there is none."""
+    if isinstance(vector, Const):
+        return vector.bounds() or (0, 0)
+    values = vector.codes if isinstance(vector, Narrow) else vector.values()
+    base = vector.base if isinstance(vector, Narrow) else 0
+    if vector.validity is not None:
+        values = values[vector.validity]
+    if not len(values):
+        return 0, 0
+    return int(values.min()) + base, int(values.max()) + base
+
+
+def narrowed(vector: Vector) -> Vector:
+    """A wide vector as `Flat` int64 where its values allow; others as they are."""
+    if not isinstance(vector, Wide):
+        return vector
+    return from_objects(vector.type, vector.values(), vector.validity)
+
+
+def from_objects(type_: DataType, values: Array, validity: Array | None) -> Vector:
+    """A vector of Python ints: `Flat` where all fit 64 bits, else `Wide`. Checks the type's range."""
+    present = values if validity is None else values[validity]
+    low, high = (min(present), max(present)) if len(present) else (0, 0)
+    check_range(type_, (low, high))
+    if validity is not None:
+        values = np.where(validity, values, 0)
+    if fits((low, high), INT64):
+        return Flat(type_, values.astype(np.int64), validity, int(low), int(high))
+    high_limbs = (values >> 64).astype(np.int64)
+    low_limbs = (values & (2**64 - 1)).astype(np.uint64)
+    return Wide(type_, decimal_from_limbs(type_, high_limbs, low_limbs, validity))
+
+
+def check_range(type_: DataType, bounds: Bounds) -> None:
+    """Raise `NumericOutOfRange` unless values within the bounds are values of the type."""
+    low, high = limits_of(type_)
+    if bounds[0] < low or bounds[1] > high:
+        value = bounds[0] if bounds[0] < low else bounds[1]
+        digits = f"{value / 10 ** scale_of(type_):.6g}" if type_.is_decimal else str(value)
+        raise NumericOutOfRange(f"the result {digits} is out of range for {type_}")
+
+
+def result(type_: DataType, values: Any, validity: Array | None, bounds: Bounds, length: int) -> Vector:
+    """A vector of computed integers. Where the proven bounds pass the type's range, the values are looked at."""
+    if not isinstance(values, np.ndarray):
+        return Const(type_, values, length)
+    if not fits(bounds, limits_of(type_)):
+        bounds = measured_bounds(Flat(type_, values, validity))
+        check_range(type_, bounds)
+    return Flat(type_, values, validity, bounds[0], bounds[1])
+
+
+def floats(vector: Vector) -> Any:
+    """The values of any numeric vector as float64, or a Python float for a `Const`."""
+    scale = scale_of(vector.type)
+    if isinstance(vector, Const):
+        value = 0 if vector.value is None else vector.value
+        return float(value / 10**scale if scale else value)
+    values = vector.values()
+    if values.dtype == object:
+        return np.array([v / 10**scale for v in values.tolist()], np.float64)
+    wide = values.astype(np.float64, copy=False)
+    return wide / 10.0**scale if scale else wide
+
+
+def is_text_form(vector: Vector) -> bool:
+    """Is it a `Dict` or `Text` (as opposed to a `Const` of text)?"""
+    return isinstance(vector, Dict | Text)

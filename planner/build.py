@@ -1,0 +1,120 @@
+"""From the bound query to logical nodes, clause by clause, in the order in which SQL says they happen.
+
+    FROM → WHERE → GROUP BY → HAVING → SELECT → DISTINCT → ORDER BY → LIMIT
+
+Subqueries in expressions stay expressions here; `rules/decorrelate_subqueries.py` turns them into joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..sql import bound
+from ..sql.expressions import SUBQUERIES, Column, Expr
+from .context import Context
+from .logical import Aggregate, FileScan, Filter, Join, Limit, Node, Project, Scan, SetOperation, Shared, Sort, Values
+from .trees import Numbers, each, passing
+
+
+class Builder:
+    """Builds the queries of one statement; a CTE used more than once becomes one `Shared` subplan."""
+
+    def __init__(self, context: Context):
+        self._context = context
+        self._shared: dict[int, tuple[bound.Query, int, Node]] = {}
+
+    def query(self, query: bound.Query) -> Node:
+        """The plan of a whole query; its columns are the visible ones, in order."""
+        node = self._body(query.body)
+        if query.order:
+            node = Sort(node, query.order)
+        if query.limit is not None or query.offset is not None:
+            node = Limit(node, query.limit, query.offset)
+        if [c.id for c in node.columns] != [c.id for c in query.columns]:
+            node = Project(node, passing(query.columns))
+        return node
+
+    def _body(self, body: bound.Select | bound.Values | bound.SetOperation) -> Node:
+        if isinstance(body, bound.Values):
+            return Values(body.columns, body.rows)
+        if isinstance(body, bound.SetOperation):
+            return SetOperation(body.kind, body.all, self.query(body.left), self.query(body.right), body.columns)
+        return self._select(body)
+
+    def _select(self, select: bound.Select) -> Node:
+        node = Values((), ((),)) if select.relation is None else self.relation(select.relation)
+        if select.where is not None:
+            node = Filter(node, select.where)
+        if select.grouped or select.groups or select.aggregates:
+            node = Aggregate(node, select.groups, select.aggregates)
+        if select.having is not None:
+            node = Filter(node, select.having)
+        node = Project(node, select.projection)
+        return Aggregate(node, passing(node.columns), ()) if select.distinct else node
+
+    def relation(self, relation: bound.Relation) -> Node:
+        """The plan of one item of FROM."""
+        if isinstance(relation, bound.TableRef):
+            names = zip(relation.columns, relation.table.schema.names, strict=True)
+            return Scan(relation.table, relation.alias, relation.columns, tuple((c.id, name) for c, name in names))
+        if isinstance(relation, bound.FileRef):
+            return FileScan(relation, relation.columns)
+        if isinstance(relation, bound.SubqueryRef):
+            return self._derived(relation)
+        left, right = self.relation(relation.left), self.relation(relation.right)
+        kind = "inner" if relation.kind == "cross" and relation.condition is not None else relation.kind
+        return Join(kind, left, right, relation.condition)
+
+    def _derived(self, ref: bound.SubqueryRef) -> Node:
+        if ref.shared is not None:
+            # The query object is kept beside its plan, so that its id cannot be given to another one.
+            if id(ref.query) not in self._shared:
+                self._shared[id(ref.query)] = (ref.query, self._context.share_key(), self.query(ref.query))
+            _, key, source = self._shared[id(ref.query)]
+            return Shared(key, source, ref.columns)
+        source = self.query(ref.query)
+        return Project(source, tuple(zip(ref.columns, source.columns, strict=True)))
+
+
+def numbers_above(query: bound.Query) -> Numbers:
+    """Column numbers that the statement does not use."""
+    return Numbers(max(_numbers_of(query), default=0))
+
+
+def _numbers_of(query: bound.Query) -> Iterator[int]:
+    yield from (c.id for c in (*query.columns, *query.hidden))
+    body = query.body
+    if isinstance(body, bound.SetOperation):
+        yield from (c.id for c in body.columns)
+        yield from _numbers_of(body.left)
+        yield from _numbers_of(body.right)
+    elif isinstance(body, bound.Values):
+        yield from (c.id for c in body.columns)
+        yield from _numbers_in(expr for row in body.rows for expr in row)
+    else:
+        yield from (c.id for c, _ in (*body.projection, *body.groups, *body.aggregates))
+        yield from _numbers_in(expr for _, expr in (*body.projection, *body.groups, *body.aggregates))
+        yield from _numbers_in(expr for expr in (body.where, body.having) if expr is not None)
+        if body.relation is not None:
+            yield from _numbers_of_relation(body.relation)
+
+
+def _numbers_of_relation(relation: bound.Relation) -> Iterator[int]:
+    if isinstance(relation, bound.Join):
+        yield from _numbers_of_relation(relation.left)
+        yield from _numbers_of_relation(relation.right)
+        if relation.condition is not None:
+            yield from _numbers_in([relation.condition])
+        return
+    yield from (c.id for c in relation.columns)
+    if isinstance(relation, bound.SubqueryRef):
+        yield from _numbers_of(relation.query)
+
+
+def _numbers_in(exprs: Iterable[Expr]) -> Iterator[int]:
+    for expr in exprs:
+        for node in each(expr):
+            if isinstance(node, Column):
+                yield node.id
+            elif isinstance(node, SUBQUERIES) and node.query is not None:
+                yield from _numbers_of(node.query)

@@ -1,0 +1,52 @@
+"""What a plan is made with: options, statistics, fresh column numbers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ..storage.schema import Table
+from ..storage.store import TableStatistics
+from .cardinality import Estimator
+from .trees import Numbers
+
+
+class StatisticsSource(Protocol):
+    """The part of a `storage.store.Store` that planning needs."""
+
+    def statistics(self, table: Table) -> TableStatistics:
+        """What is known of a table's rows and columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannerOptions:
+    """How to plan.
+
+    Parameters
+    ----------
+    disabled_rules : frozenset of str
+        Names of rules to leave out (tests prove each harmless that way). Mandatory rules run regardless.
+    trace : bool
+        Keep the logical plan after each rule that changed it, for EXPLAIN VERBOSE.
+    check : bool
+        Check the plan's invariants after every rule; an `InternalError` names the rule that broke one.
+    """
+
+    disabled_rules: frozenset[str] = frozenset()
+    trace: bool = False
+    check: bool = False
+
+
+@dataclass(slots=True)
+class Context:
+    """Handed to every rule of one planning."""
+
+    estimator: Estimator
+    numbers: Numbers
+    options: PlannerOptions = field(default_factory=PlannerOptions)
+    _keys: int = 0
+
+    def share_key(self) -> int:
+        """A fresh key for a `Shared` subplan."""
+        self._keys += 1
+        return self._keys

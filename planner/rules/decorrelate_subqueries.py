@@ -1,0 +1,342 @@
+"""Turn every subquery expression into a join.
+
+| subquery | where | becomes |
+|---|---|---|
+| `EXISTS (q)`, `x IN (q)`, `x op ANY (q)` | a conjunct of a filter | semi join |
+| `NOT EXISTS (q)`, `x op ALL (q)` | a conjunct of a filter | anti join; for ALL with "or NULL" in its condition |
+| `x NOT IN (q)` | a conjunct of a filter | anti join where neither side can be NULL, else null-aware |
+| any of these | anywhere else | left join with a marker column |
+| scalar, uncorrelated | anywhere | cross join with `SingleRow` |
+| scalar aggregate, correlated by equality | anywhere | left join with the aggregate grouped by the correlated columns |
+| scalar, correlated otherwise | anywhere | single join |
+
+>>> from nyala.planner.testing import show
+>>> print(show("SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.b = t.a)", ["decorrelate_subqueries"]))
+Project a
+  Join semi on u.b = t.a
+    Scan t: a, k
+    Project 1, b
+      Scan u: b, c
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...errors import InternalError, NotSupportedError
+from ...sql.bound import Query
+from ...sql.expressions import SUBQUERIES, Aggregate as AggregateCall, Call, Case, Column, Exists, Expr, InSubquery
+from ...sql.expressions import Literal, Quantified, ScalarSubquery, conjuncts
+from ...storage.types import BIGINT, BOOLEAN
+from ..build import Builder
+from ..context import Context
+from ..logical import Aggregate, Filter, Join, Limit, Node, Project, Shared, SingleRow, Sort, Values
+from ..properties import exactly_one_row, never_null, not_null_columns, unique_keys
+from ..trees import NEGATED, TRUE, UNKNOWN, all_of, as_equality, call, column_ids, columns_in, columns_in_all, filtered
+from ..trees import free_columns, has_subquery, is_null, map_parts, negate, node_expressions, passing, substitute
+from ..unnesting import CannotPull, Domain, inject, may_be_true, over_no_rows, pull, pull_through_groups
+
+
+def decorrelate_subqueries(root: Node, context: Context) -> Node:
+    """Turn every subquery expression of the plan into a join."""
+    return _Unnester(context).plan(root)
+
+
+class _Unnester:
+    def __init__(self, context: Context):
+        self._context = context
+        self._numbers = context.numbers
+        self._builder = Builder(context)
+
+    def plan(self, node: Node) -> Node:
+        """The plan without subquery expressions; innermost subqueries first."""
+        node = node.map_children(self.plan)
+        if not any(has_subquery(expr) for expr in node_expressions(node)):
+            return node
+        if isinstance(node, Filter):
+            return self._filter(node)
+        if isinstance(node, Join):
+            return self._join(node)
+        if isinstance(node, Project):
+            source, exprs = self._flatten_all(node.source, [expr for _, expr in node.items])
+            return Project(source, tuple((c, e) for (c, _), e in zip(node.items, exprs, strict=True)))
+        if isinstance(node, Aggregate):
+            return self._aggregate(node)
+        if isinstance(node, Sort) and node.limit is None:
+            source, exprs = self._flatten_all(node.source, [item.expr for item in node.order])
+            order = tuple(replace(item, expr=expr) for item, expr in zip(node.order, exprs, strict=True))
+            return Project(Sort(source, order), passing(node.columns))
+        where = "VALUES" if isinstance(node, Values) else "LIMIT"
+        raise NotSupportedError(f"a subquery inside {where} is not supported; compute it in a SELECT around it")
+
+    def _query(self, query: Query | None) -> Node:
+        if query is None:
+            raise InternalError("a subquery expression without a query reached the planner")
+        return self.plan(self._builder.query(query))
+
+    # ---- the nodes that hold subqueries ------------------------------------------------------------------------
+
+    def _filter(self, node: Filter) -> Node:
+        parts = conjuncts(node.predicate)
+        # Plain predicates go below the joins, where they make the outer side small.
+        source = filtered(node.source, all_of(part for part in parts if not has_subquery(part)))
+        for part in parts:
+            if has_subquery(part):
+                source = self._conjunct(source, part)
+        return source
+
+    def _conjunct(self, node: Node, part: Expr) -> Node:
+        wanted, inner = True, part
+        while isinstance(inner, Call) and inner.function == "not":
+            wanted, inner = not wanted, inner.args[0]
+        if isinstance(inner, Exists):
+            return self._exists(node, inner, wanted)
+        if isinstance(inner, InSubquery):
+            node, args = self._flatten_all(node, list(inner.args))
+            return self._in(node, args, inner, wanted)
+        if isinstance(inner, Quantified):
+            node, args = self._flatten_all(node, [inner.arg])
+            return self._quantified(node, args[0], inner, wanted)
+        node, flat = self._flatten(node, part, monotone=True)
+        return filtered(node, flat)
+
+    def _join(self, node: Join) -> Node:
+        plain = [part for part in conjuncts(node.condition) if not has_subquery(part)]
+        nested = [part for part in conjuncts(node.condition) if has_subquery(part)]
+        if node.kind in ("inner", "cross"):
+            joined: Node = Join("inner" if plain else "cross", node.left, node.right, all_of(plain))
+            for part in nested:
+                joined = self._conjunct(joined, part)
+            return Project(joined, passing(node.columns))
+        right = node.right
+        for part in nested:
+            if node.kind != "left" or self._reads(part) & column_ids(node.left):
+                raise NotSupportedError(
+                    f"a subquery in the ON clause of a {node.kind.upper()} JOIN may refer to the right table of a "
+                    "LEFT JOIN only; filter in a derived table instead"
+                )
+            right = self._conjunct(right, part)
+        return replace(node, right=Project(right, passing(node.right.columns)), condition=all_of(plain) or TRUE)
+
+    def _reads(self, expr: Expr) -> frozenset[int]:
+        """The columns that an expression reads, those of its subqueries' outer references included."""
+        found = set(columns_in(expr))
+        stack = [expr]
+        while stack:
+            part = stack.pop()
+            if isinstance(part, SUBQUERIES) and part.query is not None:
+                found |= free_columns(self._query(part.query))
+            stack.extend(part.children())
+        return frozenset(found)
+
+    def _aggregate(self, node: Aggregate) -> Node:
+        exprs = node_expressions(node)
+        source, flat = self._flatten_all(node.source, exprs)
+        width = len(node.groups)
+        groups = tuple((c, e) for (c, _), e in zip(node.groups, flat[:width], strict=True))
+        calls = zip(node.aggregates, flat[width:], strict=True)
+        return Aggregate(source, groups, tuple((c, e) for (c, _), e in calls if isinstance(e, AggregateCall)))
+
+    # ---- subqueries that are conjuncts -------------------------------------------------------------------------
+
+    def _exists(self, node: Node, expr: Exists, wanted: bool) -> Node:
+        plan = only_rows(self._query(expr.query))
+        if plan is None:
+            return filtered(node, TRUE if wanted else call("is_null", TRUE))
+        return self._join_with(node, plan, "semi" if wanted else "anti", [])
+
+    def _in(self, node: Node, args: list[Expr], expr: InSubquery, wanted: bool) -> Node:
+        plan = self._query(expr.query)
+        matches: list[Expr] = [call("eq", arg, column) for arg, column in zip(args, plan.columns, strict=True)]
+        if wanted:
+            return self._join_with(node, plan, "semi", matches)
+        left, right = not_null_columns(node), not_null_columns(plan)
+        certain = all(never_null(arg, left) for arg in args) and all(c.id in right for c in plan.columns)
+        if certain:
+            return self._join_with(node, plan, "anti", matches)
+        if len(args) == 1 and not free_columns(plan):
+            return Join("null_anti", node, plan, matches[0])
+        # NOT IN is false or NULL, and the row is dropped, where some comparison is not false.
+        return self._join_with(node, plan, "anti", [may_be_true(match) for match in matches])
+
+    def _quantified(self, node: Node, arg: Expr, expr: Quantified, wanted: bool) -> Node:
+        plan = self._query(expr.query)
+        column = plan.columns[0]
+        # NOT (x op ANY q) is x negated-op ALL q, and the other way round.
+        every = expr.all == wanted
+        comparison = expr.comparison if wanted else NEGATED[expr.comparison]
+        if not every:
+            return self._join_with(node, plan, "semi", [call(comparison, arg, column)])
+        broken = call(NEGATED[comparison], arg, column)
+        if never_null(arg, not_null_columns(node)) and column.id in not_null_columns(plan):
+            return self._join_with(node, plan, "anti", [broken])
+        return self._join_with(node, plan, "anti", [may_be_true(broken)])
+
+    def _join_with(self, node: Node, plan: Node, kind: str, matches: list[Expr]) -> Node:
+        """Join the outer query with a subquery's plan, whatever outer columns that reads."""
+        node, plan, conditions = self._unnested(node, plan)
+        return Join(kind, node, plan, all_of(matches + conditions) or TRUE)
+
+    def _unnested(self, node: Node, plan: Node) -> tuple[Node, Node, list[Expr]]:
+        """The outer plan, the subquery's plan without references to it, and the conditions that link them."""
+        try:
+            inner, conditions = pull(plan, self._numbers)
+            return node, inner, conditions
+        except CannotPull:
+            node, domain = self._domain(node, free_columns(plan))
+            inner, carried = inject(plan, domain)
+            own = {column.id: column for column in domain.references}
+            return node, inner, domain.equal(own, carried)
+
+    def _domain(self, node: Node, wanted: frozenset[int]) -> tuple[Node, Domain]:
+        """The outer plan, made to run once for two uses, and the domain of those of its columns that are wanted."""
+        key, solid = self._context.share_key(), not_null_columns(node)
+        node = Project(node, passing(node.columns))  # fixes the order of the columns, whatever happens to a join below
+        fresh = [tuple(self._numbers.column(c) for c in node.columns) for _ in range(2)]
+        again = Shared(key, node, fresh[1])
+        domain_source = Project(again, tuple(zip(node.columns, fresh[1], strict=True)))
+        references = [column for column in node.columns if column.id in wanted]
+        domain = Domain(domain_source, references, solid, self._context.share_key(), self._numbers)
+        return Project(Shared(key, node, fresh[0]), tuple(zip(node.columns, fresh[0], strict=True))), domain
+
+    # ---- subqueries inside larger expressions ------------------------------------------------------------------
+
+    def _flatten_all(self, node: Node, exprs: list[Expr]) -> tuple[Node, list[Expr]]:
+        flat: list[Expr] = []
+        for expr in exprs:
+            node, changed = self._flatten(node, expr)
+            flat.append(changed)
+        return node, flat
+
+    def _flatten(self, node: Node, expr: Expr, monotone: bool = False) -> tuple[Node, Expr]:
+        """The plan joined with what the expression's subqueries give, and the expression over that.
+
+        `monotone`: NULL and FALSE are alike here, as at the top of WHERE and below AND and OR in it.
+        """
+        if not has_subquery(expr):
+            return node, expr
+        below = monotone and isinstance(expr, Call) and expr.function in ("and", "or")
+        current = node
+
+        def change(part: Expr) -> Expr:
+            nonlocal current
+            current, changed = self._flatten(current, part, below)
+            return changed
+
+        expr = map_parts(expr, change)
+        if isinstance(expr, ScalarSubquery):
+            return self._scalar(current, self._query(expr.query))
+        if isinstance(expr, Exists):
+            plan = only_rows(self._query(expr.query))
+            return (current, TRUE) if plan is None else self._marker(current, plan, [])
+        if isinstance(expr, InSubquery):
+            plan = self._query(expr.query)
+            pairs = zip(expr.args, plan.columns, strict=True)
+            return self._three_valued(current, plan, [call("eq", a, c) for a, c in pairs], monotone)
+        if isinstance(expr, Quantified):
+            plan = self._query(expr.query)
+            comparison = NEGATED[expr.comparison] if expr.all else expr.comparison
+            match = call(comparison, expr.arg, plan.columns[0])
+            current, found = self._three_valued(current, plan, [match], monotone and not expr.all)
+            return current, negate(found) if expr.all else found
+        return current, expr
+
+    def _scalar(self, node: Node, plan: Node) -> tuple[Node, Expr]:
+        value = replace(plan.columns[0], nullable=True)
+        if not free_columns(plan):
+            return Join("cross", node, plan if exactly_one_row(plan) else SingleRow(plan)), value
+        try:
+            return self._scalar_aggregate(node, plan, value)
+        except CannotPull:
+            pass
+        node, inner, conditions = self._unnested(node, plan)
+        sides = [side.id for part in conditions for side in as_equality(part) or () if isinstance(side, Column)]
+        kind = "left" if any(key <= set(sides) for key in unique_keys(inner)) else "single"
+        return Join(kind, node, inner, all_of(conditions) or TRUE), value
+
+    def _scalar_aggregate(self, node: Node, plan: Node, value: Expr) -> tuple[Node, Expr]:
+        """The usual case: `SELECT f(agg(x)) FROM ... WHERE inner = outer`; `f` moves above the join, so that it sees
+        0 for the COUNT of nothing and NULL for the other aggregates of nothing."""
+        while not isinstance(plan, Aggregate):
+            if isinstance(plan, Project):
+                value = substitute(value, {column.id: expr for column, expr in plan.items})
+            elif isinstance(plan, Filter):
+                value = Case(value.type, True, ((plan.predicate, value),), Literal(value.type, True, None))
+            elif not isinstance(plan, Sort) or plan.limit is not None:
+                raise CannotPull
+            plan = plan.source
+        if plan.groups:
+            raise CannotPull
+        grouped, conditions = pull_through_groups(plan, self._numbers)
+        over_nothing = {column.id: over_no_rows(column, expr) for column, expr in plan.aggregates}
+        return Join("left", node, grouped, all_of(conditions) or TRUE), substitute(value, over_nothing)
+
+    def _three_valued(self, node: Node, plan: Node, matches: list[Expr], monotone: bool) -> tuple[Node, Expr]:
+        """TRUE where some row matches, else NULL where some row might, else FALSE."""
+        solid = not_null_columns(node) | not_null_columns(plan)
+        if monotone or all(never_null(match, solid) for match in matches):
+            return self._marker(node, plan, matches)
+        columns = plan.columns
+        mappings: list[dict[int, Expr]] = []
+        uses: list[Node] = []
+        if free_columns(plan):
+            node, inner, conditions = self._unnested(node, plan)
+        else:
+            inner, conditions = plan, []
+        inner, key = Project(inner, passing(inner.columns)), self._context.share_key()
+        for _ in range(2):
+            fresh = tuple(self._numbers.column(c) for c in inner.columns)
+            mappings.append({c.id: own for c, own in zip(inner.columns, fresh, strict=True)})
+            uses.append(Shared(key, inner, fresh))
+        assert all(column.id in mappings[0] for column in columns)
+        node, sure = self._marker(node, uses[0], [substitute(p, mappings[0]) for p in (*matches, *conditions)])
+        perhaps = [may_be_true(match) for match in matches]
+        node, maybe = self._marker(node, uses[1], [substitute(p, mappings[1]) for p in (*perhaps, *conditions)])
+        return node, Case(BOOLEAN, True, ((sure, TRUE), (maybe, UNKNOWN)), Literal(BOOLEAN, False, False))
+
+    def _marker(self, node: Node, plan: Node, matches: list[Expr]) -> tuple[Node, Expr]:
+        """The plan with a column that says whether the subquery has a row for which all `matches` are true."""
+        node, inner, conditions = self._unnested(node, plan)
+        conditions = matches + conditions
+        if not self._outer_columns(conditions, node):
+            inner, conditions = filtered(inner, all_of(conditions)), []
+            count = Column(BIGINT, False, self._numbers.column(TRUE).id, "count")
+            first = Limit(inner, Literal(BIGINT, False, 1))
+            counted = Aggregate(first, (), ((count, AggregateCall(BIGINT, False, "count")),))
+            return Join("cross", node, counted), call("gt", count, Literal(BIGINT, False, 0))
+        try:
+            # Equalities only: the distinct inner values are the answer.
+            shape = Aggregate(Filter(inner, all_of(conditions) or TRUE), (), ())
+            grouped, links = pull_through_groups(shape, self._numbers)
+        except CannotPull:
+            node, domain = self._domain(node, self._outer_columns(conditions, node))
+            use, carried = domain.use()
+            found = Join("semi", use, inner, all_of(substitute(part, carried) for part in conditions))
+            own = {column.id: column for column in domain.references}
+            grouped, links = Aggregate(found, passing(carried.values()), ()), domain.equal(own, carried)
+        marker = self._numbers.column(TRUE, "found")
+        marked = Project(grouped, (*passing(grouped.columns), (marker, TRUE)))
+        seen = is_null(replace(marker, nullable=True))
+        return Join("left", node, marked, all_of(links) or TRUE), replace(negate(seen), nullable=False)
+
+    def _outer_columns(self, conditions: list[Expr], node: Node) -> frozenset[int]:
+        return columns_in_all(conditions) & column_ids(node)
+
+
+def only_rows(plan: Node) -> Node | None:
+    """A plan that gives rows exactly when `plan` does, without what does not matter for that; None where it always
+    gives one."""
+    while True:
+        if isinstance(plan, Project) or (isinstance(plan, Sort) and plan.limit is None and plan.offset is None):
+            plan = plan.source
+        elif isinstance(plan, Aggregate) and plan.groups:
+            plan = plan.source
+        elif isinstance(plan, Limit) and plan.offset is None and _at_least_one(plan.limit):
+            plan = plan.source
+        else:
+            return None if exactly_one_row(plan) else plan
+
+
+def _at_least_one(limit: Expr | None) -> bool:
+    return limit is None or (isinstance(limit, Literal) and (limit.value is None or limit.value > 0))
+

@@ -1,0 +1,378 @@
+"""From SQL conditions to the column predicates that a scan evaluates on encoded pages.
+
+A conjunct goes down if it compares one column with literals; its literals become physical values of the column's
+type, exactly: `x < 2.5` on an INT column is `x <= 2`, never `x < 2`. Ranges of one column are merged into one.
+
+A condition that a column predicate only approximates (`LIKE 'a%b'`, an OR) goes down as the wider range or list
+*and* stays in the residual.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import Error
+from ..sql.expressions import Call, Cast, Column, Expr, InValues, Literal, conjuncts
+from ..storage.predicates import ColumnPredicate, InList, IsNull, Range
+from ..storage.types import INTEGER_WIDTHS, DataType, Kind
+from .fold import MICROSECONDS_PER_DAY, exact_number
+from .trees import MIRRORED, disjuncts
+
+
+class Extracted(NamedTuple):
+    """What becomes of a scan's conjuncts: `predicates` go down, `residual` is evaluated on what comes up."""
+
+    predicates: tuple[ColumnPredicate, ...]
+    residual: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bound:
+    """One comparison of a column with a physical value; `exact` is False where it only approximates the condition."""
+
+    predicate: ColumnPredicate
+    exact: bool = True
+
+
+class _Impossible(Exception):
+    """The value has no counterpart in the column's type, so the condition is better left to the residual."""
+
+
+def extract(conditions: Iterable[Expr], names: Mapping[int, str]) -> Extracted:
+    """Split the conjuncts of a scan; `names` gives each column number its name in the table.
+
+    >>> from nyala.sql.expressions import Column, Literal
+    >>> from nyala.storage.types import BOOLEAN, INT
+    >>> x = Column(INT, False, 7, "x")
+    >>> parts = [Call(BOOLEAN, False, f, (x, Literal(INT, False, v))) for f, v in (("ge", 3), ("lt", 9))]
+    >>> extract(parts, {7: "x"}).predicates
+    (Range(column='x', lower=3, upper=9, lower_inclusive=True, upper_inclusive=False),)
+    """
+    found: list[ColumnPredicate] = []
+    residual: list[Expr] = []
+    for condition in conditions:
+        bounds = _bounds(condition, names)
+        found += [bound.predicate for bound in bounds]
+        if not bounds or not all(bound.exact for bound in bounds):
+            residual.append(condition)
+    return Extracted(merge(found), tuple(residual))
+
+
+def _bounds(condition: Expr, names: Mapping[int, str]) -> list[_Bound]:
+    if isinstance(condition, Call) and condition.function == "or":
+        return _disjunction(condition, names)
+    bound = _bound(condition, names)
+    return [] if bound is None else [bound]
+
+
+def _bound(condition: Expr, names: Mapping[int, str]) -> _Bound | None:
+    """The column predicate of one simple condition, None where it has none."""
+    try:
+        if isinstance(condition, Call):
+            return _call_bound(condition, names)
+        if isinstance(condition, InValues):
+            return _in_bound(condition, names)
+        if isinstance(condition, Column) and condition.id in names and condition.type.kind is Kind.BOOLEAN:
+            return _Bound(Range.equal(names[condition.id], True))
+    except (_Impossible, Error, OverflowError, ValueError):
+        pass
+    return None
+
+
+def _call_bound(condition: Call, names: Mapping[int, str]) -> _Bound | None:
+    function, args = condition.function, condition.args
+    if function in MIRRORED and function != "ne":
+        if isinstance(args[0], Literal):
+            function, args = MIRRORED[function], (args[1], args[0])
+        column, literal = _stripped(args[0]), args[1]
+        if column is None or column.id not in names or not isinstance(literal, Literal) or literal.value is None:
+            return None
+        return _Bound(_comparison(names[column.id], column.type, function, literal))
+    if function == "is_null" and isinstance(args[0], Column) and args[0].id in names:
+        return _Bound(IsNull(names[args[0].id]))
+    if function == "not" and isinstance(args[0], Column) and args[0].id in names:
+        return _Bound(Range.equal(names[args[0].id], False)) if args[0].type.kind is Kind.BOOLEAN else None
+    if function == "not" and isinstance(args[0], Call) and args[0].function == "is_null":
+        inner = args[0].args[0]
+        return _Bound(IsNull(names[inner.id], True)) if isinstance(inner, Column) and inner.id in names else None
+    if function == "like":
+        return _like_bound(args, names)
+    return None
+
+
+def _stripped(expr: Expr) -> Column | None:
+    """The column, also below a cast that loses nothing and keeps order."""
+    if isinstance(expr, Column):
+        return expr
+    if isinstance(expr, Cast) and isinstance(expr.arg, Column) and is_lossless(expr.arg.type, expr.type):
+        return expr.arg
+    return None
+
+
+def is_lossless(source: DataType, target: DataType) -> bool:
+    """Does a cast keep every value apart from every other, in the same order?"""
+    if source == target:
+        return True
+    if source.is_integer and target.is_integer:
+        return INTEGER_WIDTHS[source.kind] <= INTEGER_WIDTHS[target.kind]
+    if target.is_decimal and (source.is_integer or source.is_decimal):
+        assert target.precision is not None and target.scale is not None
+        digits = _INTEGER_DIGITS[source.kind] if source.is_integer else (source.precision or 0) - (source.scale or 0)
+        return target.precision - target.scale >= digits and target.scale >= (source.scale or 0)
+    if target.kind is Kind.DOUBLE:
+        return source.kind in (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.FLOAT)
+    if source.kind is Kind.DATE:
+        return target.kind is Kind.TIMESTAMP
+    return source.kind is target.kind is Kind.STRING and target.length is None
+
+
+_INTEGER_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19}
+
+
+# ---- comparisons -------------------------------------------------------------------------------------------------
+
+
+def _comparison(name: str, type_: DataType, function: str, literal: Literal) -> ColumnPredicate:
+    if type_.is_integer or type_.is_decimal or type_.kind in (Kind.DATE, Kind.TIMESTAMP):
+        return _integer_comparison(name, type_, function, _scaled(literal, type_))
+    value = _plain_value(literal, type_)
+    if function == "eq":
+        return Range.equal(name, value)
+    if function in ("lt", "le"):
+        return Range(name, upper=value, upper_inclusive=function == "le")
+    return Range(name, lower=value, lower_inclusive=function == "ge")
+
+
+def _plain_value(literal: Literal, type_: DataType) -> Any:
+    value = literal.value
+    if type_.is_float:
+        if not literal.type.is_numeric:
+            raise _Impossible
+        number = value / 10 ** (literal.type.scale or 0) if literal.type.is_decimal else float(value)
+        if not math.isfinite(number) or (type_.kind is Kind.FLOAT and float(np.float32(number)) != number):
+            raise _Impossible
+        return number
+    if literal.type.kind is not type_.kind:
+        raise _Impossible
+    return value
+
+
+def _scaled(literal: Literal, type_: DataType) -> Fraction:
+    """The literal in the column's physical unit, exactly; a fraction where it falls between two values."""
+    kind = literal.type.kind
+    if type_.kind in (Kind.DATE, Kind.TIMESTAMP):
+        if kind is type_.kind:
+            return Fraction(literal.value)
+        if kind is Kind.TIMESTAMP:
+            return Fraction(literal.value, MICROSECONDS_PER_DAY)
+        if kind is Kind.DATE:
+            return Fraction(literal.value * MICROSECONDS_PER_DAY)
+        raise _Impossible
+    if literal.type.is_float:
+        if not math.isfinite(literal.value):
+            raise _Impossible
+    elif not literal.type.is_numeric:
+        raise _Impossible
+    return exact_number(literal.value, literal.type) * 10 ** (type_.scale or 0)
+
+
+def _integer_comparison(name: str, type_: DataType, function: str, value: Fraction) -> ColumnPredicate:
+    low, high = _limits(type_)
+    if function == "eq":
+        if value.denominator != 1 or not low <= value <= high:
+            raise _Impossible
+        return Range.equal(name, int(value))
+    if function in ("lt", "le"):
+        whole = value.denominator == 1
+        upper = math.floor(value)
+        if upper < low or (function == "lt" and value <= low):
+            raise _Impossible
+        if upper >= high and (function == "le" or upper > high):
+            return IsNull(name, negated=True)
+        return Range(name, upper=upper, upper_inclusive=not (whole and function == "lt"))
+    whole = value.denominator == 1
+    lower = math.ceil(value)
+    if lower > high or (function == "gt" and value >= high):
+        raise _Impossible
+    if lower <= low and (function == "ge" or lower < low):
+        return IsNull(name, negated=True)
+    return Range(name, lower=lower, lower_inclusive=not (whole and function == "gt"))
+
+
+def _limits(type_: DataType) -> tuple[int, int]:
+    if type_.is_decimal:
+        top = 10 ** (type_.precision or 0) - 1
+        return -top, top
+    bits = {Kind.DATE: 31, Kind.TIMESTAMP: 63}.get(type_.kind) or 8 * INTEGER_WIDTHS[type_.kind] - 1
+    return -(1 << bits), (1 << bits) - 1
+
+
+def _in_bound(condition: InValues, names: Mapping[int, str]) -> _Bound | None:
+    column = _stripped(condition.arg)
+    if column is None or column.id not in names or not condition.items:
+        return None
+    values: set[Any] = set()
+    for item in condition.items:
+        if not isinstance(item, Literal):
+            return None
+        if item.value is None:
+            continue  # `x IN (1, NULL)` is true for 1 and never false: in a scan the NULL changes nothing
+        values.add(_equal_value(column.type, item))
+    values.discard(None)
+    if not values:
+        return None
+    name = names[column.id]
+    return _Bound(Range.equal(name, min(values)) if len(values) == 1 else InList(name, tuple(sorted(values))))
+
+
+def _equal_value(type_: DataType, item: Literal) -> Any:
+    """The column's value that equals a literal; None where none does."""
+    if type_.is_integer or type_.is_decimal or type_.kind in (Kind.DATE, Kind.TIMESTAMP):
+        value = _scaled(item, type_)
+        low, high = _limits(type_)
+        return int(value) if value.denominator == 1 and low <= value <= high else None
+    return _plain_value(item, type_)
+
+
+# ---- patterns and disjunctions -----------------------------------------------------------------------------------
+
+
+def like_prefix(pattern: str) -> tuple[str, str]:
+    r"""The literal start of a LIKE pattern and what follows it, with `\` as the escape character.
+
+    >>> like_prefix("forest%")
+    ('forest', '%')
+    >>> like_prefix(r"50\%_off")
+    ('50%', '_off')
+    """
+    prefix: list[str] = []
+    position = 0
+    while position < len(pattern) and pattern[position] not in "%_":
+        position += pattern[position] == "\\" and position + 1 < len(pattern)
+        prefix.append(pattern[position])
+        position += 1
+    return "".join(prefix), pattern[position:]
+
+
+def _like_bound(args: Sequence[Expr], names: Mapping[int, str]) -> _Bound | None:
+    column, pattern = args[0], args[1]
+    if not isinstance(column, Column) or column.id not in names or column.type.kind is not Kind.STRING:
+        return None
+    if len(args) > 2 or not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
+        return None
+    prefix, rest = like_prefix(pattern.value)
+    name = names[column.id]
+    if not rest:
+        return _Bound(Range.equal(name, prefix))
+    following = _next_text(prefix)
+    if following is None:
+        return None
+    return _Bound(Range(name, prefix, following, upper_inclusive=False), exact=rest.strip("%") == "")
+
+
+def _next_text(prefix: str) -> str | None:
+    """The least text above all texts that start with `prefix`; None where there is none to be written."""
+    for cut in range(len(prefix), 0, -1):
+        code = ord(prefix[cut - 1]) + 1
+        if 0xD800 <= code <= 0xDFFF:
+            code = 0xE000  # the surrogates are no characters
+        if code <= 0x10FFFF:
+            return prefix[: cut - 1] + chr(code)
+    return None
+
+
+def _disjunction(condition: Call, names: Mapping[int, str]) -> list[_Bound]:
+    """Per column that every branch restricts, the smallest list or range around all branches."""
+    branches: list[dict[str, list[ColumnPredicate]]] = []
+    only_simple = True
+    for branch in disjuncts(condition):
+        per_column: dict[str, list[ColumnPredicate]] = {}
+        for part in conjuncts(branch):
+            bound = _bound(part, names)
+            if bound is None or not bound.exact:
+                only_simple = False
+            if bound is not None and isinstance(bound.predicate, (Range, InList)):
+                per_column.setdefault(bound.predicate.column, []).append(bound.predicate)
+            else:
+                only_simple = False
+        branches.append(per_column)
+    common = [name for name in branches[0] if all(name in other for other in branches[1:])]
+    found: list[_Bound] = []
+    for name in common:
+        merged = [merge(branch[name]) for branch in branches]
+        if all(len(predicates) == 1 for predicates in merged):
+            hull = _hull(name, [predicates[0] for predicates in merged])
+            alone = only_simple and all(len(branch) == 1 for branch in branches)
+            if hull is not None:
+                found.append(_Bound(hull, exact=alone and isinstance(hull, InList)))
+    return found
+
+
+def _hull(name: str, predicates: Sequence[ColumnPredicate]) -> ColumnPredicate | None:
+    values: set[Any] = set()
+    for predicate in predicates:
+        if isinstance(predicate, InList):
+            values.update(predicate.values)
+        elif isinstance(predicate, Range) and predicate.lower is not None and predicate.lower == predicate.upper:
+            values.add(predicate.lower)
+        else:
+            break
+    else:
+        return InList(name, tuple(sorted(values)))
+    ranges = [p if isinstance(p, Range) else Range(name, p.values[0], p.values[-1]) for p in predicates if _is_span(p)]
+    lower: Range | None = min(ranges, key=_lower_key) if all(r.lower is not None for r in ranges) else None
+    upper: Range | None = max(ranges, key=_upper_key) if all(r.upper is not None for r in ranges) else None
+    if lower is None and upper is None:
+        return None
+    hull = Range(name)
+    if lower is not None:
+        hull = replace(hull, lower=lower.lower, lower_inclusive=lower.lower_inclusive)
+    if upper is not None:
+        hull = replace(hull, upper=upper.upper, upper_inclusive=upper.upper_inclusive)
+    return hull
+
+
+def _is_span(predicate: ColumnPredicate) -> bool:
+    return isinstance(predicate, (Range, InList))
+
+
+def _lower_key(r: Range) -> tuple[Any, bool]:
+    return r.lower, not r.lower_inclusive
+
+
+def _upper_key(r: Range) -> tuple[Any, bool]:
+    return r.upper, r.upper_inclusive
+
+
+# ---- merging -----------------------------------------------------------------------------------------------------
+
+
+def merge(predicates: Iterable[ColumnPredicate]) -> tuple[ColumnPredicate, ...]:
+    """The same conjunction with one `Range` per column and nothing said twice."""
+    ranges: dict[str, Range] = {}
+    others: list[ColumnPredicate] = []
+    for predicate in predicates:
+        if isinstance(predicate, Range):
+            known = ranges.get(predicate.column)
+            ranges[predicate.column] = predicate if known is None else _intersect(known, predicate)
+        elif predicate not in others:
+            others.append(predicate)
+    kept = [p for p in others if not (isinstance(p, IsNull) and p.negated and p.column in ranges)]
+    return (*ranges.values(), *kept)
+
+
+def _intersect(a: Range, b: Range) -> Range:
+    lower = max((r for r in (a, b) if r.lower is not None), key=_lower_key, default=None)
+    upper = min((r for r in (a, b) if r.upper is not None), key=_upper_key, default=None)
+    merged = Range(a.column)
+    if lower is not None:
+        merged = replace(merged, lower=lower.lower, lower_inclusive=lower.lower_inclusive)
+    if upper is not None:
+        merged = replace(merged, upper=upper.upper, upper_inclusive=upper.upper_inclusive)
+    return merged

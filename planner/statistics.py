@@ -1,0 +1,122 @@
+"""What is believed of columns: how many values, between which bounds. Beliefs, never proofs.
+
+`storage.store.TableStatistics` speaks of whole tables; a `ColumnProfile` carries that along through a plan.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from ..storage.predicates import ColumnPredicate, InList, IsNull, Range
+from ..storage.store import ColumnStatistics, TableStatistics
+from ..storage.types import DataType
+
+UNKNOWN_ROWS = 1000.0
+"""Rows of a source without statistics (a file): many enough to avoid nested loops, few enough to be a build side."""
+RANGE = 0.3
+"""Selectivity of an open range on values without bounds (PostgreSQL: 1/3)."""
+NARROW_RANGE = 0.05
+"""Selectivity of a range closed at both ends on values without bounds, as `LIKE 'prefix%'` gives it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnProfile:
+    """A column's values.
+
+    `domain` is the number of distinct values as far as predicates on the column itself restrict it; other filters
+    make rows rarer, not the domain smaller. That is what joins divide by: 10 % of the orders match 10 % of the lines.
+    """
+
+    domain: float
+    low: Any = None
+    high: Any = None
+    null_fraction: float = 0.0
+
+
+def profile_of(statistics: TableStatistics, name: str, type_: DataType) -> ColumnProfile:
+    """A table column's profile; guesses where the store knows nothing."""
+    rows = max(1.0, float(statistics.row_count))
+    known = statistics.columns.get(name, ColumnStatistics())
+    domain = known.distinct_count
+    if type_.is_integer_like and known.low is not None and known.high is not None:
+        span = float(int(known.high) - int(known.low) + 1)
+        domain = span if domain is None else min(domain, span)
+    if domain is None:
+        domain = rows if type_.is_integer_like else max(1.0, rows / 10)
+    return ColumnProfile(max(1.0, min(domain, rows)), known.low, known.high, min(1.0, known.null_count / rows))
+
+
+def selectivity(predicate: ColumnPredicate, profile: ColumnProfile) -> float:
+    """The share of a table's rows that satisfies a column predicate."""
+    solid = 1.0 - profile.null_fraction
+    if isinstance(predicate, IsNull):
+        return solid if predicate.negated else profile.null_fraction
+    if isinstance(predicate, InList):
+        within = sum(1 for value in predicate.values if _within(value, profile))
+        return solid * min(1.0, within / profile.domain)
+    if isinstance(predicate, Range):
+        return solid * _range_share(predicate, profile)
+    return RANGE
+
+
+def _within(value: Any, profile: ColumnProfile) -> bool:
+    if profile.low is None or profile.high is None:
+        return True
+    return bool(profile.low <= value <= profile.high)
+
+
+def _range_share(predicate: Range, profile: ColumnProfile) -> float:
+    if predicate.lower is not None and predicate.lower == predicate.upper:
+        return 1.0 / profile.domain if _within(predicate.lower, profile) else 0.0
+    if not isinstance(profile.low, (int, float)) or not isinstance(profile.high, (int, float)):
+        return _text_share(predicate, profile)
+    low, high = float(profile.low), float(profile.high)
+    start = low if predicate.lower is None else max(low, float(predicate.lower))
+    end = high if predicate.upper is None else min(high, float(predicate.upper))
+    if start > end:
+        return 0.0
+    # One value counts as a span of its own, so that `x <= lowest` is not empty.
+    step = (high - low) / max(1.0, profile.domain - 1)
+    span = end - start + step
+    if predicate.lower is not None and not predicate.lower_inclusive and start == float(predicate.lower):
+        span -= step
+    if predicate.upper is not None and not predicate.upper_inclusive and end == float(predicate.upper):
+        span -= step
+    share = span / (high - low + step) if high - low + step > 0 else 1.0
+    return min(1.0, max(share, 0.5 / profile.domain))
+
+
+def _text_share(predicate: Range, profile: ColumnProfile) -> float:
+    if profile.low is not None and predicate.upper is not None and profile.low > predicate.upper:
+        return 0.0
+    if profile.high is not None and predicate.lower is not None and profile.high < predicate.lower:
+        return 0.0
+    closed = predicate.lower is not None and predicate.upper is not None
+    return max(NARROW_RANGE if closed else RANGE, 1.0 / profile.domain)
+
+
+def restricted(profile: ColumnProfile, predicate: ColumnPredicate, share: float) -> ColumnProfile:
+    """The profile after a predicate on the column itself."""
+    if isinstance(predicate, IsNull) and not predicate.negated:
+        return ColumnProfile(1.0, null_fraction=1.0)
+    domain = max(1.0, profile.domain * min(1.0, share))
+    if isinstance(predicate, InList):
+        domain = min(float(len(predicate.values)), profile.domain)
+    low, high = profile.low, profile.high
+    if isinstance(predicate, Range):
+        low = predicate.lower if predicate.lower is not None and (low is None or predicate.lower > low) else low
+        high = predicate.upper if predicate.upper is not None and (high is None or predicate.upper < high) else high
+    return ColumnProfile(domain, low, high)
+
+
+def distinct_among(domain: float, rows: float) -> float:
+    """How many of `domain` equally likely values are expected among `rows` rows (Cardenas 1975).
+
+    >>> round(distinct_among(100, 50))
+    39
+    """
+    if rows <= 0 or domain <= 0:
+        return 0.0
+    return max(min(1.0, rows), domain * -math.expm1(-rows / domain))

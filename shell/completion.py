@@ -1,0 +1,85 @@
+"""Completion of keywords, functions, tables and columns.
+
+Behind FROM, JOIN, INTO and the like a table is wanted; elsewhere columns of the tables that the statement names come
+first, then keywords, then everything else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from ..driver.connection import Connection
+from ..errors import Error
+from .commands import COMMANDS
+
+_WORDS: Final = """
+    ALL ANALYZE AND AS ASC BETWEEN BIGINT BOOLEAN BUCKETS BY CASE CAST COPY CREATE CROSS DATE DECIMAL DELETE DESC
+    DESCRIBE DISTINCT DISTRIBUTE DOUBLE DROP ELSE END EXCEPT EXISTS EXPLAIN EXTRACT FALSE FROM FULL GROUP HASH HAVING IF
+    IN INNER INSERT INT INTERSECT INTERVAL INTO IS JOIN KEY LEFT LIKE LIMIT NOT NULL OFFSET ON OR ORDER OUTER PARTITION
+    PRIMARY RANGE RIGHT SELECT SHOW STRING SUBSTRING TABLE TABLES THEN TIMESTAMP TRUE UNION UPDATE UPSERT USING VALUES
+    VARCHAR VERBOSE WHEN WHERE WITH avg count max min sum"""
+KEYWORDS: Final = tuple(_WORDS.split())
+_TABLE_WANTED: Final = re.compile(r"\b(from|join|into|table|describe|copy|update|upsert)\s+[\w.]*$", re.IGNORECASE)
+_WORD: Final = re.compile(r"[\w]+$")
+
+
+class SqlCompleter(Completer):
+    """Completes from the catalog as it is when the key is pressed."""
+
+    def __init__(self, connection: Connection):
+        self._connection = connection
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+        before = document.text_before_cursor
+        if before.lstrip().startswith("\\") and " " not in before.strip():
+            yield from _matching(before.lstrip(), [command.name for command in COMMANDS], "command")
+            return
+        match = _WORD.search(before)
+        word = match[0] if match else ""
+        tables = self._tables()
+        if _TABLE_WANTED.search(before) or before.lstrip().startswith("\\"):
+            yield from _matching(word, tables, "table")
+        elif word or before.endswith("."):
+            yield from self._columns(document.text, before, word, tables)
+            if not _qualified(before, word):
+                yield from _matching(word, _in_case(KEYWORDS, word), "keyword")
+                yield from _matching(word, tables, "table")
+
+    def _columns(self, text: str, before: str, word: str, tables: dict[str, list[str]]) -> Iterator[Completion]:
+        """Columns of the tables named anywhere in the statement; behind `table.` of that table alone."""
+        qualifier = _qualified(before, word)
+        if qualifier in tables:
+            yield from _matching(word, tables[qualifier], qualifier)
+            return
+        words = {name.lower() for name in re.findall(r"\w+", text)}
+        for table in tables:
+            if table in words:
+                yield from _matching(word, tables[table], table)
+
+    def _tables(self) -> dict[str, list[str]]:
+        try:
+            return {table.name: table.schema.names for table in self._connection.store.tables()}
+        except Error:
+            # Completion must never interrupt typing; the statement itself will tell what is wrong.
+            return {}
+
+
+def _qualified(before: str, word: str) -> str:
+    match = re.search(r"(\w+)\.$", before[: len(before) - len(word)])
+    return match[1].lower() if match else ""
+
+
+def _matching(word: str, names: Iterable[str], what: str) -> Iterator[Completion]:
+    for name in names:
+        if name.lower().startswith(word.lower()):
+            yield Completion(name, start_position=-len(word), display_meta=what)
+
+
+def _in_case(keywords: Iterable[str], word: str) -> Iterator[str]:
+    """Keywords in the case that the user types in."""
+    return (keyword.lower() if word.islower() else keyword for keyword in keywords)

@@ -1,0 +1,213 @@
+"""Results as text: table, csv, json or markdown, written a batch at a time.
+
+The widths of a table come from its first batch (up to 65,536 rows), so that a result of any size needs the memory of
+one batch; a wider cell further down pushes its line out, as in psql with FETCH_COUNT.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Protocol, TextIO
+
+import pyarrow as pa
+from prompt_toolkit.utils import get_cwidth
+
+from ..storage.types import DataType, Kind
+
+NULL_TEXT: Final = "NULL"
+_CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: "\\t", 10: "\\n", 13: "\\r"}
+"""Control characters are shown, not sent: a value must not move the cursor or break the table."""
+
+
+class Format(Protocol):
+    """Writes one result set."""
+
+    def begin(self, names: Sequence[str], types: Sequence[DataType]) -> None: ...
+
+    def rows(self, batch: pa.RecordBatch) -> None:
+        """Write the next rows."""
+
+    def end(self) -> None: ...
+
+
+def write(name: str, columns: Sequence[tuple[str, DataType]], batches: Iterator[pa.RecordBatch], out: TextIO) -> int:
+    """Write a result set in the format called `name`; how many rows it had."""
+    writer: Format = FORMATS[name](out)
+    writer.begin([column for column, _ in columns], [type_ for _, type_ in columns])
+    count = 0
+    for batch in batches:
+        writer.rows(batch)
+        count += batch.num_rows
+    writer.end()
+    return count
+
+
+def texts(array: pa.Array, type_: DataType) -> list[str | None]:
+    """A column's values as text, None for NULL."""
+    if type_.kind is Kind.BINARY:
+        return [None if value is None else "\\x" + value.hex() for value in array.to_pylist()]
+    if type_.kind is Kind.INTERVAL:
+        return [None if value is None else _interval(*value) for value in array.to_pylist()]
+    if type_.kind is Kind.TIMESTAMP:
+        # Fractions of a second are shown where there are any.
+        stamps: list[str | None] = array.cast(pa.string()).to_pylist()
+        return [stamp and (stamp[:19] if stamp.endswith(".000000") else stamp) for stamp in stamps]
+    result: list[str | None] = array.cast(pa.string()).to_pylist()
+    return result
+
+
+def _interval(months: int, days: int, nanoseconds: int) -> str:
+    years, months = divmod(abs(months), 12) if months >= 0 else (-(-months // 12), -(-months % 12))
+    parts = [f"{n} {unit}" for n, unit in ((years, "years"), (months, "months"), (days, "days")) if n]
+    if nanoseconds or not parts:
+        sign = "-" if nanoseconds < 0 else ""
+        seconds, fraction = divmod(abs(nanoseconds) // 1000, 1_000_000)
+        clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+        parts.append(f"{sign}{clock}" + (f".{fraction:06d}".rstrip("0") if fraction else ""))
+    return " ".join(parts)
+
+
+class TableFormat:
+    """Aligned columns, numbers to the right."""
+
+    def __init__(self, out: TextIO):
+        self._out = out
+        self._names: list[str] = []
+        self._types: list[DataType] = []
+        self._widths: list[int] | None = None
+
+    def begin(self, names: Sequence[str], types: Sequence[DataType]) -> None:
+        self._names, self._types = [_printable(name) for name in names], list(types)
+
+    def rows(self, batch: pa.RecordBatch) -> None:
+        cells = self._cells(batch)
+        if self._widths is None:
+            self._header(cells)
+        assert self._widths is not None
+        aligned = [
+            [_pad(cell, width, right=type_.is_numeric) for cell in column]
+            for column, width, type_ in zip(cells, self._widths, self._types)
+        ]
+        self._out.writelines(f"{' | '.join(row).rstrip()}\n" for row in zip(*aligned))
+
+    def end(self) -> None:
+        if self._widths is None:
+            self._header([[] for _ in self._names])
+
+    def _cells(self, batch: pa.RecordBatch) -> list[list[str]]:
+        columns = [texts(array, type_) for array, type_ in zip(batch.columns, self._types)]
+        return [[NULL_TEXT if cell is None else _printable(cell) for cell in column] for column in columns]
+
+    def _header(self, cells: Sequence[Sequence[str]]) -> None:
+        self._widths = [
+            max([_width(name), *map(_width, column)]) for name, column in zip(self._names, cells, strict=True)
+        ]
+        names = [
+            _pad(name, width, right=t.is_numeric) for name, width, t in zip(self._names, self._widths, self._types)
+        ]
+        self._out.write(f"{' | '.join(names).rstrip()}\n{'-+-'.join('-' * width for width in self._widths)}\n")
+
+
+class MarkdownFormat(TableFormat):
+    """A Markdown table; `|` in a cell is escaped."""
+
+    def _cells(self, batch: pa.RecordBatch) -> list[list[str]]:
+        return [[cell.replace("|", "\\|") for cell in column] for column in super()._cells(batch)]
+
+    def rows(self, batch: pa.RecordBatch) -> None:
+        cells = self._cells(batch)
+        if self._widths is None:
+            self._header(cells)
+        self._out.writelines(f"| {' | '.join(row)} |\n" for row in zip(*cells))
+
+    def _header(self, cells: Sequence[Sequence[str]]) -> None:
+        self._widths = []
+        rule = ("---:" if type_.is_numeric else "---" for type_ in self._types)
+        names = (name.replace("|", "\\|") for name in self._names)
+        self._out.write(f"| {' | '.join(names)} |\n| {' | '.join(rule)} |\n")
+
+
+class CsvFormat:
+    """RFC 4180 with a header line; NULL is an empty field, an empty text `""`."""
+
+    def __init__(self, out: TextIO):
+        self._out = out
+        self._types: list[DataType] = []
+
+    def begin(self, names: Sequence[str], types: Sequence[DataType]) -> None:
+        self._types = list(types)
+        self._out.write(",".join(map(_csv_text, names)) + "\n")
+
+    def rows(self, batch: pa.RecordBatch) -> None:
+        columns = []
+        for array, type_ in zip(batch.columns, self._types):
+            cells = texts(array, type_)
+            quoted = [None if v is None else _csv_text(v) for v in cells] if type_.is_text else cells
+            columns.append(quoted)
+        self._out.writelines(",".join(cell or "" for cell in row) + "\n" for row in zip(*columns))
+
+    def end(self) -> None: ...
+
+
+def _csv_text(text: str) -> str:
+    if text and not any(char in text for char in ',"\r\n'):
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+class JsonFormat:
+    """An array of objects, one per line; decimals are JSON numbers with all their digits."""
+
+    def __init__(self, out: TextIO):
+        self._out = out
+        self._keys: list[str] = []
+        self._types: list[DataType] = []
+        self._first = True
+
+    def begin(self, names: Sequence[str], types: Sequence[DataType]) -> None:
+        self._keys = [json.dumps(name, ensure_ascii=False) for name in names]
+        self._types = list(types)
+        self._out.write("[")
+
+    def rows(self, batch: pa.RecordBatch) -> None:
+        columns = [
+            [f"{key}: {cell}" for cell in _json_cells(array, type_)]
+            for key, array, type_ in zip(self._keys, batch.columns, self._types)
+        ]
+        for row in zip(*columns):
+            self._out.write(("\n" if self._first else ",\n") + "{" + ", ".join(row) + "}")
+            self._first = False
+
+    def end(self) -> None:
+        self._out.write("]\n" if self._first else "\n]\n")
+
+
+def _json_cells(array: pa.Array, type_: DataType) -> list[str]:
+    if type_.is_float:
+        # JSON has no number for these: null, as JavaScript writes them.
+        return ["null" if text in (None, "nan", "inf", "-inf") else str(text) for text in texts(array, type_)]
+    if type_.is_numeric or type_.kind is Kind.BOOLEAN:
+        return [text or "null" for text in texts(array, type_)]
+    return [json.dumps(text, ensure_ascii=False) for text in texts(array, type_)]
+
+
+FORMATS: Final[dict[str, Any]] = {
+    "table": TableFormat,
+    "csv": CsvFormat,
+    "json": JsonFormat,
+    "markdown": MarkdownFormat,
+}
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else text.translate(_CONTROL)
+
+
+def _width(text: str) -> int:
+    return len(text) if text.isascii() else get_cwidth(text)
+
+
+def _pad(text: str, width: int, *, right: bool) -> str:
+    blank = " " * (width - _width(text))
+    return blank + text if right else text + blank

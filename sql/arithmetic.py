@@ -1,0 +1,278 @@
+"""Arithmetic: result types of `+ - * / %` and unary minus, and their value where all operands are literals.
+
+| operands | result |
+|---|---|
+| integers | the wider of the two; `/` and `%` truncate towards zero |
+| DECIMAL `+ -` DECIMAL | DECIMAL(integer digits + 1 + scale, scale), the larger digits and scale of the two |
+| DECIMAL `*` DECIMAL | DECIMAL(p1 + p2, s1 + s2); a scale over 38 is refused, never cut |
+| DECIMAL `/` DECIMAL | DECIMAL(38, max(16, s1, s2)), rounded half away from zero |
+| DECIMAL `%` DECIMAL | DECIMAL of the larger digits and scale |
+| FLOAT, DOUBLE with any number | DOUBLE (FLOAT among FLOATs) |
+| DATE - DATE | INT, days |
+| DATE `+ -` INT | DATE |
+| DATE, TIMESTAMP `+ -` INTERVAL | see below |
+
+An integer beside a DECIMAL counts as DECIMAL(3, 5, 10 or 19, 0) by its width, a literal as DECIMAL of just its digits.
+Precisions stop at 38; a result that needs more is an error when it is computed.
+
+Departure from PostgreSQL: DATE `+ -` an INTERVAL of months and days stays DATE, as TPC-H's `date '1994-01-01' +
+interval '1' year` wants it compared; only an interval with hours or less makes it a TIMESTAMP. Days are clipped to the
+month's end (January 31 + 1 month = February 28).
+
+Operands of `add`, `sub` and `mod` come out with equal types (DECIMALs with equal scale), so that an executor never
+aligns scales; those of `mul` and `div` keep their own scale.
+"""
+
+from __future__ import annotations
+
+import calendar
+import datetime
+
+from ..errors import DataError, NumericOutOfRange, TypeMismatch
+from ..storage.types import (
+    DATE,
+    DECIMAL,
+    EPOCH_DATE,
+    EPOCH_TIMESTAMP,
+    INT,
+    INTERVAL,
+    INTEGER_WIDTHS,
+    MAX_PRECISION,
+    TIMESTAMP,
+    DataType,
+    Interval,
+    Kind,
+)
+from .coercion import as_decimal, cast, common_type, convert, fit, is_text_literal
+from .expressions import Call, Expr, Literal
+from .literals import digits_of
+
+SYMBOLS = {"add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%"}
+MIN_DIVISION_SCALE = 16
+
+
+def operate(operator: str, left: Expr, right: Expr) -> Expr:
+    """`left operator right` for add, sub, mul, div or mod, folded where both are literals."""
+    left, right = _adopt_texts(operator, left, right)
+    if _is_temporal(left) or _is_temporal(right):
+        return _temporal(operator, left, right)
+    if left.type.kind is Kind.NULL or right.type.kind is Kind.NULL:
+        left, right = _adopt_null(left, right)
+    if not (left.type.is_numeric and right.type.is_numeric):
+        raise _mismatch(operator, left, right)
+    if left.type.is_float or right.type.is_float:
+        target = common_type(left.type, right.type)
+        assert target is not None
+        return _call(operator, target, convert(left, target), convert(right, target))
+    if left.type.is_integer and right.type.is_integer:
+        target = max(left.type, right.type, key=lambda t: INTEGER_WIDTHS[t.kind])
+        return fold(_call(operator, target, cast(left, target), cast(right, target)))
+    return fold(_decimal(operator, _exact(left), _exact(right)))
+
+
+def negate(arg: Expr) -> Expr:
+    """Unary minus."""
+    if isinstance(arg, Literal) and arg.value is not None:
+        if arg.type.is_numeric:
+            return Literal(arg.type, False, -arg.value)
+        if arg.type == INTERVAL:
+            return Literal(INTERVAL, False, _times(arg.value, -1))
+    if arg.type.kind is Kind.NULL:
+        return Literal(INT, True, None)
+    if not arg.type.is_numeric:
+        raise TypeMismatch(f"there is no - for {arg.type}")
+    return Call(arg.type, arg.nullable, "neg", (arg,))
+
+
+def _call(operator: str, type_: DataType, left: Expr, right: Expr) -> Call:
+    return Call(type_, left.nullable or right.nullable, operator, (left, right))
+
+
+def _mismatch(operator: str, left: Expr, right: Expr) -> TypeMismatch:
+    return TypeMismatch(f"there is no {left.type} {SYMBOLS[operator]} {right.type}")
+
+
+def _is_temporal(expr: Expr) -> bool:
+    return expr.type.kind in (Kind.DATE, Kind.TIMESTAMP, Kind.INTERVAL)
+
+
+def _adopt_texts(operator: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
+    """A quoted text beside a number is a number; one subtracted from a date is a date."""
+    for one, other in ((left, right), (right, left)):
+        assert isinstance(other, Expr)
+        if isinstance(one, Literal) and is_text_literal(one):
+            target = None
+            if other.type.is_numeric:
+                target = other.type
+            elif operator == "sub" and other.type.kind in (Kind.DATE, Kind.TIMESTAMP):
+                target = other.type
+            fitted = fit(one, target) if target is not None else None
+            if fitted is not None:
+                return (fitted, right) if one is left else (left, fitted)
+    return left, right
+
+
+def _adopt_null(left: Expr, right: Expr) -> tuple[Expr, Expr]:
+    type_ = right.type if left.type.kind is Kind.NULL else left.type
+    if type_.kind is Kind.NULL:
+        type_ = INT
+    return convert(left, type_), convert(right, type_)
+
+
+# ---- decimals --------------------------------------------------------------------------------------------------------
+
+
+def _exact(expr: Expr) -> Expr:
+    """The operand as DECIMAL; an integer literal takes only the digits it has."""
+    if expr.type.is_decimal:
+        return expr
+    if isinstance(expr, Literal) and expr.value is not None:
+        return Literal(DECIMAL(digits_of(expr.value), 0), False, expr.value)
+    return cast(expr, as_decimal(expr.type))
+
+
+def _decimal(operator: str, left: Expr, right: Expr) -> Call:
+    type_ = decimal_result(operator, left.type, right.type)
+    if operator in ("add", "sub", "mod"):
+        assert type_.scale is not None
+        left, right = _rescale(left, type_.scale), _rescale(right, type_.scale)
+    return _call(operator, type_, left, right)
+
+
+def decimal_result(operator: str, left: DataType, right: DataType) -> DataType:
+    """The type of DECIMAL `operator` DECIMAL; the module's page has the table."""
+    assert left.precision and right.precision and left.scale is not None and right.scale is not None
+    scale = max(left.scale, right.scale)
+    digits = max(left.precision - left.scale, right.precision - right.scale)
+    if operator in ("add", "sub"):
+        return DECIMAL(min(MAX_PRECISION, digits + 1 + scale), scale)
+    if operator == "mod":
+        return DECIMAL(min(MAX_PRECISION, digits + scale), scale)
+    if operator == "div":
+        return DECIMAL(MAX_PRECISION, max(MIN_DIVISION_SCALE, scale))
+    if left.scale + right.scale > MAX_PRECISION:
+        raise TypeMismatch(
+            f"{left} * {right} has {left.scale + right.scale} digits after the point, more than {MAX_PRECISION}; "
+            "cast one side to a smaller scale"
+        )
+    return DECIMAL(min(MAX_PRECISION, left.precision + right.precision), left.scale + right.scale)
+
+
+def _rescale(expr: Expr, scale: int) -> Expr:
+    type_ = expr.type
+    assert type_.precision is not None and type_.scale is not None
+    if type_.scale == scale:
+        return expr
+    return cast(expr, DECIMAL(min(MAX_PRECISION, type_.precision + scale - type_.scale), scale))
+
+
+# ---- dates -----------------------------------------------------------------------------------------------------------
+
+
+def _temporal(operator: str, left: Expr, right: Expr) -> Expr:
+    if operator == "add" and (left.type == INTERVAL or left.type.is_integer) and right.type != INTERVAL:
+        left, right = right, left
+    if operator not in ("add", "sub"):
+        return _scaled_interval(operator, left, right)
+    kind, other = left.type.kind, right.type
+    if other.kind is Kind.NULL:
+        return Literal(left.type, True, None)
+    if kind is Kind.DATE and other == INTERVAL:
+        return _date_and_interval(operator, left, right)
+    if kind is Kind.TIMESTAMP and other == INTERVAL:
+        return fold(_call(operator, TIMESTAMP, left, right))
+    if kind is Kind.DATE and other.is_integer:
+        return fold(_call(operator, DATE, left, cast(right, INT)))
+    if kind is Kind.DATE and other == DATE and operator == "sub":
+        return fold(_call("sub", INT, left, right))
+    if kind is Kind.INTERVAL and other == INTERVAL and isinstance(left, Literal) and isinstance(right, Literal):
+        sign = 1 if operator == "add" else -1
+        return Literal(INTERVAL, False, Interval(*(a + sign * b for a, b in zip(left.value, right.value))))
+    if kind is Kind.TIMESTAMP and other.kind in (Kind.TIMESTAMP, Kind.DATE) and operator == "sub":
+        raise TypeMismatch("TIMESTAMP - TIMESTAMP would be an INTERVAL; cast both to DATE for a number of days")
+    raise _mismatch(operator, left, right)
+
+
+def _date_and_interval(operator: str, left: Expr, right: Expr) -> Expr:
+    if isinstance(right, Literal) and right.value is not None and right.value.microseconds == 0:
+        return fold(_call(operator, DATE, left, right))
+    return fold(_call(operator, TIMESTAMP, cast(left, TIMESTAMP), right))
+
+
+def _scaled_interval(operator: str, left: Expr, right: Expr) -> Expr:
+    if operator == "mul" and right.type == INTERVAL:
+        left, right = right, left
+    if operator == "mul" and isinstance(left, Literal) and isinstance(right, Literal):
+        if left.type == INTERVAL and right.type.is_integer and right.value is not None:
+            return Literal(INTERVAL, False, _times(left.value, right.value))
+    raise _mismatch(operator, left, right)
+
+
+def _times(value: Interval, factor: int) -> Interval:
+    return Interval(*(part * factor for part in value))
+
+
+# ---- folding ---------------------------------------------------------------------------------------------------------
+
+
+def fold(call: Call) -> Expr:
+    """The value of a call on two literals; the call itself where it has none (division, overflow), so that the error
+    comes from the row that would need it."""
+    left, right = call.args
+    if not (isinstance(left, Literal) and isinstance(right, Literal)):
+        return call
+    if left.value is None or right.value is None:
+        return Literal(call.type, True, None)
+    try:
+        if left.type.kind in (Kind.DATE, Kind.TIMESTAMP):
+            return _fold_temporal(call, left, right)
+        return _fold_number(call, left, right)
+    except (DataError, OverflowError, ValueError):
+        return call
+
+
+def _fold_number(call: Call, left: Literal, right: Literal) -> Expr:
+    if call.function not in ("add", "sub", "mul"):
+        return call
+    if call.type.is_float:
+        return call
+    # Unscaled integers carry the whole value: `add` and `sub` have equal scales, `mul` adds them up.
+    a, b = left.value, right.value
+    unscaled: int = {"add": a + b, "sub": a - b, "mul": a * b}[call.function]
+    if call.type.is_integer:
+        return Literal(call.type, False, call.type.to_physical(unscaled))
+    assert call.type.precision is not None
+    if abs(unscaled) >= 10**call.type.precision:
+        raise NumericOutOfRange(f"the result is out of range for {call.type}")
+    return Literal(call.type, False, unscaled)
+
+
+def _fold_temporal(call: Call, left: Literal, right: Literal) -> Expr:
+    sign = 1 if call.function == "add" else -1
+    if right.type == DATE:
+        return Literal(INT, False, left.value - right.value)
+    if right.type != INTERVAL:
+        return _checked(DATE, left.value + sign * right.value)
+    span = _times(right.value, sign)
+    if call.type == DATE:
+        moved = add_months(EPOCH_DATE + datetime.timedelta(days=left.value), span.months)
+        return _checked(DATE, (moved - EPOCH_DATE).days + span.days)
+    start = EPOCH_TIMESTAMP + datetime.timedelta(microseconds=left.value)
+    day = add_months(start.date(), span.months) + datetime.timedelta(days=span.days)
+    micros = (datetime.datetime.combine(day, start.time()) - EPOCH_TIMESTAMP) // datetime.timedelta(microseconds=1)
+    return _checked(TIMESTAMP, micros + span.microseconds)
+
+
+def _checked(type_: DataType, value: int) -> Literal:
+    type_.to_python(value)  # OverflowError outside the years 1 to 9999
+    return Literal(type_, False, value)
+
+
+def add_months(day: datetime.date, months: int) -> datetime.date:
+    """The same day of another month, clipped to that month's end.
+
+    >>> add_months(datetime.date(2023, 1, 31), 1)
+    datetime.date(2023, 2, 28)
+    """
+    year, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    return day.replace(year=year, month=month + 1, day=min(day.day, calendar.monthrange(year, month + 1)[1]))

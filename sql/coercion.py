@@ -1,0 +1,268 @@
+"""Type rules: which types meet in a comparison, a CASE or a UNION, and how a value gets from one type to another.
+
+The ladder of numbers is TINYINT < SMALLINT < INT < BIGINT < DECIMAL < DOUBLE; FLOAT meets any other number at DOUBLE.
+DATE meets TIMESTAMP at TIMESTAMP. Nothing else meets: the statement must say CAST. Every conversion stands in the bound
+tree as a `Cast`, with one exception: lengths of texts (VARCHAR(n)) limit what a table stores, not what an expression
+holds, so texts of different lengths need none. (CHAR(n) is VARCHAR(n): values are not padded.)
+
+A literal goes to the other side's type where that loses nothing, so that `l_quantity < 24` compares a DECIMAL(15,2)
+column with a DECIMAL(15,2) literal and nothing has to be cast row by row.
+"""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import InvalidText, NumericOutOfRange, TypeMismatch
+from ..storage.types import (
+    DECIMAL,
+    DOUBLE,
+    FLOAT,
+    INTEGER_WIDTHS,
+    MAX_PRECISION,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    Kind,
+)
+from . import literals
+from .expressions import Cast, Expr, Literal
+
+MICROSECONDS_PER_DAY = 86_400_000_000
+_INTEGER_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19}
+_WIDE = decimal.Context(prec=2 * MAX_PRECISION)
+_TEMPORAL = (Kind.DATE, Kind.TIMESTAMP)
+_STRINGS = (Kind.STRING, Kind.BINARY)
+
+
+def as_decimal(type_: DataType) -> DataType:
+    """The DECIMAL that holds every value of an integer or DECIMAL type."""
+    return type_ if type_.is_decimal else DECIMAL(_INTEGER_DIGITS[type_.kind], 0)
+
+
+def common_type(left: DataType, right: DataType) -> DataType | None:
+    """The type at which two types meet; None where they do not.
+
+    Two DECIMALs meet at the larger scale and the larger number of integer digits, cut to 38 digits in all: a value too
+    large for that is an error when it is cast, never a wrong result.
+    """
+    if left == right or right.kind is Kind.NULL:
+        return left
+    if left.kind is Kind.NULL:
+        return right
+    if left.is_numeric and right.is_numeric:
+        return _common_number(left, right)
+    if left.kind is right.kind:
+        return DataType(left.kind)  # texts of different lengths
+    if left.kind in _TEMPORAL and right.kind in _TEMPORAL:
+        return TIMESTAMP
+    return None
+
+
+def _common_number(left: DataType, right: DataType) -> DataType:
+    if left.is_float or right.is_float:
+        return FLOAT if left.kind is right.kind is Kind.FLOAT else DOUBLE
+    if left.is_integer and right.is_integer:
+        return left if INTEGER_WIDTHS[left.kind] >= INTEGER_WIDTHS[right.kind] else right
+    left, right = as_decimal(left), as_decimal(right)
+    assert left.precision and right.precision and left.scale is not None and right.scale is not None
+    scale = max(left.scale, right.scale)
+    digits = max(left.precision - left.scale, right.precision - right.scale)
+    return DECIMAL(min(MAX_PRECISION, digits + scale), scale)
+
+
+def is_text_literal(expr: Expr) -> bool:
+    """A quoted text whose type the place decides."""
+    return isinstance(expr, Literal) and expr.type == STRING
+
+
+def fit(literal: Literal, type_: DataType) -> Literal | None:
+    """The literal as a value of the type, None where that would lose something or makes no sense.
+
+    A quoted text is parsed: `InvalidText` where it does not spell a value of the type.
+
+    >>> fit(literals.number("24"), DECIMAL(15, 2)).value
+    2400
+    >>> fit(literals.number("24.5"), BIGINT) is None
+    True
+    """
+    value, source = literal.value, literal.type
+    if value is None:
+        return Literal(type_, True, None)
+    if source == type_:
+        return literal
+    if source == STRING:
+        return _fit_text(value, type_)
+    if source.is_numeric and type_.is_numeric:
+        return _fit_number(literal, type_)
+    if source.kind is Kind.DATE and type_.kind is Kind.TIMESTAMP:
+        return Literal(type_, False, value * MICROSECONDS_PER_DAY)
+    if source.kind is Kind.TIMESTAMP and type_.kind is Kind.DATE and value % MICROSECONDS_PER_DAY == 0:
+        return Literal(type_, False, value // MICROSECONDS_PER_DAY)
+    return None
+
+
+def _fit_text(text: str, type_: DataType) -> Literal | None:
+    if type_.kind is Kind.STRING:
+        fits = type_.length is None or len(text) <= type_.length
+        return Literal(type_ if fits else STRING, False, text)
+    if type_.kind is Kind.INTERVAL:
+        return literals.interval(text)
+    if type_.is_numeric and ("_" in text or not text.strip().isascii()):
+        raise InvalidText(f"{text!r} is not a value of type {type_}")
+    return Literal(type_, False, type_.to_physical(text.strip() if type_.is_numeric else text))
+
+
+def _fit_number(literal: Literal, type_: DataType) -> Literal | None:
+    if literal.type.is_float:
+        if not type_.is_float:
+            return None
+        same = literal.value != literal.value or type_.to_physical(literal.value) == literal.value
+        return Literal(type_, False, type_.to_physical(literal.value)) if same else None
+    value = exact_value(literal)
+    if type_.is_float:
+        converted = type_.to_physical(float(value))
+        # A DECIMAL meets DOUBLE by conversion, so the nearest double is the literal's value there.
+        exact = type_.kind is Kind.DOUBLE or decimal.Decimal(converted) == value
+        return Literal(type_, False, converted) if exact and np.isfinite(converted) else None
+    try:
+        physical = type_.to_physical(value)
+    except (InvalidText, NumericOutOfRange):
+        return None
+    unscaled = value.scaleb(type_.scale or 0, _WIDE)
+    return Literal(type_, False, physical) if unscaled == physical else None
+
+
+def exact_value(literal: Literal) -> decimal.Decimal:
+    """The value of an integer or DECIMAL literal."""
+    return decimal.Decimal(literal.value).scaleb(-(literal.type.scale or 0), _WIDE)
+
+
+def unify(exprs: Sequence[Expr], what: str) -> tuple[DataType, tuple[Expr, ...]]:
+    """Bring values that meet in one place (a comparison, the branches of a CASE, a UNION's column) to one type.
+
+    Raises `TypeMismatch` ("`what` ... INT and DATE") where they do not meet. All NULL gives the type NULL.
+    """
+    target = NULL
+    for expr in exprs:
+        if not isinstance(expr, Literal):
+            target = _meet(target, expr.type, what)
+    for expr in exprs:
+        if isinstance(expr, Literal) and not is_text_literal(expr):
+            known = target.kind is not Kind.NULL
+            if not (known and fit(expr, target) is not None):
+                target = _meet(target, expr.type, what)
+    if target.kind is Kind.NULL and any(is_text_literal(expr) for expr in exprs):
+        target = STRING
+    return target, tuple(convert(expr, target) for expr in exprs)
+
+
+def _meet(left: DataType, right: DataType, what: str) -> DataType:
+    found = common_type(left, right)
+    if found is None:
+        raise TypeMismatch(f"{what} {left} and {right}; cast one side")
+    return found
+
+
+def convert(expr: Expr, type_: DataType) -> Expr:
+    """The expression as a value of a type it meets: itself, a converted literal or a `Cast`."""
+    if isinstance(expr, Literal):
+        fitted = fit(expr, type_)
+        if fitted is not None:
+            return fitted
+    if expr.type == type_ or (expr.type.kind is type_.kind and type_.kind in _STRINGS):
+        return expr
+    return cast(expr, type_)
+
+
+def cast(expr: Expr, type_: DataType, safe: bool = False) -> Expr:
+    """`CAST(expr AS type)`, computed at once for a literal; `TypeMismatch` where no such conversion exists."""
+    if expr.type == type_:
+        return expr
+    if not castable(expr.type, type_):
+        raise TypeMismatch(f"a value of type {expr.type} cannot be cast to {type_}")
+    if isinstance(expr, Literal):
+        try:
+            folded = _fold_cast(expr, type_)
+        except (InvalidText, NumericOutOfRange):
+            if not safe:
+                raise
+            return Literal(type_, True, None)
+        if folded is not None:
+            return folded
+    return Cast(type_, expr.nullable or safe, expr, safe)
+
+
+def castable(source: DataType, target: DataType) -> bool:
+    """May CAST turn the one into the other? PostgreSQL's table of explicit casts, for our types."""
+    if source.kind in (Kind.NULL, target.kind) or (source.is_numeric and target.is_numeric):
+        return True
+    if Kind.INTERVAL in (source.kind, target.kind):
+        return source.kind is Kind.STRING
+    if Kind.STRING in (source.kind, target.kind):
+        return True
+    if Kind.BOOLEAN in (source.kind, target.kind):
+        return source.is_integer or target.is_integer
+    return source.kind in _TEMPORAL and target.kind in _TEMPORAL
+
+
+def assignable(source: DataType, target: DataType) -> bool:
+    """May INSERT store the one in a column of the other without CAST? Numbers among each other, dates and timestamps
+    among each other, anything into a text."""
+    if source.kind in (Kind.NULL, target.kind) or (source.is_numeric and target.is_numeric):
+        return True
+    if source.kind in _TEMPORAL and target.kind in _TEMPORAL:
+        return True
+    return target.kind is Kind.STRING and source.kind not in (Kind.BINARY, Kind.INTERVAL)
+
+
+def _fold_cast(literal: Literal, type_: DataType) -> Literal | None:
+    """The literal converted as CAST does it, rounding included; None for a conversion left to the executor."""
+    value, source = literal.value, literal.type
+    if value is None or source == STRING:
+        if type_.kind is Kind.STRING and type_.length is not None and value is not None:
+            value = value[: type_.length]  # an explicit cast truncates, as in PostgreSQL
+            return Literal(type_, False, value)
+        return fit(literal, type_)
+    if source.is_numeric and type_.is_numeric:
+        return _fold_number(literal, type_)
+    if source.kind is Kind.BOOLEAN and type_.is_integer:
+        return Literal(type_, False, int(value))
+    if source.kind in _TEMPORAL and type_.kind is Kind.TIMESTAMP:
+        return fit(literal, type_)
+    if source.kind is Kind.TIMESTAMP and type_.kind is Kind.DATE:
+        return Literal(type_, False, value // MICROSECONDS_PER_DAY)
+    return None
+
+
+def _fold_number(literal: Literal, type_: DataType) -> Literal | None:
+    if literal.type.is_float:
+        if type_.is_integer:
+            return None  # rounds half to even, unlike DECIMAL: the executor's business
+        return Literal(type_, False, type_.to_physical(literal.value))
+    value = exact_value(literal)
+    if type_.is_float:
+        return Literal(type_, False, type_.to_physical(float(value)))
+    if type_.is_integer:
+        value = value.to_integral_value(decimal.ROUND_HALF_UP)
+    return Literal(type_, False, type_.to_physical(value))
+
+
+def assign(expr: Expr, type_: DataType, column: str) -> Expr:
+    """The expression as INSERT stores it in a column; `TypeMismatch` names both types where it cannot."""
+    if is_text_literal(expr) or (isinstance(expr, Literal) and expr.value is None):
+        assert isinstance(expr, Literal)
+        fitted: Any = fit(expr, type_)
+        if fitted.type == type_:
+            return fitted  # type: ignore[no-any-return]
+        type_.to_physical(expr.value)  # says that the text is too long
+    if not assignable(expr.type, type_):
+        raise TypeMismatch(f"column {column} is of type {type_}, the value of type {expr.type}; cast it")
+    if type_.kind is Kind.STRING and expr.type.kind is Kind.STRING:
+        return expr  # stored whole or refused by the store; a cast to VARCHAR(n) would cut it
+    return cast(expr, type_)

@@ -1,0 +1,170 @@
+"""What binding one statement needs everywhere: the text for error places, the catalog, fresh column numbers, parameters.
+
+Binding functions raise errors without a place wherever they only know values; `Frame.bind`, which knows the syntax node
+at hand, adds the place on the way out. The innermost node wins.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from sqlglot import exp
+
+from ..errors import DataError, IntegrityError, NotSupportedError, StatementError
+from ..storage.schema import Table
+from ..storage.types import DataType
+from .bound import Query
+from .dialect import fold
+from .expressions import Aggregate, Column, Expr, Literal
+from .parser import generate, place
+from .scope import Scope
+
+
+class Catalog(Protocol):
+    """What binding asks of a store; `storage.store.Store` has it."""
+
+    def table(self, name: str) -> Table:
+        """One table; `UnknownTable` where there is none."""
+
+    def tables(self) -> Sequence[Table]:
+        """All tables."""
+
+
+Handler = Callable[[Any, "Frame"], Expr]
+
+
+@dataclass(slots=True)
+class Context:
+    """One statement's binding. `bind_query` and `handlers` close the circle between expressions and the queries inside
+    them without a circle of imports."""
+
+    text: str
+    catalog: Catalog
+    parameters: Mapping[int, Literal]
+    bind_query: Callable[[Any, Scope, Context], Query]
+    handlers: Mapping[type, Handler]
+    numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    origins: dict[int, tuple[Expr, Any]] = field(default_factory=dict)
+    """The syntax node an expression came from, by the identity of the expression (kept alive here)."""
+
+    def column(self, name: str, type_: DataType, nullable: bool) -> Column:
+        """A column with a number of its own."""
+        return Column(type_, nullable, next(self.numbers), name)
+
+    def located(self, error: StatementError, node: Any) -> StatementError:
+        """The error with its place, unless it has one."""
+        if error.position is not None:
+            return error
+        start, width = place(node)
+        if start is None:
+            start, width = _nearest(node)
+        return type(error)(error.message, self.text, start, width)
+
+    @contextmanager
+    def at(self, node: Any) -> Iterator[None]:
+        """Errors that leave this block get the node's place."""
+        try:
+            yield
+        except StatementError as error:
+            located = self.located(error, node)
+            if located is error:
+                raise
+            raise located from error.__cause__
+        except (DataError, IntegrityError, NotSupportedError) as error:
+            raise self._drawn(error, node) from error.__cause__
+
+    def _drawn(self, error: Any, node: Any) -> Any:
+        """The same error with the line and a caret in its message, for classes that carry no place."""
+        if getattr(error, "__notes__", None) == [_PLACED]:
+            return error
+        start, width = place(node)
+        drawn = type(error)(str(StatementError(str(error), self.text, start, width)))
+        drawn.add_note(_PLACED)
+        return drawn
+
+
+_PLACED = "the place is part of the message"
+
+
+def _nearest(node: Any) -> tuple[int | None, int]:
+    """The place of the closest surrounding node that has one."""
+    while node is not None:
+        start, width = place(node)
+        if start is not None:
+            return start, width
+        node = getattr(node, "parent", None)
+    return None, 1
+
+
+@dataclass(slots=True)
+class Aggregates:
+    """The aggregate calls of one SELECT, equal ones once."""
+
+    found: dict[Aggregate, Column] = field(default_factory=dict)
+
+    def column(self, call: Aggregate, context: Context) -> Column:
+        """The column that stands for the call above the aggregation."""
+        if call not in self.found:
+            self.found[call] = context.column(call.function, call.type, call.nullable)
+        return self.found[call]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """Where an expression stands: its scope, its clause (for messages), and whether aggregates may stand there.
+
+    `aggregates` is None where they may not; `within` names the aggregate function whose argument this is.
+    """
+
+    context: Context
+    scope: Scope
+    clause: str
+    aggregates: Aggregates | None = None
+    within: str | None = None
+
+    def bind(self, node: Any) -> Expr:
+        """The bound expression of a syntax node; errors carry the place of the innermost node concerned."""
+        handler = self.context.handlers.get(type(node))
+        with self.context.at(node):
+            if handler is None:
+                raise unsupported(node)
+            bound = handler(node, self)
+        self.context.origins[id(bound)] = (bound, node)
+        return bound
+
+    def bind_all(self, nodes: Sequence[Any]) -> tuple[Expr, ...]:
+        """Several at once."""
+        return tuple(self.bind(node) for node in nodes)
+
+    def inside(self, aggregate: str) -> Frame:
+        """The frame of an aggregate's arguments."""
+        return replace(self, aggregates=None, within=aggregate)
+
+
+def unsupported(node: Any) -> NotSupportedError:
+    """The error for syntax that sqlglot reads and nyala does not have."""
+    try:
+        text = generate(node)
+    except Exception:  # a malformed tree cannot be printed either; its kind must do
+        text = type(node).__name__
+    shown = text if len(text) <= 60 else text[:57] + "..."
+    return NotSupportedError(f"{shown} is not supported")
+
+
+def only(node: Any, *allowed: str) -> None:
+    """Refuse a syntax node that carries any part besides those named: nothing is silently ignored."""
+    for name, value in node.args.items():
+        if value and name not in allowed:
+            part = value[0] if isinstance(value, list) else value
+            if isinstance(part, exp.Expression):
+                raise unsupported(part)
+            raise NotSupportedError(f"{name.rstrip('_').replace('_', ' ').upper()} is not supported here")
+
+
+def name_of(node: Any) -> str:
+    """The folded name of an identifier node."""
+    return fold(node) if isinstance(node, exp.Identifier) else str(node.name).lower()

@@ -1,0 +1,179 @@
+"""Constants: what a literal in the text, or a parameter's Python value, becomes.
+
+Numbers are exact: `24` is INT (BIGINT, then DECIMAL, where it is too large), `0.05` is the smallest DECIMAL that holds
+it, DECIMAL(2,2). Only a parameter of Python's float gives a DOUBLE. A quoted text is a STRING that the coercion rules
+turn into any other type that the place asks for (`coercion.fit`).
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import re
+from typing import Any
+
+from ..errors import InterfaceError, InvalidText, NumericOutOfRange
+from ..storage.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    INT,
+    INTERVAL,
+    MAX_PRECISION,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    DataType,
+    Interval,
+)
+from .expressions import Literal
+
+_MICROSECONDS = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1_000, "microsecond": 1}
+_MONTHS = {"century": 1200, "decade": 120, "year": 12, "quarter": 3, "month": 1}
+_DAYS = {"week": 7, "day": 1}
+_UNITS = {
+    "y": "year", "yr": "year", "mon": "month", "w": "week", "d": "day", "h": "hour", "hr": "hour", "min": "minute",
+    "sec": "second", "s": "second", "ms": "millisecond", "us": "microsecond", "centurie": "century", "centuries": "century",
+}  # fmt: skip
+_QUANTITY = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+_CLOCK = re.compile(r"\s*([+-]?)(\d+):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?\s*$")
+NULL_LITERAL = Literal(NULL, True, None)
+TRUE = Literal(BOOLEAN, False, True)
+FALSE = Literal(BOOLEAN, False, False)
+
+
+def number(text: str) -> Literal:
+    """A numeric literal as written: `24`, `0.05`, `1e3`.
+
+    >>> str(number("0.05").type), number("0.05").value
+    ('DECIMAL(2,2)', 5)
+    """
+    try:
+        value = decimal.Decimal(text)
+    except decimal.InvalidOperation:
+        raise InvalidText(f"{text} is not a number") from None
+    if text.isdigit():
+        return integer(int(text))
+    return exact(value)
+
+
+def integer(value: int) -> Literal:
+    """The smallest of INT, BIGINT and DECIMAL(n,0) that holds the value."""
+    if -(1 << 31) <= value < 1 << 31:
+        return Literal(INT, False, value)
+    if -(1 << 63) <= value < 1 << 63:
+        return Literal(BIGINT, False, value)
+    return exact(decimal.Decimal(value))
+
+
+def exact(value: decimal.Decimal) -> Literal:
+    """The smallest DECIMAL that holds the value, trailing zeros included."""
+    if not value.is_finite():
+        raise NumericOutOfRange(f"{value} is no DECIMAL")
+    sign, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    scale = max(0, -exponent)
+    precision = max(len(digits) + max(0, exponent), scale, 1)
+    if precision > MAX_PRECISION:
+        raise NumericOutOfRange(f"{value} has more than the {MAX_PRECISION} digits of a DECIMAL")
+    unscaled = int("".join(map(str, digits)) or "0") * 10 ** max(0, exponent)
+    return Literal(DECIMAL(precision, scale), False, -unscaled if sign else unscaled)
+
+
+def digits_of(value: int) -> int:
+    """How many decimal digits an integer has; 1 for zero."""
+    return len(str(abs(value)))
+
+
+def interval(text: str, unit: str | None = None) -> Literal:
+    """`INTERVAL '90' DAY`, `INTERVAL '1 year 2 months'`, `INTERVAL '1 day 02:30:00'`.
+
+    Raises `InvalidText` where the text spells no interval.
+
+    >>> interval("90", "DAY").value
+    Interval(months=0, days=90, microseconds=0)
+    """
+    if unit is not None:
+        return _interval_literal([(text.strip(), unit)], text)
+    parts: list[tuple[str, str]] = []
+    position = 0
+    while position < len(text):
+        if found := _QUANTITY.match(text, position):
+            parts.append((found[1], found[2]))
+            position = found.end()
+        elif found := _CLOCK.match(text, position):
+            sign, hours, minutes, seconds = found.groups()
+            parts += [(sign + hours, "hour"), (sign + minutes, "minute"), (sign + (seconds or "0"), "second")]
+            position = found.end()
+        else:
+            raise InvalidText(f"'{text}' is not an INTERVAL; write for instance '1 month' or '90 days'")
+    if not parts:
+        raise InvalidText(f"'{text}' is not an INTERVAL; write for instance '1 month' or '90 days'")
+    return _interval_literal(parts, text)
+
+
+def _interval_literal(parts: list[tuple[str, str]], text: str) -> Literal:
+    months = days = microseconds = 0
+    for quantity, unit in parts:
+        name = unit.lower().removesuffix("s") if len(unit) > 2 else unit.lower()
+        name = _UNITS.get(name, name)
+        try:
+            amount = decimal.Decimal(quantity)
+        except decimal.InvalidOperation:
+            raise InvalidText(f"'{text}' is not an INTERVAL: {quantity} is not a number") from None
+        if name in _MICROSECONDS:
+            microseconds += int(amount * _MICROSECONDS[name])
+        elif amount != int(amount):
+            raise InvalidText(f"'{text}' is not an INTERVAL: only hours and smaller units take fractions")
+        elif name in _MONTHS:
+            months += int(amount) * _MONTHS[name]
+        elif name in _DAYS:
+            days += int(amount) * _DAYS[name]
+        else:
+            units = ", ".join([*_MONTHS, *_DAYS, *_MICROSECONDS])
+            raise InvalidText(f"'{text}' is not an INTERVAL: there is no unit {unit}; there are {units}")
+    # PostgreSQL keeps months and days in 32 bits, microseconds in 64.
+    if max(abs(months), abs(days)) >= 1 << 31 or abs(microseconds) >= 1 << 63:
+        raise NumericOutOfRange(f"'{text}' is out of range for an INTERVAL")
+    return Literal(INTERVAL, False, Interval(months, days, microseconds))
+
+
+def from_python(value: Any) -> Literal:
+    """A parameter's value as a typed literal; `InterfaceError` names a Python type that has none.
+
+    >>> from_python(7).type == INT, from_python(decimal.Decimal("1.50")).type == DECIMAL(3, 2)
+    (True, True)
+    """
+    if hasattr(value, "item") and hasattr(value, "dtype"):
+        value = value.item()
+    if value is None:
+        return NULL_LITERAL
+    if isinstance(value, bool):
+        return TRUE if value else FALSE
+    if isinstance(value, int):
+        return integer(value)
+    if isinstance(value, decimal.Decimal):
+        return exact(value)
+    for python_type, type_ in _PYTHON_TYPES:
+        if isinstance(value, python_type):
+            return Literal(type_, False, type_.to_physical(value))
+    if isinstance(value, datetime.timedelta):
+        micros = value.seconds * 1_000_000 + value.microseconds
+        return Literal(INTERVAL, False, Interval(0, value.days, micros))
+    raise InterfaceError(
+        f"a parameter cannot be a {type(value).__name__}; give int, float, Decimal, str, bool, date, datetime, "
+        "timedelta, bytes or None"
+    )
+
+
+# datetime before date, of which it is a subclass.
+_PYTHON_TYPES: tuple[tuple[Any, DataType], ...] = (
+    (float, DOUBLE),
+    (str, STRING),
+    (datetime.datetime, TIMESTAMP),
+    (datetime.date, DATE),
+    ((bytes, bytearray, memoryview), BINARY),
+)

@@ -1,0 +1,96 @@
+"""Syntax nodes that sqlglot lacks: nyala's statements and table clauses. Everything else is sqlglot's own tree."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+
+class CreateTable(exp.Expression):
+    """`CREATE TABLE [IF NOT EXISTS] this (columns) clauses`; `expressions` are `ColumnDef` and `PrimaryKey` nodes,
+    `query` is that of CREATE TABLE AS."""
+
+    arg_types = {"this": True, "expressions": False, "exists": False, "clauses": False, "query": False}
+
+
+class DropTable(exp.Expression):
+    """`DROP TABLE [IF EXISTS] this`."""
+
+    arg_types = {"this": True, "exists": False}
+
+
+class CopyFrom(exp.Expression):
+    """`COPY this [(expressions)] FROM 'path' [(options)]`."""
+
+    arg_types = {"this": True, "expressions": False, "path": True, "options": False}
+
+
+class CopyOption(exp.Expression):
+    """`NAME value` within COPY's parentheses; `expression` is None for a bare name."""
+
+    arg_types = {"this": True, "expression": False}
+
+
+class ShowTables(exp.Expression):
+    """`SHOW TABLES`."""
+
+    arg_types: dict[str, bool] = {}
+
+
+class DescribeTable(exp.Expression):
+    """`DESCRIBE this`."""
+
+    arg_types = {"this": True}
+
+
+class Explain(exp.Expression):
+    """`EXPLAIN [ANALYZE] [VERBOSE] this`."""
+
+    arg_types = {"this": True, "analyze": False, "verbose": False}
+
+
+class DistributeBy(exp.Expression):
+    """`DISTRIBUTE BY` and its rules: `HashPartition`s, then at most one `RangePartition`."""
+
+    arg_types = {"expressions": True}
+
+
+class HashPartition(exp.Expression):
+    """`HASH [(expressions)] INTO buckets BUCKETS`."""
+
+    arg_types = {"expressions": False, "buckets": True}
+
+
+class RangePartition(exp.Expression):
+    """`RANGE (expressions) (partitions | SPLIT ROWS (splits))`."""
+
+    arg_types = {"expressions": True, "partitions": False, "splits": False}
+
+
+class RangeBounds(exp.Expression):
+    """`PARTITION lower <= VALUES < upper`; either bound may be missing."""
+
+    arg_types = {"lower": False, "upper": False}
+
+
+class Replicas(exp.Expression):
+    """`REPLICAS this`."""
+
+    arg_types = {"this": True}
+
+
+class TableComment(exp.Expression):
+    """`COMMENT 'text'` of a table."""
+
+    arg_types = {"this": True}
+
+
+class EncodingConstraint(exp.Expression, exp.ColumnConstraintKind):
+    """`ENCODING name` of a column."""
+
+    arg_types = {"this": True}
+
+
+class CompressionConstraint(exp.Expression, exp.ColumnConstraintKind):
+    """`COMPRESSION name` of a column."""
+
+    arg_types = {"this": True}

@@ -1,0 +1,107 @@
+"""What SQL's type names mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from ..errors import InvalidTableDefinition, NotSupportedError, NumericOutOfRange, TypeMismatch, did_you_mean
+from ..storage.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    FLOAT,
+    INT,
+    INTERVAL,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    TINYINT,
+    DataType,
+    Kind,
+)
+from .context import Context
+
+_T = exp.DataType.Type
+_PLAIN = {
+    _T.BOOLEAN: BOOLEAN,
+    _T.TINYINT: TINYINT,
+    _T.SMALLINT: SMALLINT,
+    _T.INT: INT,
+    _T.BIGINT: BIGINT,
+    _T.FLOAT: FLOAT,
+    _T.DOUBLE: DOUBLE,
+    _T.DATE: DATE,
+    _T.TIMESTAMP: TIMESTAMP,
+    _T.DATETIME: TIMESTAMP,
+    _T.TIMESTAMPNTZ: TIMESTAMP,
+    _T.TEXT: STRING,
+    _T.BINARY: BINARY,
+    _T.VARBINARY: BINARY,
+    _T.BLOB: BINARY,
+    _T.INTERVAL: INTERVAL,
+}
+_TEXTS = (_T.VARCHAR, _T.CHAR, _T.NVARCHAR, _T.NCHAR, _T.BPCHAR)
+NAMES = (
+    *"BOOLEAN TINYINT SMALLINT INT INTEGER BIGINT FLOAT REAL DOUBLE DECIMAL NUMERIC DATE TIMESTAMP".split(),
+    *"STRING TEXT VARCHAR CHAR BINARY BYTEA".split(),
+)
+
+
+def bind_type(node: Any, context: Context) -> DataType:
+    """The type that a type's syntax means.
+
+    Raises `InvalidTableDefinition` for an unknown name, `NotSupportedError` for types of other databases,
+    `NumericOutOfRange` for a DECIMAL that cannot be.
+    """
+    with context.at(node):
+        return _bind(node, _arguments(node))
+
+
+def _arguments(node: Any) -> list[int]:
+    sizes = []
+    for part in node.args.get("expressions") or []:
+        value = part.this if isinstance(part, exp.DataTypeParam) else part
+        if not isinstance(value, exp.Literal) or value.is_string or not str(value.this).isdigit():
+            raise TypeMismatch("a type's size must be a plain number")
+        sizes.append(int(value.this))
+    return sizes
+
+
+def _bind(node: Any, sizes: list[int]) -> DataType:
+    kind = node.this
+    if kind == _T.DECIMAL:
+        return _decimal(sizes)
+    if kind in _TEXTS:
+        if len(sizes) > 1 or sizes == [0]:
+            raise TypeMismatch("VARCHAR takes one length of at least 1")
+        return DataType(Kind.STRING, length=sizes[0]) if sizes else STRING
+    if kind in _PLAIN:
+        if sizes and kind not in (_T.TIMESTAMP, _T.DATETIME, _T.FLOAT):
+            raise TypeMismatch(f"{_PLAIN[kind]} takes no size")
+        if sizes == [6] or not sizes:
+            return _PLAIN[kind]
+        if kind == _T.FLOAT:
+            return FLOAT if sizes[0] <= 24 else DOUBLE
+        raise NotSupportedError("TIMESTAMP keeps microseconds; no other precision is supported")
+    if kind == _T.TIMESTAMPTZ:
+        raise NotSupportedError("TIMESTAMP WITH TIME ZONE is not supported; TIMESTAMP is in UTC")
+    if kind == _T.USERDEFINED:
+        name = str(node.args.get("kind") or "")
+        raise InvalidTableDefinition(f"there is no type {name}{did_you_mean(name, NAMES, 'there are')}")
+    raise NotSupportedError(f"type {kind.value if isinstance(kind, _T) else kind} is not supported")
+
+
+def _decimal(sizes: list[int]) -> DataType:
+    if not sizes:
+        raise TypeMismatch("DECIMAL needs its digits, for instance DECIMAL(15,2): 15 in all, 2 after the point")
+    if len(sizes) > 2:
+        raise TypeMismatch("DECIMAL takes a precision and a scale")
+    try:
+        return DECIMAL(*sizes)
+    except NumericOutOfRange as error:
+        raise TypeMismatch(str(error)) from None

@@ -1,0 +1,244 @@
+"""From keys to row offsets: the key columns of a DiskRowSet are its index.
+
+Rows are ascending by key, so a binary search over the key columns themselves finds a row; no copy of the keys as
+bytes is stored (docs/decisions/2026-11-21-no-encoded-key-column.md). The footers of the key columns keep the value of
+every 4,096th row: encoded, these *firsts* lie in memory and lead to a stretch of 4,096 rows. Within it the columns
+narrow the range one after the other, comparing codes with codes: the probe is brought into the page's code domain.
+
+                        firsts            orderkey   linenumber
+    find (7, 2):  ... [5,1] [8,1] ...     5 5 6 7 7 7 8
+                      └ stretch ┘               └ 7 ┘     1 2 3
+                                                            └ row
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .bloom import BloomReader, probe_chunk, probe_one
+from .column_file import INDEX_ROWS, ROW_GROUP_ROWS
+from .column_reader import ColumnReader
+from .encodings import is_wide
+from .keys import Keys, encode_key, prefix_end, search_encoded
+from .predicate_eval import find, position
+from .store import ScanCounters
+from .types import DataType
+from .vector import Array, Dict, Flat, Narrow, Text, Vector, Wide
+
+FEW_KEYS = 8
+"""Up to here keys are looked up one by one: a look-up costs about 15 µs, a vectorised one some 200 µs at least."""
+
+
+class KeyIndex:
+    """Finds rows of one DiskRowSet by primary key. Safe for several threads.
+
+    Parameters
+    ----------
+    readers : sequence of ColumnReader
+        The key columns, in key order.
+    rows : int
+    """
+
+    def __init__(self, readers: Sequence[ColumnReader], rows: int, bloom: BloomReader):
+        self._readers = readers
+        self._rows = rows
+        self._bloom = bloom
+        self._types = tuple(r.type for r in readers)
+
+    @cached_property
+    def firsts(self) -> list[bytes]:
+        """Encoded key of every 4,096th row."""
+        columns = [r.footer.firsts or [] for r in self._readers]
+        return [encode_key(self._types, values) for values in zip(*columns, strict=True)]
+
+    @cached_property
+    def _group_firsts(self) -> pa.Array:
+        """Encoded key of the first row of each row group."""
+        return pa.array(self.firsts[:: ROW_GROUP_ROWS // INDEX_ROWS], pa.binary())
+
+    # ---- one key -------------------------------------------------------------------------------------------------
+
+    def find_one(self, values: Sequence[Any], counters: ScanCounters | None = None) -> int:
+        """The row offset of a key given as physical values, -1 where it is not here."""
+        if not all(_fits(t, v) for t, v in zip(self._types, values)):
+            return -1
+        stretch = bisect_right(self.firsts, encode_key(self._types, values)) - 1
+        if stretch < 0:
+            return -1
+        start, stop = self._stretch(stretch)
+        for reader, value in zip(self._readers, values):
+            start, stop = _narrowed(reader, start, stop, value, counters)
+            if start == stop:
+                return -1
+        return start
+
+    def search(self, prefix: Sequence[Any], after: bool, counters: ScanCounters | None = None) -> int:
+        """The first row whose key starts with `prefix` or is above it; with `after`, the first that is above all
+        keys that start with `prefix`. The number of rows where there is none."""
+        for place, value in enumerate(prefix):
+            if not _fits(self._types[place], value):
+                return self.search(prefix[:place], value > 0, counters)
+        if not prefix:
+            return self._rows if after else 0
+        encoded: bytes | None = encode_key(self._types, prefix)
+        assert encoded is not None
+        if after:
+            # The last text of a whole key has no terminator: other keys may start with its bytes.
+            encoded = encoded + b"\0" if len(prefix) == len(self._types) else prefix_end(encoded)
+        stretch = len(self.firsts) if encoded is None else bisect_left(self.firsts, encoded)
+        if stretch == 0:
+            return 0
+        start, stop = self._stretch(stretch - 1)
+        for reader, value in zip(self._readers, prefix):
+            start, stop = _narrowed(reader, start, stop, value, counters)
+            if start == stop:
+                return start
+        return stop if after else start
+
+    def _stretch(self, number: int) -> tuple[int, int]:
+        return number * INDEX_ROWS, min((number + 1) * INDEX_ROWS, self._rows)
+
+    # ---- many keys -----------------------------------------------------------------------------------------------
+
+    def find(self, keys: Keys) -> Array:
+        """Row offset per key, -1 where it is not here: ndarray of int64, shape (n_keys,).
+
+        Keys are grouped by row group; in each the Bloom filter's chunk is asked first (Kudu paper, insert path), and
+        only what it lets pass is searched for.
+        """
+        if len(keys) <= FEW_KEYS:
+            return self._find_few(keys)
+        found = np.full(len(keys), -1, np.int64)
+        groups = search_encoded(self._group_firsts, keys.encoded(), right=True) - 1
+        order = np.argsort(groups, kind="stable")
+        ends = np.searchsorted(groups[order], np.arange(len(self._group_firsts) + 1))
+        hashes = keys.hashes()
+        for group in np.flatnonzero(np.diff(ends)).tolist():
+            asked = order[ends[group] : ends[group + 1]]
+            asked = asked[probe_chunk(self._bloom.chunk(group), hashes.take(asked))]
+            if len(asked):
+                found[asked] = self._find_in_group(group, keys.take(asked))
+        return found
+
+    def _find_few(self, keys: Keys) -> Array:
+        found = np.full(len(keys), -1, np.int64)
+        for i, hash_ in enumerate(keys.hashes().tolist()):
+            group = (bisect_right(self.firsts, keys.encode_one(i)) - 1) * INDEX_ROWS // ROW_GROUP_ROWS
+            if group >= 0 and probe_one(self._bloom.chunk(group), hash_):
+                found[i] = self.find_one(keys.values_at(i))
+        return found
+
+    def _find_in_group(self, group: int, keys: Keys) -> Array:
+        """Row offsets of keys that are in this row group if anywhere."""
+        start = group * ROW_GROUP_ROWS
+        stop = min(start + ROW_GROUP_ROWS, self._rows)
+        found = np.full(len(keys), -1, np.int64)
+        alive = np.arange(len(keys))
+        low, high = np.zeros(len(keys), np.int64), np.full(len(keys), stop - start, np.int64)
+        for reader, column in zip(self._readers, keys.columns):
+            page = reader.read(start, stop, None)
+            kept, values, probes = _comparable(reader, page, column.take(alive))
+            alive, low, high = alive[kept], low[kept], high[kept]
+            low, high = _search(values, probes, low, high, False), _search(values, probes, low, high, True)
+            hit = low < high
+            alive, low, high = alive[hit], low[hit], high[hit]
+        found[alive] = low + start
+        return found
+
+
+def _fits(type_: DataType, value: Any) -> bool:
+    """Can a key of this type hold the value? (A predicate may ask for any integer.)"""
+    if type_.is_text:
+        return True
+    bits = 127 if is_wide(type_) else 8 * type_.dtype.itemsize - 1
+    return -(1 << bits) <= value < 1 << bits
+
+
+def _narrowed(
+    reader: ColumnReader, start: int, stop: int, value: Any, counters: ScanCounters | None
+) -> tuple[int, int]:
+    """The rows among `start` to `stop`, over which the column ascends, that hold `value`; where none does, an empty
+    range at the place where it would be."""
+    size = reader.footer.page_rows
+    first = start // size
+    if (stop - 1) // size == first:
+        page, origin = reader.page(first, counters), first * size
+    else:
+        page, origin = reader.read(start, stop, None, counters), start
+    low, high = _span(page, start - origin, stop - origin, value)
+    return low + origin, high + origin
+
+
+def _span(page: Vector, start: int, stop: int, value: Any) -> tuple[int, int]:
+    if isinstance(page, (Narrow, Flat)):
+        codes, base = (page.codes, page.base) if isinstance(page, Narrow) else (page.values(), 0)
+        code = value - base
+        limits = np.iinfo(codes.dtype)
+        if code < limits.min:
+            return start, start
+        if code > limits.max:
+            return stop, stop
+    elif isinstance(page, Dict):
+        codes, code = page.codes, find(page.dictionary, value)
+        if code < 0:
+            place = position(page.dictionary, value)
+            if place == len(page.dictionary):
+                return stop, stop
+            low = start + int(codes[start:stop].searchsorted(codes.dtype.type(place)))
+            return low, low
+    else:
+        assert isinstance(page, (Text, Wide))
+        part = page.array[start:stop]
+        probe = value if isinstance(page, Text) else page.type.to_python(value)
+        return start + position(part, probe), start + position(part, probe, after=True)
+    # A scalar of the codes' own dtype: any other makes numpy copy the whole column first.
+    part, number = codes[start:stop], codes.dtype.type(code)
+    low = start + int(part.searchsorted(number))
+    return low, low + int(codes[low:stop].searchsorted(number, "right"))
+
+
+def _comparable(reader: ColumnReader, page: Vector, probes: Vector) -> tuple[Array, Any, Any]:
+    """(probes that can be in the page, values of the page, those probes' values), the latter two comparable."""
+    everything = np.arange(len(probes))
+    if isinstance(page, (Text, Wide)):
+        return everything, page.array, probes.to_arrow()
+    if isinstance(page, Dict):
+        places = pc.index_in(probes.to_arrow(), value_set=page.dictionary)
+        kept = np.flatnonzero(places.is_valid().to_numpy(zero_copy_only=False))
+        return kept, page.codes, places.take(pa.array(kept)).to_numpy().astype(page.codes.dtype)
+    values = probes.values()
+    if isinstance(page, Flat):
+        return everything, page.values(), values.astype(page.values().dtype, copy=False)
+    assert isinstance(page, Narrow)
+    low, high = page.bounds()
+    kept = np.flatnonzero((values >= low) & (values <= high))
+    inside = values.take(kept).astype(np.int64, copy=False).view(np.uint64) - np.uint64(low % 2**64)
+    return kept, page.codes, inside.astype(page.codes.dtype)
+
+
+def _search(values: Any, probes: Any, low: Array, high: Array, right: bool) -> Array:
+    """Where each probe belongs among `values[low:high]` (one range per probe), behind its equals with `right`."""
+    if isinstance(values, np.ndarray):
+        if len(low) and not low.any() and int(high.min()) == len(values):
+            return values.searchsorted(probes, "right" if right else "left")
+        compare: Callable[[Array], Array] = lambda rows: (  # noqa: E731
+            values.take(rows) <= probes if right else values.take(rows) < probes
+        )
+    else:
+        kernel = pc.less_equal if right else pc.less
+        compare = lambda rows: kernel(values.take(pa.array(rows)), probes).to_numpy(zero_copy_only=False)  # noqa: E731
+    low, high = low.copy(), high.copy()
+    for _ in range(int((high - low).max(initial=0)).bit_length()):
+        middle = (low + high) >> 1
+        up = compare(np.minimum(middle, len(values) - 1)) & (low < high)
+        np.copyto(low, middle + 1, where=up)
+        np.copyto(high, middle, where=~up & (low < high))
+    return low
+

@@ -1,0 +1,107 @@
+"""The data: `tpchgen-cli` writes the eight tables as Parquet files, once per scale factor.
+
+Files are kept and found again: each gets its name only when all eight are written. Files from elsewhere serve as well,
+if their row counts fit the scale factor.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..errors import DataError, OperationalError
+from .schema import TABLES
+
+GENERATOR = "tpchgen-cli"
+
+
+def default_data_directory(database: Path, scale_factor: float) -> Path:
+    """Where the Parquet files go unless the user says otherwise: beside the database."""
+    return database.resolve().parent / f"tpch-parquet-sf{scale_factor:g}"
+
+
+def find_generator() -> Path:
+    """The generator's program: beside the running Python, or on the PATH; `OperationalError` says how to install it."""
+    beside = Path(sys.executable).parent / GENERATOR
+    if beside.exists():
+        return beside
+    found = shutil.which(GENERATOR)
+    if found is None:
+        raise OperationalError(
+            f"{GENERATOR}, which writes the TPC-H data, is not installed; "
+            f"try: {sys.executable} -m pip install 'nyala[tpch]'"
+        )
+    return Path(found)
+
+
+def parquet_file(directory: Path, table: str) -> Path:
+    """A table's file."""
+    return directory / f"{table}.parquet"
+
+
+def generate(scale_factor: float, directory: Path, say: Callable[[str], None] = lambda _: None) -> Path:
+    """Make sure that `directory` holds the Parquet files of a scale factor; the directory.
+
+    Files that are there already are checked and used. Raises `DataError` where they belong to another scale factor,
+    `OperationalError` where the generator is missing or fails.
+    """
+    if scale_factor <= 0:
+        raise DataError(f"scale factor {scale_factor:g}: a number above 0 is needed")
+    if all(parquet_file(directory, spec.name).exists() for spec in TABLES):
+        check_scale(scale_factor, directory)
+        say(f"using the Parquet files in {directory}")
+        return directory
+    program = find_generator()
+    say(f"generating scale factor {scale_factor:g} into {directory} (kept for the next time)")
+    partial = directory.with_name(directory.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    try:
+        _run_generator(program, scale_factor, partial)
+        directory.mkdir(parents=True, exist_ok=True)
+        for spec in TABLES:
+            parquet_file(partial, spec.name).replace(parquet_file(directory, spec.name))
+    except OSError as error:
+        raise OperationalError(f"cannot write TPC-H data into {directory}: {error}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return directory
+
+
+def _run_generator(program: Path, scale_factor: float, directory: Path) -> None:
+    command = [str(program), "parquet", "-s", f"{scale_factor:.10g}", f"--output-dir={directory}", "--quiet"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    missing = [spec.name for spec in TABLES if not parquet_file(directory, spec.name).exists()]
+    if done.returncode or missing:
+        trouble = done.stderr.strip() or f"it wrote no file for {', '.join(missing)}"
+        raise OperationalError(f"{' '.join(command)} failed (exit {done.returncode}): {trouble}")
+
+
+def row_counts(directory: Path) -> dict[str, int]:
+    """Rows per table, from the files' footers."""
+    counts = {}
+    for spec in TABLES:
+        path = parquet_file(directory, spec.name)
+        try:
+            counts[spec.name] = pq.read_metadata(path).num_rows
+        except (OSError, pa.ArrowInvalid) as error:
+            raise DataError(f"{path} is no readable Parquet file: {error}") from error
+    return counts
+
+
+def check_scale(scale_factor: float, directory: Path) -> None:
+    """Raise `DataError` unless the files have as many rows as the scale factor asks for."""
+    counts = row_counts(directory)
+    for spec in TABLES:
+        expected = spec.expected_rows(scale_factor)
+        if expected is not None and counts[spec.name] != expected:
+            raise DataError(
+                f"{parquet_file(directory, spec.name)} has {counts[spec.name]:,} rows, where scale factor "
+                f"{scale_factor:g} has {expected:,}; give another --data-dir, or remove these files"
+            )
