@@ -75,6 +75,7 @@ __all__ = [
     "Timestamp",
     "TimestampFromTicks",
     "Warning",
+    "__version__",
     "apilevel",
     "connect",
     "paramstyle",

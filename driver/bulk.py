@@ -1,22 +1,152 @@
 """The short road of `executemany`: rows of Python parameters become the columns of one Arrow batch.
 
-Binding a statement costs a hundred times what writing its row does, so `INSERT INTO t VALUES (?, ?)` with many rows is
-bound once, and each chunk of rows is one `WriteBatch`.
+Parsing and binding a statement costs a hundred times what writing its row does, so `INSERT INTO t VALUES (?, ?)` with
+many rows is bound once, and each chunk of rows is one `WriteBatch`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from sqlglot import exp
 
-from ..errors import DataError
+from ..errors import DataError, InterfaceError
+from ..sql import ParsedStatement, bound
+from ..sql.expressions import Expr, Literal
+from ..storage.schema import Table
+from ..storage.store import WriteBatch
 from ..storage.types import DataType, Kind
+from .parameters import Normalized
+
+if TYPE_CHECKING:
+    from .session import Session
 
 CHUNK_ROWS = 1 << 14
 """Rows per write: the batch is large enough to hide its fixed costs, small enough to be logged as one record."""
+
+Slot: TypeAlias = int | str | None
+"""Which parameter a cell of VALUES takes: by position, by name; None for a constant."""
+
+
+@dataclass(frozen=True, slots=True)
+class InsertTemplate:
+    """An INSERT of one row of parameters and constants, bound: what each column of the batch is filled with."""
+
+    table: Table
+    columns: tuple[str, ...]
+    slots: tuple[Slot, ...]
+    constants: tuple[Any, ...]
+    """Python values, None where the slot is a parameter."""
+
+    def batch(self, rows: Sequence[Normalized]) -> pa.RecordBatch:
+        """The Arrow batch of these parameter rows; `DataError` where a value does not simply fit its column."""
+        arrays = []
+        for name, slot, constant in zip(self.columns, self.slots, self.constants):
+            type_ = self.table.schema.column(name).type
+            values = [constant] * len(rows) if slot is None else [row[slot] for row in rows]  # type: ignore[index,call-overload]
+            arrays.append(column_from_values(type_, values, name))
+        return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
+
+
+def insert_rows(
+    session: Session, text: str, rows: Sequence[Normalized | None], one_by_one: Callable[[Sequence[Any]], int]
+) -> int | None:
+    """Run an INSERT once per row of parameters, in large batches.
+
+    Returns how many rows it wrote, or None, with nothing done, where `text` is no `INSERT ... VALUES` of one row of
+    parameters and constants. `one_by_one` runs rows the long way: those of a chunk with a value that only SQL's own
+    conversions fit to its column (or that is wrong, and then the long way says where).
+    """
+    parsed = session.parse(text)
+    template = _template(session, parsed, rows[0]) if rows else None
+    if template is None:
+        return None
+    _check_shapes(rows)
+    written = 0
+    for start in range(0, len(rows), CHUNK_ROWS):
+        chunk = rows[start : start + CHUNK_ROWS]
+        try:
+            batch = template.batch(chunk)  # type: ignore[arg-type]
+        except DataError:
+            written += one_by_one(chunk)
+            continue
+        written += _write(session, template.table, batch, start)
+    return written
+
+
+def _write(session: Session, table: Table, batch: pa.RecordBatch, first: int) -> int:
+    result = session.store.write(table, WriteBatch(batch))
+    if result.errors:
+        refused = min(result.errors, key=lambda error: error.row)
+        refused.error.add_note(f"in row {first + refused.row + 1} of the parameters")
+        raise refused.error
+    return result.applied
+
+
+def _template(session: Session, parsed: Sequence[ParsedStatement], first: Normalized | None) -> InsertTemplate | None:
+    if len(parsed) != 1 or first is None:
+        return None
+    slots = _slots(parsed[0].tree)
+    if slots is None:
+        return None
+    # Binding with the first row's values checks table, columns and the number of parameters.
+    statement = session.bind(parsed[0], first)
+    if not isinstance(statement, bound.InsertStatement) or not isinstance(statement.query.body, bound.Values):
+        return None
+    cells = statement.query.body.rows[0]
+    if any(slot is None and not isinstance(cell, Literal) for slot, cell in zip(slots, cells)):
+        return None
+    constants = tuple(_constant(cell) if slot is None else None for slot, cell in zip(slots, cells))
+    return InsertTemplate(statement.table, statement.columns, slots, constants)
+
+
+def _constant(cell: Expr) -> Any:
+    assert isinstance(cell, Literal)
+    return cell.type.to_python(cell.value)
+
+
+def _slots(tree: Any) -> tuple[Slot, ...] | None:
+    """Where each cell of `VALUES (...)` takes its value from; None for any other statement, or several rows."""
+    values = tree.args.get("expression") if isinstance(tree, exp.Insert) else None
+    if not isinstance(values, exp.Values) or len(values.expressions) != 1:
+        return None
+    row = values.expressions[0]
+    cells = row.expressions if isinstance(row, exp.Tuple) else [row.unnest()]
+    slots = tuple(_slot_of(cells))
+    parameters = sum(1 for _ in tree.find_all(exp.Placeholder, exp.Parameter))
+    # A parameter inside an expression, `? + 1`, is no slot: that statement goes the long way.
+    return slots if parameters == sum(slot is not None for slot in slots) else None
+
+
+def _slot_of(cells: Sequence[Any]) -> Iterator[Slot]:
+    question_marks = 0
+    for cell in cells:
+        if isinstance(cell, exp.Parameter):
+            yield int(cell.this.name) - 1
+        elif not isinstance(cell, exp.Placeholder):
+            yield None
+        elif cell.this:
+            yield str(cell.this)
+        else:
+            yield question_marks
+            question_marks += 1
+
+
+def _check_shapes(rows: Sequence[Normalized | None]) -> None:
+    """All rows must hold the parameters that the first one was bound with."""
+    first = rows[0]
+    for number, row in enumerate(rows, 1):
+        if isinstance(first, dict):
+            missing = set(first) - set(row if isinstance(row, dict) else ())
+            if missing:
+                raise InterfaceError(f"row {number} of the parameters lacks :{min(missing)}")
+        elif not isinstance(row, tuple) or len(row) != len(first or ()):
+            held = "names" if isinstance(row, dict) else f"{len(row or ())} values"
+            raise InterfaceError(f"row {number} of the parameters has {held}, the first one {len(first or ())} values")
 
 
 def column_from_values(type_: DataType, values: Sequence[Any], name: str) -> pa.Array:

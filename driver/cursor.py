@@ -78,12 +78,12 @@ class Cursor:
     def executemany(self, operation: str, seq_of_parameters: Sequence[Parameters]) -> Cursor:
         """Run a statement once per item of `seq_of_parameters`; `rowcount` is the sum.
 
-        `INSERT INTO t VALUES (?, ...)` is bound once and written in large batches; a failing batch is not applied,
-        those before it stay. Any result sets are discarded, as PEP 249 allows.
+        `INSERT INTO t VALUES (?, ...)` is bound once and written in large batches. Where a row fails, those of earlier
+        batches stay written. Result sets are discarded.
         """
         session = self._start()
         rows = [normalize(parameters) for parameters in seq_of_parameters]
-        written = insert_rows(session, operation, rows)
+        written = insert_rows(session, operation, rows, lambda chunk: self._one_by_one(operation, chunk))
         self._rowcount = written if written is not None else self._one_by_one(operation, rows)
         return self
 
@@ -172,6 +172,9 @@ class Cursor:
     def record_batches(self) -> Iterator[pa.RecordBatch]:
         """The rows that are left as Arrow record batches, while they are made."""
         self._check_result()
+        return self._rest()
+
+    def _rest(self) -> Iterator[pa.RecordBatch]:
         if self._batch is not None and self._next < len(self._rows):
             rest = self._batch.slice(self._next)
             self._rows, self._next, self._batch = [], 0, None

@@ -1,7 +1,7 @@
 """Statement parameters: what callers may pass, in one shape.
 
 `?` and `$1` take their values from a sequence, `:name` from a mapping. A value is None, bool, int, float, Decimal, str,
-bytes, date, datetime or a numpy scalar.
+bytes, date, datetime, timedelta or a numpy scalar.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
 Normalized: TypeAlias = tuple[Any, ...] | dict[str, Any]
 """A sequence's values, or a mapping's by name without the colon."""
 
-_PLAIN = (bool, int, float, str, bytes, decimal.Decimal, datetime.date)
+_PLAIN = (bool, int, float, str, bytes, decimal.Decimal, datetime.date, datetime.timedelta)
 
 
 def normalize(parameters: Parameters | None) -> Normalized | None:
@@ -46,17 +46,17 @@ def normalize(parameters: Parameters | None) -> Normalized | None:
 
 
 def _plain(value: Any, which: str) -> Any:
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else value.astype("datetime64[us]").item()
+    if isinstance(value, np.generic):  # some of them are subclasses of Python's, which only look right
+        return value.item()
     if value is None or isinstance(value, _PLAIN):
         return value
     if isinstance(value, bytearray | memoryview):
         return bytes(value)
-    if isinstance(value, np.datetime64):
-        return None if np.isnat(value) else value.astype("datetime64[us]").item()
-    if isinstance(value, np.generic):
-        return value.item()
     raise InterfaceError(
         f"parameter {which} is {_article(type(value).__name__)}; a value is None, bool, int, float, Decimal, str, "
-        "bytes, date or datetime"
+        "bytes, date, datetime or timedelta"
     )
 
 

@@ -96,6 +96,7 @@ class Execution:
         except BaseException:
             self._cancel.set()
             self.close()
+            self.columns = None
             raise
 
 

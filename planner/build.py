@@ -21,7 +21,7 @@ class Builder:
 
     def __init__(self, context: Context):
         self._context = context
-        self._shared: dict[int, tuple[bound.Query, int, Node]] = {}
+        self._shared = context.shared_queries
 
     def query(self, query: bound.Query) -> Node:
         """The plan of a whole query; its columns are the visible ones, in order."""

@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ..sql.bound import Query
 from ..storage.schema import Table
 from ..storage.store import TableStatistics
 from .cardinality import Estimator
+from .logical import Node
 from .trees import Numbers
 
 
@@ -44,6 +46,12 @@ class Context:
     estimator: Estimator
     numbers: Numbers
     options: PlannerOptions = field(default_factory=PlannerOptions)
+    shared_queries: dict[int, tuple[Query, int, Node]] = field(default_factory=dict)
+    """CTEs built so far: per id of the bound query, that query, its key and its plan."""
+    uses: dict[int, int] = field(default_factory=dict)
+    """How often each shared subplan stands in the statement's plans."""
+    used: dict[int, set[int]] = field(default_factory=dict)
+    """Positions of each shared subplan's columns that some use reads, as `prune_columns` finds them."""
     _keys: int = 0
 
     def share_key(self) -> int:

@@ -35,8 +35,8 @@ from ..storage.types import (
     EPOCH_DATE,
     EPOCH_TIMESTAMP,
     INT,
-    INTERVAL,
     INTEGER_WIDTHS,
+    INTERVAL,
     MAX_PRECISION,
     TIMESTAMP,
     DataType,
@@ -102,9 +102,7 @@ def _adopt_texts(operator: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
         assert isinstance(other, Expr)
         if isinstance(one, Literal) and is_text_literal(one):
             target = None
-            if other.type.is_numeric:
-                target = other.type
-            elif operator == "sub" and other.type.kind in (Kind.DATE, Kind.TIMESTAMP):
+            if other.type.is_numeric or (operator == "sub" and other.type.kind in (Kind.DATE, Kind.TIMESTAMP)):
                 target = other.type
             fitted = fit(one, target) if target is not None else None
             if fitted is not None:

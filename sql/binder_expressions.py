@@ -15,7 +15,7 @@ from ..storage.types import BINARY, BOOLEAN, STRING, Kind
 from . import arithmetic, functions, literals
 from .coercion import cast, convert, is_text_literal, unify
 from .context import Frame, Handler, name_of, only, unsupported
-from .expressions import Aggregate, Call, Case, Expr, InValues, Literal
+from .expressions import Aggregate, Call, Case, Expr, InValues, Literal, columns_of
 from .typenames import bind_type
 
 COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
@@ -330,9 +330,17 @@ def _aggregate(name: str, args: list[Any], filter_node: Any, frame: Frame) -> Ex
         found = functions.build(name, inner.bind_all(args))
     assert isinstance(found, Aggregate)
     test = condition(filter_node, replace(inner, clause="FILTER")) if filter_node is not None else None
-    found = replace(found, distinct=distinct, filter=test)
-    frame.context.check_level(found, frame.scope)
+    solid = frame.aggregates.grouped and test is None and not any(arg.nullable for arg in found.args)
+    found = replace(found, nullable=found.nullable and not solid, distinct=distinct, filter=test)
+    _refuse_outer(found, frame)
     return frame.aggregates.column(found, frame.context)
+
+
+def _refuse_outer(call: Aggregate, frame: Frame) -> None:
+    """An aggregate over nothing but outer columns belongs to the outer query (SQL standard), which is not done here."""
+    read = columns_of(call)
+    if read and not read & frame.scope.own_columns:
+        raise NotSupportedError(f"{call.function} of an outer query's columns inside a subquery is not supported")
 
 
 def _instead(clause: str) -> str:
@@ -386,4 +394,3 @@ HANDLERS: dict[type, Handler] = {
     exp.Filter: _filter,
     exp.Window: _window,
 }
-

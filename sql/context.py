@@ -48,8 +48,8 @@ class Context:
     bind_query: Callable[[Any, Scope, Context], Query]
     handlers: Mapping[type, Handler]
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-    origins: dict[int, tuple[Expr, Any]] = field(default_factory=dict)
-    """The syntax node an expression came from, by the identity of the expression (kept alive here)."""
+    mentions: dict[int, list[Any]] = field(default_factory=dict)
+    """The syntax nodes that were bound to a column, by its number."""
 
     def column(self, name: str, type_: DataType, nullable: bool) -> Column:
         """A column with a number of its own."""
@@ -79,15 +79,10 @@ class Context:
 
     def _drawn(self, error: Any, node: Any) -> Any:
         """The same error with the line and a caret in its message, for classes that carry no place."""
-        if getattr(error, "__notes__", None) == [_PLACED]:
+        if "\nLINE " in str(error):
             return error
         start, width = place(node)
-        drawn = type(error)(str(StatementError(str(error), self.text, start, width)))
-        drawn.add_note(_PLACED)
-        return drawn
-
-
-_PLACED = "the place is part of the message"
+        return type(error)(str(StatementError(str(error), self.text, start, width)))
 
 
 def _nearest(node: Any) -> tuple[int | None, int]:
@@ -102,8 +97,12 @@ def _nearest(node: Any) -> tuple[int | None, int]:
 
 @dataclass(slots=True)
 class Aggregates:
-    """The aggregate calls of one SELECT, equal ones once."""
+    """The aggregate calls of one SELECT, equal ones once.
 
+    With GROUP BY (`grouped`) no group is empty, so an aggregate of values that are never NULL is never NULL either.
+    """
+
+    grouped: bool
     found: dict[Aggregate, Column] = field(default_factory=dict)
 
     def column(self, call: Aggregate, context: Context) -> Column:
@@ -133,7 +132,8 @@ class Frame:
             if handler is None:
                 raise unsupported(node)
             bound = handler(node, self)
-        self.context.origins[id(bound)] = (bound, node)
+        if isinstance(bound, Column):
+            self.context.mentions.setdefault(bound.id, []).append(node)
         return bound
 
     def bind_all(self, nodes: Sequence[Any]) -> tuple[Expr, ...]:

@@ -25,7 +25,7 @@ Args: TypeAlias = tuple[Expr, ...]
 Builder: TypeAlias = Callable[[str, Args], Expr]
 
 OPERATORS = frozenset(
-    "add sub mul div mod neg eq ne lt le gt ge is_distinct and or not is_null is_true is_false like ilike concat".split()
+    ["add", "sub", "mul", "div", "mod", "neg", "eq", "ne", "lt", "le", "gt", "ge", "is_distinct", "and", "or", "not", "is_null", "is_true", "is_false", "like", "ilike", "concat"]
 )
 """What operators are bound into; `like` and `ilike` escape with a backslash, `concat` takes two or more texts."""
 
@@ -192,7 +192,7 @@ def _sign(name: str, args: Args) -> Expr:
 
 def _modulo(name: str, args: Args) -> Expr:
     left, right = (_number(name, arg) for arg in args)
-    if left.type.is_decimal or right.type.is_decimal and not left.type.is_float:
+    if left.type.is_decimal or (right.type.is_decimal and not left.type.is_float):
         if not right.type.is_float:
             target = decimal_result("mod", as_decimal(left.type), as_decimal(right.type))
             return call(target, "mod", cast(left, target), cast(right, target))
@@ -354,8 +354,11 @@ REGISTRY: Mapping[str, Function] = MappingProxyType({function.name: function for
 AGGREGATES = frozenset(name for name, function in REGISTRY.items() if function.aggregate)
 """Canonical names of `Aggregate` nodes."""
 
-SCALARS = OPERATORS | frozenset(DATE_PARTS) | frozenset(
-    "upper lower length octet_length reverse trim ltrim rtrim replace strpos starts_with substring left right repeat "
-    "abs sign floor ceil round sqrt exp ln log10 power coalesce greatest least date_trunc".split()
+SCALARS = (
+    OPERATORS
+    | frozenset(DATE_PARTS)
+    | frozenset(
+        ["upper", "lower", "length", "octet_length", "reverse", "trim", "ltrim", "rtrim", "replace", "strpos", "starts_with", "substring", "left", "right", "repeat", "abs", "sign", "floor", "ceil", "round", "sqrt", "exp", "ln", "log10", "power", "coalesce", "greatest", "least", "date_trunc"]
+    )
 )
 """Canonical names of `Call` nodes: what an executor must know."""

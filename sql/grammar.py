@@ -93,7 +93,17 @@ class NyalaParser(parser.Parser):
     CONSTRAINT_PARSERS: ClassVar[dict[str, Any]] = {
         **{
             word: parser.Parser.CONSTRAINT_PARSERS[word]
-            for word in ("CHECK", "COMMENT", "DEFAULT", "FOREIGN KEY", "GENERATED", "NOT", "NULL", "REFERENCES", "UNIQUE")
+            for word in (
+                "CHECK",
+                "COMMENT",
+                "DEFAULT",
+                "FOREIGN KEY",
+                "GENERATED",
+                "NOT",
+                "NULL",
+                "REFERENCES",
+                "UNIQUE",
+            )
         },
         "PRIMARY KEY": lambda self: self._parse_primary_key(),
         "ENCODING": lambda self: self.expression(nodes.EncodingConstraint(this=self._name())),
@@ -154,6 +164,17 @@ class NyalaParser(parser.Parser):
         query = self._parse_select(nested=True, parse_subquery_alias=False)
         query = self._parse_query_modifiers(self._parse_set_operations(query))
         return query if query is not None else self.raise_error("a query expected")
+
+    def _parse_join(self, *args: Any, **kwargs: Any) -> Any:
+        """As sqlglot does, but a comma is remembered as one (it binds weaker than JOIN) and must have a table after it."""
+        start = self._curr
+        if self._match(TokenType.COMMA):
+            table = self._parse_table(alias_tokens=kwargs.get("alias_tokens"))
+            join = self.expression(exp.Join(this=table)) if table else self.raise_error("a table expected")
+            join.meta["comma"] = True
+            return join
+        join = super()._parse_join(*args, **kwargs)
+        return join.update_positions(start) if isinstance(join, exp.Join) else join
 
     def _create_table(self) -> Any:
         self._expect_table("CREATE")

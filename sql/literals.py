@@ -31,7 +31,13 @@ from ..storage.types import (
 )
 from .expressions import Literal
 
-_MICROSECONDS = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "millisecond": 1_000, "microsecond": 1}
+_MICROSECONDS = {
+    "hour": 3_600_000_000,
+    "minute": 60_000_000,
+    "second": 1_000_000,
+    "millisecond": 1_000,
+    "microsecond": 1,
+}
 _MONTHS = {"century": 1200, "decade": 120, "year": 12, "quarter": 3, "month": 1}
 _DAYS = {"week": 7, "day": 1}
 _UNITS = {

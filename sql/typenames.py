@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from ..errors import InvalidTableDefinition, NotSupportedError, NumericOutOfRange, TypeMismatch, did_you_mean
+from ..errors import NotSupportedError, NumericOutOfRange, TypeMismatch, did_you_mean
 from ..storage.types import (
     BIGINT,
     BINARY,
@@ -47,16 +47,15 @@ _PLAIN = {
 }
 _TEXTS = (_T.VARCHAR, _T.CHAR, _T.NVARCHAR, _T.NCHAR, _T.BPCHAR)
 NAMES = (
-    *"BOOLEAN TINYINT SMALLINT INT INTEGER BIGINT FLOAT REAL DOUBLE DECIMAL NUMERIC DATE TIMESTAMP".split(),
-    *"STRING TEXT VARCHAR CHAR BINARY BYTEA".split(),
+    *["BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "REAL", "DOUBLE", "DECIMAL", "NUMERIC", "DATE", "TIMESTAMP"],
+    *["STRING", "TEXT", "VARCHAR", "CHAR", "BINARY", "BYTEA"],
 )
 
 
 def bind_type(node: Any, context: Context) -> DataType:
     """The type that a type's syntax means.
 
-    Raises `InvalidTableDefinition` for an unknown name, `NotSupportedError` for types of other databases,
-    `NumericOutOfRange` for a DECIMAL that cannot be.
+    Raises `TypeMismatch` for an unknown name or a size that cannot be, `NotSupportedError` for types of other databases.
     """
     with context.at(node):
         return _bind(node, _arguments(node))
@@ -92,7 +91,7 @@ def _bind(node: Any, sizes: list[int]) -> DataType:
         raise NotSupportedError("TIMESTAMP WITH TIME ZONE is not supported; TIMESTAMP is in UTC")
     if kind == _T.USERDEFINED:
         name = str(node.args.get("kind") or "")
-        raise InvalidTableDefinition(f"there is no type {name}{did_you_mean(name, NAMES, 'there are')}")
+        raise TypeMismatch(f"there is no type {name}{did_you_mean(name, NAMES, 'there are')}")
     raise NotSupportedError(f"type {kind.value if isinstance(kind, _T) else kind} is not supported")
 
 

@@ -88,6 +88,31 @@ def write_column(
         file.close()
 
 
+def encoded_bytes(column: ColumnSchema, values: pa.Array) -> int:
+    """How many bytes a file of these values would take; writes nothing."""
+    scale = _Scale()
+    writer = _ColumnWriter(scale, column, len(values))
+    writer.write(values, None)
+    writer.finish(None)
+    return scale.size
+
+
+class _Scale:
+    """A `WritableFile` that only weighs."""
+
+    def __init__(self) -> None:
+        self.size = 0
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.size += len(data)
+
+    def sync(self) -> None:
+        """Nothing to make durable."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+
 def _firsts(column: ColumnSchema, values: pa.Array) -> list[Any]:
     sparse = values.take(pa.array(np.arange(0, len(values), INDEX_ROWS)))
     found: list[Any] = vector_from_arrow(column.type, sparse).values().tolist()
@@ -232,10 +257,9 @@ class _ColumnWriter:
         """Write a page and give its record."""
         offset = self._file.size
         stored, compression = compress(page.body, self._column.compression)
-        view = memoryview(stored)
-        self._file.write(view)
-        crc = zlib.crc32(view)
-        return offset, len(view), len(page.body), crc, page.nulls, page.low, page.high, page.width, compression
+        self._file.write(stored)
+        crc = zlib.crc32(stored)
+        return offset, len(stored), len(page.body), crc, page.nulls, page.low, page.high, page.width, compression
 
 
 def _records(rows: list[Any]) -> Array:

@@ -102,13 +102,13 @@ def encode_wide(array: pa.Array) -> bytes:
     return words.tobytes()
 
 
-def compress(page: bytes, compression: Compression) -> tuple[Any, int]:
+def compress(page: bytes, compression: Compression) -> tuple[bytes, int]:
     """A page as it is stored, and how (`UNCOMPRESSED` or `LZ4`)."""
     if compression is Compression.NONE or not page:
         return page, UNCOMPRESSED
-    packed = _LZ4.compress(page)
+    packed = _LZ4.compress(page, asbytes=True)  # a Buffer would tell memoryview its size before it was shrunk
     limit = WORTH_COMPRESSING if compression is Compression.AUTO else 1.0
-    return (packed, LZ4) if packed.size < limit * len(page) else (page, UNCOMPRESSED)
+    return (packed, LZ4) if len(packed) < limit * len(page) else (page, UNCOMPRESSED)
 
 
 def decompress(stored: bytes, raw: int, compression: int) -> pa.Buffer:

@@ -2,7 +2,7 @@
 
 Rows are ascending by key, so a binary search over the key columns themselves finds a row; no copy of the keys as
 bytes is stored (docs/decisions/2026-11-21-no-encoded-key-column.md). The footers of the key columns keep the value of
-every 4,096th row: encoded, these *firsts* lie in memory and lead to a stretch of 4,096 rows. Within it the columns
+every 4,096th row: these *firsts* lie in memory and lead to a stretch of 4,096 rows. Within it the columns
 narrow the range one after the other, comparing codes with codes: the probe is brought into the page's code domain.
 
                         firsts            orderkey   linenumber
@@ -25,11 +25,9 @@ import pyarrow.compute as pc
 from .bloom import BloomReader, probe_chunk, probe_one
 from .column_file import INDEX_ROWS, ROW_GROUP_ROWS
 from .column_reader import ColumnReader
-from .encodings import is_wide
-from .keys import Keys, encode_key, prefix_end, search_encoded
-from .predicate_eval import find, position
+from .keys import Keys, search_encoded
+from .predicate_eval import position
 from .store import ScanCounters
-from .types import DataType
 from .vector import Array, Dict, Flat, Narrow, Text, Vector, Wide
 
 FEW_KEYS = 8
@@ -53,23 +51,21 @@ class KeyIndex:
         self._types = tuple(r.type for r in readers)
 
     @cached_property
-    def firsts(self) -> list[bytes]:
-        """Encoded key of every 4,096th row."""
+    def firsts(self) -> list[tuple[Any, ...]]:
+        """Key of every 4,096th row, as physical values: Python orders these tuples as keys are ordered."""
         columns = [r.footer.firsts or [] for r in self._readers]
-        return [encode_key(self._types, values) for values in zip(*columns, strict=True)]
+        return list(zip(*columns, strict=True))
 
     @cached_property
-    def _group_firsts(self) -> pa.Array:
+    def _group_firsts(self) -> pa.BinaryArray:
         """Encoded key of the first row of each row group."""
-        return pa.array(self.firsts[:: ROW_GROUP_ROWS // INDEX_ROWS], pa.binary())
+        return Keys.from_values(self._types, self.firsts[:: ROW_GROUP_ROWS // INDEX_ROWS]).encoded()
 
     # ---- one key -------------------------------------------------------------------------------------------------
 
     def find_one(self, values: Sequence[Any], counters: ScanCounters | None = None) -> int:
         """The row offset of a key given as physical values, -1 where it is not here."""
-        if not all(_fits(t, v) for t, v in zip(self._types, values)):
-            return -1
-        stretch = bisect_right(self.firsts, encode_key(self._types, values)) - 1
+        stretch = bisect_right(self.firsts, tuple(values)) - 1
         if stretch < 0:
             return -1
         start, stop = self._stretch(stretch)
@@ -82,17 +78,9 @@ class KeyIndex:
     def search(self, prefix: Sequence[Any], after: bool, counters: ScanCounters | None = None) -> int:
         """The first row whose key starts with `prefix` or is above it; with `after`, the first that is above all
         keys that start with `prefix`. The number of rows where there is none."""
-        for place, value in enumerate(prefix):
-            if not _fits(self._types[place], value):
-                return self.search(prefix[:place], value > 0, counters)
-        if not prefix:
-            return self._rows if after else 0
-        encoded: bytes | None = encode_key(self._types, prefix)
-        assert encoded is not None
-        if after:
-            # The last text of a whole key has no terminator: other keys may start with its bytes.
-            encoded = encoded + b"\0" if len(prefix) == len(self._types) else prefix_end(encoded)
-        stretch = len(self.firsts) if encoded is None else bisect_left(self.firsts, encoded)
+        length = len(prefix)
+        bisect = bisect_right if after else bisect_left
+        stretch = bisect(self.firsts, tuple(prefix), key=lambda first: first[:length])
         if stretch == 0:
             return 0
         start, stop = self._stretch(stretch - 1)
@@ -130,9 +118,10 @@ class KeyIndex:
     def _find_few(self, keys: Keys) -> Array:
         found = np.full(len(keys), -1, np.int64)
         for i, hash_ in enumerate(keys.hashes().tolist()):
-            group = (bisect_right(self.firsts, keys.encode_one(i)) - 1) * INDEX_ROWS // ROW_GROUP_ROWS
+            values = keys.values_at(i)
+            group = (bisect_right(self.firsts, values) - 1) * INDEX_ROWS // ROW_GROUP_ROWS
             if group >= 0 and probe_one(self._bloom.chunk(group), hash_):
-                found[i] = self.find_one(keys.values_at(i))
+                found[i] = self.find_one(values)
         return found
 
     def _find_in_group(self, group: int, keys: Keys) -> Array:
@@ -153,14 +142,6 @@ class KeyIndex:
         return found
 
 
-def _fits(type_: DataType, value: Any) -> bool:
-    """Can a key of this type hold the value? (A predicate may ask for any integer.)"""
-    if type_.is_text:
-        return True
-    bits = 127 if is_wide(type_) else 8 * type_.dtype.itemsize - 1
-    return -(1 << bits) <= value < 1 << bits
-
-
 def _narrowed(
     reader: ColumnReader, start: int, stop: int, value: Any, counters: ScanCounters | None
 ) -> tuple[int, int]:
@@ -177,27 +158,31 @@ def _narrowed(
 
 
 def _span(page: Vector, start: int, stop: int, value: Any) -> tuple[int, int]:
-    if isinstance(page, (Narrow, Flat)):
-        codes, base = (page.codes, page.base) if isinstance(page, Narrow) else (page.values(), 0)
-        code = value - base
+    if isinstance(page, Narrow):
+        codes, code, top = page.codes, value - page.base, page.bounds()[1] - page.base
+        if code < 0:
+            return start, start
+        if code > top:
+            return stop, stop
+    elif isinstance(page, Dict):
+        codes, code = page.codes, position(page.dictionary, value)
+        if code == len(page.dictionary):
+            return stop, stop
+        if page.dictionary[code].as_py() != value:
+            low = start + int(codes[start:stop].searchsorted(codes.dtype.type(code)))
+            return low, low
+    elif isinstance(page, Flat):
+        codes, code = page.values(), value
         limits = np.iinfo(codes.dtype)
         if code < limits.min:
             return start, start
         if code > limits.max:
             return stop, stop
-    elif isinstance(page, Dict):
-        codes, code = page.codes, find(page.dictionary, value)
-        if code < 0:
-            place = position(page.dictionary, value)
-            if place == len(page.dictionary):
-                return stop, stop
-            low = start + int(codes[start:stop].searchsorted(codes.dtype.type(place)))
-            return low, low
     else:
         assert isinstance(page, (Text, Wide))
-        part = page.array[start:stop]
+        texts = page.array[start:stop]
         probe = value if isinstance(page, Text) else page.type.to_python(value)
-        return start + position(part, probe), start + position(part, probe, after=True)
+        return start + position(texts, probe), start + position(texts, probe, after=True)
     # A scalar of the codes' own dtype: any other makes numpy copy the whole column first.
     part, number = codes[start:stop], codes.dtype.type(code)
     low = start + int(part.searchsorted(number))

@@ -26,7 +26,8 @@ import pyarrow as pa
 
 from ..errors import InvalidTableDefinition
 from .hashing import murmur3_32_binary, murmur3_32_fixed
-from .keys import Keys, encode_key, key_width, prefix_end, search_encoded
+from .key_encoding import encode_key, key_width, prefix_end, search_encoded
+from .keys import Keys
 from .predicates import ColumnPredicate
 from .pruning import KeyDomain, domains
 from .schema import HashRule, PartitionSchema, RangePartition, RangeRule, Schema

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .keys import key_width
+from .key_encoding import key_width
 from .predicates import BitmapFilter, ColumnPredicate, InList, IsNull, Range
 from .schema import Schema
 from .types import DataType

@@ -1,1 +1,72 @@
-"""One function per file; the pipeline is the tuple `RULES`."""
+"""The rules that improve a logical plan, one per file, in the order in which they run.
+
+The reasons for the order:
+
+1. `fold_constants` first: every rule after it compares with literals instead of expressions.
+2. `decorrelate_subqueries` before anything that moves predicates, for a correlated predicate may only move once it is a
+   join's condition. After it, no expression holds a subquery. `inline_shared` then opens CTEs that are used once.
+3. `factor_disjunctions` finds join conditions and single-table predicates inside ORs; `simplify_joins` makes inner
+   joins of outer ones; `infer_predicates` multiplies what is known. All three make work for `pushdown_predicates`,
+   and read its input most easily while predicates still stand in few places.
+4. `merge_projections` clears the plan before the rules that look for shapes: `reduce_group_keys` and
+   `aggregate_before_join` need the primary keys, so they come before `prune_columns` drops unread ones.
+5. `order_joins` last but for the limits: costs depend on predicates in the scans and on how many columns are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ..context import Context
+from ..logical import Node
+from .aggregate_before_join import aggregate_before_join
+from .decorrelate_subqueries import decorrelate_subqueries
+from .factor_disjunctions import factor_disjunctions
+from .fold_constants import fold_constants
+from .infer_predicates import infer_predicates
+from .inline_shared import inline_shared
+from .merge_projections import merge_projections
+from .order_joins import order_joins
+from .prune_columns import prune_columns
+from .pushdown_predicates import pushdown_predicates
+from .push_limits import push_limits
+from .reduce_group_keys import reduce_group_keys
+from .simplify_joins import simplify_joins
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A function from plan to equivalent plan; it returns the same object where it changes nothing.
+
+    A `mandatory` rule cannot be disabled: without it there is no plan that runs.
+    """
+
+    apply: Callable[[Node, Context], Node]
+    mandatory: bool = False
+
+    @property
+    def name(self) -> str:
+        """The function's name, which EXPLAIN VERBOSE prints and `PlannerOptions.disabled_rules` takes."""
+        return self.apply.__name__
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(fold_constants),
+    Rule(decorrelate_subqueries, mandatory=True),
+    Rule(inline_shared),
+    Rule(factor_disjunctions),
+    Rule(simplify_joins),
+    Rule(infer_predicates),
+    Rule(pushdown_predicates),
+    Rule(merge_projections),
+    Rule(reduce_group_keys),
+    Rule(aggregate_before_join),
+    Rule(prune_columns),
+    Rule(order_joins),
+    Rule(push_limits),
+)
+
+RULE_NAMES = tuple(rule.name for rule in RULES)
+
+__all__ = ["RULES", "RULE_NAMES", "Rule"]

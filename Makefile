@@ -1,0 +1,87 @@
+# What a developer does with nyala. `make` alone lists the targets.
+#
+# PYTHON  the interpreter that makes .venv (an existing .venv is used as it is)
+# ARGS    handed on: make test ARGS="tests/storage -k keys", make bench ARGS="q6 DIR"
+
+PYTHON ?= python3
+ARGS ?=
+VENV := .venv
+RUN := $(VENV)/bin/python
+DEMO := .data/tpch-0.1
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format lint types golden bench package clean distclean
+MAKEFLAGS += --no-print-directory
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1@\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F@ '{ printf "%-18s %s\n", $$1, $$2 }'
+
+demo: $(VENV)/.installed-tpch ## load TPC-H at scale factor 0.1, run the 22 queries and check their answers
+	@# The manifest is the last thing that a load writes; without it a directory is what an interrupted load left.
+	@if [ ! -e $(DEMO)/tpch.json ]; then rm -rf $(DEMO) && mkdir -p $(dir $(DEMO)) && \
+	    $(VENV)/bin/nyala tpch load --sf 0.1 $(DEMO); fi
+	@$(VENV)/bin/nyala tpch run $(DEMO) --check
+	@echo
+	@echo "The database is in $(DEMO). Ask it something yourself:"
+	@echo "  $(VENV)/bin/nyala shell $(DEMO)"
+
+test: $(VENV)/.installed-test ## format, lint, types and all tests (installs what they need)
+	@$(MAKE) format-check lint types
+	@$(RUN) -m pytest $(ARGS)
+
+check: $(VENV)/.installed-test ## the same without the slow tests
+	@$(MAKE) format-check lint types
+	@$(RUN) -m pytest -m "not slow" $(ARGS)
+
+format: $(VENV)/.installed-test ## rewrite the sources in the house's layout
+	@$(RUN) -m ruff check --select I --fix .
+	@$(RUN) -m ruff format .
+
+.PHONY: format-check
+format-check: $(VENV)/.installed-test
+	@$(RUN) -m ruff format --check .
+
+lint: $(VENV)/.installed-test ## ruff
+	@$(RUN) -m ruff check .
+
+# The root is the package, and mypy names a package after its folder: so it looks at the root through a link called
+# nyala. The link is relative and lies in a folder that every tool passes over.
+types: $(VENV)/.installed-test ## mypy, strict
+	@mkdir -p .mypy_cache/path && ln -sfn ../.. .mypy_cache/path/nyala
+	@MYPYPATH=.mypy_cache/path $(RUN) -m mypy --config-file pyproject.toml -p nyala | sed 's|^\.mypy_cache/path/nyala/||'
+
+golden: $(VENV)/.installed-test ## write the golden scripts anew; review the difference
+	@$(RUN) -m pytest --golden=write $(ARGS)
+	@git diff --stat -- tests
+
+bench: $(VENV)/.installed-bench ## micro-benchmarks beside DuckDB, for instance ARGS="load --sf 0.1"
+	@$(VENV)/bin/nyala bench $(or $(ARGS),--help)
+
+package: $(VENV)/.installed-test ## build the wheel and try it from outside the checkout
+	@rm -rf build dist && $(RUN) -m pip wheel -q --no-deps -w dist .
+	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && $(RUN) -m venv --system-site-packages "$$tmp/v" && \
+	    "$$tmp/v/bin/python" -m pip install -q --no-deps --force-reinstall dist/*.whl && \
+	    cd "$$tmp" && PYTHONPATH="$(CURDIR)/$$(ls -d $(VENV)/lib/python*/site-packages)" v/bin/nyala shell -c "SELECT 6 * 7"
+
+clean: ## remove caches and the demo's data
+	@rm -rf .data build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@find . -name __pycache__ -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+distclean: clean ## and the virtual environment
+	@rm -rf $(VENV) nyala.egg-info
+
+$(RUN):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and \
+	    "nyala needs Python 3.11 or newer, this is %s; try: make PYTHON=python3.12" % sys.version.split()[0])'
+	$(PYTHON) -m venv $(VENV)
+
+# Installing again is needed only when pyproject.toml says so; the stamps lie in .venv and go with it.
+$(VENV)/.installed-tpch: EXTRAS := tpch
+$(VENV)/.installed-test: EXTRAS := test,dev
+$(VENV)/.installed-bench: EXTRAS := bench,tpch
+$(VENV)/.installed-%: pyproject.toml | $(RUN)
+	@$(RUN) -m pip --version >/dev/null 2>&1 || $(RUN) -m ensurepip -q
+	$(RUN) -m pip install -q --disable-pip-version-check -e '.[$(EXTRAS)]'
+	@touch $@

@@ -1,0 +1,78 @@
+"""What really happened: rows, batches and time per operator, for EXPLAIN ANALYZE. Collected only on request."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..planner.physical import PhysicalNode
+from ..storage.store import ScanCounters
+from ..storage.vector import Batch
+
+
+@dataclass(slots=True)
+class Actual:
+    """One operator's share.
+
+    `seconds` is the time spent inside it and its inputs, summed over threads (so it may exceed the time on the wall);
+    `counters` are a table scan's; `filtered` says how many runtime filters a scan was given.
+    """
+
+    rows: int = 0
+    batches: int = 0
+    seconds: float = 0.0
+    counters: ScanCounters | None = None
+    filtered: int = 0
+
+
+@dataclass(slots=True)
+class Actuals:
+    """The actuals of one execution, by plan node (by identity: equal nodes may stand in two places)."""
+
+    _by_node: dict[int, Actual] = field(default_factory=dict)
+    _nodes: list[PhysicalNode] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def of(self, node: PhysicalNode) -> Actual:
+        """A node's record, made at first use."""
+        with self._lock:
+            if id(node) not in self._by_node:
+                self._nodes.append(node)  # alive, so that its id stays its own
+                self._by_node[id(node)] = Actual()
+            return self._by_node[id(node)]
+
+    def get(self, node: PhysicalNode) -> Actual | None:
+        """A node's record, None where it never ran."""
+        return self._by_node.get(id(node))
+
+    def watch(self, node: PhysicalNode, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """The same batches, counted."""
+        actual = self.of(node)
+        rows = count = 0
+        seconds = 0.0
+        while True:
+            started = time.perf_counter()
+            batch = next(batches, None)
+            seconds += time.perf_counter() - started
+            if batch is None:
+                break
+            rows += batch.length
+            count += 1
+            yield batch
+        self.add(actual, rows, count, seconds)
+
+    def add(self, actual: Actual, rows: int = 0, batches: int = 0, seconds: float = 0.0) -> None:
+        """Count work into a record."""
+        with self._lock:
+            actual.rows += rows
+            actual.batches += batches
+            actual.seconds += seconds
+
+    def add_counters(self, actual: Actual, counters: ScanCounters) -> None:
+        """Count a token's scan into a record."""
+        with self._lock:
+            if actual.counters is None:
+                actual.counters = ScanCounters()
+            actual.counters.add(counters)

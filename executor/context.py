@@ -1,0 +1,190 @@
+"""One execution of one statement: its store, threads, limits, and the way to stop it.
+
+Threads: the *coordinating thread* (whoever pulls the results) opens operators and runs pipeline breakers; a shared pool
+runs morsels. A morsel never waits for another one, so the pool cannot lock up, however many statements share it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TypeVar
+
+from ..errors import Cancelled, OperationalError
+from ..storage.store import Store, Timestamp
+from ..storage.vector import Batch
+from .actuals import Actuals
+from .stream import Morsel, Stream
+
+T = TypeVar("T")
+
+READ_AHEAD = 2
+"""Morsels per thread that may be ready before the consumer asks: enough to keep the threads busy, a bound on memory."""
+
+_worker = threading.local()
+
+
+@lru_cache(maxsize=None)
+def _pool(threads: int) -> ThreadPoolExecutor:
+    """One pool per width for the whole process: starting threads costs more than a point query."""
+    return ThreadPoolExecutor(threads, f"nyala-executor-{threads}", initializer=_mark_worker)
+
+
+def _mark_worker() -> None:
+    _worker.inside = True
+
+
+if hasattr(os, "register_at_fork"):
+    # A child has none of its parent's threads.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+@dataclass(eq=False)
+class ExecutionContext:
+    """What operators share while a statement runs.
+
+    Parameters
+    ----------
+    store : Store
+    threads : int
+        How many morsels run at once; by default one per processor.
+    memory_limit : int, optional
+        Bytes that hash tables, sorts and buffered rows may take together; `OperationalError` beyond.
+    cancel : threading.Event
+        Once set, by any thread, the statement ends with `Cancelled` at its next batch.
+    progress : callable, optional
+        Called with the number of rows read so far, by COPY.
+    collect : bool
+        Keep `actuals` per operator, for EXPLAIN ANALYZE.
+    snapshot : Timestamp, optional
+        Read as of this time; None: the latest.
+    """
+
+    store: Store
+    threads: int = field(default_factory=lambda: os.cpu_count() or 1)
+    memory_limit: int | None = None
+    cancel: threading.Event = field(default_factory=threading.Event)
+    progress: Callable[[int], None] | None = None
+    collect: bool = False
+    snapshot: Timestamp | None = None
+    actuals: Actuals = field(default_factory=Actuals)
+    shared: dict[int, list[Batch]] = field(default_factory=dict)
+    """The rows of each `Shared` subplan that has run, by its key."""
+    _reserved: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def check(self) -> None:
+        """Raise `Cancelled` where somebody asked for it."""
+        if self.cancel.is_set():
+            raise Cancelled("the statement was cancelled")
+
+    def reserve(self, size: int, what: str) -> None:
+        """Account for `size` more bytes of state; `what` names it in the error."""
+        with self._lock:
+            self._reserved += size
+            total = self._reserved
+        if self.memory_limit is not None and total > self.memory_limit:
+            raise OperationalError(
+                f"{what} needs {total / 1e6:,.0f} MB in all, and memory_limit is {self.memory_limit / 1e6:,.0f} MB; "
+                "raise the limit or let the statement read fewer rows or columns"
+            )
+
+    # ---- running ------------------------------------------------------------------------------------------------
+
+    def parallel(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        """Run all tasks, several at a time; their results in order. The first error ends the others and is raised."""
+        workers = min(self.threads, len(tasks))
+        if workers <= 1 or getattr(_worker, "inside", False):
+            return [task() for task in tasks]
+        results: list[T | None] = [None] * len(tasks)
+        numbers = itertools.count()
+        failed = threading.Event()
+
+        def work() -> None:
+            # One future per thread that draws task after task costs less than a future per task.
+            while not failed.is_set() and (number := next(numbers)) < len(tasks):
+                try:
+                    results[number] = tasks[number]()
+                except BaseException:
+                    failed.set()
+                    raise
+
+        self._finish([_pool(self.threads).submit(work) for _ in range(workers)], failed)
+        return results  # type: ignore[return-value]
+
+    def _finish(self, futures: list[Future[None]], failed: threading.Event) -> None:
+        try:
+            wait(futures)
+        except BaseException:
+            # An interrupt while waiting: the threads must end before their data goes away.
+            failed.set()
+            self.cancel.set()
+            wait(futures)
+            raise
+        for future in futures:
+            future.result()
+
+    def run_all(self, stream: Stream, work: Callable[[Iterator[Batch], Morsel], T]) -> list[T]:
+        """Run every morsel of a stream through `work`, several at a time; the results in the morsels' order."""
+        if stream.serial:
+            return [work(self.checked(morsel.run()), morsel) for morsel in stream.morsels]
+
+        def task(morsel: Morsel) -> Callable[[], T]:
+            return lambda: work(self.checked(morsel.run()), morsel)
+
+        return self.parallel([task(morsel) for morsel in stream.morsels])
+
+    def checked(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """The batches that have rows, with a look at the cancel event before each."""
+        self.check()
+        for batch in batches:
+            self.check()
+            if batch.length:
+                yield batch
+
+    def iterate(self, stream: Stream, finish: Callable[[Batch], T]) -> Iterator[T]:
+        """Each batch of a stream, in order, after `finish` (which runs in the threads too)."""
+        if stream.serial or self.threads <= 1 or len(stream.morsels) <= 1:
+            for morsel in stream.morsels:
+                for batch in self.checked(morsel.run()):
+                    yield finish(batch)
+            return
+        yield from self._read_ahead(stream.morsels, finish)
+
+    def _read_ahead(self, morsels: Sequence[Morsel], finish: Callable[[Batch], T]) -> Iterator[T]:
+        stop = threading.Event()
+
+        def work(morsel: Morsel) -> list[T]:
+            done = []
+            for batch in self.checked(morsel.run()):
+                if stop.is_set():
+                    break
+                done.append(finish(batch))
+            return done
+
+        pool = _pool(self.threads)
+        running: deque[Future[list[T]]] = deque()
+        waiting = iter(morsels)
+        try:
+            for morsel in itertools.islice(waiting, self.threads * READ_AHEAD):
+                running.append(pool.submit(work, morsel))
+            while running:
+                ready = running.popleft().result()
+                for morsel in itertools.islice(waiting, 1):
+                    running.append(pool.submit(work, morsel))
+                yield from ready
+        finally:
+            stop.set()
+            for future in running:
+                future.cancel()
+            wait(running)
+
+    def collect_batches(self, stream: Stream) -> list[Batch]:
+        """All batches of a stream in order, their columns still unread where nobody touched them."""
+        return [batch for batches in self.run_all(stream, lambda b, _: list(b)) for batch in batches]

@@ -1,0 +1,112 @@
+"""The kernel of each scalar function and operator, by the canonical names of `sql.functions.SCALARS`.
+
+Each entry takes the call's result type and its arguments as vectors of one length. `and` and `or` are not here: the
+evaluator runs them itself, so that it can stop early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from ..sql.functions import DATE_PARTS
+from ..storage.types import DataType, Kind
+from ..storage.vector import Const, Vector
+from .kernels import arithmetic, boolean, choose, compare, temporal, text
+
+Kernel: TypeAlias = Callable[..., Vector]
+"""(result type, *argument vectors) -> vector."""
+
+
+def _operator(name: str) -> Kernel:
+    sign = -1 if name == "sub" else 1
+
+    def kernel(type_: DataType, left: Vector, right: Vector) -> Vector:
+        if type_.kind in (Kind.DATE, Kind.TIMESTAMP):
+            if left.type.kind is Kind.INTERVAL or (left.type.is_integer and right.type.kind is Kind.DATE):
+                left, right = right, left
+            return temporal.shift(type_, left, right, sign)
+        return arithmetic.operate(name, type_, left, right)
+
+    return kernel
+
+
+def _comparison(name: str) -> Kernel:
+    return lambda _, left, right: compare.compare(name, left, right)
+
+
+def _whole(mode: str) -> Kernel:
+    return lambda type_, arg: arithmetic.whole(type_, arg, mode)
+
+
+def _round(type_: DataType, arg: Vector, digits: Vector) -> Vector:
+    return arithmetic.round_to(type_, arg, digits)
+
+
+def _date_part(name: str) -> Kernel:
+    return lambda type_, arg: temporal.part(name, type_, arg)
+
+
+def _date_trunc(type_: DataType, unit: Vector, arg: Vector) -> Vector:
+    assert isinstance(unit, Const)
+    return temporal.truncate(type_, unit.value, arg)
+
+
+def _float(name: str) -> Kernel:
+    return lambda type_, arg: arithmetic.float_function(name, type_, arg)
+
+
+def _trim(name: str) -> Kernel:
+    return lambda type_, value, *characters: text.trim(name, type_, value, *characters)
+
+
+def _text_of_one(name: str) -> Kernel:
+    return lambda type_, value: text.of_one(name, type_, value)
+
+
+KERNELS: Final[Mapping[str, Kernel]] = {
+    **{name: _operator(name) for name in ("add", "sub", "mul")},
+    "div": arithmetic.divide,
+    "mod": arithmetic.modulo,
+    "neg": arithmetic.negate,
+    **{name: _comparison(name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    "is_distinct": lambda _, left, right: compare.is_distinct(left, right),
+    "not": lambda _, arg: boolean.negation(arg),
+    "is_null": lambda _, arg: boolean.is_null(arg),
+    "is_true": lambda _, arg: boolean.is_truth(arg, True),
+    "is_false": lambda _, arg: boolean.is_truth(arg, False),
+    "like": lambda _, value, pattern: text.like(value, pattern),
+    "ilike": lambda _, value, pattern: text.like(value, pattern, ignore_case=True),
+    "concat": text.concat,
+    **{name: _date_part(name) for name in DATE_PARTS},
+    "date_trunc": _date_trunc,
+    **{name: _text_of_one(name) for name in ("upper", "lower", "reverse", "length", "octet_length")},
+    **{name: _trim(name) for name in ("trim", "ltrim", "rtrim")},
+    "replace": text.replace,
+    "strpos": text.strpos,
+    "starts_with": text.starts_with,
+    "substring": text.substring,
+    "left": text.left,
+    "right": text.right,
+    "repeat": text.repeat,
+    "abs": arithmetic.absolute,
+    "sign": arithmetic.sign,
+    "floor": _whole("floor"),
+    "ceil": _whole("ceil"),
+    "round": _round,
+    **{name: _float(name) for name in ("sqrt", "exp", "ln", "log10")},
+    "power": arithmetic.power,
+    "coalesce": lambda type_, *values: choose.coalesce(type_, values),
+    "greatest": lambda type_, *values: choose.extreme(type_, values, greatest=True),
+    "least": lambda type_, *values: choose.extreme(type_, values, greatest=False),
+}
+
+FALLIBLE: Final = frozenset("div mod abs round floor ceil sqrt exp ln log10 power substring repeat date_trunc".split())
+"""Functions that may refuse a row (division by zero, out of range). They are not computed for rows that do not need
+them: branches of a CASE not taken, rows that an earlier condition dropped."""
+
+OVERFLOWING: Final = frozenset(("add", "sub", "mul", "neg"))
+"""Functions that may refuse a row where the result's type does not hold every result of the operands' types."""
+
+CHEAP: Final = frozenset("add sub mul neg eq ne lt le gt ge and or not is_null is_true is_false coalesce".split())
+"""Functions whose kernels cost about as much as a look-up per row."""

@@ -1,0 +1,301 @@
+"""CAST: every conversion between types, as PostgreSQL makes it.
+
+Exact numbers round half away from zero, floats half to even. What does not fit is `NumericOutOfRange`, text that does
+not spell a value is `InvalidText`; under TRY_CAST (`safe`) both are NULL. Texts are parsed by Arrow where its grammar is
+ours, and text by text (each distinct one once) where Arrow refuses, which also finds the text to name in the error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...errors import DataError, InvalidText, NotSupportedError, NumericOutOfRange
+from ...storage.types import DataType, Kind
+from ...storage.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, vector_from_arrow
+from .arithmetic import cut, rescale
+from .numbers import (
+    INT64,
+    fits,
+    floats,
+    from_objects,
+    integers,
+    known_bounds,
+    limits_of,
+    measured_bounds,
+    objects,
+    result,
+    scale_of,
+)
+from .temporal import DAY
+
+_Converter = Callable[[DataType, Vector, bool], Vector]
+
+
+def cast(type_: DataType, arg: Vector, safe: bool = False) -> Vector:
+    """`CAST(arg AS type_)`."""
+    source = arg.type
+    if source == type_:
+        return arg
+    if isinstance(arg, Const):
+        if arg.value is None:
+            return Const(type_, None, len(arg))
+        if len(arg) != 1:
+            one = cast(type_, Const(source, arg.value, 1), safe)
+            return Const(type_, _only(one), len(arg))
+    if source.is_text:
+        return _from_text(type_, arg, safe)
+    if type_.is_text:
+        return _to_text(type_, arg)
+    converter = _converter(source, type_)
+    if converter is None:
+        raise NotSupportedError(f"a value of type {source} cannot be cast to {type_}")
+    return converter(type_, arg, safe)
+
+
+def _only(vector: Vector) -> Any:
+    """The physical value of a vector of one row."""
+    if vector.has_nulls:
+        return None
+    value = vector.values()[0]
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _converter(source: DataType, target: DataType) -> _Converter | None:
+    if source.is_numeric and target.is_numeric:
+        if target.is_float:
+            return _to_float
+        return _from_float if source.is_float else _to_exact
+    pair = (source.kind, target.kind)
+    if pair == (Kind.DATE, Kind.TIMESTAMP):
+        return lambda type_, arg, _: result(type_, integers(arg) * DAY, arg.validity, INT64, len(arg))
+    if pair == (Kind.TIMESTAMP, Kind.DATE):
+        return lambda type_, arg, _: result(type_, integers(arg) // DAY, arg.validity, INT64, len(arg))
+    if source.kind is Kind.BOOLEAN and target.is_integer:
+        return lambda type_, arg, _: Flat(type_, arg.values().astype(type_.dtype), arg.validity, 0, 1)
+    if source.is_integer and target.kind is Kind.BOOLEAN:
+        return lambda type_, arg, _: Flat(type_, arg.values() != 0, arg.validity)
+    if source.kind is target.kind and not source.is_decimal:
+        return lambda type_, arg, _: arg
+    return None
+
+
+# ---- numbers -------------------------------------------------------------------------------------------------------
+
+
+def _to_float(type_: DataType, arg: Vector, safe: bool) -> Vector:
+    with np.errstate(all="ignore"):
+        values = np.broadcast_to(np.asarray(floats(arg)), (len(arg),))
+        converted = values.astype(type_.dtype)
+    lost = np.isinf(converted) & np.isfinite(values)
+    return _checked(type_, converted, arg.validity, lost, values, safe)
+
+
+def _checked(type_: DataType, values: Array, validity: Array | None, lost: Array, shown: Array, safe: bool) -> Vector:
+    """The values; rows in `lost` are NULL under `safe`, else an error that shows the first."""
+    if validity is not None:
+        lost = lost & validity
+    if lost.any():
+        if not safe:
+            raise NumericOutOfRange(f"{shown[np.argmax(lost)]} is out of range for {type_}")
+        validity = ~lost if validity is None else validity & ~lost
+    return Flat(type_, values, validity)
+
+
+def _from_float(type_: DataType, arg: Vector, safe: bool) -> Vector:
+    """Half to even for integers; a DECIMAL takes the digits that the float prints as."""
+    values = np.broadcast_to(np.asarray(floats(arg)), (len(arg),))
+    if type_.is_decimal:
+        return _parsed(type_, [None if v is None else repr(v) for v in _pylist(values, arg.validity)], safe)
+    low, high = limits_of(type_)
+    with np.errstate(invalid="ignore"):
+        rounded = np.rint(values)
+        # float(high) rounds 2**63 - 1 up, so the upper bound must be exclusive.
+        inside = (rounded >= float(low)) & (rounded < float(high) + 1.0)
+        whole = np.where(inside, rounded, 0).astype(np.int64).astype(type_.dtype)
+    return _checked(type_, whole, arg.validity, ~inside, values, safe)
+
+
+def _pylist(values: Array, validity: Array | None) -> list[Any]:
+    if validity is None:
+        return values.tolist()
+    return [v if present else None for v, present in zip(values.tolist(), validity.tolist(), strict=True)]
+
+
+def _to_exact(type_: DataType, arg: Vector, safe: bool) -> Vector:
+    """Integers and decimals to integers and decimals."""
+    try:
+        return _exact(type_, arg)
+    except NumericOutOfRange:
+        if not safe:
+            raise
+    unit = 10 ** abs(scale_of(arg.type) - scale_of(type_))
+    low, high = limits_of(type_)
+    values = objects(arg)
+    if scale_of(type_) >= scale_of(arg.type):
+        inside = (values * unit >= low) & (values * unit <= high)
+    else:
+        size = (np.abs(values) + unit // 2) // unit
+        inside = size <= high
+    inside = inside.astype(np.bool_)
+    validity = inside if arg.validity is None else inside & arg.validity
+    return _exact(type_, _with_validity(arg, validity))
+
+
+def _with_validity(arg: Vector, validity: Array) -> Vector:
+    return from_objects(arg.type, objects(arg), validity)
+
+
+def _exact(type_: DataType, arg: Vector) -> Vector:
+    digits = scale_of(arg.type) - scale_of(type_)
+    if digits > 0:
+        return cut(type_, arg, digits, "round")
+    if digits < 0:
+        return rescale(type_, arg, scale_of(type_))
+    if isinstance(arg, Wide):
+        return from_objects(type_, objects(arg), arg.validity)
+    limits = limits_of(type_)
+    bounds = known_bounds(arg) or INT64
+    if isinstance(arg, Narrow) and fits(bounds, limits) and _holds(type_, arg):
+        return Narrow(type_, arg.codes, arg.base, arg.validity, arg.top)
+    if not fits(bounds, limits):
+        bounds = measured_bounds(arg)
+    values = integers(arg)
+    found = result(type_, values, arg.validity, bounds, len(arg))
+    if type_.is_decimal or not isinstance(found, Flat):
+        return found
+    narrow = np.where(arg.validity, values, 0) if arg.validity is not None else values
+    return Flat(type_, narrow.astype(type_.dtype), arg.validity, bounds[0], bounds[1])
+
+
+def _holds(type_: DataType, arg: Narrow) -> bool:
+    """Can codes under the type be decoded (they are in at most 64 bits)?"""
+    return not type_.is_decimal or (type_.precision or 0) <= 18
+
+
+# ---- to text -------------------------------------------------------------------------------------------------------
+
+
+def _to_text(type_: DataType, arg: Vector) -> Vector:
+    if arg.type.kind in (Kind.NULL,):
+        return Const(type_, None, len(arg))
+    if arg.type.is_integer and type_.kind is Kind.STRING:
+        return _cut_text(type_, Text(type_, pc.cast(arg.to_arrow(), pa.string())))
+    # Few distinct values are the rule, and each is spelt once.
+    encoded = pc.dictionary_encode(arg.to_arrow())
+    spelt = pa.array([_spell(arg.type, v) for v in encoded.dictionary.to_pylist()], pa.string())
+    return _cut_text(type_, Text(type_, spelt.take(encoded.indices).cast(type_.arrow)))
+
+
+def _spell(type_: DataType, value: Any) -> str:
+    if type_.kind is Kind.BOOLEAN:
+        return "true" if value else "false"
+    if type_.is_decimal:
+        return format(value, "f")
+    if type_.kind is Kind.TIMESTAMP:
+        text = value.isoformat(" ")
+        return text.rstrip("0") if "." in text else text
+    if type_.is_float:
+        text = repr(float(value)) if type_.kind is Kind.DOUBLE else str(np.float32(value))
+        return {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}.get(text, text.removesuffix(".0"))
+    return str(value)
+
+
+def _cut_text(type_: DataType, text: Vector) -> Vector:
+    """An explicit cast to VARCHAR(n) truncates."""
+    if type_.length is None or type_.kind is not Kind.STRING:
+        return text
+    return Text(type_, pc.utf8_slice_codeunits(text.to_arrow(), 0, type_.length))
+
+
+# ---- from text -----------------------------------------------------------------------------------------------------
+
+
+def _from_text(type_: DataType, arg: Vector, safe: bool) -> Vector:
+    if type_.is_text:
+        if type_.kind is arg.type.kind:
+            return _cut_text(type_, arg) if type_.length is not None else _renamed(type_, arg)
+        return _between_text_and_bytes(type_, arg, safe)
+    texts = arg.to_arrow()
+    parsed = _parsed_by_arrow(type_, texts)
+    if parsed is not None:
+        return parsed
+    encoded = pc.dictionary_encode(texts)
+    distinct = _parsed(type_, encoded.dictionary.to_pylist(), safe)
+    codes = encoded.indices
+    rows = codes.fill_null(0).to_numpy(zero_copy_only=False)
+    if len(distinct) == 0:
+        return Flat(type_, np.zeros(len(arg), np.int64), np.zeros(len(arg), np.bool_))
+    taken = distinct.take(rows)
+    if codes.null_count == 0:
+        return taken
+    validity = arg.validity if taken.validity is None else taken.validity & arg.validity
+    if isinstance(taken, Wide):
+        return from_objects(type_, taken.values(), validity)
+    return Flat(type_, taken.values(), validity)
+
+
+def _renamed(type_: DataType, arg: Vector) -> Vector:
+    if isinstance(arg, Dict):
+        return Dict(type_, arg.codes, arg.dictionary, arg.validity, arg.ordered)
+    return Text(type_, arg.to_arrow()) if not isinstance(arg, Const) else Const(type_, arg.value, len(arg))
+
+
+def _between_text_and_bytes(type_: DataType, arg: Vector, safe: bool) -> Vector:
+    texts = arg.to_arrow()
+    try:
+        return _cut_text(type_, Text(type_, texts.cast(type_.arrow)))
+    except pa.ArrowInvalid:
+        if not safe:
+            raise InvalidText("the bytes are not valid UTF-8") from None
+    values = [None if v is None else _decoded(v) for v in texts.to_pylist()]
+    return _cut_text(type_, Text(type_, pa.array(values, type_.arrow)))
+
+
+def _decoded(value: bytes) -> str | None:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _parsed_by_arrow(type_: DataType, texts: pa.Array) -> Vector | None:
+    """The quick road for the plainest spelling of integers and dates; None where Arrow refuses a text."""
+    if not (type_.is_integer or type_.kind is Kind.DATE):
+        return None
+    try:
+        return vector_from_arrow(type_, pc.cast(pc.ascii_trim_whitespace(texts), type_.arrow))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+
+
+def _parsed(type_: DataType, texts: list[Any], safe: bool) -> Vector:
+    """Texts one by one, through the type's own rules."""
+    values: list[Any] = []
+    for text in texts:
+        try:
+            values.append(None if text is None else _parse(type_, text))
+        except DataError:
+            if not safe:
+                raise
+            values.append(None)
+    validity = np.array([v is not None for v in values], np.bool_)
+    mask = None if validity.all() else validity
+    if type_.is_decimal:
+        column = np.empty(len(values), object)
+        column[:] = [0 if v is None else v for v in values]
+        return from_objects(type_, column, mask)
+    return Flat(type_, np.array([0 if v is None else v for v in values], type_.dtype), mask)
+
+
+def _parse(type_: DataType, text: Any) -> Any:
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    plain = text.strip()
+    if type_.is_numeric and ("_" in plain or not plain.isascii()):
+        raise InvalidText(f"{text!r} is not a value of type {type_}")
+    return type_.to_physical(plain)

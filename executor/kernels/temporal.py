@@ -1,0 +1,128 @@
+"""Dates and timestamps: parts, truncation, and shifting by intervals.
+
+Calendar arithmetic runs on numpy's datetime64 (proleptic Gregorian, as in PostgreSQL). Shifting by months clips to the
+month's end: January 31 plus a month is February 28 or 29.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...errors import NumericOutOfRange
+from ...storage.types import DataType, Interval, Kind
+from ...storage.vector import Array, Const, Flat, Vector
+from .numbers import integers, joined_validity
+
+DAY = 86_400_000_000
+"""Microseconds."""
+FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+"""0001-01-01 and 9999-12-31, the years that Python's dates have."""
+_MONDAY = 4
+"""1970-01-05, days after the epoch."""
+
+
+def _days(vector: Vector) -> Array:
+    """Days since 1970-01-01, int64."""
+    values = np.asarray(integers(vector))
+    values = np.broadcast_to(values, (len(vector),))
+    return values if vector.type.kind is Kind.DATE else values // DAY
+
+
+def _dates(days: Array) -> Any:
+    return days.astype("datetime64[D]")
+
+
+def part(name: str, type_: DataType, arg: Vector) -> Vector:
+    """year, quarter, month, week, day, dow, doy, hour, minute or second."""
+    if name in ("hour", "minute", "second"):
+        micros = np.broadcast_to(np.asarray(integers(arg)), (len(arg),)) % DAY
+        divisor, size = {"hour": (3_600_000_000, 24), "minute": (60_000_000, 60), "second": (1_000_000, 60)}[name]
+        return Flat(type_, micros // divisor % size, arg.validity, 0, 59)
+    values = _date_part(name, _days(arg))
+    return Flat(type_, values.astype(np.int64, copy=False), arg.validity)
+
+
+def _date_part(name: str, days: Array) -> Array:
+    dates = _dates(days)
+    if name == "year":
+        return np.asarray(dates.astype("datetime64[Y]").astype(np.int64) + 1970)
+    if name in ("month", "quarter"):
+        month = dates.astype("datetime64[M]").astype(np.int64) % 12
+        return np.asarray(month + 1 if name == "month" else month // 3 + 1)
+    if name == "day":
+        return np.asarray((dates - dates.astype("datetime64[M]")).astype(np.int64) + 1)
+    if name == "doy":
+        return np.asarray((dates - dates.astype("datetime64[Y]")).astype(np.int64) + 1)
+    if name == "dow":
+        return (days + 4) % 7
+    # ISO 8601: a week belongs to the year of its Thursday.
+    thursday = _dates(days - (days - _MONDAY) % 7 + 3)
+    return np.asarray((thursday - thursday.astype("datetime64[Y]")).astype(np.int64) // 7 + 1)
+
+
+def truncate(type_: DataType, unit: str, arg: Vector) -> Vector:
+    """`date_trunc(unit, arg)`: the start of the unit that holds the moment."""
+    if unit in ("hour", "minute", "second"):
+        size = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}[unit]
+        micros = np.broadcast_to(np.asarray(integers(arg)), (len(arg),))
+        return Flat(type_, micros - micros % size, arg.validity)
+    days = _days(arg)
+    dates = _dates(days)
+    if unit == "week":
+        days = days - (days - _MONDAY) % 7
+    elif unit == "quarter":
+        months = dates.astype("datetime64[M]").astype(np.int64)
+        days = _first_days(months - months % 3)
+    elif unit in ("month", "year"):
+        days = dates.astype(f"datetime64[{unit[0].upper()}]").astype("datetime64[D]").astype(np.int64)
+    return _from_days(type_, days, 0, arg.validity)
+
+
+def _first_days(months: Array) -> Array:
+    """The first day of months counted since 1970-01."""
+    return np.asarray(months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64))
+
+
+def _from_days(type_: DataType, days: Array, micros: Any, validity: Array | None) -> Vector:
+    present = days if validity is None else days[validity]
+    if len(present) and (present.min() < FIRST_DAY or present.max() > LAST_DAY):
+        raise NumericOutOfRange(f"a {type_} outside the years 1 to 9999 has no value")
+    if type_.kind is Kind.DATE:
+        return Flat(type_, days.astype(np.int32), validity)
+    return Flat(type_, days * DAY + micros, validity)
+
+
+def shift(type_: DataType, moment: Vector, span: Vector, sign: int) -> Vector:
+    """DATE or TIMESTAMP plus (`sign` 1) or minus (-1) an INTERVAL or a number of days."""
+    validity = joined_validity(moment, span)
+    days = _days(moment)
+    rest: Any = 0
+    if moment.type.kind is Kind.TIMESTAMP:
+        rest = np.broadcast_to(np.asarray(integers(moment)), (len(moment),)) % DAY
+    if span.type.kind is not Kind.INTERVAL:
+        return _from_days(type_, days + sign * np.asarray(integers(span)), rest, validity)
+    months, more_days, micros = _interval_parts(span)
+    if np.any(months):
+        days = add_months(days, sign * months)
+    total = rest + sign * micros
+    return _from_days(type_, days + sign * more_days + total // DAY, total % DAY, validity)
+
+
+def _interval_parts(span: Vector) -> tuple[Any, Any, Any]:
+    if isinstance(span, Const):
+        value = span.value or Interval()
+        return np.int64(value[0]), np.int64(value[1]), np.int64(value[2])
+    rows = [value or Interval() for value in span.values()]
+    parts = np.array(rows, np.int64).reshape(len(rows), 3)
+    return parts[:, 0], parts[:, 1], parts[:, 2]
+
+
+def add_months(days: Array, months: Any) -> Array:
+    """Days since the epoch, so many months later; clipped to the month's end."""
+    month = _dates(days).astype("datetime64[M]").astype(np.int64)
+    within = days - _first_days(month)
+    target = month + months
+    first = _first_days(target)
+    return np.asarray(first + np.minimum(within, _first_days(target + 1) - first - 1))

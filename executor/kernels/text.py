@@ -1,0 +1,336 @@
+"""Texts: patterns, pieces, case, searching. Lengths and positions count characters, positions from 1.
+
+The kernels run over Arrow strings; the evaluator hands them dictionaries instead of columns where it can, so that each
+distinct text is treated once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...errors import DataError
+from ...storage.types import BOOLEAN, DataType
+from ...storage.vector import Array, Const, Flat, Text, Vector
+from .numbers import integers, joined_validity
+
+_MOST_REPEATED = 1 << 28
+"""`repeat` stops at texts of 256 MB."""
+
+
+def arrow(vector: Vector) -> pa.Array:
+    """The vector as Arrow strings (a dictionary is decoded)."""
+    return vector.to_arrow()
+
+
+def _bools(array: pa.Array, validity: Array | None) -> Vector:
+    if array.null_count:
+        array = array.fill_null(False)
+    return Flat(BOOLEAN, array.to_numpy(zero_copy_only=False), validity)
+
+
+def _ints(type_: DataType, array: pa.Array, validity: Array | None) -> Vector:
+    if array.null_count:
+        array = array.fill_null(0)
+    return Flat(type_, array.to_numpy(zero_copy_only=False).astype(type_.dtype, copy=False), validity)
+
+
+# ---- LIKE ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A LIKE pattern taken apart. `needle` is the longest run of plain characters between wildcards ("" for none);
+    `shape` says how simple the whole pattern is: equals, prefix, suffix, infix or regex."""
+
+    shape: str
+    needle: str
+    regex: str
+
+
+@lru_cache(maxsize=256)
+def parse_pattern(pattern: str) -> Pattern:
+    """Take a LIKE pattern apart: `%` any text, `_` one character, backslash makes the next character plain.
+
+    >>> parse_pattern("%green%").shape, parse_pattern("a%b_").needle
+    ('infix', 'a')
+    """
+    parts: list[str] = [""]  # runs of plain characters, with % and _ as separate entries
+    wild: list[bool] = [False]
+    escaped = False
+    for char in pattern:
+        if not escaped and char == "\\":
+            escaped = True
+            continue
+        is_wild = char in "%_" and not escaped
+        if is_wild or wild[-1]:
+            parts.append(char)
+            wild.append(is_wild)
+        else:
+            parts[-1] += char
+        escaped = False
+    if escaped:
+        raise DataError(f"the LIKE pattern {pattern!r} ends in an escape character with nothing to escape")
+    regex = "".join({"%": ".*", "_": "."}[p] if w else re.escape(p) for p, w in zip(parts, wild, strict=True))
+    plain = [p for p, w in zip(parts, wild, strict=True) if not w and p]
+    signature = "".join(p if w else ("x" if p else "") for p, w in zip(parts, wild, strict=True))
+    signature = re.sub("%+", "%", signature)
+    shape = {"": "equals", "x": "equals", "x%": "prefix", "%x": "suffix", "%x%": "infix"}.get(signature, "regex")
+    return Pattern(shape, max(plain, key=len, default=""), f"(?s)^{regex}$")
+
+
+def like(value: Vector, pattern: Vector, ignore_case: bool = False) -> Vector:
+    """`value LIKE pattern`, or ILIKE."""
+    validity = joined_validity(value, pattern)
+    if isinstance(pattern, Const):
+        if pattern.value is None:
+            return Const(BOOLEAN, None, len(value))
+        return _bools(match(arrow(value), pattern.value, ignore_case), validity)
+    texts = arrow(value)
+    result = np.zeros(len(value), np.bool_)
+    encoded = pc.dictionary_encode(arrow(pattern))
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+    for code, text in enumerate(encoded.dictionary.to_pylist()):
+        rows = np.flatnonzero(codes == code)
+        found = match(texts.take(pa.array(rows)), text, ignore_case).fill_null(False)
+        result[rows] = found.to_numpy(zero_copy_only=False)
+    return Flat(BOOLEAN, result, validity)
+
+
+def match(texts: pa.Array, pattern: str, ignore_case: bool = False) -> pa.Array:
+    """Which texts match a LIKE pattern: an Arrow boolean array."""
+    parsed = parse_pattern(pattern)
+    simple = _SIMPLE.get(parsed.shape)
+    if simple is not None and not ignore_case:
+        return simple(texts, parsed.needle)
+    options = re_options(ignore_case)
+    if len(parsed.needle) < 2 or ignore_case:
+        return pc.match_substring_regex(texts, parsed.regex, **options)
+    # A substring search is several times faster than the regex engine, and drops most rows.
+    candidates = pc.match_substring(texts, parsed.needle)
+    rows = pc.indices_nonzero(candidates)
+    if len(rows) == len(texts):
+        return pc.match_substring_regex(texts, parsed.regex)
+    result = candidates.fill_null(False).to_numpy(zero_copy_only=False).copy()
+    found = pc.match_substring_regex(texts.take(rows), parsed.regex)
+    result[rows.to_numpy()] = found.to_numpy(zero_copy_only=False)
+    return pa.array(result)
+
+
+def re_options(ignore_case: bool) -> dict[str, Any]:
+    """Keyword arguments for Arrow's regex kernels."""
+    return {"ignore_case": True} if ignore_case else {}
+
+
+_SIMPLE: dict[str, Callable[[pa.Array, str], pa.Array]] = {
+    "equals": lambda texts, needle: pc.equal(texts, needle),
+    "prefix": lambda texts, needle: pc.starts_with(texts, needle),
+    "suffix": lambda texts, needle: pc.ends_with(texts, needle),
+    "infix": lambda texts, needle: pc.match_substring(texts, needle),
+}
+
+
+# ---- pieces --------------------------------------------------------------------------------------------------------
+
+
+def substring(type_: DataType, value: Vector, start: Vector, length: Vector | None = None) -> Vector:
+    """The `length` characters from position `start`; positions before the text count, but have no characters."""
+    if length is not None:
+        _refuse_negative(length, joined_validity(value, start, length))
+    if isinstance(start, Const) and (length is None or isinstance(length, Const)):
+        if start.value is None or (isinstance(length, Const) and length.value is None):
+            return Const(type_, None, len(value))
+        begin = int(start.value) - 1
+        end = None if length is None else max(0, begin + int(length.value))
+        return Text(type_, _sliced(arrow(value), max(0, begin), end))
+    begins = np.broadcast_to(integers(start), len(value)) - 1
+    ends = np.full(len(value), 2**31 - 1) if length is None else begins + integers(length)
+    return _each_slice(type_, value, np.maximum(begins, 0), np.maximum(ends, 0), joined_validity(value, start))
+
+
+def _sliced(texts: pa.Array, begin: int, end: int | None) -> pa.Array:
+    if end is not None and end <= begin:
+        return pc.utf8_slice_codeunits(texts, 0, 0)
+    return pc.utf8_slice_codeunits(texts, begin, end)
+
+
+def _refuse_negative(length: Vector, validity: Array | None) -> None:
+    negative = np.broadcast_to(integers(length), len(length)) < 0
+    if bool((negative if validity is None else negative & validity).any()):
+        raise DataError("a negative length of a substring is not possible")
+
+
+def _each_slice(type_: DataType, value: Vector, begins: Array, ends: Array, validity: Array | None) -> Vector:
+    """One slice per row; rows of equal bounds are cut together."""
+    texts = arrow(value)
+    pairs = np.minimum(begins, 2**31 - 1) * 2**31 + np.minimum(ends, 2**31 - 1)
+    order = np.argsort(pairs, kind="stable")
+    ordered = pairs[order]
+    starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(order) else order
+    pieces = [pa.array([], texts.type)]
+    for first, last in zip(starts, [*starts[1:], len(order)], strict=True):
+        begin, end = divmod(int(ordered[first]), 2**31)
+        pieces.append(_sliced(texts.take(pa.array(order[first:last])), begin, end))
+    back = np.empty(len(order), np.intp)
+    back[order] = np.arange(len(order))
+    result = pa.concat_arrays(pieces).take(pa.array(back))
+    return Text(type_, masked(result, validity))
+
+
+def masked(array: pa.Array, validity: Array | None) -> pa.Array:
+    """The array with NULL where `validity` is False."""
+    return array if validity is None else pc.if_else(pa.array(validity), array, pa.scalar(None, array.type))
+
+
+def left(type_: DataType, value: Vector, count: Vector) -> Vector:
+    """The first `count` characters; a negative count leaves out so many at the end."""
+    texts = arrow(value)
+    counts = np.broadcast_to(integers(count), len(value))
+    if isinstance(count, Const):
+        if count.value is None:
+            return Const(type_, None, len(value))
+        if count.value >= 0:
+            return Text(type_, _sliced(texts, 0, int(count.value)))
+    lengths = _lengths(texts)
+    ends = np.where(counts >= 0, counts, np.maximum(0, lengths + counts))
+    return _each_slice(type_, value, np.zeros(len(value), np.int64), ends, joined_validity(value, count))
+
+
+def right(type_: DataType, value: Vector, count: Vector) -> Vector:
+    """The last `count` characters; a negative count leaves out so many at the front."""
+    if isinstance(count, Const) and count.value is None:
+        return Const(type_, None, len(value))
+    counts = np.broadcast_to(integers(count), len(value))
+    begins = np.where(counts >= 0, np.maximum(0, _lengths(arrow(value)) - counts), -counts)
+    ends = np.full(len(value), 2**31 - 1)
+    return _each_slice(type_, value, begins, ends, joined_validity(value, count))
+
+
+def _lengths(texts: pa.Array) -> Array:
+    return pc.utf8_length(texts).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def repeat(type_: DataType, value: Vector, times: Vector) -> Vector:
+    """The text so many times over; "" for none or fewer."""
+    if isinstance(times, Const) and times.value is None:
+        return Const(type_, None, len(value))
+    counts = np.maximum(0, np.broadcast_to(integers(times), len(value)))
+    texts = arrow(value)
+    size = _lengths(texts).max(initial=0) * counts.max(initial=0)
+    if size > _MOST_REPEATED:
+        raise DataError(f"a repeated text of {size} characters is longer than the limit of {_MOST_REPEATED}")
+    return Text(type_, masked(pc.binary_repeat(texts, pa.array(counts)), joined_validity(value, times)))
+
+
+# ---- whole texts ---------------------------------------------------------------------------------------------------
+
+
+def concat(type_: DataType, *values: Vector) -> Vector:
+    """`||`: NULL where any part is."""
+    separator = pa.scalar("" if type_.arrow == pa.string() else b"", type_.arrow)
+    return Text(type_, pc.binary_join_element_wise(*(arrow(v) for v in values), separator))
+
+
+def trim(name: str, type_: DataType, value: Vector, characters: Vector | None = None) -> Vector:
+    """trim, ltrim or rtrim: without the blanks, or any of `characters`, at the ends."""
+    kernel = {"trim": pc.utf8_trim, "ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}[name]
+    if characters is None:
+        return Text(type_, kernel(arrow(value), " "))
+    return _per_constant(type_, value, (characters,), lambda texts, chars: kernel(texts, chars) if chars else texts)
+
+
+def replace(type_: DataType, value: Vector, old: Vector, new: Vector) -> Vector:
+    """Every occurrence of `old` replaced; an empty `old` occurs nowhere."""
+
+    def kernel(texts: pa.Array, before: str, after: str) -> pa.Array:
+        return pc.replace_substring(texts, before, after) if before else texts
+
+    return _per_constant(type_, value, (old, new), kernel)
+
+
+def strpos(type_: DataType, value: Vector, part: Vector) -> Vector:
+    """Where `part` first occurs, from 1; 0 where it does not."""
+    return _per_constant(type_, value, (part,), _find)
+
+
+def _find(texts: pa.Array, part: str) -> pa.Array:
+    at = pc.find_substring(texts, part)  # in bytes
+    if len(texts) and not pc.all(pc.string_is_ascii(texts)).as_py():
+        places = [-1 if t is None else t.find(part) for t in texts.to_pylist()]
+        return pa.array(places, pa.int32()).cast(pa.int32())
+    return at
+
+
+def starts_with(type_: DataType, value: Vector, prefix: Vector) -> Vector:
+    """Does the text start with the other?"""
+    return _per_constant(type_, value, (prefix,), lambda texts, start: pc.starts_with(texts, start))
+
+
+def _per_constant(
+    type_: DataType, value: Vector, others: tuple[Vector, ...], kernel: Callable[..., pa.Array]
+) -> Vector:
+    """A kernel whose further arguments must be constants: once where they are, else once per distinct combination."""
+    validity = joined_validity(value, *others)
+    texts = arrow(value)
+    if all(isinstance(other, Const) for other in others):
+        constants = [other.value for other in others if isinstance(other, Const)]
+        if None in constants:
+            return Const(type_, None, len(value))
+        return _wrapped(type_, kernel(texts, *constants), validity)
+    codes = np.zeros(len(value), np.int64)
+    entries: list[list[Any]] = []
+    for other in others:
+        encoded = pc.dictionary_encode(arrow(other), null_encoding="encode")
+        codes = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy(zero_copy_only=False)
+        entries.append([*encoded.dictionary.to_pylist(), None])
+    pieces, places = [], []
+    for code in sorted(set(codes.tolist())):
+        rows = np.flatnonzero(codes == code)
+        constants = []
+        for column in reversed(entries):
+            code, entry = divmod(code, len(column))
+            constants.insert(0, column[entry])
+        chosen = texts.take(pa.array(rows))
+        answer = pa.nulls(len(rows), texts.type) if None in constants else kernel(chosen, *constants)
+        pieces.append(answer)
+        places.append(rows)
+    kinds = [p.type for p, rows in zip(pieces, places, strict=True) if p.null_count < len(rows)] or [type_.arrow]
+    order = np.concatenate([*places, np.empty(0, np.intp)]).astype(np.intp)
+    back = np.empty(len(order), np.intp)
+    back[order] = np.arange(len(order))
+    joined = pa.concat_arrays([pa.array([], kinds[0]), *(p.cast(kinds[0]) for p in pieces)])
+    return _wrapped(type_, joined.take(pa.array(back)), validity)
+
+
+def _wrapped(type_: DataType, array: pa.Array, validity: Array | None) -> Vector:
+    if pa.types.is_boolean(array.type):
+        return _bools(array, validity)
+    if pa.types.is_integer(array.type):
+        shifted = pc.add(array, 1)  # Arrow counts from 0 and says -1 for "nowhere"
+        return _ints(type_, shifted, validity)
+    return Text(type_, masked(array, validity))
+
+
+_SIMPLE_FUNCTIONS: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "upper": pc.utf8_upper,
+    "lower": pc.utf8_lower,
+    "reverse": pc.utf8_reverse,
+}
+_LENGTH_FUNCTIONS: dict[str, Callable[[pa.Array], pa.Array]] = {
+    "length": pc.utf8_length,
+    "octet_length": pc.binary_length,
+}
+
+
+def of_one(name: str, type_: DataType, value: Vector) -> Vector:
+    """upper, lower, reverse, length or octet_length."""
+    if name in _SIMPLE_FUNCTIONS:
+        return Text(type_, _SIMPLE_FUNCTIONS[name](arrow(value)))
+    return _ints(type_, _LENGTH_FUNCTIONS[name](arrow(value)), value.validity)

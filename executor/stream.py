@@ -1,0 +1,74 @@
+"""Streams: what an operator gives the next one. A list of *morsels*, each a piece of the rows that one thread can make
+from beginning to end without waiting for another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from ..sql.expressions import Column
+from ..storage.vector import Batch
+
+BATCH_ROWS = 65_536
+"""Rows per batch where an operator cuts its output itself; the storage's pages and batches have as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Morsel:
+    """A piece of a stream. `run` starts it, once or several times; `partition` names the tablet its rows are from."""
+
+    run: Callable[[], Iterator[Batch]]
+    partition: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Rows on their way.
+
+    Parameters
+    ----------
+    columns : tuple of Column
+        What each batch holds, in order.
+    morsels : tuple of Morsel
+        Their order is the stream's order.
+    partitioned_by : frozenset of int
+        Numbers of columns such that rows of different `Morsel.partition` differ in at least one of them; empty where
+        nothing is known.
+    serial : bool
+        The morsels themselves wait for pool work (LIMIT does), so only the coordinating thread may run them.
+    """
+
+    columns: tuple[Column, ...]
+    morsels: tuple[Morsel, ...]
+    partitioned_by: frozenset[int] = frozenset()
+    serial: bool = False
+
+    def through(
+        self, columns: tuple[Column, ...], operator: Callable[[Iterator[Batch]], Iterator[Batch]]
+    ) -> Stream:
+        """The stream with each morsel passed through a streaming operator that gives `columns`."""
+        present = {column.id for column in columns}
+        kept = self.partitioned_by if self.partitioned_by <= present else frozenset[int]()
+        morsels = tuple(Morsel(_chained(operator, m.run), m.partition) for m in self.morsels)
+        return replace(self, columns=columns, morsels=morsels, partitioned_by=kept)
+
+
+def _chained(
+    operator: Callable[[Iterator[Batch]], Iterator[Batch]], run: Callable[[], Iterator[Batch]]
+) -> Callable[[], Iterator[Batch]]:
+    return lambda: operator(run())
+
+
+def stream_of(columns: tuple[Column, ...], batches: Iterable[Batch]) -> Stream:
+    """A stream of batches that are there already, one morsel each."""
+    return Stream(columns, tuple(Morsel(_just(batch)) for batch in batches))
+
+
+def _just(batch: Batch) -> Callable[[], Iterator[Batch]]:
+    return lambda: iter((batch,))
+
+
+def sliced(batch: Batch, rows: int = BATCH_ROWS) -> Iterator[Batch]:
+    """A batch cut into pieces of at most `rows`."""
+    for start in range(0, batch.length, rows):
+        yield batch.slice(start, start + rows)

@@ -1,0 +1,269 @@
+"""From logical to physical nodes: which operator runs each step, and which scans get runtime filters.
+
+Joins keep the sides that `order_joins` gave them: the left side probes, the right side is built. Semi, anti and left
+joins may be turned around where that is cheaper (`CostModel.swapped`), so that the smaller side is built here as well.
+Columns that nobody above reads are left out of what joins and filters give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ..sql.expressions import Column, Expr, conjuncts
+from . import physical
+from .check import same_type
+from .context import Context
+from .cost import WORTH_FILTERING, CostModel, KeyPair, key_pairs
+from .logical import Aggregate, FileScan, Filter, Join, Limit, Node, Project, Scan, SetOperation, Shared, SingleRow
+from .logical import Sort, Values
+from .physical import PhysicalNode, RuntimeFilter, TableScan
+from .properties import LEFT_ONLY
+from .scan_predicates import extract
+from .trees import all_of, as_equality, columns_in, columns_in_all, each, node_expressions
+
+TURNED = {"semi": "right_semi", "anti": "right_anti", "left": "right"}
+FILTERING = ("inner", "semi", "right", "right_semi", "right_anti")
+"""Hash join kinds in which a probe row without partner leaves no trace."""
+
+Wanted = frozenset[int]
+
+
+class Chooser:
+    """Turns one logical plan into a physical one."""
+
+    def __init__(self, context: Context):
+        self._estimator = context.estimator
+        self._model = CostModel(context.estimator)
+        self._ordered = "order_joins" not in context.options.disabled_rules
+        self._shared: dict[int, PhysicalNode] = {}
+
+    def plan(self, root: Node) -> PhysicalNode:
+        """The physical plan, with exactly the root's columns in order."""
+        return aligned(self._visit(root, frozenset(c.id for c in root.columns)), root.columns)
+
+    def _visit(self, node: Node, wanted: Wanted) -> PhysicalNode:
+        """A physical node that gives at least the wanted columns of `node`."""
+        return _CHOICES[type(node)](self, node, wanted)
+
+    def _scan(self, node: Scan, wanted: Wanted) -> PhysicalNode:
+        names = dict(node.source_names)
+        parts = extract(node.predicates, names)
+        kept = tuple(c for c in node.output if c.id in wanted)
+        present = {c.id for c in kept}
+        extra = {c.id: c for expr in parts.residual for c in each(expr) if isinstance(c, Column)}
+        fetched = kept + tuple(extra[number] for number in sorted(extra.keys() - present))
+        return TableScan(
+            columns=kept,
+            estimate=self._estimator.rows(node),
+            table=node.table,
+            alias=node.alias,
+            names=tuple(names[c.id] for c in fetched),
+            fetched=fetched,
+            predicates=parts.predicates,
+            residual=all_of(parts.residual),
+        )
+
+    def _file_scan(self, node: FileScan, wanted: Wanted) -> PhysicalNode:
+        kept = tuple(c for c in node.output if c.id in wanted)
+        estimate = self._estimator.rows(node)
+        return physical.FileScan(columns=kept, estimate=estimate, file=node.file, names=tuple(c.name for c in kept))
+
+    def _values(self, node: Values, _: Wanted) -> PhysicalNode:
+        return physical.ValuesScan(columns=node.output, estimate=float(len(node.rows)), rows=node.rows)
+
+    def _filter(self, node: Filter, wanted: Wanted) -> PhysicalNode:
+        source = self._visit(node.source, wanted | columns_in(node.predicate))
+        columns = tuple(c for c in source.columns if c.id in wanted)
+        estimate = self._estimator.rows(node)
+        return physical.Filter(columns=columns, estimate=estimate, source=source, predicate=node.predicate)
+
+    def _project(self, node: Project, wanted: Wanted) -> PhysicalNode:
+        items = [item for item in node.items if item[0].id in wanted]
+        source = self._visit(node.source, columns_in_all(expr for _, expr in items))
+        if all(isinstance(expr, Column) and expr.id == column.id for column, expr in items):
+            return source
+        return physical.Project(
+            columns=tuple(column for column, _ in items),
+            estimate=self._estimator.rows(node),
+            source=source,
+            expressions=tuple(expr for _, expr in items),
+        )
+
+    def _aggregate(self, node: Aggregate, wanted: Wanted) -> PhysicalNode:
+        calls = [item for item in node.aggregates if item[0].id in wanted]
+        exprs = [expr for _, expr in (*node.groups, *calls)]
+        return physical.HashAggregate(
+            columns=tuple(column for column, _ in (*node.groups, *calls)),
+            estimate=self._estimator.rows(node),
+            source=self._visit(node.source, columns_in_all(exprs)),
+            groups=tuple(expr for _, expr in node.groups),
+            aggregates=tuple(call for _, call in calls),
+        )
+
+    def _sort(self, node: Sort, wanted: Wanted) -> PhysicalNode:
+        source = self._visit(node.source, wanted | columns_in_all(node_expressions(node)))
+        return physical.Sort(
+            columns=source.columns,
+            estimate=self._estimator.rows(node),
+            source=source,
+            order=node.order,
+            limit=node.limit,
+            offset=node.offset,
+        )
+
+    def _limit(self, node: Limit, wanted: Wanted) -> PhysicalNode:
+        source = self._visit(node.source, wanted)
+        estimate = self._estimator.rows(node)
+        return physical.Limit(
+            columns=source.columns, estimate=estimate, source=source, limit=node.limit, offset=node.offset
+        )
+
+    def _single_row(self, node: SingleRow, wanted: Wanted) -> PhysicalNode:
+        source = self._visit(node.source, wanted)
+        return physical.SingleRow(columns=source.columns, estimate=1.0, source=source)
+
+    def _shared_plan(self, node: Shared, _: Wanted) -> PhysicalNode:
+        if node.key not in self._shared:
+            self._shared[node.key] = self.plan(node.source)
+        source = self._shared[node.key]
+        return physical.Shared(columns=node.output, estimate=source.estimate, key=node.key, source=source)
+
+    def _set_operation(self, node: SetOperation, _: Wanted) -> PhysicalNode:
+        estimate = self._estimator.rows(node)
+        if node.kind != "union":
+            left, right = self.plan(node.left), self.plan(node.right)
+            return physical.SetDifference(
+                columns=node.output, estimate=estimate, kind=node.kind, all=node.all, left=left, right=right
+            )
+        sources = [part for side in (node.left, node.right) for part in self._branches(side, node.all)]
+        union = physical.UnionAll(columns=node.output, estimate=sum(s.estimate for s in sources), sources=tuple(sources))
+        if node.all:
+            return union
+        return physical.HashAggregate(
+            columns=node.output, estimate=estimate, source=union, groups=node.output, aggregates=()
+        )
+
+    def _branches(self, side: Node, keep_duplicates: bool) -> Iterable[PhysicalNode]:
+        """The inputs of a union, with those of a union below it; a distinct one drops duplicates of both kinds."""
+        if isinstance(side, SetOperation) and side.kind == "union" and (side.all or not keep_duplicates):
+            for inner in (side.left, side.right):
+                yield from self._branches(inner, keep_duplicates)
+        else:
+            yield self.plan(side)
+
+    # ---- joins -------------------------------------------------------------------------------------------------
+
+    def _join(self, node: Join, wanted: Wanted) -> PhysicalNode:
+        pairs = [pair for pair in key_pairs(node) if same_type(pair.probe.type, pair.build.type)]
+        residual = _without(node.condition, pairs)
+        if node.kind == "null_anti" and (len(pairs) != 1 or residual is not None):
+            raise AssertionError("a null-aware anti join has one equality and nothing else")
+        below = wanted | columns_in(node.condition)
+        swap = self._swapped(node)
+        probe_side, build_side = (node.right, node.left) if swap else (node.left, node.right)
+        if swap:
+            pairs = [KeyPair(pair.build, pair.probe) for pair in pairs]
+        probe = self._visit(probe_side, below & {c.id for c in probe_side.columns})
+        build = self._visit(build_side, below & {c.id for c in build_side.columns})
+        given = node.left.columns if node.kind in LEFT_ONLY else node.columns
+        visible = wanted & {c.id for c in given}
+        columns = tuple(c for c in (*probe.columns, *build.columns) if c.id in visible)
+        estimate = self._estimator.rows(node)
+        if not pairs:
+            kind = "inner" if node.kind == "cross" and residual is not None else node.kind
+            return physical.NestedLoopJoin(
+                columns=columns, estimate=estimate, kind=kind, left=probe, right=build, condition=residual
+            )
+        kind = TURNED.get(node.kind, node.kind) if swap else node.kind
+        filters = self._runtime_filters(probe, pairs, self._estimator.rows(build_side)) if kind in FILTERING else ()
+        return physical.HashJoin(
+            columns=columns,
+            estimate=estimate,
+            kind=kind,
+            probe=probe,
+            build=build,
+            probe_keys=tuple(pair.probe for pair in pairs),
+            build_keys=tuple(pair.build for pair in pairs),
+            residual=residual,
+            runtime_filters=filters,
+        )
+
+    def _swapped(self, node: Join) -> bool:
+        """Is the left side built? Never for a nested loop, whose right side is the one that is kept."""
+        if node.kind in TURNED:
+            return self._model.swapped(node)
+        if self._ordered or node.kind not in ("inner", "cross"):
+            return False
+        return self._estimator.rows(node.left) < self._estimator.rows(node.right)
+
+    def _runtime_filters(
+        self, probe: PhysicalNode, pairs: list[KeyPair], build_rows: float
+    ) -> tuple[RuntimeFilter, ...]:
+        found: list[RuntimeFilter] = []
+        for position, pair in enumerate(pairs):
+            if not isinstance(pair.probe, Column) or not is_filterable(pair.probe):
+                continue
+            target = scan_column(probe, pair.probe.id)
+            if target is not None and self._model.filter_share(pair, build_rows) <= WORTH_FILTERING:
+                found.append(RuntimeFilter(position, target))
+        return tuple(found)
+
+
+def is_filterable(column: Column) -> bool:
+    """Are the column's physical values integers of at most 64 bits?"""
+    type_ = column.type
+    return type_.is_integer_like and (not type_.is_decimal or (type_.precision or 0) <= 18)
+
+
+def scan_column(node: PhysicalNode, number: int) -> int | None:
+    """The number of the scanned column whose values a column of `node` passes on, None where there is none.
+
+    Followed are the ways on which a row that is dropped at the scan only drops rows with the same value of the
+    column: filters, plain projections, the probe side of joins, the groups of an aggregate.
+    """
+    if isinstance(node, TableScan):
+        return number if any(c.id == number for c in node.columns) else None
+    if isinstance(node, physical.Filter):
+        return scan_column(node.source, number)
+    if isinstance(node, physical.HashJoin) and node.kind in ("inner", "left", "semi", "anti", "null_anti", "single"):
+        return scan_column(node.probe, number)
+    if isinstance(node, (physical.Project, physical.HashAggregate)):
+        exprs: Iterable[Expr] = node.expressions if isinstance(node, physical.Project) else node.groups
+        for column, expr in zip(node.columns, exprs, strict=False):
+            if column.id == number:
+                return scan_column(node.source, expr.id) if isinstance(expr, Column) else None
+    return None
+
+
+def aligned(node: PhysicalNode, columns: tuple[Column, ...]) -> PhysicalNode:
+    """The node giving exactly these columns in this order."""
+    if [c.id for c in node.columns] == [c.id for c in columns]:
+        return node
+    return physical.Project(columns=columns, estimate=node.estimate, source=node, expressions=columns)
+
+
+def _without(condition: Expr | None, pairs: list[KeyPair]) -> Expr | None:
+    """What a condition asks beyond the key equalities."""
+    used = [{id(pair.probe), id(pair.build)} for pair in pairs]
+    rest: list[Expr] = []
+    for part in conjuncts(condition):
+        sides = as_equality(part)
+        if sides is None or {id(sides[0]), id(sides[1])} not in used:
+            rest.append(part)
+    return all_of(rest)
+
+
+_CHOICES: dict[type[Node], Callable[[Chooser, Node, Wanted], PhysicalNode]] = {
+    Scan: Chooser._scan,  # type: ignore[dict-item]
+    FileScan: Chooser._file_scan,  # type: ignore[dict-item]
+    Values: Chooser._values,  # type: ignore[dict-item]
+    Filter: Chooser._filter,  # type: ignore[dict-item]
+    Project: Chooser._project,  # type: ignore[dict-item]
+    Aggregate: Chooser._aggregate,  # type: ignore[dict-item]
+    Sort: Chooser._sort,  # type: ignore[dict-item]
+    Limit: Chooser._limit,  # type: ignore[dict-item]
+    SingleRow: Chooser._single_row,  # type: ignore[dict-item]
+    Shared: Chooser._shared_plan,  # type: ignore[dict-item]
+    SetOperation: Chooser._set_operation,  # type: ignore[dict-item]
+    Join: Chooser._join,  # type: ignore[dict-item]
+}

@@ -1,0 +1,166 @@
+"""What a plan costs, in the time it takes to touch one row of one column (some ten nanoseconds).
+
+The cost of a subplan has two parts, because of runtime filters. `stream` is the work per row that flows up the probe
+side; `fixed` is the rest: scanning encoded pages, building hash tables. A join above whose build side is small offers
+its keys to the scan at the bottom of the probe side, and from there on `stream` shrinks by the share of rows that find
+a partner. `carriers` are the columns for which the scan takes such a filter. So the cost model likes a big table at
+the bottom of a chain of probes, with the most selective build sides anywhere above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from ..sql.expressions import Column, Expr, conjuncts
+from .cardinality import Estimator
+from .logical import Aggregate, Filter, Join, Limit, Node, Project, Scan, Shared, Sort
+from .trees import as_equality, columns_in
+
+CHECK = 0.15
+"""Evaluating one predicate on one encoded value."""
+READ = 0.6
+"""Reading one value of a row that survived."""
+BUILD = 6.0
+"""Putting one row into a hash table."""
+PROBE = 3.0
+"""Looking one row up."""
+EMIT = 1.0
+"""Making one row of a join's output."""
+GROUP = 4.0
+"""Finding one row's group and adding it up."""
+PAIR = 0.3
+"""Comparing one pair of rows in a nested loop."""
+WORTH_FILTERING = 0.7
+"""A runtime filter that lets more than this share through is not worth checking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """See the module's page."""
+
+    fixed: float
+    stream: float
+    carriers: frozenset[int] = frozenset()
+
+    @property
+    def total(self) -> float:
+        return self.fixed + self.stream
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """One equality of an equi-join, from the probe side's view."""
+
+    probe: Expr
+    build: Expr
+
+
+class CostModel:
+    """Costs of logical plans, with the choice between two ways to run a join."""
+
+    def __init__(self, estimator: Estimator):
+        self.estimator = estimator
+        self._known: dict[int, tuple[Node, Cost, bool]] = {}
+
+    def cost(self, node: Node) -> Cost:
+        """What the node and all below it cost."""
+        return self._entry(node)[1]
+
+    def swapped(self, join: Join) -> bool:
+        """Should the left side of a semi, anti or left join be the build side?"""
+        return self._entry(join)[2]
+
+    def _entry(self, node: Node) -> tuple[Node, Cost, bool]:
+        known = self._known.get(id(node))
+        if known is None:
+            cost, swapped = self._join(node) if isinstance(node, Join) else (self._cost(node), False)
+            known = self._known[id(node)] = (node, cost, swapped)
+        return known
+
+    def _cost(self, node: Node) -> Cost:
+        rows = self.estimator.rows(node)
+        if isinstance(node, Scan):
+            whole = float(self.estimator.table(node).row_count)
+            carriers = frozenset(c.id for c in node.output if c.type.is_integer_like)
+            return Cost(whole * CHECK * max(1, len(node.predicates)), rows * READ * (1 + len(node.output)), carriers)
+        if isinstance(node, Filter):
+            below = self.cost(node.source)
+            return Cost(below.fixed, below.stream + self.estimator.rows(node.source) * READ, below.carriers)
+        if isinstance(node, Project):
+            below = self.cost(node.source)
+            renamed = [c.id for c, e in node.items if isinstance(e, Column) and e.id in below.carriers]
+            computed = sum(1 for _, e in node.items if not isinstance(e, Column))
+            return Cost(below.fixed, below.stream + rows * READ * computed, frozenset(renamed))
+        if isinstance(node, Aggregate):
+            below = self.cost(node.source)
+            groups = [c.id for c, e in node.groups if isinstance(e, Column) and e.id in below.carriers]
+            work = self.estimator.rows(node.source) * GROUP * (1 + 0.3 * len(node.aggregates))
+            return Cost(below.fixed, below.stream + work, frozenset(groups))
+        if isinstance(node, (Sort, Limit)):
+            below = self.cost(node.source)
+            extra = self.estimator.rows(node.source) * BUILD if isinstance(node, Sort) else 0.0
+            return Cost(below.total + extra, 0.0)
+        if isinstance(node, Shared):
+            return Cost(self.cost(node.source).total / 2, rows * READ)
+        return Cost(sum(self.cost(child).total for child in node.children()), rows * READ)
+
+    # ---- joins -------------------------------------------------------------------------------------------------
+
+    def _join(self, join: Join) -> tuple[Cost, bool]:
+        left, right = self.cost(join.left), self.cost(join.right)
+        left_rows, right_rows = self.estimator.rows(join.left), self.estimator.rows(join.right)
+        out = self.estimator.rows(join)
+        keys = key_pairs(join)
+        if not keys:
+            return self.nested(left, right, left_rows, right_rows, out), False
+        reduces = join.kind in ("inner", "semi")
+        straight = self.hashed(left, right, left_rows, right_rows, out, keys if reduces else [])
+        if join.kind not in ("semi", "anti", "left"):
+            return straight, False
+        mirrored = [KeyPair(pair.build, pair.probe) for pair in keys]
+        turned = self.hashed(right, left, right_rows, left_rows, out, mirrored)
+        # What comes out are build rows, so no filter from above reaches a scan any more.
+        turned = Cost(turned.total, 0.0)
+        return (turned, True) if turned.total < straight.total else (straight, False)
+
+    def hashed(
+        self, probe: Cost, build: Cost, probe_rows: float, build_rows: float, out: float, keys: Iterable[KeyPair]
+    ) -> Cost:
+        """A hash join; `keys` are those over which a runtime filter may reach the probe side."""
+        share = 1.0
+        for pair in keys:
+            if isinstance(pair.probe, Column) and pair.probe.id in probe.carriers:
+                share = min(share, self.filter_share(pair, build_rows))
+        if share > WORTH_FILTERING:
+            share = 1.0
+        fixed = probe.fixed + build.total + build_rows * BUILD
+        return Cost(fixed, (probe.stream + probe_rows * PROBE) * share + out * EMIT, probe.carriers)
+
+    def filter_share(self, pair: KeyPair, build_rows: float) -> float:
+        """The share of the probe key's values that occur among so many build rows."""
+        present = self.estimator.distinct(pair.build, build_rows)
+        return min(1.0, present / max(1.0, self.estimator.domain(pair.probe)))
+
+    def nested(self, left: Cost, right: Cost, left_rows: float, right_rows: float, out: float) -> Cost:
+        """A nested loop over all pairs."""
+        return Cost(
+            left.fixed + right.total, left.stream + left_rows * max(1.0, right_rows) * PAIR + out * EMIT, left.carriers
+        )
+
+
+def key_pairs(join: Join) -> list[KeyPair]:
+    """The equalities of a join's condition that link its two sides, with the left side as the probe side."""
+    left = {column.id for column in join.left.columns}
+    right = {column.id for column in join.right.columns}
+    found: list[KeyPair] = []
+    for part in conjuncts(join.condition):
+        sides = as_equality(part)
+        if sides is None:
+            continue
+        first, second = columns_in(sides[0]), columns_in(sides[1])
+        if first and second and first <= left and second <= right:
+            found.append(KeyPair(sides[0], sides[1]))
+        elif first and second and first <= right and second <= left:
+            found.append(KeyPair(sides[1], sides[0]))
+    return found

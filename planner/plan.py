@@ -1,0 +1,146 @@
+"""From a bound query to a plan: build, rules, choice of operators."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ..errors import ProgrammingError, did_you_mean
+from ..sql.bound import Query
+from ..sql.expressions import Column
+from .build import Builder, numbers_above
+from .cardinality import Estimator
+from .check import check_plan
+from .choose import Chooser
+from .context import Context, PlannerOptions, StatisticsSource
+from .logical import Node, Shared
+from .physical import PhysicalNode
+from .rules import RULE_NAMES, RULES, Rule
+from .rules.prune_columns import narrow_uses, prune_shared
+from .trees import nodes, rewrite_nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan that the executor can run, once `bind_parameters` has put in the values of its parameters.
+
+    Parameters
+    ----------
+    root : PhysicalNode
+        Its columns are the query's visible columns, in order.
+    columns : tuple of Column
+        The same columns.
+    logical : Node
+        The logical plan after all rules.
+    trace : tuple of (str, Node)
+        With `PlannerOptions.trace`: the logical plan as built, then after each rule that changed it.
+    """
+
+    root: PhysicalNode
+    columns: tuple[Column, ...]
+    logical: Node
+    trace: tuple[tuple[str, Node], ...] = ()
+
+
+def plan_query(query: Query, store: StatisticsSource, options: PlannerOptions | None = None) -> Plan:
+    """Plan a bound query with a store's statistics.
+
+    Raises `NotSupportedError` for the few correlated subqueries that cannot be turned into joins, and
+    `ProgrammingError` where `options.disabled_rules` names no rule.
+    """
+    options = options or PlannerOptions()
+    wrong = sorted(options.disabled_rules - set(RULE_NAMES))
+    if wrong:
+        raise ProgrammingError(f"there is no rule {wrong[0]}{did_you_mean(wrong[0], RULE_NAMES)}")
+    context = Context(Estimator(store), numbers_above(query), options)
+    pipeline = Pipeline(Builder(context).query(query), context)
+    for rule in RULES:
+        if rule.mandatory or rule.name not in options.disabled_rules:
+            pipeline.apply(rule)
+    root = Chooser(context).plan(pipeline.root)
+    return Plan(root, query.columns, pipeline.root, tuple(pipeline.trace))
+
+
+class Pipeline:
+    """The main plan and the shared subplans beside it, on their way through the rules.
+
+    Shared subplans are leaves to the rules, and are rewritten by themselves, once for all their uses.
+    """
+
+    def __init__(self, root: Node, context: Context):
+        self.root = root
+        self.trace: list[tuple[str, Node]] = []
+        self._context = context
+        self._shared: dict[int, Node] = {}
+        self._collect([root])
+        self._note("build", None)
+
+    def apply(self, rule: Rule) -> None:
+        """Apply one rule to the main plan and all shared subplans."""
+        before = self.root
+        if rule.name == "prune_columns" and self._shared:
+            self._prune(rule)
+        else:
+            self._apply_everywhere(rule)
+        if self._shared:
+            self._relink()
+        self._note(rule.name, before)
+
+    def _apply_everywhere(self, rule: Rule) -> None:
+        self.root = rule.apply(self.root, self._context)
+        self._collect([self.root])
+        done: set[int] = set()
+        while waiting := sorted(self._shared.keys() - done):
+            for key in waiting:
+                self._shared[key] = rule.apply(self._shared[key], self._context)
+                # Subqueries that become joins may bring shared subplans of their own.
+                self._collect([self._shared[key]])
+            done.update(waiting)
+
+    def _collect(self, roots: Iterable[Node]) -> None:
+        for root in roots:
+            for node in nodes(root):
+                if isinstance(node, Shared) and node.key not in self._shared:
+                    self._shared[node.key] = node.source
+                    self._collect([node.source])
+
+    def _prune(self, rule: Rule) -> None:
+        """Prune from the top: a shared subplan only after all its users, who say which columns they read."""
+        used = self._context.used
+        used.clear()
+        self.root = rule.apply(self.root, self._context)
+        waiting = dict(self._shared)
+        while waiting:
+            inner = {n.key for plan in waiting.values() for n in nodes(plan) if isinstance(n, Shared)}
+            for key in [key for key in waiting if key not in inner]:
+                self._shared[key] = prune_shared(waiting.pop(key), used.setdefault(key, set()), self._context)
+        self.root = narrow_uses(self.root, used)
+        self._shared = {key: narrow_uses(plan, used) for key, plan in self._shared.items()}
+
+    def _relink(self) -> None:
+        """Let every use of a shared subplan show its present form; forget those without a use."""
+        done: dict[int, Node] = {}
+
+        def linked(node: Node) -> Node:
+            if not isinstance(node, Shared):
+                return node
+            if node.key not in done:
+                done[node.key] = rewrite_nodes(self._shared[node.key], linked)
+            return node if node.source is done[node.key] else replace(node, source=done[node.key])
+
+        self.root = rewrite_nodes(self.root, linked)
+        self._shared = done
+        self._context.uses = Counter(
+            node.key for plan in (self.root, *done.values()) for node in nodes(plan) if isinstance(node, Shared)
+        )
+
+    def _note(self, name: str, before: Node | None) -> None:
+        if before is self.root:
+            return
+        if self._context.options.check:
+            check_plan(self.root, name)
+        if self._context.options.trace:
+            self.trace.append((name, self.root))
+
+

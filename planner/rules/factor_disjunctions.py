@@ -1,0 +1,113 @@
+"""Take out of an OR what all its branches say, and what it says about each relation alone.
+
+`(a AND x) OR (a AND y)` is `a AND (x OR y)`: TPC-H's Q19 hides its join condition like that. And
+`(t1 AND u1) OR (t2 AND u2)` implies `t1 OR t2` for the rows of t and `u1 OR u2` for those of u, which can then be
+filtered before they are joined (Q7's pairs of nations).
+
+>>> from nyala.planner.testing import show
+>>> query = "SELECT t.a FROM t, u WHERE t.a = u.b AND t.k = 1 AND u.c = 2 OR t.a = u.b AND t.k = 3 AND u.c = 4"
+>>> print(show(query, ["factor_disjunctions"]))
+Project a
+  Filter a = b AND (k = 1 AND c = 2 OR k = 3 AND c = 4) AND k IN (1, 3) AND c IN (2, 4)
+    Join cross
+      Scan t: a, k
+      Scan u: b, c
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ...sql.expressions import Call, Expr, InValues, Literal, conjuncts
+from ..context import Context
+from ..logical import Filter, Join, Node, Project, Shared
+from ..trees import TRUE, all_of, any_of, column_ids, columns_in, disjuncts, in_values, rewrite_nodes
+
+
+def factor_disjunctions(root: Node, context: Context) -> Node:
+    """Factor the ORs in filters and inner joins."""
+    return rewrite_nodes(root, _factored)
+
+
+def _factored(node: Node) -> Node:
+    if isinstance(node, Filter):
+        predicate = _improve(node.predicate, node.source)
+        return node if predicate is node.predicate else Filter(node.source, predicate)
+    if isinstance(node, Join) and node.kind == "inner" and node.condition is not None:
+        condition = _improve(node.condition, node)
+        return node if condition is node.condition else replace(node, condition=condition)
+    return node
+
+
+def _improve(predicate: Expr, source: Node) -> Expr:
+    parts = conjuncts(predicate)
+    if not any(isinstance(part, Call) and part.function == "or" for part in parts):
+        return predicate
+    found: list[Expr] = []
+    for part in parts:
+        found += conjuncts(common_factors(part))
+    relations = [column_ids(leaf) for leaf in _leaves(source)]
+    implied: list[Expr] = []
+    for part in found:
+        if isinstance(part, Call) and part.function == "or":
+            implied += implications(part, relations)
+    improved = all_of([*found, *implied]) or TRUE
+    return predicate if improved == predicate else improved
+
+
+def _leaves(node: Node) -> Iterator[Node]:
+    if isinstance(node, Join):
+        yield from _leaves(node.left)
+        if node.kind not in ("semi", "anti", "null_anti"):
+            yield from _leaves(node.right)
+    elif isinstance(node, Filter):
+        yield from _leaves(node.source)
+    elif not isinstance(node, (Project, Shared)):
+        yield node
+
+
+def common_factors(expr: Expr) -> Expr:
+    """`(a AND x) OR (a AND y)` as `a AND (x OR y)`; `x = 1 OR x = 2` as `x IN (1, 2)`."""
+    if not isinstance(expr, Call) or expr.function != "or":
+        return expr
+    branches = [conjuncts(branch) for branch in disjuncts(expr)]
+    common = [part for part in branches[0] if all(part in branch for branch in branches[1:])]
+    if not common:
+        return merged_values(expr)
+    rests = [all_of(part for part in branch if part not in common) for branch in branches]
+    if any(rest is None for rest in rests):
+        # One branch says nothing more, so the others add nothing: absorption.
+        return all_of(common) or TRUE
+    return all_of([*common, merged_values(any_of(rest for rest in rests if rest is not None))]) or TRUE
+
+
+def merged_values(expr: Expr) -> Expr:
+    """One IN list for an OR of equalities of the same expression with literals."""
+    lists = [in_values(branch) for branch in disjuncts(expr)]
+    first = lists[0]
+    if len(lists) < 2 or first is None:
+        return expr
+    items: list[Expr] = []
+    for values in lists:
+        if values is None or values[0] != first[0] or not all(isinstance(item, Literal) for item in values[1]):
+            return expr
+        items += [item for item in values[1] if item not in items]
+    return InValues(expr.type, expr.nullable, first[0], tuple(items))
+
+
+def implications(expr: Call, relations: list[frozenset[int]]) -> list[Expr]:
+    """What an OR over several relations implies for each of them alone."""
+    read = columns_in(expr)
+    if any(read <= relation for relation in relations):
+        return []
+    branches = [conjuncts(branch) for branch in disjuncts(expr)]
+    found: list[Expr] = []
+    for relation in relations:
+        if not read & relation:
+            continue
+        own = [all_of(p for p in branch if columns_in(p) and columns_in(p) <= relation) for branch in branches]
+        solid = [part for part in own if part is not None]
+        if len(solid) == len(branches):
+            found.append(common_factors(merged_values(any_of(solid))))
+    return found

@@ -1,0 +1,137 @@
+"""Let through only columns that somebody above reads, down to the scans.
+
+A left join whose right side nobody reads and which cannot add rows, since the right side has at most one row per key, is
+dropped.
+
+>>> from nyala.planner.testing import show
+>>> print(show("SELECT n FROM (SELECT a, count(*) AS n, sum(k) AS s FROM t GROUP BY a) AS g", ["prune_columns"]))
+Project n
+  Project n
+    Project count
+      Aggregate by a: count(*)
+        Scan t: a
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from ...sql.expressions import conjuncts
+from ..context import Context
+from ..logical import Aggregate, FileScan, Filter, Join, Limit, Node, Project, Scan, SetOperation, Shared, SingleRow
+from ..logical import Sort, Values
+from ..properties import LEFT_ONLY, unique_keys
+from ..trees import column_equality, column_ids, columns_in, columns_in_all, node_expressions, rewrite_nodes
+
+Wanted = frozenset[int]
+
+
+def prune_columns(root: Node, context: Context) -> Node:
+    """Drop columns that are not needed; the plan's own columns stay."""
+    return _Pruner(context).prune(root, column_ids(root))
+
+
+class _Pruner:
+    """Prunes one plan and notes in the context which positions of shared subplans it reads."""
+
+    def __init__(self, context: Context):
+        self._used = context.used
+
+    def prune(self, node: Node, wanted: Wanted) -> Node:
+        if isinstance(node, Scan):
+            kept = tuple(c for c in node.output if c.id in wanted)
+            return node if len(kept) == len(node.output) else replace(node, output=kept)
+        if isinstance(node, FileScan):
+            kept = tuple(c for c in node.output if c.id in wanted)
+            return node if len(kept) == len(node.output) else replace(node, output=kept)
+        if isinstance(node, Values):
+            return _prune_values(node, wanted)
+        if isinstance(node, Project):
+            items = tuple(item for item in node.items if item[0].id in wanted)
+            source = self.prune(node.source, columns_in_all(expr for _, expr in items))
+            unchanged = source is node.source and len(items) == len(node.items)
+            return node if unchanged else Project(source, items)
+        if isinstance(node, Aggregate):
+            return self.prune_aggregate(node, wanted)
+        if isinstance(node, Join):
+            return self.prune_join(node, wanted)
+        if isinstance(node, (Filter, Sort, Limit)):
+            below = wanted | columns_in_all(node_expressions(node))
+            return node.map_children(lambda child: self.prune(child, below))
+        if isinstance(node, SetOperation):
+            return self.prune_set_operation(node, wanted)
+        if isinstance(node, SingleRow):
+            return node.map_children(lambda child: self.prune(child, wanted))
+        if isinstance(node, Shared):
+            places = {i for i, column in enumerate(node.output) if column.id in wanted}
+            self._used.setdefault(node.key, set()).update(places)
+        return node
+
+    def prune_aggregate(self, node: Aggregate, wanted: Wanted) -> Node:
+        calls = tuple(item for item in node.aggregates if item[0].id in wanted)
+        kept = node if len(calls) == len(node.aggregates) else Aggregate(node.source, node.groups, calls)
+        below = columns_in_all(node_expressions(kept))
+        return kept.map_children(lambda child: self.prune(child, below))
+
+    def prune_join(self, node: Join, wanted: Wanted) -> Node:
+        if node.kind == "left" and not wanted & column_ids(node.right) and _finds_at_most_one(node):
+            return self.prune(node.left, wanted)
+        below = wanted | columns_in(node.condition)
+        left = self.prune(node.left, below & column_ids(node.left))
+        right_wanted = columns_in(node.condition) if node.kind in LEFT_ONLY else below
+        right = self.prune(node.right, right_wanted & column_ids(node.right))
+        return node if left is node.left and right is node.right else replace(node, left=left, right=right)
+
+    def prune_set_operation(self, node: SetOperation, wanted: Wanted) -> Node:
+        if node.kind != "union" or not node.all:
+            # Rows are compared as a whole, so every column counts.
+            wanted = column_ids(node)
+        places = [i for i, column in enumerate(node.output) if column.id in wanted]
+        sides = []
+        for side in (node.left, node.right):
+            columns = [side.columns[i] for i in places]
+            sides.append(exactly(self.prune(side, frozenset(c.id for c in columns)), [c.id for c in columns]))
+        output = tuple(node.output[i] for i in places)
+        if output == node.output and sides[0] is node.left and sides[1] is node.right:
+            return node
+        return SetOperation(node.kind, node.all, sides[0], sides[1], output)
+
+
+def _prune_values(node: Values, wanted: Wanted) -> Node:
+    places = [i for i, column in enumerate(node.output) if column.id in wanted]
+    if len(places) == len(node.output):
+        return node
+    return Values(tuple(node.output[i] for i in places), tuple(tuple(row[i] for i in places) for row in node.rows))
+
+
+def _finds_at_most_one(node: Join) -> bool:
+    pairs = [pair for part in conjuncts(node.condition) if (pair := column_equality(part))]
+    joined = {column.id for pair in pairs for column in pair}
+    return any(key <= joined for key in unique_keys(node.right))
+
+
+def exactly(node: Node, order: Iterable[int]) -> Node:
+    """The node giving just these columns in this order."""
+    by_number = {column.id: column for column in node.columns}
+    wanted = [by_number[number] for number in order]
+    if [c.id for c in node.columns] == [c.id for c in wanted]:
+        return node
+    return Project(node, tuple((column, column) for column in wanted))
+
+
+def prune_shared(plan: Node, positions: Iterable[int], context: Context) -> Node:
+    """A shared subplan with only the columns at `positions`, which some use reads."""
+    order = [plan.columns[i].id for i in sorted(positions)]
+    return exactly(_Pruner(context).prune(plan, frozenset(order)), order)
+
+
+def narrow_uses(root: Node, positions: Mapping[int, Iterable[int]]) -> Node:
+    """The plan with every use of a shared subplan narrowed to what `prune_shared` left of it."""
+
+    def narrowed(node: Node) -> Node:
+        if not isinstance(node, Shared) or node.key not in positions:
+            return node
+        return replace(node, output=tuple(node.output[i] for i in sorted(positions[node.key])))
+
+    return rewrite_nodes(root, narrowed)

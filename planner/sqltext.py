@@ -1,0 +1,171 @@
+"""Expressions as people write them, for EXPLAIN and errors."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from typing import Any
+
+from ..sql.expressions import Aggregate, Call, Case, Cast, Column, Exists, Expr, InSubquery, InValues, Literal
+from ..sql.expressions import Parameter, Quantified, ScalarSubquery
+from ..storage.predicates import ColumnPredicate, InList, IsNull, Range
+from ..storage.types import DataType, Interval, Kind
+
+_INFIX = {
+    "or": ("OR", 1),
+    "and": ("AND", 2),
+    "eq": ("=", 4),
+    "ne": ("<>", 4),
+    "lt": ("<", 4),
+    "le": ("<=", 4),
+    "gt": (">", 4),
+    "ge": (">=", 4),
+    "is_distinct": ("IS DISTINCT FROM", 4),
+    "like": ("LIKE", 4),
+    "ilike": ("ILIKE", 4),
+    "concat": ("||", 5),
+    "add": ("+", 6),
+    "sub": ("-", 6),
+    "mul": ("*", 7),
+    "div": ("/", 7),
+    "mod": ("%", 7),
+}
+_ATOM = 9
+_NOT = 3
+_TESTS = {"is_null": "IS NULL", "is_true": "IS TRUE", "is_false": "IS FALSE"}
+_COMPARISONS = {"eq": "=", "ne": "<>", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+
+Names = Mapping[int, str]
+
+
+def to_sql(expr: Expr, names: Names | None = None) -> str:
+    """SQL text of an expression; `names` says how columns are called where their own name is not enough."""
+    return _text(expr, names or {}, 0)
+
+
+def _text(expr: Expr, names: Names, around: int) -> str:
+    text, strength = _render(expr, names)
+    return f"({text})" if strength < around else text
+
+
+def _render(expr: Expr, names: Names) -> tuple[str, int]:
+    """The text, and how tightly its outermost operator binds."""
+    if isinstance(expr, Column):
+        return names.get(expr.id, expr.name), _ATOM
+    if isinstance(expr, Literal):
+        return literal_text(expr.value, expr.type), _ATOM
+    if isinstance(expr, Parameter):
+        return (f":{expr.name}" if expr.name else f"${expr.index + 1}"), _ATOM
+    if isinstance(expr, Call):
+        return _render_call(expr, names)
+    if isinstance(expr, Cast):
+        return f"{'TRY_CAST' if expr.safe else 'CAST'}({_text(expr.arg, names, 0)} AS {expr.type})", _ATOM
+    if isinstance(expr, Case):
+        branches = "".join(f" WHEN {_text(c, names, 0)} THEN {_text(v, names, 0)}" for c, v in expr.branches)
+        return f"CASE{branches} ELSE {_text(expr.default, names, 0)} END", _ATOM
+    if isinstance(expr, InValues):
+        items = ", ".join(_text(item, names, 0) for item in expr.items)
+        return f"{_text(expr.arg, names, 5)} IN ({items})", 4
+    if isinstance(expr, Aggregate):
+        return aggregate_text(expr, names), _ATOM
+    return _render_subquery(expr, names)
+
+
+def _render_call(expr: Call, names: Names) -> tuple[str, int]:
+    function, args = expr.function, expr.args
+    if function in _INFIX and len(args) > 1:
+        symbol, strength = _INFIX[function]
+        # Brackets on the right of equals keep a - (b - c); chains of AND, OR and || need none.
+        chained = function in ("and", "or", "concat")
+        parts = [_text(a, names, strength if i == 0 else strength + (not chained)) for i, a in enumerate(args)]
+        return f" {symbol} ".join(parts), strength
+    if function == "not":
+        inner = args[0]
+        if isinstance(inner, Call) and inner.function in _TESTS:
+            test = _TESTS[inner.function].replace("IS ", "IS NOT ")
+            return f"{_text(inner.args[0], names, 5)} {test}", 4
+        if isinstance(inner, Call) and inner.function in ("like", "ilike"):
+            word = _INFIX[inner.function][0]
+            return f"{_text(inner.args[0], names, 5)} NOT {word} {_text(inner.args[1], names, 5)}", 4
+        if isinstance(inner, InValues):
+            return _render(inner, names)[0].replace(" IN (", " NOT IN (", 1), 4
+        if isinstance(inner, Call) and inner.function == "is_distinct":
+            a, b = (_text(arg, names, 5) for arg in inner.args)
+            return f"{a} IS NOT DISTINCT FROM {b}", 4
+        return f"NOT {_text(inner, names, _NOT)}", _NOT
+    if function in _TESTS:
+        return f"{_text(args[0], names, 5)} {_TESTS[function]}", 4
+    if function == "neg":
+        return f"-{_text(args[0], names, 8)}", 8
+    return f"{function}({', '.join(_text(a, names, 0) for a in args)})", _ATOM
+
+
+def _render_subquery(expr: Expr, names: Names) -> tuple[str, int]:
+    if isinstance(expr, ScalarSubquery):
+        return "(subquery)", _ATOM
+    if isinstance(expr, Exists):
+        return "EXISTS (subquery)", _ATOM
+    if isinstance(expr, InSubquery):
+        args = ", ".join(_text(a, names, 0) for a in expr.args)
+        return f"{args if len(expr.args) == 1 else f'({args})'} IN (subquery)", 4
+    if isinstance(expr, Quantified):
+        word = "ALL" if expr.all else "ANY"
+        return f"{_text(expr.arg, names, 5)} {_COMPARISONS[expr.comparison]} {word} (subquery)", 4
+    return type(expr).__name__, _ATOM
+
+
+def aggregate_text(expr: Aggregate, names: Names) -> str:
+    """`count(*)`, `sum(DISTINCT x) FILTER (WHERE y)`."""
+    args = ", ".join(_text(a, names, 0) for a in expr.args) or "*"
+    text = f"{expr.function}({'DISTINCT ' if expr.distinct else ''}{args})"
+    return text if expr.filter is None else f"{text} FILTER (WHERE {_text(expr.filter, names, 0)})"
+
+
+def literal_text(value: Any, type_: DataType) -> str:
+    """A physical value as an SQL literal: dates as dates, decimals with their point."""
+    if value is None:
+        return "NULL"
+    if isinstance(value, Interval):
+        return _interval_text(value)
+    python = type_.to_python(value)
+    if type_.kind is Kind.BOOLEAN:
+        return "TRUE" if python else "FALSE"
+    if type_.kind is Kind.DATE:
+        return f"DATE '{python}'"
+    if isinstance(python, datetime.datetime):
+        return f"TIMESTAMP '{python}'"
+    if isinstance(python, str):
+        return "'" + python.replace("'", "''") + "'"
+    if isinstance(python, bytes):
+        return f"X'{python.hex()}'"
+    return str(python)
+
+
+def _interval_text(value: Interval) -> str:
+    parts = [f"{n} {unit}" for n, unit in zip(value, ("months", "days", "microseconds"), strict=True) if n]
+    return f"INTERVAL '{' '.join(parts) or '0 days'}'"
+
+
+def predicate_text(predicate: ColumnPredicate, type_: DataType) -> str:
+    """A column predicate as SQL."""
+    if isinstance(predicate, IsNull):
+        return f"{predicate.column} IS {'NOT ' if predicate.negated else ''}NULL"
+    if isinstance(predicate, InList):
+        return f"{predicate.column} IN ({', '.join(literal_text(v, type_) for v in predicate.values)})"
+    if isinstance(predicate, Range):
+        return _range_text(predicate, type_)
+    return f"{predicate.column} IN bitmap of {len(predicate.bits)}"
+
+
+def _range_text(predicate: Range, type_: DataType) -> str:
+    name, lower, upper = predicate.column, predicate.lower, predicate.upper
+    if lower is not None and lower == upper:
+        return f"{name} = {literal_text(lower, type_)}"
+    if lower is not None and upper is not None and predicate.lower_inclusive and predicate.upper_inclusive:
+        return f"{name} BETWEEN {literal_text(lower, type_)} AND {literal_text(upper, type_)}"
+    bounds: list[str] = []
+    if lower is not None:
+        bounds.append(f"{name} {'>=' if predicate.lower_inclusive else '>'} {literal_text(lower, type_)}")
+    if upper is not None:
+        bounds.append(f"{name} {'<=' if predicate.upper_inclusive else '<'} {literal_text(upper, type_)}")
+    return " AND ".join(bounds)

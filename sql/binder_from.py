@@ -1,0 +1,259 @@
+"""Binds FROM: tables, derived tables, CTE references, joins. The result is a relation and the fields it offers.
+
+A comma binds weaker than JOIN, so `a, b LEFT JOIN c ON ...` joins b and c first, and the ON sees those two only.
+
+Columns on the side of an outer join that may be filled with NULLs are nullable from the start; that is known from the
+join kinds before the tables are bound, so one `Column` means the same everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from ..errors import (
+    AmbiguousColumn,
+    NotSupportedError,
+    SqlSyntaxError,
+    StatementError,
+    TypeMismatch,
+    UnknownColumn,
+    did_you_mean,
+)
+from ..storage.types import Kind
+from .binder_expressions import compare, condition, connect
+from .bound import Join, Query, Relation, SubqueryRef, TableRef
+from .coercion import unify
+from .context import Context, Frame, name_of, only, unsupported
+from .expressions import Call, Column, Expr
+from .scope import Field, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A bound part of FROM: the relation, what it offers, the aliases in it."""
+
+    relation: Relation
+    fields: tuple[Field, ...]
+    aliases: tuple[str, ...]
+
+
+def bind_from(first: Any, joins: Sequence[Any], scope: Scope, context: Context, nullable: bool = False) -> Source:
+    """FROM `first` and the joins after it. `scope` is that of the query around; `nullable` says that an outer join
+    further out may fill all of this with NULLs."""
+    groups: list[list[Any]] = [[]]
+    firsts = [first]
+    for join in [*(first.args.get("joins") or []), *joins]:
+        if join.meta.get("comma"):
+            firsts.append(join.this)
+            groups.append([])
+        else:
+            groups[-1].append(join)
+    found: Source | None = None
+    for head, rest in zip(firsts, groups):
+        source = _join_chain(head, rest, scope, context, nullable)
+        found = source if found is None else _joined("cross", found, source, None, head, context)
+    assert found is not None
+    return found
+
+
+def _join_chain(first: Any, joins: Sequence[Any], scope: Scope, context: Context, nullable: bool) -> Source:
+    # What stands left of a RIGHT or FULL join may be filled with NULLs, whatever joined it before.
+    filled_later = [any(_side(j) in ("right", "full") for j in joins[i:]) for i in range(len(joins) + 1)]
+    source = _single(first, scope, context, nullable or filled_later[0])
+    for i, join in enumerate(joins):
+        filled = nullable or filled_later[i + 1] or _side(join) in ("left", "full")
+        with context.at(join):
+            source = _join(source, join, scope, context, filled)
+    return source
+
+
+def _side(join: Any) -> str:
+    return str(join.args.get("side") or "").lower()
+
+
+# ---- one relation ----------------------------------------------------------------------------------------------------
+
+
+def _relation(node: Any, scope: Scope, context: Context, nullable: bool) -> Source:
+    """The right side of a join: `a JOIN b JOIN c ON ... ON ...` has joins of its own there."""
+    if node.args.get("joins"):
+        return bind_from(node, [], scope, context, nullable)
+    return _single(node, scope, context, nullable)
+
+
+def _single(node: Any, scope: Scope, context: Context, nullable: bool) -> Source:
+    with context.at(node):
+        if isinstance(node, exp.Table):
+            return _table(node, scope, context, nullable)
+        if isinstance(node, exp.Subquery):
+            return _subquery(node, scope, context, nullable)
+        if isinstance(node, exp.Values):
+            return _derived(node, context.bind_query(node, scope, context), context, nullable)
+        if isinstance(node, exp.Lateral):
+            raise NotSupportedError("LATERAL is not supported")
+        raise unsupported(node)
+
+
+def _table(node: exp.Table, scope: Scope, context: Context, nullable: bool) -> Source:
+    only(node, "this", "alias", "joins")
+    if isinstance(node.this, exp.Anonymous):
+        raise NotSupportedError(f"table function {node.this.name} is not supported")
+    name = table_name(node)
+    common = scope.common_table(name)
+    if common is not None:
+        alias, renamed = _alias(node, name)
+        fresh = _fresh(zip(common.names, common.query.columns), context, nullable)
+        columns = _renamed(fresh, renamed, alias)
+        shared = name if common.shared else None
+        return _leaf(SubqueryRef(common.query, alias, columns, shared), alias, columns)
+    table = context.catalog.table(name)
+    alias, renamed = _alias(node, name)
+    fresh = tuple(context.column(c.name, c.type, c.nullable or nullable) for c in table.schema.columns)
+    columns = _renamed(fresh, renamed, alias)
+    return _leaf(TableRef(table, alias, columns), alias, columns)
+
+
+def table_name(node: Any) -> str:
+    """The folded name of a table node; schema-qualified names are refused."""
+    if node.args.get("db") or node.args.get("catalog"):
+        raise NotSupportedError("there are no schemas: a table has a plain name")
+    if not isinstance(node.this, exp.Identifier):
+        raise SqlSyntaxError("a table name expected")
+    return name_of(node.this)
+
+
+def _alias(node: Any, default: str) -> tuple[str, list[str]]:
+    alias = node.args.get("alias")
+    if alias is None:
+        return default, []
+    name = name_of(alias.this) if alias.this is not None else default
+    return name, [name_of(column) for column in alias.args.get("columns") or []]
+
+
+def _fresh(columns: Any, context: Context, nullable: bool) -> tuple[Column, ...]:
+    return tuple(context.column(name, column.type, column.nullable or nullable) for name, column in columns)
+
+
+def _renamed(columns: tuple[Column, ...], names: list[str], alias: str) -> tuple[Column, ...]:
+    """The columns under the names of `AS alias (names)`; the rest keep theirs."""
+    if len(names) > len(columns):
+        raise TypeMismatch(f"{alias} has {len(columns)} columns, {len(names)} names are given")
+    return tuple(replace(c, name=n) for c, n in zip(columns, names)) + columns[len(names) :]
+
+
+def _leaf(relation: Relation, alias: str, columns: tuple[Column, ...]) -> Source:
+    return Source(relation, tuple(Field(c.name, c, alias) for c in columns), (alias,))
+
+
+def _subquery(node: exp.Subquery, scope: Scope, context: Context, nullable: bool) -> Source:
+    inner = node.this
+    if isinstance(inner, exp.Table | exp.Subquery) and not node.args.get("alias"):
+        # Parentheses around joins: `a JOIN (b JOIN c ON ...) ON ...`.
+        only(node, "this", "joins")
+        return bind_from(inner, [], scope, context, nullable)
+    only(node, "this", "alias", "joins")
+    return _derived(node, context.bind_query(inner, scope, context), context, nullable)
+
+
+def _derived(node: Any, query: Query, context: Context, nullable: bool) -> Source:
+    alias, renamed = _alias(node, "")
+    columns = _renamed(_fresh(((c.name, c) for c in query.columns), context, nullable), renamed, alias)
+    return _leaf(SubqueryRef(query, alias, columns), alias, columns)
+
+
+# ---- joins -----------------------------------------------------------------------------------------------------------
+
+
+def _join(left: Source, node: Any, scope: Scope, context: Context, nullable: bool) -> Source:
+    only(node, "this", "method", "side", "kind", "on", "using")
+    kind = _join_kind(node)
+    right = _relation(node.this, scope, context, nullable)
+    names = _using(node, left, right)
+    if names is not None:
+        return _join_using(kind, left, right, names, node, context)
+    joined = _joined(kind, left, right, None, node.this, context)
+    on = node.args.get("on")
+    if on is None:
+        return joined
+    inner = Scope(scope, joined.fields, joined.aliases)
+    test = condition(on, Frame(context, inner, "JOIN ... ON"))
+    assert isinstance(joined.relation, Join)
+    return replace(joined, relation=replace(joined.relation, condition=test))
+
+
+def _join_kind(node: Any) -> str:
+    method, kind = str(node.args.get("method") or "").upper(), str(node.args.get("kind") or "").upper()
+    if method not in ("", "NATURAL") or kind not in ("", "INNER", "OUTER", "CROSS"):
+        raise NotSupportedError(f"{method or kind} JOIN is not supported")
+    conditioned = method or node.args.get("on") is not None or node.args.get("using")
+    if kind == "CROSS":
+        if conditioned:
+            raise SqlSyntaxError("CROSS JOIN takes no condition")
+        return "cross"
+    if not conditioned:
+        raise SqlSyntaxError("JOIN needs ON, USING or NATURAL; CROSS JOIN pairs all rows")
+    return _side(node) or "inner"
+
+
+def _joined(kind: str, left: Source, right: Source, test: Expr | None, node: Any, context: Context) -> Source:
+    for alias in right.aliases:
+        if alias and alias in left.aliases:
+            with context.at(node):
+                raise StatementError(f"table name {alias} is there twice; give one of them an alias")
+    relation = Join(kind, left.relation, right.relation, test)
+    return Source(relation, left.fields + right.fields, left.aliases + right.aliases)
+
+
+def _using(node: Any, left: Source, right: Source) -> list[tuple[str, Any]] | None:
+    """The names that USING lists or NATURAL finds, with their syntax nodes; None where the join has neither."""
+    if node.args.get("using"):
+        return [(name_of(item), item) for item in node.args["using"]]
+    if node.args.get("method"):
+        there = {f.name for f in right.fields if not f.merged}
+        return [(f.name, node) for f in left.fields if f.name in there and not f.merged]
+    return None
+
+
+def _join_using(
+    kind: str, left: Source, right: Source, names: list[tuple[str, Any]], node: Any, context: Context
+) -> Source:
+    joined = _joined(kind if names else "cross", left, right, None, node.this, context)
+    tests: list[Expr] = []
+    merged: list[Field] = []
+    for name, item in names:
+        with context.at(item):
+            ours, theirs = _shared_field(left, name, "left"), _shared_field(right, name, "right")
+            tests.append(compare("eq", ours.expr, theirs.expr))
+            merged.append(Field(name, _merge(kind, ours.expr, theirs.expr), None))
+    taken = {name for name, _ in names}
+    rest = tuple(replace(f, merged=True) if f.name in taken else f for f in joined.fields)
+    if not tests:
+        return joined
+    test = tests[0] if len(tests) == 1 else connect("and", tuple(tests))
+    assert isinstance(joined.relation, Join)
+    return Source(replace(joined.relation, condition=test), (*merged, *rest), joined.aliases)
+
+
+def _shared_field(source: Source, name: str, side: str) -> Field:
+    found = [f for f in source.fields if f.name == name and not f.merged]
+    if not found:
+        names = [f.name for f in source.fields if not f.merged]
+        raise UnknownColumn(f"the {side} side of the join has no column {name}{did_you_mean(name, names, 'it has')}")
+    if len(found) > 1:
+        raise AmbiguousColumn(f"the {side} side of the join has more than one column {name}")
+    return found[0]
+
+
+def _merge(kind: str, left: Expr, right: Expr) -> Expr:
+    """What the merged column of USING is: the side that has a value in every row."""
+    if kind == "right":
+        return right
+    if kind != "full":
+        return left
+    type_, sides = unify([left, right], "USING cannot merge")
+    assert type_.kind is not Kind.NULL
+    return Call(type_, left.nullable and right.nullable, "coalesce", sides)

@@ -1,0 +1,238 @@
+"""Binds one SELECT block with its ORDER BY: FROM, WHERE, GROUP BY, select list, HAVING, ORDER BY, in this order.
+
+ORDER BY belongs here because it may name what the select list does not: such keys become hidden columns at the end of
+the projection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from ..errors import SqlSyntaxError, StatementError
+from ..storage.types import STRING, Kind
+from .binder_expressions import condition
+from .binder_from import Source, bind_from
+from .binder_grouping import Grouping, bind_groups, group_columns
+from .bound import OrderItem, Select
+from .coercion import convert
+from .context import Aggregates, Context, Frame, name_of, only, unsupported
+from .expressions import Column, Expr
+from .scope import Scope
+
+_PARTS = ("expressions", "from_", "joins", "where", "group", "having", "distinct", "order", "limit", "offset", "with_")
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of the select list, stars expanded: its name, bound expression and syntax node."""
+
+    name: str
+    expr: Expr
+    node: Any
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSelect:
+    """A bound block, its order, and how many of its columns are visible."""
+
+    body: Select
+    order: tuple[OrderItem, ...]
+    visible: int
+
+
+def bind_select(node: exp.Select, scope: Scope, context: Context) -> BoundSelect:
+    """Bind a SELECT and its ORDER BY; LIMIT and WITH are the query's."""
+    only(node, *_PARTS)
+    source = _source(node, scope, context)
+    inner = Scope(scope, source.fields, source.aliases) if source else Scope(scope)
+    where = node.args.get("where")
+    test = condition(where.this, Frame(context, inner, "WHERE")) if where else None
+    return _Block(node, inner, context).bind(source, test)
+
+
+def _source(node: exp.Select, scope: Scope, context: Context) -> Source | None:
+    from_, joins = node.args.get("from_"), node.args.get("joins") or []
+    if from_ is None:
+        if joins:
+            raise unsupported(joins[0])
+        return None
+    only(from_, "this")
+    return bind_from(from_.this, joins, scope, context)
+
+
+class _Block:
+    """The part of a SELECT above WHERE, where grouped and plain blocks differ."""
+
+    def __init__(self, node: exp.Select, scope: Scope, context: Context) -> None:
+        self.node = node
+        self.scope = scope
+        self.context = context
+        self.aggregates = Aggregates(bool(node.args.get("group")))
+
+    def bind(self, source: Source | None, where: Expr | None) -> BoundSelect:
+        node = self.node
+        clause = node.args.get("group")
+        groups = bind_groups(clause, node.expressions, self._frame("GROUP BY", grouped=False)) if clause else []
+        items = self._items()
+        having_node = node.args.get("having")
+        having = condition(having_node.this, self._frame("HAVING")) if having_node else None
+        order = self._order(items)
+        columns = group_columns(groups, self.context)
+        grouped = bool(clause or having_node or self.aggregates.found)
+        if grouped:
+            grouping = Grouping(self.context, columns, self.scope.own_columns)
+            items = [replace(item, expr=grouping.lift(item.expr, item.node)) for item in items]
+            having = grouping.lift(having, having_node) if having is not None else None
+            order = [replace(key, expr=grouping.lift(key.expr, key.node)) for key in order]
+        projection = [(self._output(item), item.expr) for item in items]
+        keys = self._place(order, projection, len(items))
+        body = Select(
+            source.relation if source else None,
+            where,
+            tuple(projection),
+            columns,
+            tuple((column, call) for call, column in self.aggregates.found.items()),
+            having,
+            grouped,
+            self._distinct(),
+        )
+        return BoundSelect(body, keys, len(items))
+
+    def _frame(self, clause: str, grouped: bool = True) -> Frame:
+        return Frame(self.context, self.scope, clause, self.aggregates if grouped else None)
+
+    def _distinct(self) -> bool:
+        distinct = self.node.args.get("distinct")
+        if distinct is not None:
+            only(distinct)
+        return distinct is not None
+
+    # ---- the select list ---------------------------------------------------------------------------------------------
+
+    def _items(self) -> list[Item]:
+        if not self.node.expressions:
+            raise SqlSyntaxError("SELECT needs at least one expression")
+        return [item for node in self.node.expressions for item in self._item(node)]
+
+    def _item(self, node: Any) -> list[Item]:
+        star, qualifier = _star(node)
+        if star:
+            with self.context.at(node):
+                fields = self.scope.star(qualifier)
+                if not self.scope.relations:
+                    raise SqlSyntaxError("SELECT * needs a FROM")
+            for field in fields:
+                if isinstance(field.expr, Column):
+                    self.context.mentions.setdefault(field.expr.id, []).append(node)
+            return [Item(field.name, field.expr, node) for field in fields]
+        inner = node.this if isinstance(node, exp.Alias) else node
+        expr = self._frame("SELECT").bind(inner)
+        if expr.type.kind is Kind.NULL:
+            expr = convert(expr, STRING)  # as PostgreSQL resolves a bare NULL
+        return [Item(output_name(node), expr, inner)]
+
+    def _output(self, item: Item) -> Column:
+        return self.context.column(item.name, item.expr.type, item.expr.nullable)
+
+    # ---- ORDER BY ----------------------------------------------------------------------------------------------------
+
+    def _order(self, items: list[Item]) -> list[_Key]:
+        clause = self.node.args.get("order")
+        if clause is None:
+            return []
+        only(clause, "expressions")
+        return [self._key(node, items) for node in clause.expressions]
+
+    def _key(self, node: exp.Ordered, items: list[Item]) -> _Key:
+        only(node, "this", "desc", "nulls_first")
+        inner, descending, nulls_first = node.this, bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
+        with self.context.at(inner):
+            position = output_position(inner, [item.name for item in items], self.node.expressions)
+        if position is not None:
+            return _Key(items[position].expr, inner, descending, nulls_first, position)
+        expr = self._frame("ORDER BY").bind(inner)
+        return _Key(expr, inner, descending, nulls_first)
+
+    def _place(self, order: list[_Key], projection: list[tuple[Column, Expr]], visible: int) -> tuple[OrderItem, ...]:
+        """The order in terms of the projection, which is extended where a key is not in it."""
+        keys = []
+        for key in order:
+            column = projection[key.position][0] if key.position is not None else None
+            if column is None:
+                column = next((column for column, expr in projection if expr == key.expr), None)
+            if column is None:
+                if self.node.args.get("distinct") is not None:
+                    with self.context.at(key.node):
+                        raise StatementError("with SELECT DISTINCT, ORDER BY can only use what is in the select list")
+                column = self.context.column("order", key.expr.type, key.expr.nullable)
+                projection.append((column, key.expr))
+            keys.append(OrderItem(column, key.descending, key.nulls_first))
+        return tuple(keys)
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """One ORDER BY key before it has a column; `position` is that of the select item it names."""
+
+    expr: Expr
+    node: Any
+    descending: bool
+    nulls_first: bool
+    position: int | None = None
+
+
+def output_position(node: Any, names: Sequence[str], items: Sequence[Any]) -> int | None:
+    """Which output column a key names by ordinal or by its bare name; None for any other expression.
+
+    An output name wins over a column of FROM, as in PostgreSQL. Ordinals count output columns, stars expanded.
+    """
+    if isinstance(node, exp.Literal):
+        text = str(node.this)
+        if node.is_string or not text.isdigit():
+            raise SqlSyntaxError("a constant in ORDER BY must be a position in the select list")
+        if not 1 <= int(text) <= len(names):
+            raise SqlSyntaxError(f"ORDER BY position {text} is not in the select list of {len(names)}")
+        return int(text) - 1
+    if isinstance(node, exp.Column) and not node.args.get("table") and isinstance(node.this, exp.Identifier):
+        found = [i for i, name in enumerate(names) if name == name_of(node.this)]
+        # A repeated name is left to FROM, which knows whether the columns are one and the same.
+        return found[0] if len(found) == 1 else None
+    return None
+
+
+def _star(node: Any) -> tuple[bool, str | None]:
+    if isinstance(node, exp.Star):
+        only(node)
+        return True, None
+    if isinstance(node, exp.Column) and isinstance(node.this, exp.Star):
+        only(node, "this", "table")
+        only(node.this)
+        return True, name_of(node.args["table"])
+    return False, None
+
+
+def output_name(node: Any) -> str:
+    """What an item of a select list is called: its alias, its column, its function, else `?column?` (PostgreSQL)."""
+    if isinstance(node, exp.Alias):
+        return name_of(node.args["alias"])
+    while isinstance(node, exp.Paren):
+        node = node.this
+    if isinstance(node, exp.Column):
+        return name_of(node.this)
+    if isinstance(node, exp.Anonymous):
+        return str(node.this.this if isinstance(node.this, exp.Identifier) else node.this).lower()
+    if isinstance(node, exp.Filter):
+        return output_name(node.this)
+    if isinstance(node, exp.Cast | exp.TryCast) and not isinstance(node.this, exp.Literal):
+        return output_name(node.this)
+    names = {
+        exp.Case: "case",
+        exp.Extract: "extract",
+        exp.Exists: "exists",
+        exp.Cast: str(node.args.get("to", "")).lower(),
+    }
+    return names.get(type(node), "?column?")

@@ -1,0 +1,262 @@
+"""Prints bound statements for people: golden files, debugging, error reports.
+
+A column reads `name#number`, a literal as SQL would write it followed by its type where that is not plain, a cast
+`expr::TYPE`. What a query is made of stands in the order in which it happens: from, where, group, aggregate, having,
+select, order, limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, assert_never
+
+from ..storage.types import DataType, Interval, Kind
+from . import bound
+from .expressions import (
+    Aggregate,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Exists,
+    Expr,
+    InSubquery,
+    InValues,
+    Literal,
+    Parameter,
+    Quantified,
+    ScalarSubquery,
+)
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "mod": "%", "eq": "=", "ne": "<>", "lt": "<", "le": "<=",
+    "gt": ">", "ge": ">=", "and": "and", "or": "or", "like": "like", "ilike": "ilike", "concat": "||",
+    "is_distinct": "is distinct from",
+}  # fmt: skip
+_POSTFIX = {"is_null": "is null", "is_true": "is true", "is_false": "is false"}
+_PLAIN = (Kind.INT, Kind.STRING, Kind.BOOLEAN, Kind.NULL)
+
+
+def describe(statement: bound.Statement) -> str:
+    """The statement as indented text, one line per part."""
+    return "\n".join(_statement(statement))
+
+
+def _statement(statement: bound.Statement) -> Iterator[str]:
+    match statement:
+        case bound.SelectStatement(query):
+            yield from describe_query(query)
+        case bound.CreateTable(definition, if_not_exists):
+            yield f"create table {definition.name}{' if not exists' if if_not_exists else ''}"
+            yield from _definition(definition)
+        case bound.DropTable(name, if_exists):
+            yield f"drop table {name}{' if exists' if if_exists else ''}"
+        case bound.InsertStatement(table, columns, query):
+            yield f"insert into {table.name} ({', '.join(columns)})"
+            yield from _indented(describe_query(query))
+        case bound.CopyFrom(table, path, format_, options, columns):
+            listed = f" ({', '.join(columns)})" if columns is not None else ""
+            extra = "".join(f", {name} {value!r}" for name, value in options)
+            yield f"copy {table.name}{listed} from {path!r} ({format_}{extra})"
+        case bound.ShowTables():
+            yield "show tables"
+        case bound.Describe(table):
+            yield f"describe {table.name}"
+        case bound.Explain(inner, analyze, verbose):
+            yield f"explain{' analyze' if analyze else ''}{' verbose' if verbose else ''}"
+            yield from _indented(_statement(inner))
+        case _:
+            assert_never(statement)
+
+
+def _indented(lines: Iterator[str]) -> Iterator[str]:
+    return (f"  {line}" for line in lines)
+
+
+def _definition(definition: Any) -> Iterator[str]:
+    for i, column in enumerate(definition.schema.columns):
+        words = [f"  {column.name} {column.type}", "null" if column.nullable else "not null"]
+        words += ["key"] if i < definition.schema.key_columns else []
+        words += [f"default {column.type.to_python(column.default)!r}"] if column.default is not None else []
+        words += [f"encoding {column.encoding.value}"] if column.encoding.value != "AUTO" else []
+        words += [f"compression {column.compression.value}"] if column.compression.value != "AUTO" else []
+        words += [f"comment {column.comment!r}"] if column.comment else []
+        yield " ".join(words)
+    for rule in definition.partitions.hash_rules:
+        yield f"  hash ({', '.join(rule.columns)}) into {rule.buckets}"
+    rule = definition.partitions.range_rule
+    if rule is not None:
+        yield f"  range ({', '.join(rule.columns)})"
+        for part in rule.partitions:
+            yield f"    {part.lower if part.lower is not None else '-'} <= .. < {part.upper or '-'}"
+    if definition.replicas != 1:
+        yield f"  replicas {definition.replicas}"
+    if definition.comment:
+        yield f"  comment {definition.comment!r}"
+
+
+# ---- queries ---------------------------------------------------------------------------------------------------------
+
+
+def describe_query(query: bound.Query) -> Iterator[str]:
+    """The lines of a query."""
+    body = query.body
+    match body:
+        case bound.Select():
+            yield from _select(body, len(query.columns))
+        case bound.Values(columns, rows):
+            yield f"values {_columns(columns)}"
+            yield from (f"  ({', '.join(text(value) for value in row)})" for row in rows)
+        case bound.SetOperation(kind, all_, left, right, columns):
+            yield f"{kind}{' all' if all_ else ''} {_columns(columns)}"
+            yield from _indented(describe_query(left))
+            yield from _indented(describe_query(right))
+        case _:
+            assert_never(body)
+    if query.order:
+        yield "order " + ", ".join(_order(item) for item in query.order)
+    if query.limit is not None:
+        yield f"limit {text(query.limit)}"
+    if query.offset is not None:
+        yield f"offset {text(query.offset)}"
+
+
+def _columns(columns: tuple[Column, ...]) -> str:
+    return ", ".join(f"{text(c)} {c.type}{'' if c.nullable else ' not null'}" for c in columns)
+
+
+def _order(item: bound.OrderItem) -> str:
+    direction = " desc" if item.descending else ""
+    # Only an order of NULLs that differs from PostgreSQL's default is worth a word.
+    nulls = {True: " nulls first", False: " nulls last"}[item.nulls_first]
+    return text(item.expr) + direction + (nulls if item.nulls_first is not item.descending else "")
+
+
+def _select(body: bound.Select, visible: int) -> Iterator[str]:
+    if body.relation is not None:
+        yield "from"
+        yield from _indented(_relation(body.relation))
+    if body.where is not None:
+        yield f"where {text(body.where)}"
+        yield from _subqueries(body.where)
+    for word, pairs in (("group", body.groups), ("aggregate", body.aggregates)):
+        for column, expr in pairs:
+            yield f"{word} {text(column)} {column.type}{'' if column.nullable else ' not null'} = {text(expr)}"
+            yield from _subqueries(expr)
+    if body.grouped and not body.groups:
+        yield "group all"
+    if body.having is not None:
+        yield f"having {text(body.having)}"
+        yield from _subqueries(body.having)
+    word = "select distinct" if body.distinct else "select"
+    for i, (column, expr) in enumerate(body.projection):
+        hidden = " hidden" if i >= visible else ""
+        yield f"{word}{hidden} {text(column)} {column.type}{'' if column.nullable else ' not null'} = {text(expr)}"
+        yield from _subqueries(expr)
+
+
+def _relation(relation: bound.Relation) -> Iterator[str]:
+    match relation:
+        case bound.TableRef(table, alias, columns):
+            alias = f" as {alias}" if alias != table.name else ""
+            yield f"{table.name}{alias} {_span(columns)}"
+        case bound.FileRef(format_, path, alias, columns):
+            yield f"{format_} {path!r} as {alias} {_span(columns)}"
+        case bound.SubqueryRef(query, alias, columns, shared):
+            yield f"query{f' as {alias}' if alias else ''}{f' shared as {shared}' if shared else ''} {_span(columns)}"
+            yield from _indented(describe_query(query))
+        case bound.Join(kind, left, right, on):
+            yield f"{kind} join{f' on {text(on)}' if on is not None else ''}"
+            if on is not None:
+                yield from _subqueries(on)
+            yield from _indented(_relation(left))
+            yield from _indented(_relation(right))
+        case _:
+            assert_never(relation)
+
+
+def _span(columns: tuple[Column, ...]) -> str:
+    if not columns:
+        return "(no columns)"
+    return f"#{columns[0].id}" if len(columns) == 1 else f"#{columns[0].id}..#{columns[-1].id}"
+
+
+def _subqueries(expr: Expr) -> Iterator[str]:
+    query = getattr(expr, "query", None)
+    if query is not None:
+        yield f"  {_output(query)}:"
+        yield from _indented(_indented(describe_query(query)))
+    for child in expr.children():
+        yield from _subqueries(child)
+
+
+def _output(query: bound.Query) -> str:
+    return f"query({', '.join(text(c) for c in query.columns)})"
+
+
+# ---- expressions -----------------------------------------------------------------------------------------------------
+
+
+def text(expr: Expr) -> str:
+    """One expression on one line; a subquery shows only its output columns."""
+    match expr:
+        case Column(id=number, name=name):
+            return f"{name}#{number}"
+        case Literal():
+            return _literal(expr)
+        case Parameter(index=index, name=name):
+            return f":{name}" if name else f"${index + 1}"
+        case Call(function=function, args=args):
+            return _call(function, args)
+        case Cast(arg=arg, safe=safe):
+            return f"try_cast({text(arg)} as {expr.type})" if safe else f"{text(arg)}::{expr.type}"
+        case Case(branches=branches, default=default):
+            whens = " ".join(f"when {text(test)} then {text(value)}" for test, value in branches)
+            return f"case {whens} else {text(default)} end"
+        case InValues(arg=arg, items=items):
+            return f"{text(arg)} in ({', '.join(text(item) for item in items)})"
+        case Aggregate(function=function, args=args, distinct=distinct, filter=test):
+            inner = ", ".join(text(arg) for arg in args) or "*"
+            filtered = f" filter ({text(test)})" if test is not None else ""
+            return f"{function}({'distinct ' if distinct else ''}{inner}){filtered}"
+        case ScalarSubquery(query=query) if query is not None:
+            return _output(query)
+        case Exists(query=query) if query is not None:
+            return f"exists {_output(query)}"
+        case InSubquery(args=args, query=query) if query is not None:
+            return f"({', '.join(text(arg) for arg in args)}) in {_output(query)}"
+        case Quantified(arg=arg, comparison=comparison, all=all_, query=query) if query is not None:
+            return f"{text(arg)} {_INFIX[comparison]} {'all' if all_ else 'any'} {_output(query)}"
+    return repr(expr)
+
+
+def _call(function: str, args: tuple[Expr, ...]) -> str:
+    if function in _INFIX:
+        return "(" + f" {_INFIX[function]} ".join(text(arg) for arg in args) + ")"
+    if function in _POSTFIX:
+        return f"({text(args[0])} {_POSTFIX[function]})"
+    if function in ("not", "neg"):
+        return f"{'not ' if function == 'not' else '-'}{text(args[0])}"
+    return f"{function}({', '.join(text(arg) for arg in args)})"
+
+
+def _literal(literal: Literal) -> str:
+    return value_text(literal.type, literal.value)
+
+
+def value_text(type_: DataType, value: Any) -> str:
+    """A physical value as SQL would write it, with its type unless that is plain to see."""
+    if value is None:
+        return "null" if type_.kind is Kind.NULL else f"null::{type_}"
+    if isinstance(value, Interval):
+        return f"interval '{value.months} months {value.days} days {value.microseconds} microseconds'"
+    if type_.kind is Kind.STRING:
+        return "'" + value.replace("'", "''") + "'"
+    if type_.kind is Kind.BINARY:
+        return f"x'{value.hex()}'"
+    if type_.kind is Kind.BOOLEAN:
+        return "true" if value else "false"
+    shown = str(type_.to_python(value)) if type_.kind in (Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP) else str(value)
+    if type_.kind in (Kind.DATE, Kind.TIMESTAMP):
+        return f"{type_.kind.value.lower()} '{shown}'"
+    return shown if type_.kind in _PLAIN else f"{shown}::{type_}"

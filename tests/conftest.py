@@ -1,0 +1,39 @@
+"""What all tests share: one copy of the package, and golden scripts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import nyala
+import pytest
+from golden import rewrite
+
+# The repository's root is the package. pytest sees the __init__.py there and would import it once more, under the name
+# of the checkout's folder; every class would then exist twice, and `pytest.raises` would wait for the wrong one.
+sys.modules.setdefault(Path(nyala.__file__).parent.name, nyala)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--golden",
+        choices=("check", "write"),
+        default="check",
+        help="write: save what golden scripts print now instead of comparing; review the difference",
+    )
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Callable[[Path, Callable[[str], str]], None]:
+    """`golden(path, run)` plays the script at `path` through `run` and asserts that it prints what the file says."""
+
+    def play(path: Path, run: Callable[[str], str]) -> None:
+        expected = path.read_text(encoding="utf-8")
+        actual = rewrite(expected, run)
+        if request.config.getoption("--golden") == "write":
+            path.write_text(actual, encoding="utf-8")
+        else:
+            assert actual == expected, f"{path.name} differs; if that is right: make golden"
+
+    return play

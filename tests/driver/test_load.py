@@ -1,0 +1,117 @@
+"""Bulk loads from Arrow and from files."""
+
+import datetime
+import decimal
+
+import nyala
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+import pytest
+from nyala.errors import AlreadyPresent, NotNullViolation, UnknownColumn, UnknownTable
+
+TABLE = pa.table(
+    {
+        "k": pa.array([3, 1, 2], pa.int64()),
+        "name": pa.array(["c", "a", None], pa.string_view()),
+        "price": pa.array([decimal.Decimal("1.5"), None, decimal.Decimal("2")], pa.decimal128(10, 1)),
+        "day": pa.array([datetime.date(2020, 1, 1)] * 3),
+    }
+)
+ROWS = [
+    (1, "a", None, datetime.date(2020, 1, 1)),
+    (2, None, decimal.Decimal("2.00"), datetime.date(2020, 1, 1)),
+    (3, "c", decimal.Decimal("1.50"), datetime.date(2020, 1, 1)),
+]
+
+
+@pytest.fixture
+def empty(connection):
+    connection.execute("CREATE TABLE t (k INT PRIMARY KEY, name STRING, price DECIMAL(15,2), day DATE)")
+    return connection
+
+
+def rows_of(connection):
+    return connection.execute("SELECT * FROM t ORDER BY k").fetchall()
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        TABLE,
+        TABLE.combine_chunks().to_batches()[0],
+        [TABLE.slice(0, 1), TABLE.slice(1)],
+        TABLE.select(["day", "price", "name", "k"]),
+        TABLE.rename_columns(["K", "Name", "PRICE", "day"]),
+    ],
+    ids=["table", "batch", "list", "other order", "other case"],
+)
+def test_arrow(empty, source):
+    assert empty.load("t", source) == 3
+    assert rows_of(empty) == ROWS
+
+
+def test_a_stream_is_read_once_and_tells_its_progress(empty):
+    reader = pa.RecordBatchReader.from_batches(TABLE.schema, TABLE.to_batches(max_chunksize=2))
+    progress = []
+    assert empty.load("t", reader, progress.append) == 3
+    assert progress == [2, 3]
+    assert rows_of(empty) == ROWS
+
+
+def test_files_and_directories(empty, tmp_path):
+    pq.write_table(TABLE.slice(0, 1), tmp_path / "a.parquet")
+    pa_csv.write_csv(TABLE.slice(1).cast(TABLE.schema.set(1, pa.field("name", pa.string()))), tmp_path / "b.csv")
+    assert empty.load("t", tmp_path) == 3
+    assert rows_of(empty) == ROWS
+
+
+def test_missing_columns_are_null(empty):
+    empty.load("t", TABLE.select(["k"]))
+    assert rows_of(empty) == [(k, None, None, None) for k in (1, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("source", "error", "message"),
+    [
+        (TABLE.append_column("nam", TABLE["name"]), UnknownColumn, "column nam is not in table t; did you mean name?"),
+        (TABLE.select(["name"]), NotNullViolation, "lacks column k, which is in the key of table t"),
+        (pa.table({"k": [1 << 40]}), nyala.DataError, "column t.k: int64 does not convert to int32"),
+        (pa.table({"k": ["x"]}), nyala.DataError, "column t.k: string does not convert to int32"),
+        (7, nyala.InterfaceError, "cannot load from a int"),
+        ("/nowhere/x.parquet", nyala.OperationalError, "there is no file /nowhere/x.parquet"),
+    ],
+)
+def test_what_does_not_fit_is_refused_and_nothing_loaded(empty, source, error, message):
+    with pytest.raises(error) as raised:
+        empty.load("t", source)
+    assert message in str(raised.value)
+    assert rows_of(empty) == []
+
+
+def test_files_of_unknown_kind_or_broken(empty, tmp_path):
+    (tmp_path / "x.txt").write_text("k\n1\n")
+    (tmp_path / "x.parquet").write_text("k\n1\n")
+    (tmp_path / "none").mkdir()
+    for name, error, message in (
+        ("x.txt", nyala.OperationalError, "must end in .parquet or .csv"),
+        ("x.parquet", nyala.DataError, "x.parquet: "),
+        ("none", nyala.OperationalError, "no .parquet or .csv file in"),
+    ):
+        with pytest.raises(error, match=message):
+            empty.load("t", tmp_path / name)
+
+
+def test_a_duplicate_key_loads_nothing(empty):
+    with pytest.raises(AlreadyPresent):
+        empty.load("t", [TABLE, TABLE.slice(0, 1)])
+    assert rows_of(empty) == []
+    empty.execute("INSERT INTO t (k) VALUES (2)")
+    with pytest.raises(AlreadyPresent):
+        empty.load("t", TABLE)
+    assert len(rows_of(empty)) == 1
+
+
+def test_an_unknown_table(connection):
+    with pytest.raises(UnknownTable):
+        connection.load("nothing", TABLE)

@@ -1,0 +1,214 @@
+"""The house rules that a reader relies on, held by reading the sources. Each failure says what to do instead."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
+
+import nyala
+import pytest
+
+ROOT = Path(nyala.__file__).parent
+STOREYS = (
+    ("__init__", "__main__"),
+    ("shell", "tpch", "spark", "bench"),
+    ("driver",),
+    ("executor",),
+    ("planner",),
+    ("sql",),
+    ("cluster",),
+    ("storage",),
+    ("errors",),
+)
+"""Top to bottom: a room knows only the rooms below it, and of its own storey only itself."""
+FLOOR = {room: depth for depth, storey in enumerate(STOREYS) for room in storey}
+MAX_LINES = 600
+NOT_PACKAGE = {"tests", "docs", "build", "dist", "examples"}
+
+
+def _is_source(path: Path) -> bool:
+    parts = path.relative_to(ROOT).parts
+    return not (parts[0] in NOT_PACKAGE or any(part.startswith(".") or part == "__pycache__" for part in parts))
+
+
+SOURCES = sorted(path for path in ROOT.rglob("*.py") if _is_source(path))
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def _room(path: Path) -> str:
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"), str(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and target room of every relative import, wherever it hides (functions, TYPE_CHECKING)."""
+    package = path.relative_to(ROOT).parent.parts
+    for node in ast.walk(_tree(path)):
+        if not isinstance(node, ast.ImportFrom) or not node.level:
+            continue
+        base = package[: len(package) - node.level + 1]
+        target = (*base, *(node.module.split(".") if node.module else ()))
+        if target:
+            yield node.lineno, target[0]
+        else:  # `from .. import x`: x is a room, or a name of the front door
+            yield from ((node.lineno, a.name if a.name in FLOOR else "__init__") for a in node.names)
+
+
+def test_there_are_sources_to_look_at() -> None:
+    assert {_room(path) for path in SOURCES} >= {"storage", "sql", "errors", "__init__"}
+
+
+def test_every_room_has_its_storey() -> None:
+    strangers = {_room(path) for path in SOURCES} - FLOOR.keys()
+    assert not strangers, f"give {sorted(strangers)} a place in STOREYS here and in docs/architecture.md"
+
+
+def test_arrows_point_down() -> None:
+    wrong = []
+    for path in SOURCES:
+        here = _room(path)
+        for line, there in _imports(path):
+            # The version number is a constant that any room may show.
+            if there == "__init__" and _imports_only_version(path, line):
+                continue
+            if there != here and FLOOR[there] <= FLOOR[here]:
+                wrong.append(f"{_name(path)}:{line}: `{here}` must not know of `{there}`")
+    assert not wrong, "\n".join([*wrong, "Move what is needed down, or pass it in from above."])
+
+
+def _imports_only_version(path: Path, line: int) -> bool:
+    return any(
+        isinstance(node, ast.ImportFrom) and node.lineno == line and [a.name for a in node.names] == ["__version__"]
+        for node in ast.walk(_tree(path))
+    )
+
+
+def test_the_package_imports_itself_relatively() -> None:
+    wrong = []
+    for path in SOURCES:
+        for node in ast.walk(_tree(path)):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            own = {"nyala", *FLOOR} - {"__init__", "__main__"}
+            wrong += [f"{_name(path)}:{node.lineno}: {name}" for name in names if name.split(".")[0] in own]
+    assert not wrong, "\n".join([*wrong, "Write `from ..room.module import name`: every tool can follow that."])
+
+
+DISK_CALLS = {
+    "os": {
+        "open", "fdopen", "remove", "unlink", "rename", "replace", "mkdir", "makedirs", "rmdir", "removedirs",
+        "listdir", "scandir", "stat", "truncate", "ftruncate", "fsync", "fdatasync", "link", "symlink", "walk",
+    },
+    "pa": {"OSFile", "memory_map", "create_memory_map", "input_stream", "output_stream"},
+    "io": {"open", "FileIO", "open_code"},
+}  # fmt: skip
+DISK_MODULES = {"pathlib", "shutil", "tempfile", "mmap", "fcntl", "glob", "sqlite3"}
+
+
+def test_one_door_leads_from_storage_to_the_disk() -> None:
+    wrong = []
+    for path in SOURCES:
+        if _room(path) != "storage" or path.name == "os_filesystem.py":
+            continue
+        for node in ast.walk(_tree(path)):
+            wrong += [f"{_name(path)}:{getattr(node, 'lineno', 0)}: {use}" for use in _disk_uses(node)]
+    assert not wrong, "\n".join([*wrong, "Go through storage.filesystem.FileSystem, which tests can crash and fail."])
+
+
+def _disk_uses(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [a.name for a in node.names if a.name.split(".")[0] in DISK_MODULES]
+    if isinstance(node, ast.ImportFrom) and not node.level:
+        module = (node.module or "").split(".")[0]
+        named = [a.name for a in node.names if a.name in DISK_CALLS.get(module, set())]
+        return [module] if module in DISK_MODULES else named
+    if isinstance(node, ast.Call):
+        function = node.func
+        if isinstance(function, ast.Name) and function.id == "open":
+            return ["open()"]
+        if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Name):
+            owner, name = function.value.id, function.attr
+            return [f"{owner}.{name}()"] if name in DISK_CALLS.get(owner, set()) else []
+    return []
+
+
+def _pyproject() -> dict[str, dict[str, dict[str, object]]]:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        return tomllib.load(file)
+
+
+def test_the_package_list_equals_the_folders() -> None:
+    listed = _pyproject()["tool"]["setuptools"]["packages"]
+    assert isinstance(listed, list)
+    folders = {".".join(["nyala", *p.relative_to(ROOT).parent.parts]) for p in SOURCES if p.name == "__init__.py"}
+    assert set(listed) == folders, "a package missing from pyproject.toml is missing from the wheel, in silence"
+    bare = {_name(path.parent) for path in SOURCES if not (path.parent / "__init__.py").exists()}
+    assert not bare, f"{sorted(bare)} hold modules and need an __init__.py"
+
+
+def test_every_data_file_is_in_the_wheel() -> None:
+    patterns = _pyproject()["tool"]["setuptools"]["package-data"]
+    packages = {path.parent for path in SOURCES if path.name == "__init__.py"}
+    files = [f for p in packages if p != ROOT for f in p.rglob("*") if f.is_file() and _is_source(f)]
+    missing = []
+    for file in files:
+        if file.suffix in (".py", ".pyc", ".md"):
+            continue
+        owner = max((p for p in packages if p in file.parents), key=lambda p: len(p.parts))
+        listed = patterns.get(".".join(["nyala", *owner.relative_to(ROOT).parts]), [])
+        assert isinstance(listed, list)
+        if not any(fnmatch(file.relative_to(owner).as_posix(), str(pattern)) for pattern in listed):
+            missing.append(_name(file))
+    assert not missing, f"add to package-data in pyproject.toml: {missing}"
+
+
+def test_no_file_is_loaded_under_two_names() -> None:
+    names: dict[str, set[str]] = {}
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if (
+            file
+            and Path(file).is_relative_to(ROOT)
+            and _is_source(Path(file))
+            and module is not sys.modules["__main__"]
+        ):
+            names.setdefault(file, set()).add(getattr(module, "__name__", name))
+    twice = {_name(Path(file)): sorted(found) for file, found in names.items() if len(found) > 1}
+    assert not twice, f"import by `nyala.room.module`, also in tests: {twice}"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_name)
+def test_a_module_says_what_it_is(path: Path) -> None:
+    assert ast.get_docstring(_tree(path)), f"{_name(path)} needs a docstring: what it holds, and a drawing if a format"
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_name)
+def test_a_file_is_short_enough_to_read(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").count("\n")
+    assert lines <= MAX_LINES, f"{_name(path)} has {lines} lines; split it by idea below {MAX_LINES}"
+
+
+def test_nothing_is_left_undone_in_the_sources() -> None:
+    marks = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
+    tests = list((ROOT / "tests").rglob("*.py"))
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in [*SOURCES, *tests]
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if marks.search(line)
+    ]
+    assert not wrong, "\n".join([*wrong, "Do it, or describe the limit in the docstring."])

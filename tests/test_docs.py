@@ -1,0 +1,157 @@
+"""Prose that would go stale unnoticed: examples run, and names that documents mention exist."""
+
+from __future__ import annotations
+
+import builtins
+import doctest
+import importlib
+import pkgutil
+import re
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import nyala
+import pytest
+
+ROOT = Path(nyala.__file__).parent
+MODULES = sorted(m.name for m in pkgutil.walk_packages(nyala.__path__, "nyala.") if not m.name.endswith("__main__"))
+ROOMS = sorted(name for name in MODULES if importlib.util.find_spec(name).submodule_search_locations)  # type: ignore
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NAMING = [ROOT / "docs" / "architecture.md", *(ROOT.joinpath(*n.split(".")[1:], "__init__.py") for n in ROOMS)]
+
+FENCE = re.compile(r"^```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+TICKED = re.compile(r"`([^`\n]+)`")
+DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+CAMEL = re.compile(r"[A-Z]\w*[a-z]\w*")
+
+
+def _name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+@cache
+def _import(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("nyala"):
+            raise
+        pytest.skip(f"{name} wants {error.name}, which an extra installs")
+
+
+def test_there_are_modules_to_look_at() -> None:
+    assert {"nyala.errors", "nyala.storage.keys", "nyala.sql.expressions"} <= set(MODULES)
+
+
+@pytest.mark.parametrize("name", ["nyala", *MODULES])
+def test_examples_in_docstrings_run(name: str) -> None:
+    failed, _ = doctest.testmod(_import(name), optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    assert failed == 0
+
+
+def _blocks(path: Path, language: str) -> list[tuple[int, str]]:
+    """First line and text of every fenced block in one language."""
+    text = path.read_text(encoding="utf-8")
+    return [
+        (text.count("\n", 0, match.start("code")) + 1, match["code"])
+        for match in FENCE.finditer(text)
+        if match["language"] == language
+    ]
+
+
+@pytest.mark.parametrize("path", [p for p in DOCUMENTS if _blocks(p, "sql")], ids=_name)
+def test_sql_in_documents_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with nyala.connect(":memory:") as connection:
+        for line, sql in _blocks(path, "sql"):
+            try:
+                connection.execute(sql)
+            except nyala.Error as error:
+                pytest.fail(f"{_name(path)}, the block at line {line}:\n{error}")
+
+
+@pytest.mark.parametrize("path", [p for p in DOCUMENTS if _blocks(p, "python")], ids=_name)
+def test_python_in_documents_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document's blocks are one program; blocks with prompts must print what they show."""
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "document"}
+    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    for line, code in _blocks(path, "python"):
+        if code.lstrip().startswith(">>>"):
+            test = doctest.DocTestParser().get_doctest(code, names, _name(path), _name(path), line - 1)
+            failed, _ = runner.run(test, clear_globs=False)
+            assert failed == 0, f"{_name(path)}: the block at line {line} prints something else"
+            names = test.globs
+        else:
+            exec(compile("\n" * (line - 1) + code, str(path), "exec"), names)
+
+
+# ---- names ---------------------------------------------------------------------------------------------------------
+
+
+@cache
+def _classes() -> dict[str, list[object]]:
+    """What the package's modules hold under a capitalised name."""
+    found: dict[str, list[object]] = {}
+    for name in ["nyala", *MODULES]:
+        for key, value in vars(_import(name)).items():
+            if CAMEL.fullmatch(key):
+                found.setdefault(key, []).append(value)
+    return found
+
+
+def _has(owner: object, path: list[str]) -> bool:
+    """Does `owner` have the attribute path? Fields count whether annotated, slotted or set in `__init__`."""
+    if not path:
+        return True
+    name, *rest = path
+    if hasattr(owner, name):
+        return _has(getattr(owner, name), rest)
+    if not isinstance(owner, type) or rest:
+        return False
+    annotated = any(name in vars(c).get("__annotations__", {}) for c in owner.__mro__)
+    assigned = any(name in c.__init__.__code__.co_names for c in owner.__mro__ if hasattr(c.__init__, "__code__"))
+    return annotated or assigned
+
+
+def _resolves(token: str, room: str) -> bool:
+    """Does a dotted name exist, seen from a room ("nyala" for documents)? True for what does not look like ours."""
+    parts = token.split(".")
+    for base in dict.fromkeys((room, "nyala")):
+        if f"{base}.{parts[0]}" in MODULES:
+            return _resolves_module(f"{base}.{parts[0]}", parts[1:])
+    if CAMEL.fullmatch(parts[0]) and not hasattr(builtins, parts[0]):
+        return any(_has(owner, parts[1:]) for owner in _classes().get(parts[0], ()))
+    return True
+
+
+def _resolves_module(module: str, rest: list[str]) -> bool:
+    while rest and f"{module}.{rest[0]}" in MODULES:
+        module, rest = f"{module}.{rest[0]}", rest[1:]
+    return _has(_import(module), rest)
+
+
+def _path_exists(token: str, folder: Path) -> bool:
+    """Does a path exist? True for what does not look like one of the repository."""
+    first = token.split("/")[0]
+    if "/" not in token or not (ROOT / first).is_dir() or re.search(r"[ *{}<>…]", token):
+        return True
+    return (ROOT / token).exists() or (folder / token).exists()
+
+
+@pytest.mark.parametrize("path", [p for p in NAMING if p.exists()], ids=_name)
+def test_names_in_prose_exist(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    room = "nyala"
+    if path.suffix == ".py":
+        room = ".".join(["nyala", *path.parent.relative_to(ROOT).parts])
+        text = _import(room).__doc__ or ""
+    wrong = []
+    for token in TICKED.findall(FENCE.sub("", text)):
+        plain = re.sub(r"\(.*\)$", "", token)
+        known = _resolves(plain, room) if DOTTED.fullmatch(plain) else _path_exists(token, path.parent)
+        if not known:
+            wrong.append(token)
+    assert not wrong, f"{_name(path)} mentions what does not exist (renamed?): {wrong}"
