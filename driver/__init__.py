@@ -8,10 +8,11 @@ The life of a statement:
 
 1. `connection.connect` reads the target and the options and asks `stores.acquire` for the store; connections of one
    process to one directory share it, a second process is refused (`StoreLocked`).
-2. `Cursor.execute` brings the parameters into one shape (`parameters.Parameters`) and calls `Session.run`.
-3. `Session.prepare` parses the text; a text may hold several statements, each of which is bound only when those before
+2. `Cursor.execute` brings the parameters into one shape (`parameters.normalize`) and calls `Session.run`.
+3. `Session.parse` parses the text; a text may hold several statements, each of which is bound only when those before
    it have run, because they may have created its tables.
-4. `Session.execute` binds and plans it and starts it under a fresh cancel event, which `Connection.cancel` sets.
+4. `Session.bind` and `Session.start` bind it, plan it and start it under a fresh cancel event, which
+   `Connection.cancel` sets.
 5. The `Execution` hands out Arrow record batches as the executor makes them; the cursor turns them into rows of Python
    values a batch at a time, or passes them on as they are.
 6. `Cursor.executemany` takes a shorter road for `INSERT ... VALUES`: parameter rows become the columns of an Arrow

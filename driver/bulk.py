@@ -98,6 +98,8 @@ def _template(session: Session, parsed: Sequence[ParsedStatement], first: Normal
     if not isinstance(statement, bound.InsertStatement) or not isinstance(statement.query.body, bound.Values):
         return None
     cells = statement.query.body.rows[0]
+    # Binding has put the defaults of unlisted columns behind the listed ones.
+    slots += (None,) * (len(cells) - len(slots))
     if any(slot is None and not isinstance(cell, Literal) for slot, cell in zip(slots, cells)):
         return None
     constants = tuple(_constant(cell) if slot is None else None for slot, cell in zip(slots, cells))

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from typing import TypeVar
 
 from ..errors import Cancelled, OperationalError
@@ -30,7 +30,7 @@ READ_AHEAD = 2
 _worker = threading.local()
 
 
-@lru_cache(maxsize=None)
+@cache
 def _pool(threads: int) -> ThreadPoolExecutor:
     """One pool per width for the whole process: starting threads costs more than a point query."""
     return ThreadPoolExecutor(threads, f"nyala-executor-{threads}", initializer=_mark_worker)
@@ -150,7 +150,8 @@ class ExecutionContext:
 
     def iterate(self, stream: Stream, finish: Callable[[Batch], T]) -> Iterator[T]:
         """Each batch of a stream, in order, after `finish` (which runs in the threads too)."""
-        if stream.serial or self.threads <= 1 or len(stream.morsels) <= 1:
+        inline = stream.serial or self.threads <= 1 or len(stream.morsels) <= 1
+        if inline or getattr(_worker, "inside", False):
             for morsel in stream.morsels:
                 for batch in self.checked(morsel.run()):
                     yield finish(batch)

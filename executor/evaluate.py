@@ -16,6 +16,7 @@ a filter evaluates such a condition only after the others (`Condition`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -26,8 +27,8 @@ import pyarrow.compute as pc
 
 from ..errors import DataError, InternalError
 from ..sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, columns_of, walk
-from ..storage.types import BOOLEAN, Kind
-from ..storage.vector import Array, Batch, Const, Dict, Flat, Narrow, Text, Vector
+from ..storage.types import BIGINT, BOOLEAN, Kind
+from ..storage.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector
 from .functions import CHEAP, FALLIBLE, KERNELS, OVERFLOWING
 from .kernels import boolean, choose
 from .kernels.cast import cast
@@ -97,9 +98,7 @@ def cost(expr: Expr) -> int:
             total += 1 if node.function in CHEAP else 4
         elif isinstance(node, Case | InValues):
             total += 2
-        elif isinstance(node, Cast):
-            total += 3
-        elif isinstance(node, Column) and node.type.is_text:
+        elif isinstance(node, Cast) or (isinstance(node, Column) and node.type.is_text):
             total += 3
     return total
 
@@ -304,6 +303,57 @@ def _assembled(type_: Any, parts: list[Vector], places: list[Array], length: int
     return choose.pick(type_, choice, spread)
 
 
+# ---- shared subexpressions ------------------------------------------------------------------------------------------
+
+
+class SharedWork:
+    """Several expressions over one input, of which equal parts are computed once per batch.
+
+    A part that occurs twice becomes a column behind the batch's own, computed at first touch. Parts that may refuse a
+    row stay where they are, so that they are computed only for the rows that need them.
+    """
+
+    def __init__(self, columns: Sequence[Column], exprs: Sequence[Expr]):
+        self._counts = Counter(node for expr in exprs for node in _inner_nodes(expr))
+        self._columns = list(columns)
+        self._prelude: list[Evaluation] = []
+        self._numbers: dict[Expr, Column] = {}
+        rewritten = [self._rewrite(expr) for expr in exprs]
+        self.evaluations = Compiler(self._columns).compile_all(rewritten)
+
+    def _rewrite(self, expr: Expr) -> Expr:
+        if self._counts.get(expr, 0) < 2:
+            return expr.map_children(self._rewrite)
+        if expr not in self._numbers:
+            inner = expr.map_children(self._rewrite)
+            self._prelude.append(Compiler(self._columns).compile(inner))
+            column = Column(expr.type, expr.nullable, -len(self._prelude), "shared")
+            self._columns.append(column)
+            self._numbers[expr] = column
+        return self._numbers[expr]
+
+    def prepare(self, batch: Batch) -> Batch:
+        """The batch with the shared parts behind its columns: what the evaluations expect."""
+        for evaluation in self._prelude:
+            batch = batch.append([LazyColumn(_Computed(evaluation, batch))])
+        return batch
+
+
+class _Computed:
+    def __init__(self, evaluation: Evaluation, batch: Batch):
+        self._evaluation = evaluation
+        self._batch = batch
+
+    def __call__(self, rows: Array | None) -> Vector:
+        if rows is None:
+            return self._evaluation(self._batch)
+        return self._evaluation(self._batch.select(rows))
+
+
+def _inner_nodes(expr: Expr) -> list[Expr]:
+    return [n for n in walk(expr) if not isinstance(n, Column | Literal) and columns_of(n) and not is_fallible(n)]
+
+
 # ---- per distinct value ----------------------------------------------------------------------------------------------
 
 
@@ -439,6 +489,12 @@ class Condition:
         if pending is None or bool(pending.all()):
             return batch
         return batch.select(pending)
+
+    def rows(self, batch: Batch) -> Array:
+        """The numbers of those rows, ascending."""
+        numbers = Flat(BIGINT, np.arange(batch.length))
+        kept = self.select(batch.append([numbers]))
+        return kept.column(kept.width - 1).values()
 
 
 def _flattened(predicate: Expr) -> list[Expr]:

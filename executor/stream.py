@@ -43,9 +43,7 @@ class Stream:
     partitioned_by: frozenset[int] = frozenset()
     serial: bool = False
 
-    def through(
-        self, columns: tuple[Column, ...], operator: Callable[[Iterator[Batch]], Iterator[Batch]]
-    ) -> Stream:
+    def through(self, columns: tuple[Column, ...], operator: Callable[[Iterator[Batch]], Iterator[Batch]]) -> Stream:
         """The stream with each morsel passed through a streaming operator that gives `columns`."""
         present = {column.id for column in columns}
         kept = self.partitioned_by if self.partitioned_by <= present else frozenset[int]()

@@ -7,13 +7,28 @@ wrong).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from ..sql.expressions import Aggregate as AggregateCall
 from ..sql.expressions import Call, Column, Expr, InValues, Literal, conjuncts
 from ..storage.store import TableStatistics
-from .logical import Aggregate, FileScan, Filter, Join, Limit, Node, Project, Scan, SetOperation, Shared, SingleRow
-from .logical import Sort, Values
+from .logical import (
+    Aggregate,
+    FileScan,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Scan,
+    SetOperation,
+    Shared,
+    SingleRow,
+    Sort,
+    Values,
+)
 from .scan_predicates import extract, like_prefix
 from .statistics import RANGE, UNKNOWN_ROWS, ColumnProfile, distinct_among, profile_of, restricted, selectivity
 from .trees import as_equality, columns_in, disjuncts
@@ -29,6 +44,8 @@ CONTAINS = 0.05
 """Selectivity of a pattern that may match anywhere."""
 IMPLIED = 0.5
 """Selectivity of an OR over several relations: `factor_disjunctions` has pushed down most of what it says."""
+LEAST_TAIL = 1e-4
+"""However far out, somebody asks because he expects to find something."""
 LEAST_ANTI = 0.1
 """An anti join is asked for because some rows have no partner."""
 
@@ -43,6 +60,7 @@ class Estimator:
         self._store = store
         self._tables: dict[str, TableStatistics] = {}
         self._profiles: dict[int, ColumnProfile] = {}
+        self._spreads: dict[int, tuple[float, float]] = {}
         self._rows: dict[int, tuple[Node, float]] = {}
 
     def table(self, scan: Scan) -> TableStatistics:
@@ -60,6 +78,10 @@ class Estimator:
             known = self._rows[id(node)] = (node, self._estimate(node))
         return known[1]
 
+    def remember(self, node: Node, rows: float) -> None:
+        """Take over a better estimate than the node alone allows."""
+        self._rows[id(node)] = (node, rows)
+
     def domain(self, expr: Expr) -> float:
         """How many distinct values an expression may take, over the unfiltered rows."""
         if isinstance(expr, Column):
@@ -68,7 +90,7 @@ class Estimator:
         if isinstance(expr, Literal):
             return 1.0
         if isinstance(expr, Call) and expr.function in _FEW_VALUES:
-            return _FEW_VALUES[expr.function]
+            return min(_FEW_VALUES[expr.function], max(1.0, *(self.domain(arg) for arg in expr.args)))
         product = 1.0
         for number in columns_in(expr):
             product *= self._profiles[number].domain if number in self._profiles else UNKNOWN_ROWS
@@ -76,6 +98,8 @@ class Estimator:
 
     def distinct(self, expr: Expr, rows: float) -> float:
         """How many distinct values an expression has among so many rows."""
+        if isinstance(expr, Column) and expr.id in self._profiles and self._profiles[expr.id].unique:
+            return max(min(1.0, rows), min(rows, self._profiles[expr.id].domain))
         return distinct_among(self.domain(expr), rows)
 
     # ---- nodes -------------------------------------------------------------------------------------------------
@@ -87,8 +111,9 @@ class Estimator:
         statistics = self.table(scan)
         schema = scan.table.schema
         names = dict(scan.source_names)
+        sole = schema.key[0].name if schema.key_columns == 1 else None
         for number, name in names.items():
-            self._profiles[number] = profile_of(statistics, name, schema.column(name).type)
+            self._profiles[number] = profile_of(statistics, name, schema.column(name).type, sole == name)
         rows = float(statistics.row_count)
         if not scan.predicates:
             return rows
@@ -134,9 +159,27 @@ class Estimator:
                 self._profiles[column.id] = ColumnProfile(max(1.0, self.domain(expr)))
         if node.groups:
             groups = distinct_among(groups, rows) if len(node.groups) > 1 else min(groups, rows)
-        for column, _ in node.aggregates:
+        for column, call in node.aggregates:
             self._profiles[column.id] = ColumnProfile(max(1.0, groups))
+            self._note_spread(column, call, rows / max(1.0, groups))
         return groups
+
+    def _note_spread(self, column: Column, call: AggregateCall, size: float) -> None:
+        """Mean and standard deviation of an aggregate over groups of so many rows on average (compound Poisson)."""
+        if call.function == "count":
+            self._spreads[column.id] = size, size**0.5
+            return
+        arg = call.args[0] if call.args else None
+        profile = self._profiles.get(arg.id) if isinstance(arg, Column) else None
+        if call.function not in ("sum", "avg") or profile is None or not isinstance(profile.low, (int, float)):
+            return
+        assert arg is not None
+        mean, variance = (profile.low + profile.high) / 2, (profile.high - profile.low) ** 2 / 12
+        unit = 10.0 ** ((column.type.scale or 0) - (arg.type.scale or 0))
+        if call.function == "avg":
+            self._spreads[column.id] = mean * unit, (variance / max(1.0, size)) ** 0.5 * unit
+        else:
+            self._spreads[column.id] = size * mean * unit, (size * (variance + mean**2)) ** 0.5 * unit
 
     def _join(self, node: Join) -> float:
         left, right = self.rows(node.left), self.rows(node.right)
@@ -216,12 +259,22 @@ class Estimator:
 
     def _range_selectivity(self, condition: Call) -> float:
         first, second = condition.args
+        if isinstance(first, Column) and first.id in self._spreads and isinstance(second, Literal):
+            return self._tail(condition.function, self._spreads[first.id], second)
         for column in (first, second):
             if isinstance(column, Column) and column.id in self._profiles:
                 parts = extract([condition], {column.id: "x"})
                 if parts.predicates:
                     return selectivity(parts.predicates[0], self._profiles[column.id])
         return COMPARED_COLUMNS if columns_in(first) and columns_in(second) else RANGE
+
+    def _tail(self, function: str, spread: tuple[float, float], bound: Literal) -> float:
+        """The share of groups whose aggregate lies beyond a constant, were it distributed normally."""
+        if not isinstance(bound.value, (int, float)):
+            return RANGE
+        mean, deviation = spread
+        above = 0.5 * math.erfc((bound.value - mean) / max(1e-9, deviation) / math.sqrt(2.0))
+        return min(1.0, max(LEAST_TAIL, above if function in ("gt", "ge") else 1.0 - above))
 
     def join_selectivity(self, left: Node, right: Node, condition: Expr | None) -> float:
         """The share of all pairs of rows for which a join condition is true."""
@@ -247,13 +300,24 @@ class Estimator:
 
         Two columns of a key are not independent, so their selectivities must not be multiplied.
         """
-        shares = [
-            1.0 / max(1.0, float(self.table(scan).row_count))
-            for node in inputs
-            for scan in _scans(node)
-            if _joined_key(scan, equal)
-        ]
+        shares = [1.0 / max(1.0, rows) for node in inputs for key, rows in self.keyed(node) if key <= equal]
         return min(shares, default=None)
+
+    def keyed(self, node: Node) -> Iterable[tuple[frozenset[int], float]]:
+        """Unique keys inside a relation that are joined on as a whole, and how many keys there are: primary keys of
+        two or more columns, and the groups of aggregates."""
+        while isinstance(node, (Filter, Project)):
+            node = node.source
+        if isinstance(node, Scan):
+            key = _composite_key(node)
+            if key:
+                yield key, float(self.table(node).row_count)
+        elif isinstance(node, Aggregate) and node.groups:
+            yield frozenset(column.id for column, _ in node.groups), self.rows(node)
+        elif isinstance(node, Join) and node.kind in ("inner", "cross", "semi", "anti", "left"):
+            yield from self.keyed(node.left)
+            if node.kind in ("inner", "cross"):
+                yield from self.keyed(node.right)
 
     def matching_share(self, left: Node, right: Node, condition: Expr | None) -> float:
         """The share of `left`'s rows that have a partner in `right`."""
@@ -270,7 +334,7 @@ class Estimator:
             else:
                 others *= self.selectivity(part)
         # A row with many candidate partners needs only one of them to satisfy the rest of the condition.
-        return min(1.0, share) * max(others, min(1.0, others**0.5))
+        return min(1.0, share) * math.sqrt(min(1.0, others))
 
 
 def _across(sides: tuple[Expr, ...], left_ids: set[int]) -> bool:
@@ -280,22 +344,12 @@ def _across(sides: tuple[Expr, ...], left_ids: set[int]) -> bool:
     return (first <= left_ids and not second & left_ids) or (second <= left_ids and not first & left_ids)
 
 
-def _scans(node: Node) -> Iterable[Scan]:
-    while isinstance(node, (Filter, Project)):
-        node = node.source
-    if isinstance(node, Scan):
-        yield node
-    elif isinstance(node, Join) and node.kind in ("inner", "cross", "semi", "anti", "left"):
-        yield from _scans(node.left)
-        if node.kind in ("inner", "cross"):
-            yield from _scans(node.right)
-
-
-def _joined_key(scan: Scan, equal: set[int]) -> bool:
+def _composite_key(scan: Scan) -> frozenset[int]:
+    """The numbers of a primary key's columns, if there are two or more."""
     if scan.table.schema.key_columns < 2:
-        return False
+        return frozenset()
     key = {column.name for column in scan.table.schema.key}
-    return len([number for number, name in scan.source_names if name in key and number in equal]) == len(key)
+    return frozenset(number for number, name in scan.source_names if name in key)
 
 
 def _is_comparison(condition: Expr) -> bool:
@@ -304,7 +358,17 @@ def _is_comparison(condition: Expr) -> bool:
     )
 
 
-_FEW_VALUES = {"year": 7.0, "quarter": 4.0, "month": 12.0, "day": 31.0, "dow": 7.0, "hour": 24.0}
+_FEW_VALUES = {
+    "substring": 50.0,
+    "left": 50.0,
+    "right": 50.0,
+    "year": 7.0,
+    "quarter": 4.0,
+    "month": 12.0,
+    "day": 31.0,
+    "dow": 7.0,
+    "hour": 24.0,
+}
 _ESTIMATES: dict[type[Node], Callable[[Estimator, Node], float]] = {
     Scan: Estimator._scan,  # type: ignore[dict-item]
     Filter: Estimator._filter,  # type: ignore[dict-item]

@@ -14,8 +14,21 @@ from . import physical
 from .check import same_type
 from .context import Context
 from .cost import WORTH_FILTERING, CostModel, KeyPair, key_pairs
-from .logical import Aggregate, FileScan, Filter, Join, Limit, Node, Project, Scan, SetOperation, Shared, SingleRow
-from .logical import Sort, Values
+from .logical import (
+    Aggregate,
+    FileScan,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Scan,
+    SetOperation,
+    Shared,
+    SingleRow,
+    Sort,
+    Values,
+)
 from .physical import PhysicalNode, RuntimeFilter, TableScan
 from .properties import LEFT_ONLY
 from .scan_predicates import extract
@@ -136,7 +149,9 @@ class Chooser:
                 columns=node.output, estimate=estimate, kind=node.kind, all=node.all, left=left, right=right
             )
         sources = [part for side in (node.left, node.right) for part in self._branches(side, node.all)]
-        union = physical.UnionAll(columns=node.output, estimate=sum(s.estimate for s in sources), sources=tuple(sources))
+        union = physical.UnionAll(
+            columns=node.output, estimate=sum(s.estimate for s in sources), sources=tuple(sources)
+        )
         if node.all:
             return union
         return physical.HashAggregate(
@@ -226,6 +241,11 @@ def scan_column(node: PhysicalNode, number: int) -> int | None:
     if isinstance(node, physical.Filter):
         return scan_column(node.source, number)
     if isinstance(node, physical.HashJoin) and node.kind in ("inner", "left", "semi", "anti", "null_anti", "single"):
+        if node.kind == "inner":
+            for probe_key, build_key in zip(node.probe_keys, node.build_keys, strict=True):
+                # The build side is read before this filter exists, but the probe side's equal column takes it.
+                if isinstance(build_key, Column) and build_key.id == number and isinstance(probe_key, Column):
+                    return scan_column(node.probe, probe_key.id)
         return scan_column(node.probe, number)
     if isinstance(node, (physical.Project, physical.HashAggregate)):
         exprs: Iterable[Expr] = node.expressions if isinstance(node, physical.Project) else node.groups

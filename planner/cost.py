@@ -9,7 +9,7 @@ the bottom of a chain of probes, with the most selective build sides anywhere ab
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..sql.expressions import Column, Expr, conjuncts
@@ -125,17 +125,20 @@ class CostModel:
         return (turned, True) if turned.total < straight.total else (straight, False)
 
     def hashed(
-        self, probe: Cost, build: Cost, probe_rows: float, build_rows: float, out: float, keys: Iterable[KeyPair]
+        self, probe: Cost, build: Cost, probe_rows: float, build_rows: float, out: float, keys: Sequence[KeyPair]
     ) -> Cost:
         """A hash join; `keys` are those over which a runtime filter may reach the probe side."""
         share = 1.0
         for pair in keys:
-            if isinstance(pair.probe, Column) and pair.probe.id in probe.carriers:
+            if _carried(pair.probe, probe):
                 share = min(share, self.filter_share(pair, build_rows))
         if share > WORTH_FILTERING:
             share = 1.0
         fixed = probe.fixed + build.total + build_rows * BUILD
-        return Cost(fixed, (probe.stream + probe_rows * PROBE) * share + out * EMIT, probe.carriers)
+        # A build key equals its probe key, so a filter on it reaches the probe side's scan as well.
+        equal = [p.build.id for p in keys if isinstance(p.build, Column) and _carried(p.probe, probe)]
+        stream = (probe.stream + probe_rows * PROBE) * share + out * EMIT
+        return Cost(fixed, stream, probe.carriers.union(equal))
 
     def filter_share(self, pair: KeyPair, build_rows: float) -> float:
         """The share of the probe key's values that occur among so many build rows."""
@@ -147,6 +150,10 @@ class CostModel:
         return Cost(
             left.fixed + right.total, left.stream + left_rows * max(1.0, right_rows) * PAIR + out * EMIT, left.carriers
         )
+
+
+def _carried(key: Expr, side: Cost) -> bool:
+    return isinstance(key, Column) and key.id in side.carriers
 
 
 def key_pairs(join: Join) -> list[KeyPair]:

@@ -92,7 +92,9 @@ def _simplify_case(expr: Case) -> Expr:
         branches.append((condition, value))
     if not branches:
         return expr.default
-    return expr if len(branches) == len(expr.branches) else Case(expr.type, expr.nullable, tuple(branches), expr.default)
+    return (
+        expr if len(branches) == len(expr.branches) else Case(expr.type, expr.nullable, tuple(branches), expr.default)
+    )
 
 
 def _simplify_in(expr: InValues) -> Expr:

@@ -45,7 +45,7 @@ class JoinGraph:
     _neighbours: list[int] = field(default_factory=list)
     _rows: list[float] = field(default_factory=list)
     _whole: list[float] = field(default_factory=list)
-    _composite: list[tuple[int, frozenset[int]]] = field(default_factory=list)
+    _keyed: list[tuple[int, frozenset[int], float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         owner = {number: i for i, leaf in enumerate(self.leaves) for number in column_ids(leaf)}
@@ -78,7 +78,9 @@ class JoinGraph:
         for mask in masks:
             for i in bits(mask):
                 self._neighbours[i] |= mask & ~(1 << i)
-        self._composite = [(i, key) for i, leaf in enumerate(self.leaves) if (key := _composite_key(leaf))]
+        self._keyed = [
+            (i, key, 1 / max(1.0, n)) for i, leaf in enumerate(self.leaves) for key, n in estimator.keyed(leaf)
+        ]
 
     def _make_classes(self, pairs: list[tuple[Column, Column]], owner: dict[int, int]) -> None:
         columns = {column.id: column for pair in pairs for column in pair}
@@ -116,10 +118,10 @@ class JoinGraph:
             inside = [(i, column) for i, column in members if mask >> i & 1]
             if len(inside) > 1:
                 self._class_factors(inside, factors, linked)
-        for i, key in self._composite:
+        for i, key, share in self._keyed:
             if mask >> i & 1 and key <= linked.get(i, set()):
                 # The columns of one key are not independent: a row finds at most one partner by it.
-                factors[i] = max(factors.get(i, 1.0), 1.0 / self._whole[i])
+                factors[i] = max(factors.get(i, 1.0), share)
         for factor in factors.values():
             total *= factor
         for needed, _, share in self.others:
@@ -184,23 +186,10 @@ class JoinGraph:
             if needed & mask == needed and needed & plan.probe != needed and needed & plan.build != needed:
                 parts.append(part)
         condition = all_of(parts)
-        return Join("cross" if condition is None else "inner", left, right, condition)
-
-
-def _composite_key(leaf: Node) -> frozenset[int]:
-    """The numbers of a table's primary key of two or more columns; empty for anything else."""
-    while not isinstance(leaf, Scan):
-        if not isinstance(leaf, Join) or leaf.kind not in ("semi", "anti"):
-            inputs = leaf.children()
-            if len(inputs) != 1 or type(leaf).__name__ != "Filter":
-                return frozenset()
-            leaf = inputs[0]
-        else:
-            leaf = leaf.left
-    if leaf.table.schema.key_columns < 2:
-        return frozenset()
-    names = {column.name for column in leaf.table.schema.key}
-    return frozenset(number for number, name in leaf.source_names if name in names)
+        joined = Join("cross" if condition is None else "inner", left, right, condition)
+        # Counted over the whole subset, which one join's two inputs do not show any more.
+        self.model.estimator.remember(joined, plan.rows)
+        return joined
 
 
 def bits(mask: int) -> list[int]:

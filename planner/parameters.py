@@ -83,7 +83,9 @@ class _Binder:
                 raise InterfaceError("the statement's parameters have positions, not names; pass a sequence of values")
             if parameter.name not in self._values:
                 known = ", ".join(sorted(self._values)) or "none"
-                raise InterfaceError(f"there is no value for parameter :{parameter.name}; values were given for {known}")
+                raise InterfaceError(
+                    f"there is no value for parameter :{parameter.name}; values were given for {known}"
+                )
             return self._values[parameter.name]
         if parameter.index >= len(self._values):
             raise InterfaceError(

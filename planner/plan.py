@@ -142,5 +142,3 @@ class Pipeline:
             check_plan(self.root, name)
         if self._context.options.trace:
             self.trace.append((name, self.root))
-
-

@@ -8,16 +8,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..sql.expressions import SUBQUERIES, Call, Column, Expr, InValues, Literal, conjuncts
-from .logical import Aggregate, FileScan, Filter, Join, Limit, Node, Project, Scan, SetOperation, Shared, SingleRow
-from .logical import Sort, Values
+from .logical import (
+    Aggregate,
+    FileScan,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Scan,
+    SetOperation,
+    Shared,
+    SingleRow,
+    Sort,
+    Values,
+)
 from .trees import column_equality, columns_in, nodes, subexpressions
 
 LEFT_ONLY = ("semi", "anti", "null_anti")
 """Join kinds of which only the left side's columns come out."""
-STRICT = frozenset(
-    "add sub mul div mod neg eq ne lt le gt ge not like ilike concat abs lower upper length substring round floor ceil "
-    "trim ltrim rtrim left right year quarter month week day dow doy hour minute second date_trunc".split()
-)
+_OPERATORS = ("add", "sub", "mul", "div", "mod", "neg", "eq", "ne", "lt", "le", "gt", "ge", "not", "like", "ilike", "concat")
+_TEXTS = ("lower", "upper", "length", "substring", "trim", "ltrim", "rtrim", "left", "right")
+_NUMBERS = ("abs", "round", "floor", "ceil")
+_DATES = ("year", "quarter", "month", "week", "day", "dow", "doy", "hour", "minute", "second", "date_trunc")
+STRICT = frozenset((*_OPERATORS, *_TEXTS, *_NUMBERS, *_DATES))
 """Functions that are NULL as soon as one argument is."""
 
 

@@ -179,7 +179,7 @@ def _scaled(literal: Literal, type_: DataType) -> Fraction:
             raise _Impossible
     elif not literal.type.is_numeric:
         raise _Impossible
-    return exact_number(literal.value, literal.type) * 10 ** (type_.scale or 0)
+    return exact_number(literal.value, literal.type) * Fraction(10) ** (type_.scale or 0)
 
 
 def _integer_comparison(name: str, type_: DataType, function: str, value: Fraction) -> ColumnPredicate:
@@ -310,8 +310,23 @@ def _disjunction(condition: Call, names: Mapping[int, str]) -> list[_Bound]:
             hull = _hull(name, [predicates[0] for predicates in merged])
             alone = only_simple and all(len(branch) == 1 for branch in branches)
             if hull is not None:
-                found.append(_Bound(hull, exact=alone and isinstance(hull, InList)))
+                without_gap = isinstance(hull, InList) or _is_gapless([predicates[0] for predicates in merged])
+                found.append(_Bound(hull, exact=alone and without_gap))
     return found
+
+
+def _is_gapless(predicates: Sequence[ColumnPredicate]) -> bool:
+    """Is the union of closed ranges one range?"""
+    ranges = [p for p in predicates if isinstance(p, Range) and p.lower is not None and p.upper is not None]
+    if len(ranges) < len(predicates):
+        return False
+    ranges.sort(key=_lower_key)
+    reach = ranges[0].upper
+    for r in ranges[1:]:
+        if r.lower >= reach and not (r.lower == reach and r.lower_inclusive):
+            return False
+        reach = max(reach, r.upper)
+    return True
 
 
 def _hull(name: str, predicates: Sequence[ColumnPredicate]) -> ColumnPredicate | None:
@@ -319,13 +334,13 @@ def _hull(name: str, predicates: Sequence[ColumnPredicate]) -> ColumnPredicate |
     for predicate in predicates:
         if isinstance(predicate, InList):
             values.update(predicate.values)
-        elif isinstance(predicate, Range) and predicate.lower is not None and predicate.lower == predicate.upper:
+        elif isinstance(predicate, Range) and _is_one_value(predicate):
             values.add(predicate.lower)
         else:
             break
     else:
         return InList(name, tuple(sorted(values)))
-    ranges = [p if isinstance(p, Range) else Range(name, p.values[0], p.values[-1]) for p in predicates if _is_span(p)]
+    ranges = [_span(p) for p in predicates]
     lower: Range | None = min(ranges, key=_lower_key) if all(r.lower is not None for r in ranges) else None
     upper: Range | None = max(ranges, key=_upper_key) if all(r.upper is not None for r in ranges) else None
     if lower is None and upper is None:
@@ -338,8 +353,15 @@ def _hull(name: str, predicates: Sequence[ColumnPredicate]) -> ColumnPredicate |
     return hull
 
 
-def _is_span(predicate: ColumnPredicate) -> bool:
-    return isinstance(predicate, (Range, InList))
+def _is_one_value(r: Range) -> bool:
+    return r.lower is not None and r.lower == r.upper and r.lower_inclusive and r.upper_inclusive
+
+
+def _span(predicate: ColumnPredicate) -> Range:
+    if isinstance(predicate, InList):
+        return Range(predicate.column, predicate.values[0], predicate.values[-1])
+    assert isinstance(predicate, Range), "only ranges and lists have a hull"
+    return predicate
 
 
 def _lower_key(r: Range) -> tuple[Any, bool]:

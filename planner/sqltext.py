@@ -6,8 +6,21 @@ import datetime
 from collections.abc import Mapping
 from typing import Any
 
-from ..sql.expressions import Aggregate, Call, Case, Cast, Column, Exists, Expr, InSubquery, InValues, Literal
-from ..sql.expressions import Parameter, Quantified, ScalarSubquery
+from ..sql.expressions import (
+    Aggregate,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Exists,
+    Expr,
+    InSubquery,
+    InValues,
+    Literal,
+    Parameter,
+    Quantified,
+    ScalarSubquery,
+)
 from ..storage.predicates import ColumnPredicate, InList, IsNull, Range
 from ..storage.types import DataType, Interval, Kind
 
@@ -40,7 +53,7 @@ Names = Mapping[int, str]
 
 def to_sql(expr: Expr, names: Names | None = None) -> str:
     """SQL text of an expression; `names` says how columns are called where their own name is not enough."""
-    return _text(expr, names or {}, 0)
+    return _text(expr, {} if names is None else names, 0)
 
 
 def _text(expr: Expr, names: Names, around: int) -> str:
@@ -159,9 +172,10 @@ def predicate_text(predicate: ColumnPredicate, type_: DataType) -> str:
 
 def _range_text(predicate: Range, type_: DataType) -> str:
     name, lower, upper = predicate.column, predicate.lower, predicate.upper
-    if lower is not None and lower == upper:
+    closed = predicate.lower_inclusive and predicate.upper_inclusive
+    if lower is not None and lower == upper and closed:
         return f"{name} = {literal_text(lower, type_)}"
-    if lower is not None and upper is not None and predicate.lower_inclusive and predicate.upper_inclusive:
+    if lower is not None and upper is not None and closed:
         return f"{name} BETWEEN {literal_text(lower, type_)} AND {literal_text(upper, type_)}"
     bounds: list[str] = []
     if lower is not None:

@@ -33,19 +33,23 @@ class ColumnProfile:
     low: Any = None
     high: Any = None
     null_fraction: float = 0.0
+    unique: bool = False
 
 
-def profile_of(statistics: TableStatistics, name: str, type_: DataType) -> ColumnProfile:
-    """A table column's profile; guesses where the store knows nothing."""
+def profile_of(statistics: TableStatistics, name: str, type_: DataType, is_key: bool) -> ColumnProfile:
+    """A table column's profile; guesses where the store knows nothing. `is_key`: it alone is the primary key."""
     rows = max(1.0, float(statistics.row_count))
     known = statistics.columns.get(name, ColumnStatistics())
+    if is_key:
+        return ColumnProfile(rows, known.low, known.high, unique=True)
     domain = known.distinct_count
     if type_.is_integer_like and known.low is not None and known.high is not None:
         span = float(int(known.high) - int(known.low) + 1)
         domain = span if domain is None else min(domain, span)
     if domain is None:
         domain = rows if type_.is_integer_like else max(1.0, rows / 10)
-    return ColumnProfile(max(1.0, min(domain, rows)), known.low, known.high, min(1.0, known.null_count / rows))
+    domain = max(1.0, min(domain, rows))
+    return ColumnProfile(domain, known.low, known.high, min(1.0, known.null_count / rows), domain >= 0.999 * rows > 1.0)
 
 
 def selectivity(predicate: ColumnPredicate, profile: ColumnProfile) -> float:
@@ -69,6 +73,8 @@ def _within(value: Any, profile: ColumnProfile) -> bool:
 
 def _range_share(predicate: Range, profile: ColumnProfile) -> float:
     if predicate.lower is not None and predicate.lower == predicate.upper:
+        if not (predicate.lower_inclusive and predicate.upper_inclusive):
+            return 0.0
         return 1.0 / profile.domain if _within(predicate.lower, profile) else 0.0
     if not isinstance(profile.low, (int, float)) or not isinstance(profile.high, (int, float)):
         return _text_share(predicate, profile)
@@ -108,7 +114,7 @@ def restricted(profile: ColumnProfile, predicate: ColumnPredicate, share: float)
     if isinstance(predicate, Range):
         low = predicate.lower if predicate.lower is not None and (low is None or predicate.lower > low) else low
         high = predicate.upper if predicate.upper is not None and (high is None or predicate.upper < high) else high
-    return ColumnProfile(domain, low, high)
+    return ColumnProfile(domain, low, high, unique=profile.unique)
 
 
 def distinct_among(domain: float, rows: float) -> float:

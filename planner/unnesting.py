@@ -20,8 +20,23 @@ from ..sql.expressions import Aggregate as AggregateCall
 from ..sql.expressions import Column, Expr, Literal, conjuncts
 from ..storage.types import BIGINT
 from .logical import Aggregate, Filter, Join, Limit, Node, Project, SetOperation, Shared, SingleRow, Sort, Values
-from .trees import Numbers, all_of, as_equality, call, case, column_ids, columns_in, columns_in_all, filtered
-from .trees import free_columns, is_null, negate, node_expressions, passing, substitute
+from .trees import (
+    Numbers,
+    all_of,
+    as_equality,
+    call,
+    case,
+    column_ids,
+    columns_in,
+    columns_in_all,
+    filtered,
+    free_columns,
+    is_null,
+    negate,
+    node_expressions,
+    passing,
+    substitute,
+)
 
 
 class CannotPull(Exception):
@@ -109,10 +124,13 @@ def _correlated_equality(part: Expr, inside: frozenset[int]) -> tuple[Expr, Expr
 
 
 class Domain:
-    """The distinct values of outer columns, to be joined into a subquery as often as needed."""
+    """The distinct values of outer columns, to be joined into a subquery as often as needed.
 
-    def __init__(self, outer: Node, references: Sequence[Column], solid: frozenset[int], key: int, numbers: Numbers):
-        self._source = Aggregate(outer, passing(references), ())
+    `values` gives them, one column for each of `references`; those numbered in `solid` hold no NULL.
+    """
+
+    def __init__(self, values: Node, references: Sequence[Column], solid: frozenset[int], key: int, numbers: Numbers):
+        self._source = values
         self._key = key
         self._solid = solid
         self.numbers = numbers
@@ -248,5 +266,3 @@ def _inject_set_operation(node: SetOperation, domain: Domain) -> Carried:
     output = tuple(domain.numbers.column(column) for column in domain.references)
     whole = {outer.id: own for outer, own in zip(domain.references, output, strict=True)}
     return replace(node, left=sides[0], right=sides[1], output=node.output + output), whole
-
-

@@ -15,6 +15,7 @@ from prompt_toolkit.document import Document
 
 from ..driver.connection import Connection
 from ..errors import Error
+from ..sql.functions import OPERATORS, REGISTRY
 from .commands import COMMANDS
 
 _WORDS: Final = """
@@ -22,8 +23,9 @@ _WORDS: Final = """
     DESCRIBE DISTINCT DISTRIBUTE DOUBLE DROP ELSE END EXCEPT EXISTS EXPLAIN EXTRACT FALSE FROM FULL GROUP HASH HAVING IF
     IN INNER INSERT INT INTERSECT INTERVAL INTO IS JOIN KEY LEFT LIKE LIMIT NOT NULL OFFSET ON OR ORDER OUTER PARTITION
     PRIMARY RANGE RIGHT SELECT SHOW STRING SUBSTRING TABLE TABLES THEN TIMESTAMP TRUE UNION UPDATE UPSERT USING VALUES
-    VARCHAR VERBOSE WHEN WHERE WITH avg count max min sum"""
+    VARCHAR VERBOSE WHEN WHERE WITH"""
 KEYWORDS: Final = tuple(_WORDS.split())
+FUNCTIONS: Final = tuple(sorted(name for name in REGISTRY if name.isidentifier() and name not in OPERATORS))
 _TABLE_WANTED: Final = re.compile(r"\b(from|join|into|table|describe|copy|update|upsert)\s+[\w.]*$", re.IGNORECASE)
 _WORD: Final = re.compile(r"[\w]+$")
 
@@ -48,6 +50,7 @@ class SqlCompleter(Completer):
             yield from self._columns(document.text, before, word, tables)
             if not _qualified(before, word):
                 yield from _matching(word, _in_case(KEYWORDS, word), "keyword")
+                yield from _matching(word, FUNCTIONS, "function")
                 yield from _matching(word, tables, "table")
 
     def _columns(self, text: str, before: str, word: str, tables: dict[str, list[str]]) -> Iterator[Completion]:

@@ -67,7 +67,7 @@ def operate(operator: str, left: Expr, right: Expr) -> Expr:
     if left.type.is_integer and right.type.is_integer:
         target = max(left.type, right.type, key=lambda t: INTEGER_WIDTHS[t.kind])
         return fold(_call(operator, target, cast(left, target), cast(right, target)))
-    return fold(_decimal(operator, _exact(left), _exact(right)))
+    return fold(_decimal(operator, left, right))
 
 
 def negate(arg: Expr) -> Expr:
@@ -120,21 +120,25 @@ def _adopt_null(left: Expr, right: Expr) -> tuple[Expr, Expr]:
 # ---- decimals --------------------------------------------------------------------------------------------------------
 
 
-def _exact(expr: Expr) -> Expr:
-    """The operand as DECIMAL; an integer literal takes only the digits it has."""
-    if expr.type.is_decimal:
-        return expr
-    if isinstance(expr, Literal) and expr.value is not None:
-        return Literal(DECIMAL(digits_of(expr.value), 0), False, expr.value)
-    return cast(expr, as_decimal(expr.type))
+def _exact_type(expr: Expr) -> DataType:
+    """The operand's type as DECIMAL; an integer literal takes only the digits it has."""
+    if isinstance(expr, Literal) and expr.type.is_integer and expr.value is not None:
+        return DECIMAL(digits_of(expr.value), 0)
+    return as_decimal(expr.type)
 
 
 def _decimal(operator: str, left: Expr, right: Expr) -> Call:
-    type_ = decimal_result(operator, left.type, right.type)
+    types = _exact_type(left), _exact_type(right)
+    result = decimal_result(operator, *types)
     if operator in ("add", "sub", "mod"):
-        assert type_.scale is not None
-        left, right = _rescale(left, type_.scale), _rescale(right, type_.scale)
-    return _call(operator, type_, left, right)
+        assert result.scale is not None
+        types = _rescaled(types[0], result.scale), _rescaled(types[1], result.scale)
+    return _call(operator, result, cast(left, types[0]), cast(right, types[1]))
+
+
+def _rescaled(type_: DataType, scale: int) -> DataType:
+    assert type_.precision is not None and type_.scale is not None
+    return DECIMAL(min(MAX_PRECISION, type_.precision + scale - type_.scale), scale)
 
 
 def decimal_result(operator: str, left: DataType, right: DataType) -> DataType:
@@ -154,14 +158,6 @@ def decimal_result(operator: str, left: DataType, right: DataType) -> DataType:
             "cast one side to a smaller scale"
         )
     return DECIMAL(min(MAX_PRECISION, left.precision + right.precision), left.scale + right.scale)
-
-
-def _rescale(expr: Expr, scale: int) -> Expr:
-    type_ = expr.type
-    assert type_.precision is not None and type_.scale is not None
-    if type_.scale == scale:
-        return expr
-    return cast(expr, DECIMAL(min(MAX_PRECISION, type_.precision + scale - type_.scale), scale))
 
 
 # ---- dates -----------------------------------------------------------------------------------------------------------

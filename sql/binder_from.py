@@ -99,7 +99,7 @@ def _single(node: Any, scope: Scope, context: Context, nullable: bool) -> Source
 
 
 def _table(node: exp.Table, scope: Scope, context: Context, nullable: bool) -> Source:
-    only(node, "this", "alias", "joins")
+    only(node, "this", "alias", "joins", "db", "catalog")
     if isinstance(node.this, exp.Anonymous):
         raise NotSupportedError(f"table function {node.this.name} is not supported")
     name = table_name(node)

@@ -1,8 +1,8 @@
 """Binds GROUP BY and moves what stands above it onto the grouped columns.
 
 Above the aggregation only two kinds of columns exist: those that stand for grouping expressions and those that stand
-for aggregate calls. `Grouping.lift` replaces every occurrence of a grouping expression, also inside subqueries that refer
-to this query, and refuses any other column of this FROM.
+for aggregate calls. `Grouping.lift` replaces every occurrence of a grouping expression, also inside subqueries that
+refer to this query, and refuses any other column of this FROM.
 """
 
 from __future__ import annotations

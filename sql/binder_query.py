@@ -139,7 +139,8 @@ def _outputs(query: Query) -> list[Expr]:
     """What the columns of a query are made of, as far as literals are concerned: `SELECT 'x'` still adapts its type."""
     body = query.body
     if isinstance(body, Select) and not body.distinct and not query.order:
-        return [expr if isinstance(expr, Literal) else column for column, expr in body.projection][: len(query.columns)]
+        found: list[Expr] = [expr if isinstance(expr, Literal) else column for column, expr in body.projection]
+        return found[: len(query.columns)]
     return list(query.columns)
 
 
@@ -168,7 +169,9 @@ def _same(left: DataType, right: DataType) -> bool:
 
 
 def _values(node: exp.Values, scope: Scope, context: Context) -> Query:
-    only(node, "expressions", "alias", "order", "limit", "offset")
+    only(node, "expressions", "alias", "order", "limit", "offset", "with_")
+    if node.args.get("alias") is not None and not isinstance(node.parent, exp.From | exp.Join):
+        raise SqlSyntaxError("VALUES has a name only in FROM")
     rows = [list(row.expressions) if isinstance(row, exp.Tuple) else [row] for row in node.expressions]
     width = len(rows[0]) if rows else 0
     if not width:
@@ -221,25 +224,13 @@ def _order_hint(node: Any, names: list[str]) -> str:
 
 def _limits(node: Any, context: Context) -> tuple[Expr | None, Expr | None]:
     limit, offset = node.args.get("limit"), node.args.get("offset")
-    count = None
-    if isinstance(limit, exp.Fetch):
-        only(limit, "direction", "count", "limit_options")
-        _refuse_ties(limit)
-        count = limit.args.get("count") or exp.Literal.number(1)
-    elif limit is not None:
-        only(limit, "expression")
-        count = limit.expression
-        if count is None:
-            raise SqlSyntaxError("LIMIT needs a number of rows")
-    if offset is not None:
-        only(offset, "expression")
-    return _bound(count, "LIMIT", context), _bound(offset.expression if offset else None, "OFFSET", context)
-
-
-def _refuse_ties(fetch: exp.Fetch) -> None:
-    options = fetch.args.get("limit_options")
-    if options is not None and (options.args.get("percent") or options.args.get("with_ties")):
-        raise NotSupportedError("FETCH FIRST ... PERCENT or WITH TIES is not supported")
+    for clause in (limit, offset):
+        if clause is not None:
+            only(clause, "expression")
+    return (
+        _bound(limit.expression if limit is not None else None, "LIMIT", context),
+        _bound(offset.expression if offset is not None else None, "OFFSET", context),
+    )
 
 
 def _bound(node: Any, clause: str, context: Context) -> Expr | None:

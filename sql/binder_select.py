@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from ..errors import SqlSyntaxError, StatementError
+from ..errors import NotSupportedError, SqlSyntaxError, StatementError
 from ..storage.types import STRING, Kind
 from .binder_expressions import condition
 from .binder_from import Source, bind_from
@@ -107,8 +107,9 @@ class _Block:
 
     def _distinct(self) -> bool:
         distinct = self.node.args.get("distinct")
-        if distinct is not None:
-            only(distinct)
+        if distinct is not None and distinct.args.get("on"):
+            with self.context.at(distinct):
+                raise NotSupportedError("DISTINCT ON is not supported")
         return distinct is not None
 
     # ---- the select list ---------------------------------------------------------------------------------------------
@@ -233,6 +234,11 @@ def output_name(node: Any) -> str:
         exp.Case: "case",
         exp.Extract: "extract",
         exp.Exists: "exists",
-        exp.Cast: str(node.args.get("to", "")).lower(),
+        exp.Cast: _type_name(node),
     }
     return names.get(type(node), "?column?")
+
+
+def _type_name(node: Any) -> str:
+    kind = node.args["to"].this if isinstance(node, exp.Cast) else None
+    return str(kind.value).lower() if isinstance(kind, exp.DataType.Type) else "?column?"

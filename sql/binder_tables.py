@@ -6,6 +6,7 @@ The primary key's columns must be the table's first columns, in key order: a row
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -134,7 +135,8 @@ def _column(node: exp.ColumnDef, keys: list[tuple[str, Any]], context: Context) 
         with context.at(node.this):
             attribute, value = _attribute(constraint.args.get("kind"), name, type_, context)
             if attribute in given and attribute != "key":
-                raise InvalidTableDefinition(f"column {name} says {attribute.upper()} twice")
+                said = "NULL or NOT NULL" if attribute == "nullable" else attribute.upper()
+                raise InvalidTableDefinition(f"column {name} says {said} twice")
             given[attribute] = value
     given.pop("key", None)
     if is_key and given.get("nullable"):
@@ -268,7 +270,7 @@ def _range_rule(node: Any, schema: Schema, context: Context) -> RangeRule:
     if splits:
         bounds = [_bound(split, columns, context) for split in splits]
         edges: list[tuple[Any, ...] | None] = [None, *bounds, None]
-        found = [RangePartition(lower, upper) for lower, upper in zip(edges, edges[1:])]
+        found = [RangePartition(lower, upper) for lower, upper in itertools.pairwise(edges)]
     else:
         found = [_range_partition(part, columns, context) for part in node.args["partitions"]]
         # Any order in the text will do; None, the open lower bound, comes first.

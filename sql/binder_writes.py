@@ -84,6 +84,7 @@ def _refuse_count(given: int, wanted: int) -> None:
 
 
 def _values(node: exp.Values, columns: list[ColumnSchema], context: Context) -> Query:
+    only(node, "expressions")
     frame = Frame(context, Scope(), "VALUES")
     rows = []
     for row in node.expressions:
@@ -97,8 +98,6 @@ def _values(node: exp.Values, columns: list[ColumnSchema], context: Context) -> 
 
 
 def _value(node: Any, column: ColumnSchema, frame: Frame) -> Expr:
-    if isinstance(node, exp.Column) and not node.args.get("table") and name_of(node.this) == "default":
-        return _default(column)
     if isinstance(node, exp.Var) and node.name.upper() == "DEFAULT":
         return _default(column)
     with frame.context.at(node):
@@ -144,7 +143,7 @@ def _refuse_missing(table: Table, missing: Sequence[ColumnSchema]) -> None:
     for column in missing:
         if not column.nullable and column.default is None:
             raise NotNullViolation(
-                f"column {column.name} of table {table.name} is NOT NULL and has no default: INSERT must give it a value"
+                f"column {column.name} of table {table.name} is NOT NULL and has no default; give it a value"
             )
 
 

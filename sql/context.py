@@ -1,4 +1,4 @@
-"""What binding one statement needs everywhere: the text for error places, the catalog, fresh column numbers, parameters.
+"""What binding one statement needs everywhere: the text (for error places), the catalog, column numbers, parameters.
 
 Binding functions raise errors without a place wherever they only know values; `Frame.bind`, which knows the syntax node
 at hand, adds the place on the way out. The innermost node wins.
@@ -59,9 +59,7 @@ class Context:
         """The error with its place, unless it has one."""
         if error.position is not None:
             return error
-        start, width = place(node)
-        if start is None:
-            start, width = _nearest(node)
+        start, width = _nearest(node)
         return type(error)(error.message, self.text, start, width)
 
     @contextmanager
@@ -81,7 +79,7 @@ class Context:
         """The same error with the line and a caret in its message, for classes that carry no place."""
         if "\nLINE " in str(error):
             return error
-        start, width = place(node)
+        start, width = _nearest(node)
         return type(error)(str(StatementError(str(error), self.text, start, width)))
 
 

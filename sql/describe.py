@@ -251,9 +251,9 @@ def value_text(type_: DataType, value: Any) -> str:
     if isinstance(value, Interval):
         return f"interval '{value.months} months {value.days} days {value.microseconds} microseconds'"
     if type_.kind is Kind.STRING:
-        return "'" + value.replace("'", "''") + "'"
+        return "'" + str(value).replace("'", "''") + "'"
     if type_.kind is Kind.BINARY:
-        return f"x'{value.hex()}'"
+        return f"x'{bytes(value).hex()}'"
     if type_.kind is Kind.BOOLEAN:
         return "true" if value else "false"
     shown = str(type_.to_python(value)) if type_.kind in (Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP) else str(value)

@@ -39,16 +39,21 @@ class NyalaTokenizer(tokens.Tokenizer):
     QUOTES = ["'"]
     IDENTIFIERS = ['"']
     HEX_STRINGS = [("x'", "'"), ("X'", "'")]
+    SINGLE_TOKENS = {
+        **{k: v for k, v in tokens.Tokenizer.SINGLE_TOKENS.items() if k not in "@#~^&|"},
+        "$": TokenType.PARAMETER,
+    }
     # Statements that sqlglot would swallow whole as commands are for the grammar to name.
     COMMANDS: set[TokenType] = set()
     KEYWORDS = {
         **{k: v for k, v in tokens.Tokenizer.KEYWORDS.items() if k not in _FOREIGN_KEYWORDS},
-        # Two words in the grammar, so that `distribute` alone stays a name.
         "INT2": TokenType.SMALLINT,
         "INT8": TokenType.BIGINT,
         "FLOAT4": TokenType.FLOAT,
         "FLOAT8": TokenType.DOUBLE,
-        "BYTEA": TokenType.VARBINARY,
+        "BYTEA": TokenType.BINARY,
+        "BLOB": TokenType.BINARY,
+        "VARBINARY": TokenType.BINARY,
     }
 
 

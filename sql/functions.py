@@ -25,7 +25,30 @@ Args: TypeAlias = tuple[Expr, ...]
 Builder: TypeAlias = Callable[[str, Args], Expr]
 
 OPERATORS = frozenset(
-    ["add", "sub", "mul", "div", "mod", "neg", "eq", "ne", "lt", "le", "gt", "ge", "is_distinct", "and", "or", "not", "is_null", "is_true", "is_false", "like", "ilike", "concat"]
+    [
+        "add",
+        "sub",
+        "mul",
+        "div",
+        "mod",
+        "neg",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "is_distinct",
+        "and",
+        "or",
+        "not",
+        "is_null",
+        "is_true",
+        "is_false",
+        "like",
+        "ilike",
+        "concat",
+    ]
 )
 """What operators are bound into; `like` and `ilike` escape with a backslash, `concat` takes two or more texts."""
 
@@ -81,8 +104,8 @@ def call(type_: DataType, name: str, *args: Expr) -> Call:
 
 
 def _refuse(name: str, arg: Expr, position: int = 0) -> TypeMismatch:
-    which = f"argument {position + 1} of {name}" if position else name
-    return TypeMismatch(f"{which} cannot be of type {arg.type}; {name} is {REGISTRY[name].signature}")
+    which = f"argument {position + 1} of {name}" if position else f"the argument of {name}"
+    return TypeMismatch(f"{which} cannot be of type {arg.type}; it is {REGISTRY[name].signature}")
 
 
 def _text(name: str, arg: Expr, position: int = 0) -> Expr:
@@ -358,7 +381,37 @@ SCALARS = (
     OPERATORS
     | frozenset(DATE_PARTS)
     | frozenset(
-        ["upper", "lower", "length", "octet_length", "reverse", "trim", "ltrim", "rtrim", "replace", "strpos", "starts_with", "substring", "left", "right", "repeat", "abs", "sign", "floor", "ceil", "round", "sqrt", "exp", "ln", "log10", "power", "coalesce", "greatest", "least", "date_trunc"]
+        [
+            "upper",
+            "lower",
+            "length",
+            "octet_length",
+            "reverse",
+            "trim",
+            "ltrim",
+            "rtrim",
+            "replace",
+            "strpos",
+            "starts_with",
+            "substring",
+            "left",
+            "right",
+            "repeat",
+            "abs",
+            "sign",
+            "floor",
+            "ceil",
+            "round",
+            "sqrt",
+            "exp",
+            "ln",
+            "log10",
+            "power",
+            "coalesce",
+            "greatest",
+            "least",
+            "date_trunc",
+        ]
     )
 )
 """Canonical names of `Call` nodes: what an executor must know."""

@@ -36,9 +36,7 @@ class NyalaGenerator(generator.Generator):
         exp.DataType.Type.FLOAT: "FLOAT",
         exp.DataType.Type.DOUBLE: "DOUBLE",
         exp.DataType.Type.TEXT: "STRING",
-        exp.DataType.Type.VARBINARY: "BINARY",
         exp.DataType.Type.BINARY: "BINARY",
-        exp.DataType.Type.BLOB: "BINARY",
     }
 
     def createtable_sql(self, node: nodes.CreateTable) -> str:

@@ -42,7 +42,7 @@ _MONTHS = {"century": 1200, "decade": 120, "year": 12, "quarter": 3, "month": 1}
 _DAYS = {"week": 7, "day": 1}
 _UNITS = {
     "y": "year", "yr": "year", "mon": "month", "w": "week", "d": "day", "h": "hour", "hr": "hour", "min": "minute",
-    "sec": "second", "s": "second", "ms": "millisecond", "us": "microsecond", "centurie": "century", "centuries": "century",
+    "sec": "second", "s": "second", "ms": "millisecond", "us": "microsecond", "centurie": "century",
 }  # fmt: skip
 _QUANTITY = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
 _CLOCK = re.compile(r"\s*([+-]?)(\d+):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?\s*$")

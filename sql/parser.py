@@ -12,7 +12,7 @@ from sqlglot.tokens import Token, TokenType
 
 from ..errors import Error, NotSupportedError, SqlSyntaxError
 from .dialect import Nyala
-from .grammar import PlacedParseError
+from .grammar_expressions import PlacedParseError
 
 _DIALECT = Nyala()
 _QUOTES = {"'": "a text", '"': "a quoted name"}
@@ -118,7 +118,7 @@ def place(node: Any) -> tuple[int | None, int]:
     start: int | None = None
     end = 0
     own = node.meta if isinstance(node, exp.Expression) else {}
-    if "start" in own and not isinstance(node, exp.Column | exp.Case):
+    if "start" in own and not isinstance(node, exp.Column):
         return own["start"], own["end"] + 1 - own["start"]
     for part in node.walk() if isinstance(node, exp.Expression) else ():
         meta = part.meta

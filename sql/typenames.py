@@ -46,16 +46,16 @@ _PLAIN = {
     _T.INTERVAL: INTERVAL,
 }
 _TEXTS = (_T.VARCHAR, _T.CHAR, _T.NVARCHAR, _T.NCHAR, _T.BPCHAR)
-NAMES = (
-    *["BOOLEAN", "TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "REAL", "DOUBLE", "DECIMAL", "NUMERIC", "DATE", "TIMESTAMP"],
-    *["STRING", "TEXT", "VARCHAR", "CHAR", "BINARY", "BYTEA"],
-)
+_NUMBERS = ("TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "REAL", "DOUBLE", "DECIMAL", "NUMERIC")
+_OTHERS = ("BOOLEAN", "DATE", "TIMESTAMP", "STRING", "TEXT", "VARCHAR", "CHAR", "BINARY", "BYTEA")
+NAMES = (*_NUMBERS, *_OTHERS)
 
 
 def bind_type(node: Any, context: Context) -> DataType:
     """The type that a type's syntax means.
 
-    Raises `TypeMismatch` for an unknown name or a size that cannot be, `NotSupportedError` for types of other databases.
+    Raises `TypeMismatch` for an unknown name or a size that cannot be, `NotSupportedError` for a type of other
+    databases.
     """
     with context.at(node):
         return _bind(node, _arguments(node))

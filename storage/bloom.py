@@ -25,11 +25,19 @@ import msgpack
 import numpy as np
 
 from ..errors import CorruptionError
-from .column_file import HEADER, ROW_GROUP_ROWS, TAIL, check_footer, check_header, encode_header, encode_tail, footer_size
+from .column_file import (
+    HEADER,
+    ROW_GROUP_ROWS,
+    TAIL,
+    check_footer,
+    check_header,
+    encode_header,
+    encode_tail,
+    footer_size,
+)
 from .file_handles import FileHandles
 from .filesystem import FileSystem
 from .page_cache import PageCache, new_owner
-from .store import ScanCounters
 from .vector import Array
 
 MAGIC = b"NYALABLM"
@@ -75,10 +83,8 @@ def probe_one(chunk: bytes, hash_: int) -> bool:
     start = (((hash_ >> 32) * blocks) >> 32) * _BLOCK_BYTES
     block = int.from_bytes(chunk[start : start + _BLOCK_BYTES], "little")
     low = hash_ & 0xFFFFFFFF
-    for word, salt in enumerate(SALTS):
-        if not block >> (32 * word + ((low * salt & 0xFFFFFFFF) >> 27)) & 1:
-            return False
-    return True
+    bits = (32 * word + ((low * salt & 0xFFFFFFFF) >> 27) for word, salt in enumerate(SALTS))
+    return all(block >> bit & 1 for bit in bits)
 
 
 def _block(hashes: Array, blocks: int) -> Array:
@@ -128,7 +134,7 @@ class BloomReader:
         self._lock = threading.Lock()
         self._index: _Index | None = None
 
-    def chunk(self, number: int, counters: ScanCounters | None = None) -> bytes:
+    def chunk(self, number: int) -> bytes:
         """One chunk, checked. `CorruptionError` names file, chunk and offset where it is damaged."""
         found: bytes | None = self._cache.get(self._owner, number)
         if found is None:

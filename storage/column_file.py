@@ -192,7 +192,8 @@ def decode_footer(data: bytes, type_: DataType, path: str) -> Footer:
     fields = msgpack.unpackb(data, strict_map_key=False)
     if fields["type"] != [type_.kind.value, type_.precision, type_.scale]:
         raise CorruptionError(f"holds values of type {fields['type']}, {type_} expected", path, "footer")
-    sketch = ColumnSketch.from_dict(fields["sketch"] | {k: _unpack(type_, fields["sketch"][k]) for k in ("low", "high")})
+    sketch = fields["sketch"]
+    ends = {end: _unpack(type_, sketch[end]) for end in ("low", "high")}
     bounds, firsts, dictionary = fields["bounds"], fields["firsts"], fields["dictionary"]
     return Footer(
         column=fields["column"],
@@ -205,7 +206,7 @@ def decode_footer(data: bytes, type_: DataType, path: str) -> Footer:
         entries=fields["entries"],
         bounds=None if bounds is None else [_unpack_bounds(type_, b) for b in bounds],
         firsts=None if firsts is None else [_unpack(type_, v) for v in firsts],
-        sketch=sketch,
+        sketch=ColumnSketch.from_dict(sketch | ends),
     )
 
 

@@ -146,27 +146,29 @@ class _ColumnWriter:
         self._sketch = SketchBuilder()
         file.write(encode_header())
 
-    def write(self, values: pa.Array, page_rows: int | None) -> None:
+    def write(self, array: pa.Array, page_rows: int | None) -> None:
         """All pages of the column, in the encoding that it declares or that suits it."""
         type_ = self._column.type
         if type_.is_text:
-            coded = _dictionary_encoded(self._column, values)
+            coded = _dictionary_encoded(self._column, array)
             if coded is None:
-                self._page_rows = page_rows or _text_page_rows(values)
-                self._write_arrow(values)
+                self._page_rows = page_rows or _text_page_rows(array)
+                self._write_arrow(array)
             else:
                 self._page_rows = page_rows or ROW_GROUP_ROWS
-                self._write_dictionary(*coded, values)
+                self._write_dictionary(*coded, array)
             return
         self._page_rows = page_rows or ROW_GROUP_ROWS
         if is_wide(type_):
-            self._write_arrow(values)
+            self._write_arrow(array)
             return
-        vector = vector_from_arrow(type_, values)
+        vector = vector_from_arrow(type_, array)
         if is_code_like(type_):
             plain = self._column.encoding is Encoding.PLAIN
             self._encoding = Encoding.PLAIN if plain else Encoding.FRAME_OF_REFERENCE
-            self._write_integers(vector.values(), vector.validity, plain)
+            # Vectors of short decimals may be wider than the type; PLAIN pages are as wide as the type says.
+            values = vector.values().astype(type_.dtype, copy=False) if plain else vector.values()
+            self._write_integers(values, vector.validity, plain)
         else:
             self._write_floats(vector.values(), vector.validity)
 
@@ -195,14 +197,13 @@ class _ColumnWriter:
             page, nulls, found = _without_nulls(page, present)
             low, high = (int(found.min()), int(found.max())) if len(found) else (0, 0)
             if nulls:
-                page = np.where(present, page, page.dtype.type(low))  # type: ignore[arg-type]
+                page = np.where(present, page, page.dtype.type(low))
             numbers = page.view(np.uint8) if page.dtype == np.bool_ else page
             codes = subtract_base(numbers, low, narrowest(high - low))
             body = encode_validity(present if nulls else None) + (page if plain else codes).tobytes()
             width = page.itemsize if plain else codes.itemsize
             self._append(_Stored(body, nulls, low, high, width))
-            bounds = (low, high) if len(found) else (None, None)
-            self._sketch.add(*bounds, nulls, len(page))
+            self._sketch.add((low, high) if len(found) else None, nulls, len(page))
             self._sketch.add_hashes(_hash_codes(codes, low, high) if not nulls else hash_integers(found))
 
     def _write_floats(self, values: Array, validity: Array | None) -> None:
@@ -210,7 +211,7 @@ class _ColumnWriter:
         for page, present in _pages(values, validity, self._page_rows):
             page, nulls, found = _without_nulls(page, present)
             if nulls:
-                page = np.where(present, page, page.dtype.type(0))  # type: ignore[arg-type]
+                page = np.where(present, page, page.dtype.type(0))
             body = encode_validity(present if nulls else None) + page.tobytes()
             self._append(_Stored(body, nulls, width=page.itemsize))
             self._add_bounds(_float_bounds(found), nulls, len(page))
@@ -241,14 +242,14 @@ class _ColumnWriter:
             self._append(_Stored(body, nulls, low, high, page.itemsize))
         self._entries = len(dictionary)
         self._dictionary = self._store(_Stored(encode_texts(dictionary)))
-        ends = (dictionary[0].as_py(), dictionary[-1].as_py()) if len(dictionary) else (None, None)
-        self._sketch.add(*ends, values.null_count, len(values))
+        ends = (dictionary[0].as_py(), dictionary[-1].as_py()) if len(dictionary) else None
+        self._sketch.add(ends, values.null_count, len(values))
         self._sketch.add_hashes(hash_texts(dictionary))
 
     def _add_bounds(self, bounds: tuple[Any, Any] | None, nulls: int, rows: int, shorten: Any = None) -> None:
         assert self._bounds is not None
         self._bounds.append(shorten(bounds) if shorten and bounds else bounds)
-        self._sketch.add(*(bounds or (None, None)), nulls, rows)
+        self._sketch.add(bounds, nulls, rows)
 
     def _append(self, page: _Stored) -> None:
         self._records.append(self._store(page))

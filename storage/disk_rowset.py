@@ -18,7 +18,7 @@ import numpy as np
 
 from ..errors import CorruptionError
 from .bloom import BloomReader
-from .code_conditions import ALL, NONE
+from .code_conditions import ALL, NONE, SOME
 from .column_file import ROW_GROUP_ROWS
 from .column_reader import ColumnReader
 from .filesystem import FileSystem
@@ -279,4 +279,5 @@ def _group_verdicts(bound: BoundPredicate, start: int, stop: int) -> Array:
     if per_group == 1:
         return verdicts
     starts = np.arange(0, len(verdicts), per_group)
-    return np.asarray((np.maximum.reduceat(verdicts, starts) + np.minimum.reduceat(verdicts, starts)) // 2)
+    highest, lowest = np.maximum.reduceat(verdicts, starts), np.minimum.reduceat(verdicts, starts)
+    return np.where(highest == lowest, highest, SOME)

@@ -16,7 +16,7 @@ from .schema import ColumnSchema, Compression, Encoding
 from .types import DataType
 from .vector import Array, Dict, Flat, Narrow, Text, Vector, Wide, decimal_limbs
 
-CODE_DTYPES = [np.dtype("<u1"), np.dtype("<u2"), np.dtype("<u4"), np.dtype("<u8")]
+CODE_DTYPES: list[np.dtype[Any]] = [np.dtype("<u1"), np.dtype("<u2"), np.dtype("<u4"), np.dtype("<u8")]
 _BY_WIDTH = {dtype.itemsize: dtype for dtype in CODE_DTYPES}
 WORTH_COMPRESSING = 0.9
 """AUTO keeps a compressed page only below this share of the plain one: LZ4 unpacks about 2 GB/s per core, so a page
@@ -70,7 +70,8 @@ def subtract_base(values: Array, base: int, dtype: np.dtype[Any]) -> Array:
     """
     unsigned = values.view(_BY_WIDTH[values.dtype.itemsize])
     bits = 8 * values.dtype.itemsize
-    return (unsigned - unsigned.dtype.type(base % (1 << bits))).astype(dtype, copy=False)
+    codes: Array = (unsigned - unsigned.dtype.type(base % (1 << bits))).astype(dtype, copy=False)
+    return codes
 
 
 def encode_validity(validity: Array | None) -> bytes:
@@ -78,7 +79,7 @@ def encode_validity(validity: Array | None) -> bytes:
     if validity is None:
         return b""
     packed = np.packbits(validity, bitorder="little").tobytes()
-    return packed + bytes(-len(packed) % 8)
+    return bytes(packed + bytes(-len(packed) % 8))
 
 
 def encode_texts(array: pa.Array) -> bytes:
@@ -89,7 +90,7 @@ def encode_texts(array: pa.Array) -> bytes:
     ends = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
     first, last = int(ends[0]), int(ends[-1])
     body = memoryview(data)[first:last] if data is not None else b""
-    return (ends - ends[0]).astype("<u4").tobytes() + body
+    return bytes((ends - ends[0]).astype("<u4").tobytes() + body)
 
 
 def encode_wide(array: pa.Array) -> bytes:
@@ -124,7 +125,9 @@ def decompress(stored: bytes, raw: int, compression: int) -> pa.Buffer:
     return buffer
 
 
-def decode_texts(page: pa.Buffer, rows: int, type_: DataType, validity: pa.Buffer | None = None, start: int = 0) -> pa.Array:
+def decode_texts(
+    page: pa.Buffer, rows: int, type_: DataType, validity: pa.Buffer | None = None, start: int = 0
+) -> pa.Array:
     """PLAIN texts from byte `start` of a page, as a view."""
     body = start + 4 * (rows + 1)
     return pa.Array.from_buffers(type_.arrow, rows, [validity, page.slice(start, 4 * (rows + 1)), page.slice(body)])

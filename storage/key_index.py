@@ -14,7 +14,7 @@ narrow the range one after the other, comparing codes with codes: the probe is b
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -212,18 +212,20 @@ def _search(values: Any, probes: Any, low: Array, high: Array, right: bool) -> A
     """Where each probe belongs among `values[low:high]` (one range per probe), behind its equals with `right`."""
     if isinstance(values, np.ndarray):
         if len(low) and not low.any() and int(high.min()) == len(values):
-            return values.searchsorted(probes, "right" if right else "left")
-        compare: Callable[[Array], Array] = lambda rows: (  # noqa: E731
-            values.take(rows) <= probes if right else values.take(rows) < probes
-        )
-    else:
-        kernel = pc.less_equal if right else pc.less
-        compare = lambda rows: kernel(values.take(pa.array(rows)), probes).to_numpy(zero_copy_only=False)  # noqa: E731
+            return np.asarray(values.searchsorted(probes, "right" if right else "left"))
     low, high = low.copy(), high.copy()
     for _ in range(int((high - low).max(initial=0)).bit_length()):
         middle = (low + high) >> 1
-        up = compare(np.minimum(middle, len(values) - 1)) & (low < high)
+        up = _below(values, np.minimum(middle, len(values) - 1), probes, right) & (low < high)
         np.copyto(low, middle + 1, where=up)
         np.copyto(high, middle, where=~up & (low < high))
     return low
 
+
+def _below(values: Any, rows: Array, probes: Any, or_equal: bool) -> Array:
+    """Is the value at each row below (or equal to) its probe?"""
+    if isinstance(values, np.ndarray):
+        found = values.take(rows)
+        return np.asarray(found <= probes if or_equal else found < probes)
+    compare = pc.less_equal if or_equal else pc.less
+    return np.asarray(compare(values.take(pa.array(rows)), probes).to_numpy(zero_copy_only=False))

@@ -104,10 +104,10 @@ class _OsWritable:
 
     def __init__(self, path: str, flags: int):
         self._path = path
+        self._descriptor = -1
         with _disk_errors("create", path):
             self._descriptor = os.open(path, _WRITE_FLAGS | flags, 0o644)
             self._size = os.fstat(self._descriptor).st_size
-        self._closed = False
 
     @property
     def size(self) -> int:
@@ -126,13 +126,13 @@ class _OsWritable:
             os.fsync(self._descriptor)
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            os.close(self._descriptor)
+        # The number may be another file's by the time somebody uses this one again: -1 fails for sure.
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def __del__(self) -> None:
-        if hasattr(self, "_closed"):
-            self.close()
+        self.close()
 
 
 class _OsReadable:
@@ -140,10 +140,10 @@ class _OsReadable:
 
     def __init__(self, path: str):
         self._path = path
+        self._descriptor = -1
         with _disk_errors("open", path):
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
             self._size = os.fstat(self._descriptor).st_size
-        self._closed = False
 
     @property
     def size(self) -> int:
@@ -160,13 +160,12 @@ class _OsReadable:
         return data
 
     def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            os.close(self._descriptor)
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
     def __del__(self) -> None:
-        if hasattr(self, "_closed"):
-            self.close()
+        self.close()
 
 
 class _OsLock:
@@ -186,13 +185,12 @@ class _OsLock:
                 raise
             os.ftruncate(self._descriptor, 0)
             os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
-        self._released = False
 
     def release(self) -> None:
         """Let go. The file stays: removing it would let two openers lock two files of one name."""
-        if not self._released:
-            self._released = True
-            os.close(self._descriptor)
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def _locked_message(path: str, holder: str) -> str:

@@ -88,8 +88,10 @@ def dictionary_condition(predicate: ColumnPredicate, dictionary: pa.Array, order
         return members(chosen)
     if isinstance(predicate, Range):
         first = 0 if predicate.lower is None else position(dictionary, predicate.lower, not predicate.lower_inclusive)
-        last = len(dictionary) if predicate.upper is None else position(
-            dictionary, predicate.upper, predicate.upper_inclusive
+        last = (
+            len(dictionary)
+            if predicate.upper is None
+            else position(dictionary, predicate.upper, predicate.upper_inclusive)
         )
         return Intervals(((first, last - 1),) if first < last else ())
     if isinstance(predicate, InList):
@@ -232,7 +234,8 @@ def _limbs_not_below(high: Array, low: Array, bound: int) -> Array:
 
 def _wide_bits(predicate: BitmapFilter, high: Array, low: Array) -> Array:
     fits = high == low.view(np.int64) >> 63  # the value is the sign extension of its low half
-    return evaluate_condition(condition_of(predicate), Flat(_NO_TYPE, low.view(np.int64))) & fits
+    low_matches = evaluate_condition(condition_of(predicate), Flat(_NO_TYPE, low.view(np.int64)))
+    return np.asarray(low_matches & fits)
 
 
 _NO_TYPE: Any = None

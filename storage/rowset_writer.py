@@ -138,4 +138,5 @@ def _rowset_rows(schema: Schema, rows: pa.Table, rowset_bytes: int) -> int:
     sampled = sum(encoded_bytes(c, column_array(c, sample)) for c in schema.columns)
     rowsets = max(1, round(sampled * (rows.num_rows / sample_rows) / rowset_bytes))
     groups = -(-rows.num_rows // ROW_GROUP_ROWS)
-    return -(-groups // rowsets) * ROW_GROUP_ROWS
+    per_rowset: int = -(-groups // rowsets)
+    return per_rowset * ROW_GROUP_ROWS

@@ -199,4 +199,3 @@ def _enclosing(
             lows.append((predicate.base, False))
             highs.append((predicate.base + len(predicate.bits) - 1, True))
     return max(lows, default=None), min(highs, default=None), exact
-

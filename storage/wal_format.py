@@ -57,8 +57,6 @@ _FRAME = struct.Struct("<II")
 _PREFIX = struct.Struct("<QQQQB7x")
 _WRITE = struct.Struct("<IB3x")
 ENTRY_OVERHEAD = _FRAME.size + _PREFIX.size
-MAX_PAYLOAD = 1 << 30
-"""Of one entry; writers cut larger batches into several."""
 _INDEX_WINDOW = 1 << 24
 """How far above the expected index an entry behind a damaged place may lie."""
 
@@ -112,10 +110,12 @@ def encode_header(first_index: int, schema: pa.Schema) -> bytes:
     return _SEGMENT.pack(MAGIC, VERSION, zlib.crc32(bare), first_index, len(serialized)) + serialized
 
 
-def encode_entry(term: int, index: int, timestamp: int, durable_index: int, kind: EntryKind, body: bytes) -> bytes:
-    """One framed entry."""
-    payload = _PREFIX.pack(term, index, timestamp, durable_index, kind) + body
-    return _FRAME.pack(len(payload), _checksum(payload)) + payload
+def encode_front(term: int, index: int, timestamp: int, durable_index: int, kind: EntryKind, body: bytes) -> bytes:
+    """What stands in front of an entry's body."""
+    prefix = _PREFIX.pack(term, index, timestamp, durable_index, kind)
+    length = _PREFIX.size + len(body)
+    checksum = zlib.crc32(body, zlib.crc32(prefix, zlib.crc32(length.to_bytes(4, "little"))))
+    return _FRAME.pack(length, checksum) + prefix
 
 
 def encode_write(rows: pa.RecordBatch, ops: Op | Array) -> bytes:

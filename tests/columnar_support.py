@@ -7,7 +7,6 @@ import math
 from typing import Any
 
 import pyarrow as pa
-
 from nyala.storage.disk_rowset import DiskRowSet
 from nyala.storage.filesystem import ReadableFile
 from nyala.storage.memory_filesystem import MemoryFileSystem

@@ -51,41 +51,45 @@ def test_examples_in_docstrings_run(name: str) -> None:
     assert failed == 0
 
 
-def _blocks(path: Path, language: str) -> list[tuple[int, str]]:
-    """First line and text of every fenced block in one language."""
+def _blocks(path: Path) -> list[tuple[str, int, str]]:
+    """Language, first line and text of every fenced block that is a program."""
     text = path.read_text(encoding="utf-8")
     return [
-        (text.count("\n", 0, match.start("code")) + 1, match["code"])
+        (match["language"], text.count("\n", 0, match.start("code")) + 1, match["code"])
         for match in FENCE.finditer(text)
-        if match["language"] == language
+        if match["language"] in ("sql", "python")
     ]
 
 
-@pytest.mark.parametrize("path", [p for p in DOCUMENTS if _blocks(p, "sql")], ids=_name)
-def test_sql_in_documents_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("path", [p for p in DOCUMENTS if _blocks(p)], ids=_name)
+def test_examples_in_documents_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document's SQL blocks are one session, its Python blocks one program; both run in the order of the page.
+
+    Python blocks with prompts must print what they show.
+    """
     monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "document"}
     with nyala.connect(":memory:") as connection:
-        for line, sql in _blocks(path, "sql"):
+        for language, line, code in _blocks(path):
+            if language == "python":
+                names = _run_python(path, line, code, names)
+                continue
             try:
-                connection.execute(sql)
+                connection.execute(code)
             except nyala.Error as error:
                 pytest.fail(f"{_name(path)}, the block at line {line}:\n{error}")
 
 
-@pytest.mark.parametrize("path", [p for p in DOCUMENTS if _blocks(p, "python")], ids=_name)
-def test_python_in_documents_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A document's blocks are one program; blocks with prompts must print what they show."""
-    monkeypatch.chdir(tmp_path)
-    names: dict[str, Any] = {"__name__": "document"}
+def _run_python(path: Path, line: int, code: str, names: dict[str, Any]) -> dict[str, Any]:
+    """Run one block; the names that it leaves."""
+    if not code.lstrip().startswith(">>>"):
+        exec(compile("\n" * (line - 1) + code, str(path), "exec"), names)
+        return names
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
-    for line, code in _blocks(path, "python"):
-        if code.lstrip().startswith(">>>"):
-            test = doctest.DocTestParser().get_doctest(code, names, _name(path), _name(path), line - 1)
-            failed, _ = runner.run(test, clear_globs=False)
-            assert failed == 0, f"{_name(path)}: the block at line {line} prints something else"
-            names = test.globs
-        else:
-            exec(compile("\n" * (line - 1) + code, str(path), "exec"), names)
+    test = doctest.DocTestParser().get_doctest(code, names, _name(path), _name(path), line - 1)
+    failed, _ = runner.run(test, clear_globs=False)
+    assert failed == 0, f"{_name(path)}: the block at line {line} prints something else"
+    return test.globs
 
 
 # ---- names ---------------------------------------------------------------------------------------------------------

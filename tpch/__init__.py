@@ -4,7 +4,7 @@ The life of a benchmark:
 
 1. `generate.generate` has `tpchgen-cli` write the eight tables as Parquet files, once per scale factor.
 2. `load.load` creates the tables of `schema.TABLES` and streams the files through the bulk loader; it leaves a
-   `manifest.Manifest` (scale factor, place of the files, buckets) in the database's directory as `tpch.json`.
+   `manifest.Manifest` (scale factor, place of the files, buckets) in the database's directory as "tpch.json".
 3. `run.run` executes the 22 queries of `queries.QUERIES`, once cold and several times warm.
 4. `check.official` compares results with the TPC's answers (scale factor 1), `check.compare` with what DuckDB answers
    on the same files (any other).

@@ -38,7 +38,7 @@ class DuckDB:
 
     def query(self, text: str) -> pa.Table:
         """Run a query; its whole result."""
-        table: pa.Table = self._connection.execute(text).to_arrow_table()
+        table: pa.Table = self._connection.sql(text).to_arrow_table()
         return table
 
     def close(self) -> None:

@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from ...storage.types import DataType
 from ...storage.vector import Array, Const, Flat, Text, Vector, Wide, concat
@@ -85,6 +87,21 @@ def _pick_wide(type_: DataType, choice: Array, candidates: Sequence[Vector]) -> 
     values = np.choose(choice, [objects(c) for c in candidates])
     present = [np.ones(len(c), np.bool_) if c.validity is None else c.validity for c in candidates]
     return from_objects(type_, values, np.choose(choice, present))
+
+
+def from_physical(type_: DataType, values: Sequence[Any]) -> Vector:
+    """A vector of a few physical values, None for NULL."""
+    if len({*values}) == 1:
+        return Const(type_, values[0], len(values))
+    if type_.is_text:
+        return Text(type_, pa.array(values, type_.arrow))
+    present = np.array([v is not None for v in values], np.bool_)
+    validity = None if present.all() else present
+    if type_.is_decimal:
+        column = np.empty(len(values), object)
+        column[:] = [0 if v is None else v for v in values]
+        return from_objects(type_, column, validity)
+    return Flat(type_, np.array([0 if v is None else v for v in values], type_.dtype), validity)
 
 
 def coalesce(type_: DataType, candidates: Sequence[Vector]) -> Vector:

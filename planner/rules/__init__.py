@@ -8,8 +8,8 @@ The reasons for the order:
 3. `factor_disjunctions` finds join conditions and single-table predicates inside ORs; `simplify_joins` makes inner
    joins of outer ones; `infer_predicates` multiplies what is known. All three make work for `pushdown_predicates`,
    and read its input most easily while predicates still stand in few places.
-4. `merge_projections` clears the plan before the rules that look for shapes: `reduce_group_keys` and
-   `aggregate_before_join` need the primary keys, so they come before `prune_columns` drops unread ones.
+4. `reduce_group_keys` and `aggregate_before_join` need the primary keys, so they come before `prune_columns` drops
+   unread ones. `merge_projections` clears away what they and the decorrelation leave.
 5. `order_joins` last but for the limits: costs depend on predicates in the scans and on how many columns are read.
 """
 
@@ -29,8 +29,8 @@ from .inline_shared import inline_shared
 from .merge_projections import merge_projections
 from .order_joins import order_joins
 from .prune_columns import prune_columns
-from .pushdown_predicates import pushdown_predicates
 from .push_limits import push_limits
+from .pushdown_predicates import pushdown_predicates
 from .reduce_group_keys import reduce_group_keys
 from .simplify_joins import simplify_joins
 
@@ -59,9 +59,9 @@ RULES: tuple[Rule, ...] = (
     Rule(simplify_joins),
     Rule(infer_predicates),
     Rule(pushdown_predicates),
-    Rule(merge_projections),
     Rule(reduce_group_keys),
     Rule(aggregate_before_join),
+    Rule(merge_projections),
     Rule(prune_columns),
     Rule(order_joins),
     Rule(push_limits),

@@ -13,10 +13,9 @@
 >>> from nyala.planner.testing import show
 >>> print(show("SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.b = t.a)", ["decorrelate_subqueries"]))
 Project a
-  Join semi on u.b = t.a
-    Scan t: a, k
-    Project 1, b
-      Scan u: b, c
+  Join semi on b = a
+    Scan t: k, a
+    Scan u: b, c
 """
 
 from __future__ import annotations
@@ -25,15 +24,45 @@ from dataclasses import replace
 
 from ...errors import InternalError, NotSupportedError
 from ...sql.bound import Query
-from ...sql.expressions import SUBQUERIES, Aggregate as AggregateCall, Call, Case, Column, Exists, Expr, InSubquery
-from ...sql.expressions import Literal, Quantified, ScalarSubquery, conjuncts
+from ...sql.expressions import (
+    SUBQUERIES,
+    Call,
+    Case,
+    Column,
+    Exists,
+    Expr,
+    InSubquery,
+    Literal,
+    Quantified,
+    ScalarSubquery,
+    conjuncts,
+)
+from ...sql.expressions import Aggregate as AggregateCall
 from ...storage.types import BIGINT, BOOLEAN
 from ..build import Builder
 from ..context import Context
 from ..logical import Aggregate, Filter, Join, Limit, Node, Project, Shared, SingleRow, Sort, Values
 from ..properties import exactly_one_row, never_null, not_null_columns, unique_keys
-from ..trees import NEGATED, TRUE, UNKNOWN, all_of, as_equality, call, column_ids, columns_in, columns_in_all, filtered
-from ..trees import free_columns, has_subquery, is_null, map_parts, negate, node_expressions, passing, substitute
+from ..trees import (
+    NEGATED,
+    TRUE,
+    UNKNOWN,
+    all_of,
+    as_equality,
+    call,
+    column_ids,
+    columns_in,
+    columns_in_all,
+    filtered,
+    free_columns,
+    has_subquery,
+    is_null,
+    map_parts,
+    negate,
+    node_expressions,
+    passing,
+    substitute,
+)
 from ..unnesting import CannotPull, Domain, inject, may_be_true, over_no_rows, pull, pull_through_groups
 
 
@@ -194,9 +223,10 @@ class _Unnester:
         node = Project(node, passing(node.columns))  # fixes the order of the columns, whatever happens to a join below
         fresh = [tuple(self._numbers.column(c) for c in node.columns) for _ in range(2)]
         again = Shared(key, node, fresh[1])
-        domain_source = Project(again, tuple(zip(node.columns, fresh[1], strict=True)))
         references = [column for column in node.columns if column.id in wanted]
-        domain = Domain(domain_source, references, solid, self._context.share_key(), self._numbers)
+        places = [own for own, column in zip(fresh[1], node.columns, strict=True) if column.id in wanted]
+        values = Aggregate(again, passing(places), ())
+        domain = Domain(values, references, solid, self._context.share_key(), self._numbers)
         return Project(Shared(key, node, fresh[0]), tuple(zip(node.columns, fresh[0], strict=True))), domain
 
     # ---- subqueries inside larger expressions ------------------------------------------------------------------
@@ -326,17 +356,19 @@ class _Unnester:
 def only_rows(plan: Node) -> Node | None:
     """A plan that gives rows exactly when `plan` does, without what does not matter for that; None where it always
     gives one."""
-    while True:
-        if isinstance(plan, Project) or (isinstance(plan, Sort) and plan.limit is None and plan.offset is None):
-            plan = plan.source
-        elif isinstance(plan, Aggregate) and plan.groups:
-            plan = plan.source
-        elif isinstance(plan, Limit) and plan.offset is None and _at_least_one(plan.limit):
-            plan = plan.source
-        else:
-            return None if exactly_one_row(plan) else plan
+    while _keeps_existence(plan):
+        plan = plan.children()[0]
+    return None if exactly_one_row(plan) else plan
+
+
+def _keeps_existence(plan: Node) -> bool:
+    """Does the node give rows exactly when its input does?"""
+    if isinstance(plan, Sort):
+        return plan.limit is None and plan.offset is None
+    if isinstance(plan, Limit):
+        return plan.offset is None and _at_least_one(plan.limit)
+    return isinstance(plan, Project) or (isinstance(plan, Aggregate) and bool(plan.groups))
 
 
 def _at_least_one(limit: Expr | None) -> bool:
     return limit is None or (isinstance(limit, Literal) and (limit.value is None or limit.value > 0))
-

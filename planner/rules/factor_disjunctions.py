@@ -10,7 +10,7 @@ filtered before they are joined (Q7's pairs of nations).
 Project a
   Filter a = b AND (k = 1 AND c = 2 OR k = 3 AND c = 4) AND k IN (1, 3) AND c IN (2, 4)
     Join cross
-      Scan t: a, k
+      Scan t: k, a
       Scan u: b, c
 """
 

@@ -4,10 +4,10 @@
 >>> print(show("SELECT a FROM t WHERE a > 1 + 2 AND (1 = 1 OR a = 7)", ["fold_constants"]))
 Project a
   Filter a > 3
-    Scan t: a, k
+    Scan t: k, a
 >>> print(show("SELECT a FROM t WHERE 1 > 2", ["fold_constants"]))
 Project a
-  Values: no rows of a, k
+  Values: no rows of k, a
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ or anti join holds for its partners on the right as well, not the other way roun
 Project k
   Filter a = b AND a > 5
     Join cross
-      Scan t: a, k
+      Scan t: k, a
       Filter b > 5
         Scan u: b, c
 """

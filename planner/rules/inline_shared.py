@@ -4,13 +4,13 @@
 >>> query = "WITH c AS (SELECT a FROM t) SELECT x.a FROM c AS x, c AS y WHERE x.a = 1 AND y.a = 2"
 >>> print(show(query, ["inline_shared"]))
 Project a
-  Filter x.a = 1 AND y.a = 2
+  Filter a = 1 AND a = 2
     Join cross
       Shared 1 as a
       Shared 1 as a
 Shared 1:
   Project a
-    Scan t: a, k
+    Scan t: k, a
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ is computed twice. Where the order of columns matters (at the top, below set ope
 
 >>> from nyala.planner.testing import show
 >>> print(show("SELECT s + 1 AS r FROM (SELECT a + k AS s FROM t) AS d", ["merge_projections"]))
-Project (a + k) + 1
-  Scan t: a, k
+Project a + k + 1
+  Scan t: k, a
 """
 
 from __future__ import annotations

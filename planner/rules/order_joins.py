@@ -1,14 +1,15 @@
 """Join in the cheapest order found, the smaller side built; place semi and anti joins where they cost least.
 
-A cluster is a tree of inner joins. What is no inner join (a scan, an aggregate, an outer join) is a leaf of it. Semi and
-anti joins on top commute with the inner joins, since they only drop rows: each is tried on the one relation that its
-condition reads and above all joins. In the result every inner join has its probe side left and its build side right.
+A cluster is a tree of inner joins. What is no inner join (a scan, an aggregate, an outer join) is a leaf of it. Semi
+and anti joins on top commute with the inner joins, since they only drop rows: each is tried on the one relation that
+its condition reads and above all joins. In the result every inner join has its probe side left, its build side right.
 
 >>> from nyala.planner.testing import show
->>> print(show("SELECT t.k FROM t, u, v WHERE t.a = u.b AND u.c = v.d AND v.e = 3", ["pushdown_predicates", "order_joins"]))
+>>> query = "SELECT t.k FROM t, u, v WHERE t.a = u.b AND u.c = v.d AND v.e = 3"
+>>> print(show(query, ["pushdown_predicates", "order_joins"]))
 Project k
   Join inner on a = b
-    Scan t: a, k
+    Scan t: k, a
     Join inner on c = d
       Scan u: b, c
       Scan v: d, e WHERE e = 3
@@ -65,7 +66,11 @@ class _Orderer:
         elif isinstance(node, Join) and node.kind in REDUCERS:
             cluster.reducers.append(Join(node.kind, node.left, self.visit(node.right), node.condition))
             self._collect(node.left, cluster)
-        elif isinstance(node, Filter) and isinstance(node.source, Join) and node.source.kind in ("inner", "cross", *REDUCERS):
+        elif (
+            isinstance(node, Filter)
+            and isinstance(node.source, Join)
+            and node.source.kind in ("inner", "cross", *REDUCERS)
+        ):
             cluster.predicates += conjuncts(node.predicate)
             self._collect(node.source, cluster)
         elif isinstance(node, Project) and isinstance(node.source, (Join, Filter)) and _only_columns(node):

@@ -1,7 +1,7 @@
 """Let through only columns that somebody above reads, down to the scans.
 
-A left join whose right side nobody reads and which cannot add rows, since the right side has at most one row per key, is
-dropped.
+A left join whose right side nobody reads and which cannot add rows, since the right side has at most one row per key,
+is dropped.
 
 >>> from nyala.planner.testing import show
 >>> print(show("SELECT n FROM (SELECT a, count(*) AS n, sum(k) AS s FROM t GROUP BY a) AS g", ["prune_columns"]))
@@ -19,8 +19,21 @@ from dataclasses import replace
 
 from ...sql.expressions import conjuncts
 from ..context import Context
-from ..logical import Aggregate, FileScan, Filter, Join, Limit, Node, Project, Scan, SetOperation, Shared, SingleRow
-from ..logical import Sort, Values
+from ..logical import (
+    Aggregate,
+    FileScan,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Scan,
+    SetOperation,
+    Shared,
+    SingleRow,
+    Sort,
+    Values,
+)
 from ..properties import LEFT_ONLY, unique_keys
 from ..trees import column_equality, column_ids, columns_in, columns_in_all, node_expressions, rewrite_nodes
 

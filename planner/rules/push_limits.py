@@ -4,7 +4,7 @@
 >>> print(show("SELECT a FROM t ORDER BY a LIMIT 3", ["push_limits"]))
 Sort a first 3
   Project a
-    Scan t: a, k
+    Scan t: k, a
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Move every predicate as far down as its meaning allows, into the scans where it can.
 
 What a predicate may pass: projections (rewritten over what they compute), inner joins on either side, the preserved
-side of an outer join, the left side of semi and anti joins, aggregates if it reads only group columns, set operations on
-both sides. It never passes a LIMIT. A condition of a LEFT JOIN that reads only the right side filters the right side.
+side of an outer join, the left side of semi and anti joins, aggregates if it reads only group columns, set operations
+on both sides. It never passes a LIMIT. A condition of a LEFT JOIN that reads only the right side filters that side.
 
 >>> from nyala.planner.testing import show
 >>> print(show("SELECT t.k FROM t, u WHERE t.a = u.b AND t.k = 1 AND u.c > 2", ["pushdown_predicates"]))
 Project k
   Join inner on a = b
-    Scan t: a, k WHERE k = 1
+    Scan t: k, a WHERE k = 1
     Scan u: b, c WHERE c > 2
 >>> print(show("SELECT * FROM (SELECT a, count(*) AS n FROM t GROUP BY a) AS g WHERE a = 1 AND n > 2",
 ...     ["pushdown_predicates"]))
@@ -17,7 +17,7 @@ Project a, n
     Project a, count
       Filter count > 2
         Aggregate by a: count(*)
-          Scan t: a, k WHERE a = 1
+          Scan t: k, a WHERE a = 1
 """
 
 from __future__ import annotations

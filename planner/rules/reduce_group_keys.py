@@ -9,7 +9,7 @@ key is hashed.
 Project k, a, count
   Project k, a, count
     Aggregate by k: any_value(a), count(*)
-      Scan t: a, k
+      Scan t: k, a
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ def _reduce(node: Aggregate) -> Node:
     if len(node.groups) < 2:
         return node
     kept = list(node.groups)
+    # A column that passes through under its own number can only do so as a group.
+    fresh = [group for group in node.groups if not (isinstance(group[1], Column) and group[1].id == group[0].id)]
     # Texts are the dearest to hash, so they are the first to go.
-    for group in sorted(node.groups, key=lambda g: (not g[1].type.is_text, g[0].id), reverse=False):
+    for group in sorted(fresh, key=lambda g: (not g[1].type.is_text, g[0].id)):
         rest = [other for other in kept if other[0].id != group[0].id]
         if rest and _follows(node.source, group[1], rest):
             kept = rest
     if len(kept) == len(node.groups):
         return node
     gone = [group for group in node.groups if group not in kept]
-    picked = tuple(
-        (column, AggregateCall(column.type, column.nullable, "any_value", (expr,))) for column, expr in gone
-    )
+    picked = tuple((column, AggregateCall(column.type, column.nullable, "any_value", (expr,))) for column, expr in gone)
     return Project(Aggregate(node.source, tuple(kept), picked + node.aggregates), passing(node.columns))
 
 

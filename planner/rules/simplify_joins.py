@@ -8,13 +8,13 @@ predicates through on both sides. RIGHT JOINs become LEFT JOINs.
 Project a
   Filter c > 0
     Join inner on b = a
-      Scan t: a, k
+      Scan t: k, a
       Scan u: b, c
 >>> print(show("SELECT t.a FROM t LEFT JOIN u ON u.b = t.a WHERE u.c IS NULL", ["simplify_joins"]))
 Project a
   Filter c IS NULL
     Join left on b = a
-      Scan t: a, k
+      Scan t: k, a
       Scan u: b, c
 """
 

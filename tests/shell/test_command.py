@@ -140,9 +140,9 @@ class Terminal:
 
 def test_a_session_at_a_terminal(directory, tmp_path):
     terminal = Terminal(directory, NYALA_HISTORY=str(tmp_path / "history"))
-    terminal.wait_for("nyala> ")
+    terminal.wait_for("nyala>")
     terminal.type("SELECT k,\r")
-    terminal.wait_for(r"\.\.\.> ")
+    terminal.wait_for(r"\.\.\.>")
     terminal.type("v FROM t WHERE k = 1;\r")
     output = terminal.wait_for(r"\(1 row\)\nTime: [0-9.]+ ms\n")
     assert "1 | one" in output
@@ -151,7 +151,7 @@ def test_a_session_at_a_terminal(directory, tmp_path):
     terminal.type("\\d t\r")
     assert "PRIMARY KEY (k)" in terminal.wait_for(r"PRIMARY KEY \(k\)\n")
     terminal.type("SELECT unfinished\x03")
-    terminal.wait_for("nyala> ")
+    terminal.wait_for("nyala>")
     terminal.type("SEL\t")
     terminal.wait_for("SELECT")
     terminal.type("\x03")
@@ -164,7 +164,7 @@ def test_a_session_at_a_terminal(directory, tmp_path):
 
 def test_ctrl_c_cancels_a_statement_and_ctrl_d_leaves(directory, tmp_path):
     terminal = Terminal(directory, NYALA_HISTORY=str(tmp_path / "history"))
-    terminal.wait_for("nyala> ")
+    terminal.wait_for("nyala>")
     terminal.type("CREATE TABLE IF NOT EXISTS n (k INT PRIMARY KEY);\r")
     terminal.wait_for("OK")
     terminal.type("INSERT INTO n VALUES " + ", ".join(f"({i})" for i in range(300)) + ";\r")

@@ -13,7 +13,6 @@ import pytest
 from columnar_support import WatchedFileSystem, arrow_array
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from nyala.errors import CorruptionError, InvalidTableDefinition, UnsupportedFormat
 from nyala.storage.column_file import HEADER, MAGIC
 from nyala.storage.column_reader import ColumnReader
@@ -236,23 +235,29 @@ def test_golden_page(name: str) -> None:
 
 def test_golden_file() -> None:
     fs = write(column(INT), [100, None, 103])
-    assert fs.get(PATH).hex(" ", 1).split(" 8b a6 ")[0] == (
-        "4e 59 41 4c 41 43 4f 4c 01 00 00 00 " + _crc(b"NYALACOL\x01\0\0\0") + " "  # header
-        "05 00 00 00 00 00 00 00 "  # page 0: validity
-        "00 00 03"  # page 0: codes
+    assert (
+        fs.get(PATH).hex(" ", 1).split(" 8b a6 ")[0]
+        == (
+            "4e 59 41 4c 41 43 4f 4c 01 00 00 00 " + _crc(b"NYALACOL\x01\0\0\0") + " "  # header
+            "05 00 00 00 00 00 00 00 "  # page 0: validity
+            "00 00 03"  # page 0: codes
+        )
     )
     footer = bytes(fs.get(PATH)[27:-12])
     size = struct.pack("<I", len(footer))
     assert footer.startswith(b"\x8b\xa6column\x05\xa4type\x93\xa3INT\xc0\xc0\xa8encoding\xb2FRAME_OF_REFERENCE")
     assert bytes(fs.get(PATH)[-12:]) == size + struct.pack("<I", zlib.crc32(footer + size)) + b"NYCF"
     record = footer[footer.index(b"\xa5pages") + 8 :][:48]
-    assert record.hex(" ") == (
-        "10 00 00 00 00 00 00 00 "  # offset 16
-        "0b 00 00 00 0b 00 00 00 "  # 11 bytes, 11 decompressed
-        + _crc(bytes.fromhex("0500000000000000000003"))
-        + " 01 00 00 00 "  # one NULL
-        "64 00 00 00 00 00 00 00 67 00 00 00 00 00 00 00 "  # 100 to 103
-        "01 00 00 00 00 00 00 00"  # width 1, no compression
+    assert (
+        record.hex(" ")
+        == (
+            "10 00 00 00 00 00 00 00 "  # offset 16
+            "0b 00 00 00 0b 00 00 00 "  # 11 bytes, 11 decompressed
+            + _crc(bytes.fromhex("0500000000000000000003"))
+            + " 01 00 00 00 "  # one NULL
+            "64 00 00 00 00 00 00 00 67 00 00 00 00 00 00 00 "  # 100 to 103
+            "01 00 00 00 00 00 00 00"  # width 1, no compression
+        )
     )
 
 
@@ -329,7 +334,7 @@ def test_an_unknown_version_is_not_called_damage() -> None:
     fs = write(spec, [1])
     head = HEADER.pack(MAGIC, 9, 0, 0)[:12]
     fs.put(PATH, head + struct.pack("<I", zlib.crc32(head)) + fs.get(PATH)[16:])
-    with pytest.raises(UnsupportedFormat, match="c.col: format version 9; this nyala reads version 1"):
+    with pytest.raises(UnsupportedFormat, match=r"c\.col: format version 9; this nyala reads version 1"):
         _ = reader(fs, spec, 1).footer
 
 
@@ -344,7 +349,7 @@ def test_a_file_of_another_column_is_refused() -> None:
 def test_an_encoding_must_suit_the_type() -> None:
     with pytest.raises(InvalidTableDefinition, match="column c: DOUBLE cannot be stored as DICT; there are PLAIN"):
         check_encoding(column(DOUBLE, Encoding.DICT))
-    with pytest.raises(InvalidTableDefinition, match="STRING cannot be stored as FRAME_OF_REFERENCE; there are DICT, PL"):
+    with pytest.raises(InvalidTableDefinition, match="STRING cannot be stored as FRAME_OF_REFERENCE; there are"):
         write(column(STRING, Encoding.FRAME_OF_REFERENCE), ["a"])
 
 

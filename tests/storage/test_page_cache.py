@@ -7,7 +7,6 @@ import threading
 from columnar_support import WatchedFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
-
 from nyala.storage.file_handles import FileHandles
 from nyala.storage.page_cache import PageCache
 
@@ -18,7 +17,7 @@ def test_cache_is_a_bounded_lru(steps: list[tuple[str, int, int, int]]) -> None:
     for step, owner, page, cost in steps:
         key = (owner, page)
         if step == "g":
-            assert cache.get(owner, page) == (model[key] if key in model else None)
+            assert cache.get(owner, page) == model.get(key)
             if key in model:
                 model[key] = model.pop(key)
         elif step == "p":

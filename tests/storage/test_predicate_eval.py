@@ -10,9 +10,8 @@ import pytest
 from columnar_support import arrow_array, holds
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from nyala.storage.code_conditions import ALL, NONE, SOME, Bits, Intervals, Members, members
-from nyala.storage.predicate_eval import evaluate
+from nyala.storage.predicate_eval import condition_of, evaluate
 from nyala.storage.predicates import BitmapFilter, ColumnPredicate, InList, IsNull, Range
 from nyala.storage.types import BIGINT, BINARY, BOOLEAN, DECIMAL, DOUBLE, FLOAT, INT, STRING, DataType
 from nyala.storage.vector import Const, Dict, Flat, Narrow, Text, Vector, Wide
@@ -133,8 +132,6 @@ def test_booleans(value: bool) -> None:
     st.lists(st.lists(INTEGERS, min_size=1, max_size=6), min_size=1, max_size=6),
 )
 def test_verdicts_agree_with_the_rows(predicate: ColumnPredicate, pages: list[list[int]]) -> None:
-    from nyala.storage.predicate_eval import condition_of
-
     lows, highs = (np.array([f(p) for p in pages], np.int64) for f in (min, max))
     verdicts = condition_of(predicate).verdicts(lows, highs)
     for verdict, page in zip(verdicts.tolist(), pages):
@@ -158,5 +155,6 @@ def test_lists_take_the_cheapest_form() -> None:
 def test_long_lists_over_wide_spans(wanted: set[int], shift: int, data: Any) -> None:
     near = sorted(wanted)
     column = [data.draw(st.sampled_from(near)) for _ in range(5)] + [min(near[0] + shift, 2**63 - 1)]
-    found = Members(np.array(near, np.int64)).matches(np.array([v - min(column) for v in column], np.uint64), min(column))
+    codes = np.array([v - min(column) for v in column], np.uint64)
+    found = Members(np.array(near, np.int64)).matches(codes, min(column))
     assert found.tolist() == [v in wanted for v in column]

@@ -1,0 +1,111 @@
+"""Opening plan nodes: one case per node. Opening runs everything that must be complete before a first row can come out
+(build sides, aggregations, sorts); what is left is in the stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+from ..errors import InternalError
+from ..planner.physical import (
+    FileScan,
+    Filter,
+    HashAggregate,
+    HashJoin,
+    Limit,
+    NestedLoopJoin,
+    PhysicalNode,
+    Project,
+    SetDifference,
+    Shared,
+    SingleRow,
+    Sort,
+    TableScan,
+    UnionAll,
+    ValuesScan,
+)
+from ..storage.vector import Batch
+from .aggregate import open_aggregate
+from .context import ExecutionContext
+from .join import open_hash_join
+from .nested_loop import open_nested_loop
+from .operators import (
+    open_filter,
+    open_project,
+    open_set_difference,
+    open_shared,
+    open_single_row,
+    open_union_all,
+)
+from .runtime_filters import RuntimeFilters
+from .scan import open_file_scan, open_table_scan, open_values
+from .sort import open_limit, open_sort
+from .stream import Morsel, Stream
+
+
+def execute(node: PhysicalNode, context: ExecutionContext) -> Iterator[Batch]:
+    """Run a plan: its rows in batches whose columns are all read, in order, made a little ahead of their use.
+
+    Errors of the evaluation surface at `next`, `Cancelled` after `context.cancel` was set. Closing the iterator stops
+    the work.
+    """
+    context.check()
+    stream = open_node(node, context, RuntimeFilters())
+    yield from context.iterate(stream, _read)
+
+
+def _read(batch: Batch) -> Batch:
+    batch.columns()
+    return batch
+
+
+def open_node(node: PhysicalNode, context: ExecutionContext, filters: RuntimeFilters) -> Stream:
+    """The stream of a node; `filters` are for the scans below it."""
+    context.check()
+    if not context.collect:
+        return _open(node, context, filters)
+    started = time.perf_counter()
+    stream = _open(node, context, filters)
+    context.actuals.add(context.actuals.of(node), seconds=time.perf_counter() - started)
+
+    def watched(morsel: Morsel) -> Callable[[], Iterator[Batch]]:
+        return lambda: context.actuals.watch(node, morsel.run())
+
+    morsels = tuple(Morsel(watched(morsel), morsel.partition) for morsel in stream.morsels)
+    return Stream(stream.columns, morsels, stream.partitioned_by, stream.serial)
+
+
+def _open(node: PhysicalNode, context: ExecutionContext, filters: RuntimeFilters) -> Stream:
+    if isinstance(node, TableScan):
+        return open_table_scan(node, context, filters)
+    if isinstance(node, FileScan):
+        return open_file_scan(node)
+    if isinstance(node, ValuesScan):
+        return open_values(node)
+    if isinstance(node, HashJoin):
+        return open_hash_join(node, context, filters, open_node)
+    if isinstance(node, NestedLoopJoin):
+        return open_nested_loop(node, context, filters, open_node)
+    if isinstance(node, Shared):
+        # Its rows serve several places, so no single place's filters may thin them out.
+        return open_shared(node, lambda: open_node(node.source, context, RuntimeFilters()), context)
+    if isinstance(node, UnionAll):
+        return open_union_all(node, [open_node(source, context, filters) for source in node.sources], context)
+    if isinstance(node, SetDifference):
+        left, right = (open_node(side, context, filters) for side in (node.left, node.right))
+        return open_set_difference(node, left, right, context)
+    return _open_unary(node, context, filters)
+
+
+def _open_unary(node: PhysicalNode, context: ExecutionContext, filters: RuntimeFilters) -> Stream:
+    opener = {
+        Filter: lambda source: open_filter(node, source),  # type: ignore[arg-type]
+        Project: lambda source: open_project(node, source),  # type: ignore[arg-type]
+        HashAggregate: lambda source: open_aggregate(node, source, context),  # type: ignore[arg-type]
+        Sort: lambda source: open_sort(node, source, context),  # type: ignore[arg-type]
+        Limit: lambda source: open_limit(node, source, context),  # type: ignore[arg-type]
+        SingleRow: lambda source: open_single_row(node, source, context),  # type: ignore[arg-type]
+    }.get(type(node))
+    if opener is None:
+        raise InternalError(f"the executor has no operator for a {type(node).__name__}")
+    return opener(open_node(node.children()[0], context, filters))

@@ -1,0 +1,222 @@
+"""Rows into groups: keys to integer codes, codes to segments of equal keys.
+
+    key vectors ── codes ──► one unsigned integer per row ── segments ──► order, starts
+
+Every column has codes without being decoded: a `Dict` its own, a `Narrow` its own, plain integers their distance from
+the least. Several columns combine into one integer, most significant first; where the product of their domains would
+pass 62 bits, what is there so far is renumbered densely. NULLs form a group: they take the code behind the last.
+
+Groups come as *segments*, runs of rows in a given order, because `reduceat` over runs is exact for integers of any size
+and releases the interpreter lock. Rows that lie in key order already (a scan by primary key) need no order at all.
+Otherwise key and row number are packed into one integer and sorted, which for 65,536 rows takes a quarter of an
+`argsort` (0.25 ms for domains up to 16 bits, 0.5 ms above; `np.unique` takes ten times as long).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from ..storage.vector import Array, Const, Dict, Narrow, Text, Vector, Wide
+from .kernels.numbers import measured_bounds
+
+_MOST_BITS = 62
+_PROBED = 256
+"""So many rows tell most unordered batches apart before the whole is compared."""
+
+
+@dataclass(frozen=True)
+class Segments:
+    """Rows gathered by group.
+
+    Parameters
+    ----------
+    order : ndarray of intp, shape (n_rows,), optional
+        The rows, group by group; None: they lie that way already.
+    starts : ndarray of intp, shape (n_groups,)
+        Where each group begins in that order; ascending, the first 0.
+    length : int
+        How many rows there are.
+    """
+
+    order: Array | None
+    starts: Array
+    length: int
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Rows per group, int64."""
+        return np.diff(self.starts, append=self.length).astype(np.int64, copy=False)
+
+    @cached_property
+    def largest(self) -> int:
+        """Rows of the largest group."""
+        return int(self.sizes.max(initial=0))
+
+    @property
+    def representatives(self) -> Array:
+        """One row of each group."""
+        return self.starts if self.order is None else self.order.take(self.starts)
+
+    def group_of_row(self) -> Array:
+        """Each row's group number, in the rows' own order."""
+        numbers = np.repeat(np.arange(len(self.starts)), self.sizes)
+        if self.order is None:
+            return numbers
+        result = np.empty(self.length, np.intp)
+        result[self.order] = numbers
+        return result
+
+
+def one_group(length: int) -> Segments:
+    """All rows in one group."""
+    return Segments(None, np.zeros(1, np.intp), length)
+
+
+def segments(keys: Sequence[Vector], length: int) -> Segments:
+    """The groups of rows with equal keys; NULLs equal each other. `length` is at least 1."""
+    keys = [key for key in keys if not isinstance(key, Const)]
+    if not keys:
+        return one_group(length)
+    codes, size = combined_codes(keys)
+    if size <= 1:
+        return one_group(length)
+    return segments_of_codes(codes, size)
+
+
+def segments_of_codes(codes: Array, size: int) -> Segments:
+    """The groups of rows with equal codes, all of them below `size`; ascending by code."""
+    if is_ascending(codes):
+        return Segments(None, run_starts(codes), len(codes))
+    order, ordered = sort_rows(codes, size)
+    return Segments(order, run_starts(ordered), len(codes))
+
+
+def is_ascending(codes: Array) -> bool:
+    """Does each row's code reach the one before?"""
+    head = codes[:_PROBED]
+    return bool((head[1:] >= head[:-1]).all()) and bool((codes[1:] >= codes[:-1]).all())
+
+
+def run_starts(ordered: Array) -> Array:
+    """Where a run of equal values begins."""
+    change = np.empty(len(ordered), np.bool_)
+    change[:1] = True
+    np.not_equal(ordered[1:], ordered[:-1], out=change[1:])
+    return np.flatnonzero(change)
+
+
+def sort_rows(codes: Array, size: int) -> tuple[Array, Array]:
+    """The row numbers in ascending order of their codes (equal codes in row order), and the codes in that order."""
+    row_bits = max(1, (len(codes) - 1).bit_length())
+    bits = max(1, (size - 1).bit_length()) + row_bits
+    if bits > 64:
+        order = np.argsort(codes, kind="stable")
+        return order, codes.take(order)
+    dtype = np.uint32 if bits <= 32 else np.uint64
+    packed = codes.astype(dtype)
+    packed <<= dtype(row_bits)
+    packed |= np.arange(len(codes), dtype=dtype)
+    packed.sort()
+    order = (packed & dtype((1 << row_bits) - 1)).astype(np.intp)
+    packed >>= dtype(row_bits)
+    return order, packed
+
+
+# ---- codes -----------------------------------------------------------------------------------------------------------
+
+
+def combined_codes(keys: Sequence[Vector]) -> tuple[Array, int]:
+    """One unsigned integer per row that is equal where all keys are; and a bound that it stays below."""
+    codes, size = column_codes(keys[0])
+    for key in keys[1:]:
+        more, more_size = column_codes(key)
+        if size * more_size > 1 << _MOST_BITS:
+            codes, size = densely(codes, size)
+        if size * more_size > 1 << _MOST_BITS:
+            more, more_size = densely(more, more_size)
+        dtype = _dtype(size * more_size)
+        codes = codes.astype(dtype) * dtype.type(more_size) + more.astype(dtype)
+        size *= more_size
+    return codes, size
+
+
+def _dtype(size: int) -> np.dtype[Any]:
+    for dtype in (np.uint8, np.uint16, np.uint32):
+        if size <= int(np.iinfo(dtype).max) + 1:
+            return np.dtype(dtype)
+    return np.dtype(np.uint64)
+
+
+def densely(codes: Array, size: int) -> tuple[Array, int]:
+    """The same codes renumbered from 0 without gaps, in the same order."""
+    order, ordered = sort_rows(codes, size)
+    change = np.zeros(len(codes), np.int64)
+    change[1:] = ordered[1:] != ordered[:-1]
+    numbers = np.cumsum(change)
+    result = np.empty(len(codes), np.uint64)
+    result[order] = numbers.astype(np.uint64)
+    return result, int(numbers[-1]) + 1 if len(codes) else 1
+
+
+def column_codes(key: Vector) -> tuple[Array, int]:
+    """One unsigned integer per row that is equal where the values are; NULL has the greatest."""
+    codes, size = _value_codes(key)
+    if key.validity is not None:
+        dtype = _dtype(size + 1)
+        codes = np.where(key.validity, codes.astype(dtype, copy=False), dtype.type(size))
+        size += 1
+    return codes, size
+
+
+def _value_codes(key: Vector) -> tuple[Array, int]:
+    if isinstance(key, Const):
+        return np.zeros(len(key), np.uint8), 1
+    if isinstance(key, Dict):
+        return _unsigned(key.codes), max(1, len(key.dictionary))
+    if isinstance(key, Narrow):
+        low, high = key.bounds()
+        return key.codes, high - low + 1
+    if isinstance(key, Text | Wide):
+        encoded = pc.dictionary_encode(key.array)
+        codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+        return _unsigned(codes), max(1, len(encoded.dictionary))
+    values = key.values()
+    if values.dtype.kind == "f":
+        return _float_codes(values)
+    if values.dtype == np.bool_:
+        return values.view(np.uint8), 2
+    low, high = _bounds(key)
+    distances = values.astype(np.int64, copy=False).view(np.uint64) - np.uint64(low % 2**64)
+    if key.validity is not None:
+        distances = np.where(key.validity, distances, np.uint64(0))
+    size = high - low + 1
+    if size > 1 << _MOST_BITS:
+        return densely(distances, 1 << 64)
+    return distances.astype(_dtype(size), copy=False), size
+
+
+def _bounds(key: Vector) -> tuple[int, int]:
+    """Proven bounds where they give codes of 32 bits anyway, else measured ones."""
+    known = key.bounds()
+    if known is not None and known[1] - known[0] < 1 << 32 and known[0] >= -(2**63):
+        return known
+    return measured_bounds(key)
+
+
+def _unsigned(codes: Array) -> Array:
+    return codes.view(np.dtype(f"u{codes.dtype.itemsize}"))
+
+
+def _float_codes(values: Array) -> tuple[Array, int]:
+    """Equal floats have equal codes: -0.0 is 0.0, and all NaNs are one."""
+    plain = np.where(np.isnan(values), np.nan, values.astype(np.float64) + 0.0)
+    return densely(plain.view(np.uint64), 1 << 64)

@@ -1,0 +1,146 @@
+"""Lazy columns over several batches: what a join's build side or a sort keeps before anybody knows which rows matter.
+
+`joined` makes one batch of many without reading a column. Its columns are read for the wanted rows only, until so many
+have been asked for that reading all of them at once is cheaper. Unlike other batches, it may be used by several
+threads at a time.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..sql.expressions import Column
+from ..storage.types import DataType, Kind
+from ..storage.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector, Wide, concat
+
+_WHOLE_SHARE = 8
+"""Once an eighth of a column's rows was asked for piecemeal, the whole column is read and kept."""
+
+
+def empty_vector(type_: DataType) -> Vector:
+    """A vector of no rows."""
+    if type_.is_text:
+        return Text(type_, pa.array([], type_.arrow))
+    if type_.is_decimal and (type_.precision or 0) > 18:
+        return Flat(type_, np.empty(0, np.int64))
+    if type_.kind in (Kind.INTERVAL, Kind.NULL):
+        return Const(type_, None, 0)
+    return Flat(type_, np.empty(0, type_.dtype))
+
+
+def empty_batch(columns: Sequence[Column]) -> Batch:
+    """A batch of no rows."""
+    return Batch([empty_vector(column.type) for column in columns], 0)
+
+
+def joined(columns: Sequence[Column], batches: Sequence[Batch]) -> Batch:
+    """One batch of all rows, in order, nothing read yet; `columns` say the types where there are no rows."""
+    filled = [batch for batch in batches if batch.length]
+    if not filled:
+        return empty_batch(columns)
+    lock = threading.Lock()
+    offsets = np.cumsum([0, *(batch.length for batch in filled)])
+    slots = [LazyColumn(_Joined(filled, index, offsets, lock)) for index in range(filled[0].width)]
+    return Batch(slots, int(offsets[-1]))
+
+
+class _Joined:
+    """The loader of one column; see the module's page. `lock` is common to all columns of the batches, because the
+    batches below are for one thread at a time."""
+
+    def __init__(self, batches: Sequence[Batch], index: int, offsets: Array, lock: threading.Lock):
+        self._batches = batches
+        self._index = index
+        self._offsets = offsets
+        self._lock = lock
+        self._served = 0
+        self._whole: Vector | None = None
+
+    def __call__(self, rows: Array | None) -> Vector:
+        whole = self._whole
+        if whole is None:
+            with self._lock:
+                if self._whole is None and not self._wants_whole(rows):
+                    assert rows is not None
+                    return self._piecemeal(rows)
+                whole = self._read_whole()
+        return whole if rows is None else whole.take(rows)
+
+    def _wants_whole(self, rows: Array | None) -> bool:
+        if rows is None or all(batch.is_loaded(self._index) for batch in self._batches):
+            return True
+        self._served += len(rows)
+        return self._served * _WHOLE_SHARE >= self._offsets[-1]
+
+    def _read_whole(self) -> Vector:
+        if self._whole is None:
+            self._whole = concat([batch.column(self._index) for batch in self._batches])
+        return self._whole
+
+    def _piecemeal(self, rows: Array) -> Vector:
+        """The rows batch by batch, then back in the order asked for."""
+        if not len(rows):
+            return self._batches[0].project([self._index]).select(rows).column(0)
+        order = np.argsort(rows, kind="stable")
+        ordered = rows.take(order)
+        cuts = np.searchsorted(ordered, self._offsets)
+        pieces = []
+        for number, batch in enumerate(self._batches):
+            first, last = cuts[number], cuts[number + 1]
+            if first < last:
+                chosen = ordered[first:last] - self._offsets[number]
+                pieces.append(batch.project([self._index]).select(chosen).column(0))
+        back = np.empty(len(rows), np.intp)
+        back[order] = np.arange(len(rows))
+        return concat(pieces).take(back)
+
+
+def with_validity(vector: Vector, validity: Array | None) -> Vector:
+    """The same values, NULL wherever `validity` is False (and where they were NULL before)."""
+    if validity is None:
+        return vector
+    if isinstance(vector, Const) and vector.value is None:
+        return vector
+    if vector.validity is not None:
+        validity = validity & vector.validity
+    if isinstance(vector, Narrow):
+        return Narrow(vector.type, vector.codes, vector.base, validity, vector.top)
+    if isinstance(vector, Dict):
+        return Dict(vector.type, vector.codes, vector.dictionary, validity, vector.ordered)
+    if isinstance(vector, Text | Wide):
+        masked = pc.if_else(pa.array(validity), vector.array, pa.scalar(None, vector.array.type))
+        return type(vector)(vector.type, masked)
+    if isinstance(vector, Const) and (vector.type.is_text or vector.type.kind is Kind.INTERVAL):
+        if vector.type.is_text:
+            dictionary = pa.array([vector.value], vector.type.arrow)
+            return Dict(vector.type, np.zeros(len(vector), np.uint8), dictionary, validity)
+    bounds = vector.bounds()
+    low, high = bounds if bounds is not None else (None, None)
+    return Flat(vector.type, vector.values(), validity, low, high)
+
+
+def null_extended(source: Batch, rows: Array) -> list[LazyColumn]:
+    """All columns of `source` at `rows`, NULL where a row is negative; read at first touch."""
+    return [LazyColumn(_NullExtended(source, index, rows)) for index in range(source.width)]
+
+
+class _NullExtended:
+    def __init__(self, source: Batch, index: int, rows: Array):
+        self._source = source
+        self._index = index
+        self._rows = rows
+
+    def __call__(self, chosen: Array | None) -> Vector:
+        rows = self._rows if chosen is None else self._rows.take(chosen)
+        present = rows >= 0
+        column = self._source.project([self._index])
+        if not self._source.length or not present.any():
+            return Const(column.select(np.empty(0, np.intp)).column(0).type, None, len(rows))
+        if present.all():
+            return column.select(rows).column(0)
+        return with_validity(column.select(np.maximum(rows, 0)).column(0), present)

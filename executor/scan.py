@@ -1,0 +1,145 @@
+"""Leaves: table scans with runtime filters, external files, constant rows.
+
+A table scan asks the store for tokens of about `SPLIT_ROWS` rows, each a morsel. Predicates and the runtime filters of
+joins above travel in the `ScanSpec`; the residual is evaluated on the batches that come back, whose other columns have
+not been read by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from ..errors import DataError, NotSupportedError, OperationalError
+from ..planner.physical import FileScan, TableScan, ValuesScan
+from ..sql.expressions import Column
+from ..storage.schema import Table
+from ..storage.store import ScanCounters, ScanSpec, ScanToken
+from ..storage.vector import Batch, LazyColumn, vector_from_arrow
+from .context import ExecutionContext
+from .evaluate import Compiler, physical
+from .kernels.choose import from_physical
+from .runtime_filters import RuntimeFilters
+from .stream import BATCH_ROWS, Morsel, Stream, stream_of
+
+SPLIT_ROWS = 4 * BATCH_ROWS
+"""Rows per morsel of a scan: small enough to share a tablet among threads, large enough that its few milliseconds
+outweigh what starting it costs."""
+
+
+def open_table_scan(node: TableScan, context: ExecutionContext, filters: RuntimeFilters) -> Stream:
+    """The scan's stream, one morsel per token."""
+    predicates = (*node.predicates, *filters.predicates(node))
+    spec = ScanSpec(node.names, predicates, context.snapshot, SPLIT_ROWS)
+    tokens = context.store.scan_tokens(node.table, spec)
+    if context.collect:
+        context.actuals.of(node).filtered = len(predicates) - len(node.predicates)
+    finish = _finisher(node)
+    morsels = tuple(Morsel(_reader(node, context, token, finish), token.tablet_id) for token in tokens)
+    return Stream(node.columns, morsels, _partition_columns(node))
+
+
+def _reader(
+    node: TableScan, context: ExecutionContext, token: ScanToken, finish: Callable[[Batch], Batch]
+) -> Callable[[], Iterator[Batch]]:
+    def run() -> Iterator[Batch]:
+        counters = ScanCounters() if context.collect else None
+        for batch in context.checked(context.store.scan(token, counters)):
+            kept = finish(batch)
+            if kept.length:
+                yield kept
+        if counters is not None:
+            context.actuals.add_counters(context.actuals.of(node), counters)
+
+    return run
+
+
+def _finisher(node: TableScan) -> Callable[[Batch], Batch]:
+    """Evaluates the residual and drops the columns that only it needed."""
+    width = len(node.columns)
+    wanted = range(width)
+    if node.residual is None:
+        return (lambda batch: batch) if len(node.fetched) == width else lambda batch: batch.project(wanted)
+    condition = Compiler(node.fetched).condition(node.residual)
+    if len(node.fetched) == width:
+        return condition.select
+    return lambda batch: condition.select(batch).project(wanted)
+
+
+def _partition_columns(node: TableScan) -> frozenset[int]:
+    """The partition columns' numbers, where all of them come out: rows of two tablets differ in one of them."""
+    names = partition_names(node.table)
+    numbers = {name: column.id for name, column in zip(node.names, node.columns)}
+    if not names or any(name not in numbers for name in names):
+        return frozenset()
+    return frozenset(numbers[name] for name in names)
+
+
+def partition_names(table: Table) -> set[str]:
+    """The columns that decide to which tablet a row belongs."""
+    names = {name for rule in table.partitions.hash_rules for name in rule.columns}
+    if table.partitions.range_rule is not None:
+        names.update(table.partitions.range_rule.columns)
+    return names
+
+
+# ---- external files --------------------------------------------------------------------------------------------------
+
+
+def open_file_scan(node: FileScan) -> Stream:
+    """An external file's stream: a morsel per row group of a Parquet file, one for a CSV file."""
+    fragments = file_fragments(node.file.path, node.file.format)
+    morsels = tuple(Morsel(_fragment_reader(node, fragment)) for fragment in fragments)
+    return Stream(node.columns, morsels)
+
+
+def file_fragments(path: str, format_: str) -> list[Any]:
+    """The pieces of a file or directory of files; errors name the path."""
+    if format_ not in ("parquet", "csv"):
+        raise NotSupportedError(f"files of format {format_} cannot be read; parquet and csv can")
+    if not Path(path).exists():
+        raise OperationalError(f"there is no file {path}")
+    try:
+        dataset = ds.dataset(path, format=format_)
+        fragments = list(dataset.get_fragments())
+        if format_ == "parquet":
+            return [piece for fragment in fragments for piece in fragment.split_by_row_group()]
+        return fragments
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def _fragment_reader(node: FileScan, fragment: Any) -> Callable[[], Iterator[Batch]]:
+    def run() -> Iterator[Batch]:
+        try:
+            for rows in fragment.to_batches(columns=list(node.names), batch_size=BATCH_ROWS, use_threads=False):
+                yield _file_batch(node.columns, rows)
+        except (pa.ArrowInvalid, OSError) as error:
+            raise DataError(f"{node.file.path}: {error}") from error
+
+    return run
+
+
+def _file_batch(columns: Sequence[Column], rows: pa.RecordBatch) -> Batch:
+    def loader(column: Column, array: pa.Array) -> Callable[[Any], Any]:
+        return lambda chosen: vector_from_arrow(column.type, array if chosen is None else array.take(pa.array(chosen)))
+
+    return Batch([LazyColumn(loader(c, array)) for c, array in zip(columns, rows.columns, strict=True)], rows.num_rows)
+
+
+# ---- constant rows ---------------------------------------------------------------------------------------------------
+
+
+def open_values(node: ValuesScan) -> Stream:
+    """The constant rows, computed now."""
+    if not node.rows:
+        return stream_of(node.columns, [])
+    one_row = Batch([], 1)
+    compiler = Compiler(())
+    rows = [[physical(compiler.compile(expr)(one_row)) for expr in row] for row in node.rows]
+    vectors = [from_physical(c.type, [row[i] for row in rows]) for i, c in enumerate(node.columns)]
+    return stream_of(node.columns, [Batch(vectors, len(rows))])

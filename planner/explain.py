@@ -1,0 +1,299 @@
+"""Drawing plans, logical and physical; nothing else knows how to.
+
+A physical plan, as EXPLAIN prints it: one line per operator with its expected rows, details below it behind a dot,
+inputs indented.
+
+    HashJoin inner on l_orderkey = o_orderkey  (~30,000 rows)
+      · runtime filter on lineitem.l_orderkey
+      probe: TableScan lineitem  (~3,200,000 rows)
+        · reads l_orderkey, l_extendedprice
+        · where l_shipdate > DATE '1995-03-15'
+      build: TableScan orders  (~150,000 rows)
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from ..sql.bound import OrderItem
+from ..sql.expressions import Column, Expr
+from . import logical, physical
+from .logical import Node
+from .physical import PhysicalNode
+from .plan import Plan
+from .sqltext import Names, predicate_text, to_sql
+from .trees import nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Actual:
+    """What an operator really did, for EXPLAIN ANALYZE.
+
+    Parameters
+    ----------
+    rows : int
+        Rows that came out.
+    seconds : float
+        Time spent in it, its inputs excluded, added up over threads.
+    notes : tuple of str
+        Anything else worth a line: pages skipped, hash table size.
+    """
+
+    rows: int
+    seconds: float
+    notes: tuple[str, ...] = ()
+
+
+def explain(plan: Plan, actuals: Mapping[int, Actual] | None = None, verbose: bool = False) -> str:
+    """The text of a plan.
+
+    Parameters
+    ----------
+    plan : Plan
+    actuals : mapping of int to Actual, optional
+        By `id` of the physical node, after the plan has run.
+    verbose : bool
+        First the logical plan after each rule that changed it; needs a plan made with `PlannerOptions(trace=True)`.
+    """
+    parts: list[str] = []
+    if verbose:
+        parts += [f"-- {name}\n{draw_logical(node)}" for name, node in plan.trace]
+        parts.append("-- physical plan")
+    parts.append(draw_physical(plan.root, actuals or {}))
+    return "\n".join(parts)
+
+
+# ---- names -------------------------------------------------------------------------------------------------------
+
+
+def _qualified(found: list[tuple[str, tuple[Column, ...]]]) -> dict[int, str]:
+    """`alias.name` for columns whose name several tables of the plan use."""
+    uses = Counter(name for _, columns in found for name in {column.name for column in columns})
+    return {c.id: f"{alias}.{c.name}" for alias, columns in found for c in columns if uses[c.name] > 1}
+
+
+def _join_list(texts: list[str]) -> str:
+    return ", ".join(texts)
+
+
+def _order_text(order: tuple[OrderItem, ...], names: Names) -> str:
+    return _join_list([_order_item(item, names) for item in order])
+
+
+def _order_item(item: OrderItem, names: Names) -> str:
+    text = to_sql(item.expr, names) + (" DESC" if item.descending else "")
+    if item.nulls_first != item.descending:
+        text += " NULLS FIRST" if item.nulls_first else " NULLS LAST"
+    return text
+
+
+def _limits(limit: Expr | None, offset: Expr | None, names: Names) -> str:
+    text = "" if limit is None else f" first {to_sql(limit, names)}"
+    return text if offset is None else f"{text} after {to_sql(offset, names)}"
+
+
+def _items(pairs: tuple[tuple[Column, Expr], ...], names: Names) -> str:
+    return _join_list([to_sql(expr, names) for _, expr in pairs])
+
+
+# ---- logical -----------------------------------------------------------------------------------------------------
+
+
+def draw_logical(root: Node) -> str:
+    """A logical plan, one line per node; shared subplans follow."""
+    shared: dict[int, logical.Shared] = {}
+    _find_shared(root, shared)
+    scans: list[tuple[str, tuple[Column, ...]]] = []
+    for plan in (root, *(node.source for node in shared.values())):
+        for node in nodes(plan):
+            if isinstance(node, logical.Scan):
+                scans.append((node.alias, _all_columns(node)))
+            elif isinstance(node, logical.FileScan):
+                scans.append((node.file.alias, node.output))
+    names = _qualified(scans)
+    lines = list(_logical_lines(root, names, 0))
+    for key, node in sorted(shared.items()):
+        lines += [f"Shared {key}:", *_logical_lines(node.source, names, 1)]
+    return "\n".join(lines)
+
+
+def _all_columns(scan: logical.Scan) -> tuple[Column, ...]:
+    known = {column.id: column for column in scan.output}
+    return tuple(
+        known.get(number, Column(scan.table.schema.column(name).type, True, number, name))
+        for number, name in scan.source_names
+    )
+
+
+def _find_shared(root: Node, found: dict[int, logical.Shared]) -> None:
+    for node in nodes(root):
+        if isinstance(node, logical.Shared) and node.key not in found:
+            found[node.key] = node
+            _find_shared(node.source, found)
+
+
+def _logical_lines(node: Node, names: Names, depth: int) -> Iterator[str]:
+    yield "  " * depth + _logical_head(node, names)
+    for child in node.children():
+        yield from _logical_lines(child, names, depth + 1)
+
+
+def _logical_head(node: Node, names: Names) -> str:
+    if isinstance(node, logical.Scan):
+        return _scan_head(node, names)
+    if isinstance(node, logical.Filter):
+        return f"Filter {to_sql(node.predicate, names)}"
+    if isinstance(node, logical.Project):
+        return f"Project {_items(node.items, names)}".rstrip()
+    if isinstance(node, logical.Join):
+        return f"Join {node.kind}" + ("" if node.condition is None else f" on {to_sql(node.condition, names)}")
+    if isinstance(node, logical.Aggregate):
+        by = f" by {_items(node.groups, names)}" if node.groups else ""
+        calls = [to_sql(call, names) for _, call in node.aggregates]
+        return f"Aggregate{by}" + (f": {_join_list(calls)}" if calls else "")
+    if isinstance(node, logical.Sort):
+        return f"Sort {_order_text(node.order, names)}{_limits(node.limit, node.offset, names)}"
+    if isinstance(node, logical.Limit):
+        return f"Limit{_limits(node.limit, node.offset, names)}"
+    if isinstance(node, logical.Values):
+        if not node.rows:
+            return f"Values: no rows of {_join_list([c.name for c in node.output])}"
+        rows = _join_list([f"({_join_list([to_sql(e, names) for e in row])})" for row in node.rows[:3]])
+        return f"Values {rows}" + (f", ... {len(node.rows)} rows" if len(node.rows) > 3 else "")
+    if isinstance(node, logical.FileScan):
+        return f"FileScan {node.file.format} {node.file.path}: {_join_list([c.name for c in node.output])}"
+    if isinstance(node, logical.SetOperation):
+        return f"{node.kind.capitalize()}{' all' if node.all else ''}"
+    if isinstance(node, logical.Shared):
+        return f"Shared {node.key} as {_join_list([c.name for c in node.output])}"
+    return type(node).__name__
+
+
+def _scan_head(node: logical.Scan, names: Names) -> str:
+    called = node.table.name if node.alias == node.table.name else f"{node.table.name} {node.alias}"
+    text = f"Scan {called}: {_join_list([column.name for column in node.output])}".rstrip(": ")
+    if node.predicates:
+        parts = [to_sql(p, names) for p in node.predicates]
+        text += f" WHERE {' AND '.join(f'({p})' if ' OR ' in p else p for p in parts)}"
+    return text
+
+
+# ---- physical ----------------------------------------------------------------------------------------------------
+
+
+def draw_physical(root: PhysicalNode, actuals: Mapping[int, Actual] | None = None) -> str:
+    """A physical plan; a shared subplan is drawn at its first use."""
+    scans = [(node.alias, node.fetched) for node in _physical_nodes(root) if isinstance(node, physical.TableScan)]
+    drawing = _Drawing(_qualified(scans), actuals or {}, {c.id: alias for alias, columns in scans for c in columns})
+    return "\n".join(drawing.lines(root, 0, ""))
+
+
+def _physical_nodes(root: PhysicalNode) -> Iterator[PhysicalNode]:
+    yield root
+    for child in root.children():
+        yield from _physical_nodes(child)
+
+
+class _Drawing:
+    def __init__(self, names: Names, actuals: Mapping[int, Actual], owners: Mapping[int, str]):
+        self._names = names
+        self._actuals = actuals
+        self._owners = owners
+        self._drawn: set[int] = set()
+
+    def lines(self, node: PhysicalNode, depth: int, label: str) -> Iterator[str]:
+        """The node's line, its details, its inputs."""
+        indent = "  " * depth
+        yield f"{indent}{label}{self._head(node)}  ({self._numbers(node)})"
+        for detail in self._details(node):
+            yield f"{indent}  · {detail}"
+        if isinstance(node, physical.Shared):
+            if node.key in self._drawn:
+                return
+            self._drawn.add(node.key)
+        labels = ("probe: ", "build: ") if isinstance(node, physical.HashJoin) else ()
+        for i, child in enumerate(node.children()):
+            yield from self.lines(child, depth + 1, labels[i] if i < len(labels) else "")
+
+    def _numbers(self, node: PhysicalNode) -> str:
+        expected = f"~{max(0, round(node.estimate)):,} rows"
+        actual = self._actuals.get(id(node))
+        if actual is None:
+            return expected
+        return f"{actual.rows:,} rows, {expected} expected, {actual.seconds * 1000:,.1f} ms"
+
+    def _text(self, expr: Expr) -> str:
+        return to_sql(expr, self._names)
+
+    def _list(self, exprs: tuple[Expr, ...]) -> str:
+        return _join_list([self._text(expr) for expr in exprs])
+
+    def _head(self, node: PhysicalNode) -> str:
+        if isinstance(node, physical.TableScan):
+            return "TableScan " + (
+                node.table.name if node.alias == node.table.name else f"{node.table.name} {node.alias}"
+            )
+        if isinstance(node, physical.FileScan):
+            return f"FileScan {node.file.format} {node.file.path}"
+        if isinstance(node, physical.ValuesScan):
+            return "ValuesScan"
+        if isinstance(node, physical.Filter):
+            return f"Filter {self._text(node.predicate)}"
+        if isinstance(node, physical.Project):
+            return f"Project {self._list(node.expressions)}".rstrip()
+        if isinstance(node, physical.HashJoin):
+            pairs = zip(node.probe_keys, node.build_keys, strict=True)
+            return f"HashJoin {node.kind} on " + " AND ".join(f"{self._text(a)} = {self._text(b)}" for a, b in pairs)
+        if isinstance(node, physical.NestedLoopJoin):
+            on = "" if node.condition is None else f" on {self._text(node.condition)}"
+            return f"NestedLoopJoin {node.kind}{on}"
+        return self._other_head(node)
+
+    def _other_head(self, node: PhysicalNode) -> str:
+        if isinstance(node, physical.HashAggregate):
+            by = f" by {self._list(node.groups)}" if node.groups else ""
+            return f"HashAggregate{by}" + (f": {self._list(node.aggregates)}" if node.aggregates else "")
+        if isinstance(node, physical.Sort):
+            return f"Sort {_order_text(node.order, self._names)}{_limits(node.limit, node.offset, self._names)}"
+        if isinstance(node, physical.Limit):
+            return f"Limit{_limits(node.limit, node.offset, self._names)}"
+        if isinstance(node, physical.SetDifference):
+            return f"SetDifference {node.kind}{' all' if node.all else ''}"
+        if isinstance(node, physical.Shared):
+            return f"Shared {node.key}" + (" (drawn above)" if node.key in self._drawn else "")
+        return type(node).__name__
+
+    def _details(self, node: PhysicalNode) -> Iterator[str]:
+        if isinstance(node, physical.TableScan):
+            yield from self._scan_details(node)
+        elif isinstance(node, physical.FileScan):
+            yield f"reads {_join_list(list(node.names))}"
+        elif isinstance(node, physical.HashJoin):
+            if node.residual is not None:
+                yield f"and {self._text(node.residual)}"
+            for offered in node.runtime_filters:
+                column = next(c for c in _fetched(node.probe) if c.id == offered.column)
+                yield f"runtime filter on {self._owners[column.id]}.{column.name}"
+        actual = self._actuals.get(id(node))
+        if actual is not None:
+            yield from actual.notes
+
+    def _scan_details(self, node: physical.TableScan) -> Iterator[str]:
+        if node.columns:
+            yield f"reads {_join_list([c.name for c in node.columns])}"
+        only_residual = [c.name for c in node.fetched[len(node.columns) :]]
+        if only_residual:
+            yield f"reads {_join_list(only_residual)} for its condition"
+        if node.predicates:
+            schema = node.table.schema
+            yield "where " + " AND ".join(predicate_text(p, schema.column(p.column).type) for p in node.predicates)
+        if node.residual is not None:
+            yield f"and then {self._text(node.residual)}"
+
+
+def _fetched(node: PhysicalNode) -> Iterator[Column]:
+    for below in _physical_nodes(node):
+        if isinstance(below, physical.TableScan):
+            yield from below.fetched

@@ -1,0 +1,82 @@
+"""Small tables to show rules on, in docstrings and tests: `t(k, a)`, `u(b, c)`, `v(d, e)`, keys first.
+
+`t.k`, `u.b` and `v.d` are primary keys. t has a million rows, u a hundred thousand, v a thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ..errors import UnknownTable
+from ..sql import bind, parse
+from ..sql.bound import Query, SelectStatement
+from ..storage.schema import ColumnSchema, PartitionSchema, Schema, Table, assign_column_ids
+from ..storage.store import ColumnStatistics, TableStatistics
+from ..storage.types import INT, DataType
+from .context import PlannerOptions
+from .explain import draw_logical
+from .plan import Plan, plan_query
+from .rules import RULE_NAMES
+
+
+@dataclass(frozen=True, slots=True)
+class FixedCatalog:
+    """Tables with statistics and no rows: all that binding and planning ask of a store."""
+
+    by_name: Mapping[str, Table]
+    known: Mapping[str, TableStatistics] = field(default_factory=dict)
+
+    def table(self, name: str) -> Table:
+        """One table; `UnknownTable` where there is none."""
+        if name not in self.by_name:
+            raise UnknownTable(f"there is no table {name}")
+        return self.by_name[name]
+
+    def tables(self) -> Sequence[Table]:
+        """All tables by name, ascending."""
+        return [self.by_name[name] for name in sorted(self.by_name)]
+
+    def statistics(self, table: Table) -> TableStatistics:
+        """What was given for the table."""
+        return self.known.get(table.name, TableStatistics())
+
+
+def make_table(name: str, columns: Sequence[tuple[str, DataType, bool]], key_columns: int = 1) -> Table:
+    """A table of columns (name, type, nullable)."""
+    schemas = assign_column_ids(ColumnSchema(column, type_, nullable) for column, type_, nullable in columns)
+    return Table(f"id-{name}", name, Schema(schemas, key_columns), PartitionSchema())
+
+
+def _small_catalog() -> FixedCatalog:
+    layout = {"t": (("k", "a"), 1_000_000), "u": (("b", "c"), 100_000), "v": (("d", "e"), 1_000)}
+    tables: dict[str, Table] = {}
+    known: dict[str, TableStatistics] = {}
+    for name, (columns, rows) in layout.items():
+        tables[name] = make_table(name, [(column, INT, i > 0) for i, column in enumerate(columns)])
+        distinct = [rows, rows // 10]
+        known[name] = TableStatistics(
+            rows, {c: ColumnStatistics(0, d - 1, 0, float(d)) for c, d in zip(columns, distinct, strict=True)}
+        )
+    return FixedCatalog(tables, known)
+
+
+SMALL = _small_catalog()
+
+
+def bound_query(text: str, catalog: FixedCatalog = SMALL) -> Query:
+    """The bound query of a SELECT."""
+    statement = bind(parse(text)[0], catalog)
+    assert isinstance(statement, SelectStatement), f"{text!r} is no query"
+    return statement.query
+
+
+def plan_text(text: str, catalog: FixedCatalog = SMALL, without: Iterable[str] = (), trace: bool = False) -> Plan:
+    """The plan of a SELECT, its invariants checked after every rule."""
+    options = PlannerOptions(frozenset(without), trace=trace, check=True)
+    return plan_query(bound_query(text, catalog), catalog, options)
+
+
+def show(text: str, rules: Iterable[str]) -> str:
+    """The logical plan of a SELECT after just these rules (and the mandatory ones)."""
+    return draw_logical(plan_text(text, without=frozenset(RULE_NAMES) - frozenset(rules)).logical)

@@ -1,0 +1,59 @@
+"""Between physical values in numpy arrays and Arrow arrays: the functions that vectors are built on."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from .types import DataType, Kind
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+"""Any numpy array; docstrings state dtype and shape."""
+
+
+def decimal_limbs(array: pa.Array) -> tuple[Array, Array]:
+    """The two 64-bit halves of an Arrow decimal128 array's unscaled values.
+
+    Returns
+    -------
+    high : ndarray of int64, shape (n_rows,)
+    low : ndarray of uint64, shape (n_rows,)
+        value = high * 2**64 + low. Views of the array's buffer; under NULLs anything.
+    """
+    if len(array) == 0:
+        return np.empty(0, np.int64), np.empty(0, np.uint64)
+    words = np.frombuffer(array.buffers()[1], np.uint64)[2 * array.offset : 2 * (array.offset + len(array))]
+    return words[1::2].view(np.int64), words[0::2]
+
+
+def decimal_from_limbs(type_: DataType, high: Array, low: Array, validity: Array | None = None) -> pa.Array:
+    """The Arrow decimal128 array whose unscaled values are high * 2**64 + low; the inverse of `decimal_limbs`."""
+    words = np.empty((len(high), 2), np.uint64)
+    words[:, 0] = low
+    words[:, 1] = high.view(np.uint64)
+    return pa.Array.from_buffers(type_.arrow, len(high), [_bitmap(validity), pa.py_buffer(words)])
+
+
+def _bitmap(validity: Array | None) -> pa.Buffer | None:
+    return None if validity is None else pa.py_buffer(np.packbits(validity, bitorder="little"))
+
+
+def physical_to_arrow(type_: DataType, values: Array, validity: Array | None = None) -> pa.Array:
+    """An Arrow array of `type_.arrow` from physical values; `validity` marks the present ones."""
+    if type_.is_decimal:
+        if values.dtype == object:
+            converted = [type_.to_python(v) for v in values]
+            return pa.array(converted, type_.arrow, mask=None if validity is None else ~validity)
+        wide = values.astype(np.int64, copy=False)
+        return decimal_from_limbs(type_, wide >> 63, wide.view(np.uint64), validity)
+    mask = None if validity is None else ~validity
+    if values.dtype == object:
+        return pa.array(values.tolist(), type_.arrow, mask=mask)
+    values = values.astype(type_.dtype, copy=False)
+    if type_.kind is Kind.DATE:
+        return pa.array(values, pa.int32(), mask=mask).cast(pa.date32())
+    if type_.kind is Kind.TIMESTAMP:
+        return pa.array(values, pa.int64(), mask=mask).cast(pa.timestamp("us"))
+    return pa.array(values, type_.arrow, mask=mask)
