@@ -19,5 +19,7 @@ The life of a statement:
    batch (`bulk.insert_rows`), so that a thousand rows cost one bind and one write.
 7. `Connection.load` streams Arrow data or files into the store's bulk loader (`loading.load`).
 
-Statements are atomic and durable when they return, so there is no transaction to commit or to roll back.
+Every statement is durable when it returns, so there is no transaction to commit or to roll back. A query sees the
+moment it began; a load adds all its rows or none; an INSERT of several rows refuses them one by one, as Kudu does, and
+its error says how many were inserted all the same.
 """

@@ -82,7 +82,10 @@ def _write(session: Session, table: Table, batch: pa.RecordBatch, first: int) ->
     result = session.store.write(table, WriteBatch(batch))
     if result.errors:
         refused = min(result.errors, key=lambda error: error.row)
-        refused.error.add_note(f"in row {first + refused.row + 1} of the parameters")
+        refused.error.add_note(
+            f"in row {first + refused.row + 1} of the parameters; of {batch.num_rows} rows in this batch "
+            f"{len(result.errors)} were refused and {result.applied} inserted"
+        )
         raise refused.error
     return result.applied
 

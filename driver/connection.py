@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,7 +30,7 @@ _SESSION_OPTIONS: Final = ("threads", "memory_limit")
 DURABILITIES: Final = ("fsync", "os")
 
 
-def connect(target: str | Path = ":memory:", **options: Any) -> Connection:
+def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
     """Open a store.
 
     Parameters
@@ -39,7 +40,7 @@ def connect(target: str | Path = ":memory:", **options: Any) -> Connection:
     threads : int, optional
         How many threads one statement may use; by default one per processor.
     memory_limit : int or str, optional
-        How much memory one statement's state may take before it spills: bytes, or a text such as "2GB".
+        How much memory one statement's state may take before it is refused: bytes, or a text such as "2GB".
     durability : {"fsync", "os"}, optional
         "fsync" (the default): an acknowledged write survives a power failure. "os": it survives the end of the process;
         the operating system decides when it reaches the disk.
@@ -53,8 +54,9 @@ def connect(target: str | Path = ":memory:", **options: Any) -> Connection:
     NotSupportedError
         The target is a cluster (`nyala://`).
     """
-    settings = _check_options(options)
-    shared = acquire(target, **{name: settings[name] for name in _STORE_OPTIONS if name in settings})
+    settings = _check_options(given)
+    options = {name: settings[name] for name in _STORE_OPTIONS if name in settings}
+    shared = acquire(target, settings.get("threads") or os.cpu_count() or 1, **options)
     try:
         session = Session(shared.store, **{name: settings[name] for name in _SESSION_OPTIONS if name in settings})
     except BaseException:
@@ -81,7 +83,7 @@ class Connection:
     NotSupportedError = errors.NotSupportedError
 
     autocommit: Final = True
-    """Statements are atomic and durable when they return."""
+    """Every statement is durable when it returns."""
 
     def __init__(self, shared: SharedStore, session: Session):
         self._shared = shared
@@ -147,7 +149,7 @@ class Connection:
         """Raise `NotSupportedError`: what a statement did stays done, and pretending otherwise would lose data."""
         self.check_open()
         raise NotSupportedError(
-            "there is nothing to roll back: every statement is atomic, and durable when it returns (autocommit)"
+            "there is nothing to roll back: every statement is durable when it returns (autocommit)"
         )
 
     def check_open(self) -> None:

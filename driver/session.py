@@ -1,6 +1,6 @@
 """One connection's way through the rooms below: text in, running statements out.
 
-    text ─ parse ─► ParsedStatement ─ bind ─► Statement ─ plan_query ─► Plan ─ statements.run ─► Execution
+    text ─ parse ─► ParsedStatement ─ bind ─► Statement ─ plan_query ─► Plan ─ run ─► Execution
 
 A session holds no transaction and no settings that change while it lives, so several threads may use one; each
 statement they start is an `Execution` of its own.
@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..errors import InterfaceError, ProgrammingError
-from ..executor import ExecutionContext, statements
-from ..planner import Plan, plan_query
+from ..executor import ExecutionContext
+from ..executor import run as run_statement
+from ..planner import Plan, PlannerOptions, plan_query
 from ..sql import ParsedStatement, bind, bound, parse
 from ..storage.store import Store
 from .parameters import Normalized
@@ -49,7 +50,7 @@ class Execution:
     def start(self, statement: bound.Statement, plan: Plan | None, context: ExecutionContext) -> None:
         """Begin; a statement without a result set has done its work when this returns."""
         with self._interruptible():
-            result = statements.run(statement, context, plan)
+            result = run_statement(statement, context, plan)
         self.columns = result.columns
         self._batches = iter(result.batches)
         if self.columns is None:
@@ -167,9 +168,12 @@ class Session:
         return execution
 
     def _plan(self, statement: bound.Statement) -> Plan | None:
-        inner = statement.statement if isinstance(statement, bound.Explain) else statement
-        if isinstance(inner, bound.SelectStatement | bound.InsertStatement):
-            return plan_query(inner.query, self.store)
+        options = PlannerOptions()
+        if isinstance(statement, bound.Explain):
+            options = PlannerOptions(trace=statement.verbose)
+            statement = statement.statement
+        if isinstance(statement, bound.SelectStatement | bound.InsertStatement):
+            return plan_query(statement.query, self.store, options)
         return None
 
     def forget(self, execution: Execution) -> None:

@@ -42,21 +42,22 @@ class SharedStore:
             self.store.close()
 
 
-def acquire(target: str | Path, **options: Any) -> SharedStore:
+def acquire(target: str | Path, threads: int, **options: Any) -> SharedStore:
     """The store behind a target: a directory (made if it is not there) or ":memory:".
 
-    Raises `StoreLocked` if another process has it open, `InterfaceError` if this one has with other options.
+    `threads` is how many encode bulk loads; whoever opens a directory first decides. Raises `StoreLocked` if another
+    process has it open, `InterfaceError` if this one has with other `options`.
     """
     text = str(target)
     if text == MEMORY:
-        return SharedStore(Database(MEMORY, **options), None, options)
+        return SharedStore(Database(MEMORY, threads=threads, **options), None, options)
     if "://" in text:
         _refuse_url(text)
     key = str(Path(text).expanduser().resolve())
     with _lock:
         shared = _open.get(key)
         if shared is None:
-            shared = _open[key] = SharedStore(Database(key, **options), key, options)
+            shared = _open[key] = SharedStore(Database(key, threads=threads, **options), key, options)
         elif shared.options != options:
             raise InterfaceError(
                 f"{key} is open in this process with {_show(shared.options)}; it cannot be opened again with "

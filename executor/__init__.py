@@ -1,1 +1,28 @@
-"""The executor room."""
+"""The executor: physical plans run over vectors, in parallel, with nothing decoded or read before it must be.
+
+    PhysicalNode ── execute.open_node ──► Stream of morsels ── context.iterate ──► batches ──► Arrow
+
+The life of a query:
+
+1. `statements.run` takes a bound statement and its plan and starts `execute.execute` under an `ExecutionContext`:
+   store, threads, limits, the event that cancels it.
+2. `execute.open_node` opens the plan from the top. A leaf gives its morsels at once (`scan`); a streaming operator
+   wraps its input's (`operators`, `join`); a pipeline breaker runs its input's morsels in the shared thread pool before
+   it has a stream to give (`aggregate`, `sort`, a join's build side).
+3. A join opens its build side first. What it learns of the keys goes down the probe side as `runtime_filters`, into the
+   `ScanSpec`s of scans that start only then.
+4. Within a morsel, a batch is a set of lazy columns. `evaluate` compiles expressions to closures that run on codes and
+   dictionaries where they can; a filter or a join selects rows, which reads nothing further.
+5. Groups and sort keys are integer codes (`grouping`, `sort`), join keys too (`join_keys`, `join_index`). Exact sums
+   live in `accumulators`, scalar kernels in `kernels`.
+6. The consumer pulls; morsels run a little ahead of it, and results come in the stream's order.
+
+`Cancelled` and errors end all threads of a statement before they reach the caller.
+"""
+
+from .actuals import Actual, Actuals
+from .context import ExecutionContext
+from .execute import execute
+from .statements import StatementResult, run
+
+__all__ = ["Actual", "Actuals", "ExecutionContext", "StatementResult", "execute", "run"]

@@ -101,7 +101,8 @@ class Total:
         """The sums as Python ints."""
         if len(self.parts) == 1:
             return self.parts[0].astype(object)
-        return (self.parts[0].astype(object) << _LOW_BITS) + self.parts[1].astype(object)
+        sums: Array = (self.parts[0].astype(object) << _LOW_BITS) + self.parts[1].astype(object)
+        return sums
 
 
 class Sum(Accumulator[Total]):

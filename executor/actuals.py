@@ -76,3 +76,7 @@ class Actuals:
             if actual.counters is None:
                 actual.counters = ScanCounters()
             actual.counters.add(counters)
+
+    def nodes(self) -> list[PhysicalNode]:
+        """The nodes that ran, in the order in which they were opened."""
+        return list(self._nodes)

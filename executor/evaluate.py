@@ -27,9 +27,9 @@ import pyarrow.compute as pc
 
 from ..errors import DataError, InternalError
 from ..sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, columns_of, walk
-from ..storage.types import BIGINT, BOOLEAN, Kind
+from ..storage.types import BIGINT, BOOLEAN, DataType, Kind
 from ..storage.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector
-from .functions import CHEAP, FALLIBLE, KERNELS, OVERFLOWING
+from .functions import CHEAP, FALLIBLE, KERNELS, OVERFLOWING, SKIPS_NULLS
 from .kernels import boolean, choose
 from .kernels.cast import cast
 from .kernels.compare import compare, is_in
@@ -143,12 +143,13 @@ class _Plain:
             return self._junction(expr)
         if expr.function in ("eq", "ne", "lt", "le", "gt", "ge"):
             left, right = (self._sub(_uncast(arg)) for arg in expr.args)
-            return _folded(lambda a, b: compare(expr.function, a, b), [left, right])
+            return _folded(lambda a, b: compare(expr.function, a, b), [left, right], BOOLEAN)
         kernel = KERNELS.get(expr.function)
         if kernel is None:
             raise InternalError(f"there is no kernel for the function {expr.function}")
         type_ = expr.type
-        return _folded(lambda *args: kernel(type_, *args), [self._sub(arg) for arg in expr.args])
+        strict_type = None if expr.function in SKIPS_NULLS else type_
+        return _folded(lambda *args: kernel(type_, *args), [self._sub(arg) for arg in expr.args], strict_type)
 
     def _junction(self, expr: Call) -> Evaluation:
         ordered = sorted(expr.args, key=lambda arg: (is_fallible(arg), cost(arg)))
@@ -171,7 +172,7 @@ class _Plain:
 
     def _cast(self, expr: Cast) -> Evaluation:
         type_, safe = expr.type, expr.safe
-        return _folded(lambda arg: cast(type_, arg, safe), [self._sub(expr.arg)])
+        return _folded(lambda arg: cast(type_, arg, safe), [self._sub(expr.arg)], type_)
 
     def _in(self, expr: InValues) -> Evaluation:
         arg = self._sub(expr.arg)
@@ -213,11 +214,17 @@ def _same(item: Literal, arg: Expr) -> bool:
     return item.value is None or (item.type.kind is arg.type.kind and item.type.scale == arg.type.scale)
 
 
-def _folded(kernel: Callable[..., Vector], parts: list[Evaluation]) -> Evaluation:
-    """The kernel over its arguments; where all are constant, over one row."""
+def _folded(kernel: Callable[..., Vector], parts: list[Evaluation], strict: DataType | None = None) -> Evaluation:
+    """The kernel over its arguments; where all are constant, over one row.
+
+    `strict` is the result's type for a function that is NULL where any argument is: kernels need not know of NULL
+    constants then.
+    """
 
     def run(batch: Batch) -> Vector:
         args = [part(batch) for part in parts]
+        if strict is not None and any(isinstance(arg, Const) and arg.value is None for arg in args):
+            return Const(strict, None, batch.length)
         if batch.length > 1 and args and all(isinstance(arg, Const) for arg in args):
             one = kernel(*(Const(a.type, a.value, 1) for a in args))  # type: ignore[attr-defined]
             return Const(one.type, physical(one), batch.length)

@@ -101,12 +101,19 @@ KERNELS: Final[Mapping[str, Kernel]] = {
     "least": lambda type_, *values: choose.extreme(type_, values, greatest=False),
 }
 
-FALLIBLE: Final = frozenset(["div", "mod", "abs", "round", "floor", "ceil", "sqrt", "exp", "ln", "log10", "power", "substring", "repeat", "date_trunc"])
+FALLIBLE: Final = frozenset(
+    ("div", "mod", "abs", "round", "floor", "ceil", "sqrt", "exp", "ln", "log10", "power", "substring", "repeat")
+) | {"date_trunc"}
 """Functions that may refuse a row (division by zero, out of range). They are not computed for rows that do not need
 them: branches of a CASE not taken, rows that an earlier condition dropped."""
 
 OVERFLOWING: Final = frozenset(("add", "sub", "mul", "neg"))
 """Functions that may refuse a row where the result's type does not hold every result of the operands' types."""
 
-CHEAP: Final = frozenset(["add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "is_null", "is_true", "is_false", "coalesce"])
+CHEAP: Final = frozenset(
+    ("add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "coalesce")
+) | {"is_null", "is_true", "is_false"}
 """Functions whose kernels cost about as much as a look-up per row."""
+
+SKIPS_NULLS: Final = frozenset(("coalesce", "greatest", "least", "is_null", "is_true", "is_false", "is_distinct"))
+"""Functions that may have a value where an argument is NULL; all others are NULL there."""

@@ -122,7 +122,7 @@ def sort_rows(codes: Array, size: int) -> tuple[Array, Array]:
         order = np.argsort(codes, kind="stable")
         return order, codes.take(order)
     dtype = np.uint32 if bits <= 32 else np.uint64
-    packed = codes.astype(dtype)
+    packed: Any = codes.astype(dtype)
     packed <<= dtype(row_bits)
     packed |= np.arange(len(codes), dtype=dtype)
     packed.sort()

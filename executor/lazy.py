@@ -75,7 +75,7 @@ class _Joined:
         if rows is None or all(batch.is_loaded(self._index) for batch in self._batches):
             return True
         self._served += len(rows)
-        return self._served * _WHOLE_SHARE >= self._offsets[-1]
+        return self._served * _WHOLE_SHARE >= int(self._offsets[-1])
 
     def _read_whole(self) -> Vector:
         if self._whole is None:

@@ -99,8 +99,8 @@ def order_of(keys: Sequence[Vector], items: Sequence[OrderItem], length: int, fi
         order = np.lexsort([codes for codes, _ in reversed(columns)])
         return order if first is None else order[:first]
     codes = np.zeros(length, np.uint64)
-    for more, count in columns:
-        codes = codes * np.uint64(count) + more.astype(np.uint64)
+    for part, count in columns:
+        codes = codes * np.uint64(count) + part.astype(np.uint64)
     if first is not None and first < length // _WORTH_CUTTING:
         chosen = np.argpartition(codes, first)[: first + 1]
         # Ties at the edge: any of the equal rows will do.

@@ -18,26 +18,26 @@ from .trees import MIRRORED, columns_in, each, node_expressions
 
 def check_plan(root: Node, rule: str) -> None:
     """Raise `InternalError`, naming the rule that ran last, where an invariant does not hold."""
-    _check(root, rule, {}, rule not in ("build", "fold_constants"))
+    _check(root, rule, set(), rule not in ("build", "fold_constants"))
 
 
 def _fail(rule: str, node: Node, problem: str) -> InternalError:
     return InternalError(f"after {rule}: {type(node).__name__}: {problem}")
 
 
-def _check(node: Node, rule: str, made: dict[int, Node], flat: bool) -> None:
+def _check(node: Node, rule: str, made: set[int], flat: bool) -> None:
     for child in node.children():
         _check(child, rule, made, flat)
     if isinstance(node, Shared):
-        _check(node.source, rule, {}, flat)
+        _check(node.source, rule, set(), flat)
         _check_widths(node, node.source, node.output, rule)
     if isinstance(node, SetOperation):
         for side in (node.left, node.right):
             _check_widths(node, side, node.output, rule)
     for column in _fresh(node):
-        if column.id in made and made[column.id] is not node:
+        if column.id in made:
             raise _fail(rule, node, f"column {column.name} ({column.id}) is made twice")
-        made[column.id] = node
+        made.add(column.id)
     provided = {column.id for child in node.children() for column in child.columns}
     if isinstance(node, Scan):
         provided = {number for number, _ in node.source_names}

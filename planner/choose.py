@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..sql.expressions import Column, Expr, conjuncts
+from ..sql.expressions import Call, Column, Expr, Literal, conjuncts
+from ..storage.types import INT, Kind
 from . import physical
 from .check import same_type
 from .context import Context
@@ -32,7 +33,7 @@ from .logical import (
 from .physical import PhysicalNode, RuntimeFilter, TableScan
 from .properties import LEFT_ONLY
 from .scan_predicates import extract
-from .trees import all_of, as_equality, columns_in, columns_in_all, each, node_expressions
+from .trees import all_of, as_equality, case, columns_in, columns_in_all, each, is_null, node_expressions
 
 TURNED = {"semi": "right_semi", "anti": "right_anti", "left": "right"}
 FILTERING = ("inner", "semi", "right", "right_semi", "right_anti")
@@ -171,6 +172,8 @@ class Chooser:
     def _join(self, node: Join, wanted: Wanted) -> PhysicalNode:
         pairs = [pair for pair in key_pairs(node) if same_type(pair.probe.type, pair.build.type)]
         residual = _without(node.condition, pairs)
+        if not pairs and residual is not None:
+            pairs, residual = null_safe_pairs(node, residual)
         if node.kind == "null_anti" and (len(pairs) != 1 or residual is not None):
             raise AssertionError("a null-aware anti join has one equality and nothing else")
         below = wanted | columns_in(node.condition)
@@ -224,6 +227,50 @@ class Chooser:
         return tuple(found)
 
 
+def null_safe_pairs(join: Join, condition: Expr) -> tuple[list[KeyPair], Expr | None]:
+    """Key pairs for `a IS NOT DISTINCT FROM b`, and what is left of the condition.
+
+    A hash join lets NULL match nothing, so the value with a stand-in for NULL is one key and NULL itself another.
+    """
+    left, right = ({column.id for column in side.columns} for side in (join.left, join.right))
+    pairs: list[KeyPair] = []
+    rest: list[Expr] = []
+    for part in conjuncts(condition):
+        sides = _not_distinct(part)
+        if sides is not None and columns_in(sides[0]) <= right and columns_in(sides[1]) <= left:
+            sides = sides[::-1]
+        stand_in = None if sides is None else _STAND_INS.get(sides[0].type.kind)
+        if sides is None or stand_in is None or not (columns_in(sides[0]) <= left and columns_in(sides[1]) <= right):
+            rest.append(part)
+            continue
+        first, second = sides
+        pairs.append(KeyPair(_solid(first, stand_in), _solid(second, stand_in)))
+        pairs.append(KeyPair(_null_flag(first), _null_flag(second)))
+    return pairs, all_of(rest)
+
+
+def _not_distinct(part: Expr) -> tuple[Expr, Expr] | None:
+    if isinstance(part, Call) and part.function == "not":
+        inner = part.args[0]
+        if isinstance(inner, Call) and inner.function == "is_distinct" and same_type(*(a.type for a in inner.args)):
+            return inner.args[0], inner.args[1]
+    return None
+
+
+def _solid(expr: Expr, stand_in: object) -> Expr:
+    return Call(expr.type, False, "coalesce", (expr, Literal(expr.type, False, stand_in)))
+
+
+def _null_flag(expr: Expr) -> Expr:
+    return case(is_null(expr), Literal(INT, False, 1), Literal(INT, False, 0))
+
+
+_STAND_INS: dict[Kind, object] = {
+    **dict.fromkeys((Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP), 0),
+    Kind.STRING: "",
+}
+
+
 def is_filterable(column: Column) -> bool:
     """Are the column's physical values integers of at most 64 bits?"""
     type_ = column.type
@@ -234,7 +281,7 @@ def scan_column(node: PhysicalNode, number: int) -> int | None:
     """The number of the scanned column whose values a column of `node` passes on, None where there is none.
 
     Followed are the ways on which a row that is dropped at the scan only drops rows with the same value of the
-    column: filters, plain projections, the probe side of joins, the groups of an aggregate.
+    column: filters, plain projections, the side of a join that streams, the groups of an aggregate.
     """
     if isinstance(node, TableScan):
         return number if any(c.id == number for c in node.columns) else None
@@ -247,6 +294,8 @@ def scan_column(node: PhysicalNode, number: int) -> int | None:
                 if isinstance(build_key, Column) and build_key.id == number and isinstance(probe_key, Column):
                     return scan_column(node.probe, probe_key.id)
         return scan_column(node.probe, number)
+    if isinstance(node, physical.NestedLoopJoin) and node.kind not in ("right", "full"):
+        return scan_column(node.left, number)
     if isinstance(node, (physical.Project, physical.HashAggregate)):
         exprs: Iterable[Expr] = node.expressions if isinstance(node, physical.Project) else node.groups
         for column, expr in zip(node.columns, exprs, strict=False):

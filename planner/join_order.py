@@ -42,6 +42,7 @@ class JoinGraph:
     model: CostModel
     classes: list[list[tuple[int, Column]]] = field(default_factory=list)
     others: list[tuple[int, Expr, float]] = field(default_factory=list)
+    _class_masks: list[int] = field(default_factory=list)
     _neighbours: list[int] = field(default_factory=list)
     _rows: list[float] = field(default_factory=list)
     _whole: list[float] = field(default_factory=list)
@@ -95,6 +96,7 @@ class JoinGraph:
                 else:
                     seen[leaf] = columns[number]
             self.classes.append(sorted(seen.items()))
+            self._class_masks.append(sum(1 << leaf for leaf in seen))
 
     def _whole_rows(self, leaf: Node) -> float:
         scan = leaf
@@ -114,10 +116,9 @@ class JoinGraph:
             total *= self._rows[i]
         factors: dict[int, float] = {}
         linked: dict[int, set[int]] = {}
-        for members in self.classes:
-            inside = [(i, column) for i, column in members if mask >> i & 1]
-            if len(inside) > 1:
-                self._class_factors(inside, factors, linked)
+        for linking, members in zip(self._class_masks, self.classes, strict=True):
+            if (linking & mask).bit_count() > 1:
+                self._class_factors([m for m in members if mask >> m[0] & 1], factors, linked)
         for i, key, share in self._keyed:
             if mask >> i & 1 and key <= linked.get(i, set()):
                 # The columns of one key are not independent: a row finds at most one partner by it.
@@ -145,12 +146,11 @@ class JoinGraph:
     def key_pairs(self, probe: int, build: int, carriers: frozenset[int]) -> list[KeyPair]:
         """One equality per class that both subsets have members of; a member that takes a runtime filter first."""
         found: list[KeyPair] = []
-        for members in self.classes:
-            left = [column for i, column in members if probe >> i & 1]
-            right = [column for i, column in members if build >> i & 1]
-            if left and right:
-                carried = next((column for column in left if column.id in carriers), left[0])
-                found.append(KeyPair(carried, right[0]))
+        for mask, members in zip(self._class_masks, self.classes, strict=True):
+            if mask & probe and mask & build:
+                left = [column for i, column in members if probe >> i & 1]
+                right = next(column for i, column in members if build >> i & 1)
+                found.append(KeyPair(next((c for c in left if c.id in carriers), left[0]), right))
         return found
 
     def neighbours(self, mask: int) -> int:

@@ -29,16 +29,26 @@ class Node:
 
     def children(self) -> tuple[Node, ...]:
         """The direct inputs, in order."""
-        return tuple(v for spec in fields(self) if isinstance(v := getattr(self, spec.name), Node))
+        return tuple([getattr(self, name) for name in _inputs(type(self))])
 
     def map_children(self, change: Callable[[Node], Node]) -> Node:
         """This node over changed inputs; itself where nothing changed."""
         changes: dict[str, Any] = {}
-        for spec in fields(self):
-            before = getattr(self, spec.name)
-            if isinstance(before, Node) and (after := change(before)) is not before:
-                changes[spec.name] = after
+        for name in _inputs(type(self)):
+            before = getattr(self, name)
+            if (after := change(before)) is not before:
+                changes[name] = after
         return replace(self, **changes) if changes else self
+
+
+_INPUTS: dict[type[Node], tuple[str, ...]] = {}
+
+
+def _inputs(kind: type[Node]) -> tuple[str, ...]:
+    """The names of the fields that hold a node's inputs."""
+    if kind not in _INPUTS:
+        _INPUTS[kind] = tuple(spec.name for spec in fields(kind) if spec.type == "Node")
+    return _INPUTS[kind]
 
 
 @dataclass(frozen=True, slots=True)

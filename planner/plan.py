@@ -140,5 +140,5 @@ class Pipeline:
             return
         if self._context.options.check:
             check_plan(self.root, name)
-        if self._context.options.trace:
+        if self._context.options.trace and self.root != before:
             self.trace.append((name, self.root))

@@ -27,7 +27,24 @@ from .trees import column_equality, columns_in, nodes, subexpressions
 
 LEFT_ONLY = ("semi", "anti", "null_anti")
 """Join kinds of which only the left side's columns come out."""
-_OPERATORS = ("add", "sub", "mul", "div", "mod", "neg", "eq", "ne", "lt", "le", "gt", "ge", "not", "like", "ilike", "concat")
+_OPERATORS = (
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "mod",
+    "neg",
+    "eq",
+    "ne",
+    "lt",
+    "le",
+    "gt",
+    "ge",
+    "not",
+    "like",
+    "ilike",
+    "concat",
+)
 _TEXTS = ("lower", "upper", "length", "substring", "trim", "ltrim", "rtrim", "left", "right")
 _NUMBERS = ("abs", "round", "floor", "ceil")
 _DATES = ("year", "quarter", "month", "week", "day", "dow", "doy", "hour", "minute", "second", "date_trunc")

@@ -123,7 +123,9 @@ def _paren(node: exp.Paren, frame: Frame) -> Expr:
 
 def compare(function: str, left: Expr, right: Expr) -> Expr:
     """A comparison of two values brought to one type."""
-    _, (left, right) = unify([left, right], f"there is no comparison {SYMBOLS[function]} between")
+    type_, (left, right) = unify([left, right], f"there is no comparison {SYMBOLS[function]} between")
+    if type_.kind is Kind.INTERVAL:
+        raise TypeMismatch("intervals cannot be compared: a month has no fixed number of days")
     nullable = function != "is_distinct" and (left.nullable or right.nullable)
     return Call(BOOLEAN, nullable, function, (left, right))
 

@@ -119,7 +119,7 @@ def _table(node: exp.Table, scope: Scope, context: Context, nullable: bool) -> S
 
 def table_name(node: Any) -> str:
     """The folded name of a table node; schema-qualified names are refused."""
-    if node.args.get("db") or node.args.get("catalog"):
+    if node.args.get("db") is not None or node.args.get("catalog") is not None:
         raise NotSupportedError("there are no schemas: a table has a plain name")
     if not isinstance(node.this, exp.Identifier):
         raise SqlSyntaxError("a table name expected")

@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from ..errors import GroupingError, SqlSyntaxError, UnknownColumn
+from ..errors import GroupingError, NotSupportedError, SqlSyntaxError, UnknownColumn
 from ..storage.types import STRING, Kind
 from .coercion import convert
 from .context import Context, Frame, name_of, only, unsupported
@@ -105,8 +105,8 @@ def _group(node: Any, items: Sequence[Any], frame: Frame) -> Expr:
             if len(named) != 1:
                 raise
             return frame.bind(named[0])
-    if isinstance(node, exp.Tuple | exp.GroupingSets | exp.Rollup | exp.Cube):
-        raise unsupported(node)
+    if isinstance(node, exp.Tuple):
+        raise NotSupportedError(f"GROUP BY {generate(node)} is not supported; list the columns without parentheses")
     return frame.bind(node)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -62,25 +61,39 @@ class Context:
         start, width = _nearest(node)
         return type(error)(error.message, self.text, start, width)
 
-    @contextmanager
-    def at(self, node: Any) -> Iterator[None]:
-        """Errors that leave this block get the node's place."""
-        try:
-            yield
-        except StatementError as error:
-            located = self.located(error, node)
-            if located is error:
-                raise
-            raise located from error.__cause__
-        except (DataError, IntegrityError, NotSupportedError) as error:
-            raise self._drawn(error, node) from error.__cause__
+    def at(self, node: Any) -> _Place:
+        """`with context.at(node):` gives errors that leave the block the node's place."""
+        return _Place(self, node)
 
-    def _drawn(self, error: Any, node: Any) -> Any:
+    def drawn(self, error: Any, node: Any) -> Any:
         """The same error with the line and a caret in its message, for classes that carry no place."""
         if "\nLINE " in str(error):
             return error
         start, width = _nearest(node)
         return type(error)(str(StatementError(str(error), self.text, start, width)))
+
+
+class _Place:
+    """See `Context.at`. A class, as a generator would double the cost of binding a long INSERT."""
+
+    __slots__ = ("_context", "_node")
+
+    def __init__(self, context: Context, node: Any) -> None:
+        self._context = context
+        self._node = node
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        if isinstance(error, StatementError):
+            located: Exception = self._context.located(error, self._node)
+        elif isinstance(error, DataError | IntegrityError | NotSupportedError):
+            located = self._context.drawn(error, self._node)
+        else:
+            return
+        if located is not error:
+            raise located from error.__cause__
 
 
 def _nearest(node: Any) -> tuple[int | None, int]:
@@ -149,7 +162,7 @@ def unsupported(node: Any) -> NotSupportedError:
         text = generate(node)
     except Exception:  # a malformed tree cannot be printed either; its kind must do
         text = type(node).__name__
-    shown = text if len(text) <= 60 else text[:57] + "..."
+    shown = (text if len(text) <= 60 else text[:57] + "...") or type(node).__name__.upper()
     return NotSupportedError(f"{shown} is not supported")
 
 

@@ -15,6 +15,7 @@ from sqlglot.tokens import Token, TokenType
 
 from ..errors import NotSupportedError, StatementError
 from . import nodes
+from .literals import unit_name
 
 
 class PlacedParseError(ParseError):
@@ -110,13 +111,25 @@ class PlacedParser(parser.Parser):
         return super().expression(instance, token, comments)
 
     def _parse_csv(self, parse_method: Callable[[], Any], sep: Any = TokenType.COMMA) -> list[Any]:
-        """As sqlglot does, but a comma wants something after it."""
+        """As sqlglot does, but a comma wants something before and after it."""
         first = parse_method()
+        if first is None and self._match(sep, advance=False):
+            self.raise_error("")
         found = [first] if first is not None else []
         while self._match(sep):
             following = parse_method()
             found.append(following if following is not None else self.raise_error(""))
         return found
+
+    def _parse_alias(self, *args: Any, **kwargs: Any) -> Any:
+        # `1_000` and `0x1F` would be the numbers 1 and 0 with an alias.
+        if self._prev and self._prev.token_type == TokenType.NUMBER and self._word() and self._is_connected():
+            self.raise_error("a space after a number expected")
+        return super()._parse_alias(*args, **kwargs)
+
+    def _parse_id_var(self, any_token: bool = True, tokens: Any = None) -> Any:
+        # `AS` lets any word be a name, but a number is none.
+        return None if self._curr.token_type == TokenType.NUMBER else super()._parse_id_var(any_token, tokens)
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
         token = self._curr
@@ -126,9 +139,21 @@ class PlacedParser(parser.Parser):
         return found
 
     def _parse_interval(self, *args: Any, **kwargs: Any) -> Any:
-        token = self._curr
-        found = super()._parse_interval(*args, **kwargs)
-        return found.update_positions(token) if isinstance(found, exp.Interval) and token else found
+        """`INTERVAL '90' DAY`, `INTERVAL '1 year 2 months'`; a word after it that is no unit is an alias."""
+        start, index = self._curr, self._index
+        if not self._match(TokenType.INTERVAL):
+            return None
+        if not self._match_set((TokenType.STRING, TokenType.NUMBER)):
+            self._retreat(index)  # a column of that name
+            return None
+        text = self.expression(exp.Literal.string(self._prev.text), self._prev)
+        unit = None
+        if unit_name(self._word()) is not None:
+            self._advance()
+            unit = self.expression(exp.Var(this=self._prev.text.upper()), self._prev)
+            if self._match_text_seq("TO"):
+                self.refuse("INTERVAL ... TO", instead="one unit")
+        return self.expression(exp.Interval(this=text, unit=unit), start)
 
     def _parse_as_command(self, start: Token) -> Any:
         self.raise_error("")

@@ -121,11 +121,22 @@ def interval(text: str, unit: str | None = None) -> Literal:
     return _interval_literal(parts, text)
 
 
+def unit_name(word: str) -> str | None:
+    """The unit that a word means, in the singular; None for any other word.
+
+    >>> unit_name("DAYS"), unit_name("mon"), unit_name("moons")
+    ('day', 'month', None)
+    """
+    lower = word.lower()
+    name = lower.removesuffix("s") if len(lower) > 2 else lower
+    name = _UNITS.get(name, name)
+    return name if name in _MONTHS or name in _DAYS or name in _MICROSECONDS else None
+
+
 def _interval_literal(parts: list[tuple[str, str]], text: str) -> Literal:
     months = days = microseconds = 0
     for quantity, unit in parts:
-        name = unit.lower().removesuffix("s") if len(unit) > 2 else unit.lower()
-        name = _UNITS.get(name, name)
+        name = unit_name(unit)
         try:
             amount = decimal.Decimal(quantity)
         except decimal.InvalidOperation:

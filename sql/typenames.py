@@ -58,41 +58,47 @@ def bind_type(node: Any, context: Context) -> DataType:
     databases.
     """
     with context.at(node):
-        return _bind(node, _arguments(node))
+        kind = node.this
+        if kind not in _PLAIN and kind not in _TEXTS and kind != _T.DECIMAL:
+            raise _foreign(node)
+        return _bind(kind, _arguments(node))
 
 
 def _arguments(node: Any) -> list[int]:
     sizes = []
     for part in node.args.get("expressions") or []:
-        value = part.this if isinstance(part, exp.DataTypeParam) else part
+        value = part.this if isinstance(part, exp.DataTypeParam) and not part.expression else part
         if not isinstance(value, exp.Literal) or value.is_string or not str(value.this).isdigit():
             raise TypeMismatch("a type's size must be a plain number")
         sizes.append(int(value.this))
     return sizes
 
 
-def _bind(node: Any, sizes: list[int]) -> DataType:
-    kind = node.this
+def _bind(kind: Any, sizes: list[int]) -> DataType:
     if kind == _T.DECIMAL:
         return _decimal(sizes)
     if kind in _TEXTS:
         if len(sizes) > 1 or sizes == [0]:
             raise TypeMismatch("VARCHAR takes one length of at least 1")
         return DataType(Kind.STRING, length=sizes[0]) if sizes else STRING
-    if kind in _PLAIN:
-        if sizes and kind not in (_T.TIMESTAMP, _T.DATETIME, _T.FLOAT):
-            raise TypeMismatch(f"{_PLAIN[kind]} takes no size")
-        if sizes == [6] or not sizes:
-            return _PLAIN[kind]
-        if kind == _T.FLOAT:
-            return FLOAT if sizes[0] <= 24 else DOUBLE
+    if not sizes or (sizes == [6] and _PLAIN[kind] == TIMESTAMP):
+        return _PLAIN[kind]
+    if kind == _T.FLOAT and len(sizes) == 1:
+        return FLOAT if sizes[0] <= 24 else DOUBLE  # FLOAT(bits), as the standard counts them
+    if _PLAIN[kind] == TIMESTAMP:
         raise NotSupportedError("TIMESTAMP keeps microseconds; no other precision is supported")
+    raise TypeMismatch(f"{_PLAIN[kind]} takes no size")
+
+
+def _foreign(node: Any) -> Exception:
+    """The error for a type that nyala does not have."""
+    kind = node.this
     if kind == _T.TIMESTAMPTZ:
-        raise NotSupportedError("TIMESTAMP WITH TIME ZONE is not supported; TIMESTAMP is in UTC")
+        return NotSupportedError("TIMESTAMP WITH TIME ZONE is not supported; TIMESTAMP is in UTC")
     if kind == _T.USERDEFINED:
         name = str(node.args.get("kind") or "")
-        raise TypeMismatch(f"there is no type {name}{did_you_mean(name, NAMES, 'there are')}")
-    raise NotSupportedError(f"type {kind.value if isinstance(kind, _T) else kind} is not supported")
+        return TypeMismatch(f"there is no type {name}{did_you_mean(name, NAMES, 'there are')}")
+    return NotSupportedError(f"type {kind.value if isinstance(kind, _T) else kind} is not supported")
 
 
 def _decimal(sizes: list[int]) -> DataType:

@@ -203,7 +203,8 @@ class _ColumnWriter:
             body = encode_validity(present if nulls else None) + (page if plain else codes).tobytes()
             width = page.itemsize if plain else codes.itemsize
             self._append(_Stored(body, nulls, low, high, width))
-            self._sketch.add((low, high) if len(found) else None, nulls, len(page))
+            low_value, high_value = (low, high) if len(found) else (None, None)
+            self._sketch.add(low_value, high_value, nulls, len(page))
             self._sketch.add_hashes(_hash_codes(codes, low, high) if not nulls else hash_integers(found))
 
     def _write_floats(self, values: Array, validity: Array | None) -> None:
@@ -242,14 +243,15 @@ class _ColumnWriter:
             self._append(_Stored(body, nulls, low, high, page.itemsize))
         self._entries = len(dictionary)
         self._dictionary = self._store(_Stored(encode_texts(dictionary)))
-        ends = (dictionary[0].as_py(), dictionary[-1].as_py()) if len(dictionary) else None
-        self._sketch.add(ends, values.null_count, len(values))
+        first, last = (dictionary[0].as_py(), dictionary[-1].as_py()) if len(dictionary) else (None, None)
+        self._sketch.add(first, last, values.null_count, len(values))
         self._sketch.add_hashes(hash_texts(dictionary))
 
     def _add_bounds(self, bounds: tuple[Any, Any] | None, nulls: int, rows: int, shorten: Any = None) -> None:
         assert self._bounds is not None
         self._bounds.append(shorten(bounds) if shorten and bounds else bounds)
-        self._sketch.add(bounds, nulls, rows)
+        low, high = bounds or (None, None)
+        self._sketch.add(low, high, nulls, rows)
 
     def _append(self, page: _Stored) -> None:
         self._records.append(self._store(page))

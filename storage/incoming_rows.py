@@ -82,10 +82,10 @@ def _says_the_same(type_: DataType, given: pa.DataType) -> bool:
     if pa.types.is_null(given):
         return True
     if pa.types.is_dictionary(given):
-        return given.value_type == type_.arrow or _says_the_same(type_, given.value_type)
+        return bool(given.value_type == type_.arrow) or _says_the_same(type_, given.value_type)
     if pa.types.is_large_string(given) or pa.types.is_string_view(given):
-        return type_.arrow == pa.string()
-    return (pa.types.is_large_binary(given) or pa.types.is_binary_view(given)) and type_.arrow == pa.binary()
+        return bool(type_.arrow == pa.string())
+    return bool(pa.types.is_large_binary(given) or pa.types.is_binary_view(given)) and bool(type_.arrow == pa.binary())
 
 
 def _check_length(table: Table, column: ColumnSchema, array: pa.Array, limit: int) -> None:

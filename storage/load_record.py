@@ -77,9 +77,7 @@ class LoadRecord:
         return cls(content["timestamp"], tablets)
 
 
-def complete_loads(
-    fs: FileSystem, table_directory: str, metadata: Sequence[TabletMetadata]
-) -> list[TabletMetadata]:
+def complete_loads(fs: FileSystem, table_directory: str, metadata: Sequence[TabletMetadata]) -> list[TabletMetadata]:
     """Finish the loads that a crash interrupted; the tablets' metadata, as it is then on disk."""
     tablets = {m.tablet_id: m for m in metadata}
     names = [name for name in fs.list(table_directory) if name.startswith(PREFIX)]

@@ -232,9 +232,7 @@ class _Group:
         self._vectors: dict[str, Vector] = {}
         self.length = sum(chunk.rows.num_rows for chunk in chunks)
 
-    def select(
-        self, predicates: Sequence[ColumnPredicate], timestamp: int, aborted: frozenset[int]
-    ) -> Array | None:
+    def select(self, predicates: Sequence[ColumnPredicate], timestamp: int, aborted: frozenset[int]) -> Array | None:
         """Row numbers that are visible and satisfy all predicates (ndarray of intp); None for all."""
         mask = self._visible(timestamp, aborted)
         for predicate in predicates:

@@ -1,8 +1,11 @@
-"""The real file system behind the `FileSystem` door: POSIX calls, every error of the system a `DiskError` with its path.
+"""The real file system behind the `FileSystem` door: POSIX calls, errors of the system as `DiskError`.
 
 What makes a new file durable is three steps, and callers take them in this order: `WritableFile.sync` for its bytes,
 `rename` where it replaces another one, `sync_directory` for its name.
 """
+
+# Paths are plain strings: this is where they become system calls.
+# ruff: noqa: PTH103, PTH105, PTH108, PTH116, PTH120, PTH208
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ import fcntl
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from ..errors import DiskError, StoreLocked
 from .filesystem import Lock, ReadableFile, WritableFile
@@ -69,11 +72,8 @@ class OsFileSystem:
 
     def remove_tree(self, path: str) -> None:
         """Remove a directory and all that is in it; fine if it is not there."""
-        with _disk_errors("remove", path):
-            try:
-                shutil.rmtree(path)
-            except FileNotFoundError:
-                pass
+        with _disk_errors("remove", path), suppress(FileNotFoundError):
+            shutil.rmtree(path)
 
     def truncate(self, path: str, size: int) -> None:
         """Cut a file to `size` bytes; durable on return."""
@@ -122,6 +122,8 @@ class _OsWritable:
                 view = view[written:]
 
     def sync(self) -> None:
+        if self._descriptor < 0:  # fsync calls that a ValueError
+            raise DiskError(f"cannot sync {self._path}: Bad file descriptor")
         with _disk_errors("sync", self._path):
             os.fsync(self._descriptor)
 

@@ -75,7 +75,7 @@ def bind(predicate: ColumnPredicate, column: ColumnSchema, reader: ColumnReader)
     if isinstance(predicate, IsNull):
         nulls = sketch.null_count / max(footer.rows, 1)
         return BoundPredicate(predicate, column, reader, None, _rank(1.0, 1 - nulls if predicate.negated else nulls))
-    distinct = max(sketch.distinct_count() if isinstance(predicate, (Range, InList)) else 1.0, 1.0)
+    distinct = max(reader.distinct_count, 1.0)
     if footer.encoding is Encoding.DICT:
         condition = dictionary_condition(predicate, reader.dictionary, True)
         share = condition.share(0, max(footer.entries - 1, 0), distinct)

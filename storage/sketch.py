@@ -97,12 +97,12 @@ class SketchBuilder:
         self._hashes: Array | None = np.empty(0, np.uint64)
         self._marks: Array | None = None
 
-    def add(self, bounds: tuple[Any, Any] | None, null_count: int, row_count: int) -> None:
-        """Count rows whose present values lie within `bounds` (low, high); None where no value is present."""
+    def add(self, low: Any, high: Any, null_count: int, row_count: int) -> None:
+        """Count rows; `low` and `high` are None where no value is present."""
         self._nulls += null_count
         self._rows += row_count
-        if bounds is not None:
-            low, high = map(_shortened, bounds)
+        if low is not None:
+            low, high = _shortened(low), _shortened(high)
             self._low = low if self._low is None or _before(low, self._low) else self._low
             self._high = high if self._high is None or _before(self._high, high) else self._high
 
@@ -119,7 +119,7 @@ class SketchBuilder:
 
     def add_sketch(self, sketch: ColumnSketch) -> None:
         """Count all that another sketch has seen."""
-        self.add(None if sketch.low is None else (sketch.low, sketch.high), sketch.null_count, sketch.row_count)
+        self.add(sketch.low, sketch.high, sketch.null_count, sketch.row_count)
         if sketch.hashes is not None:
             self.add_hashes(sketch.hashes)
             return

@@ -1,7 +1,8 @@
 """What the planner is told of a table: the sketches of its rowsets, merged, and a look at its MemRowSets.
 
 Rowsets bring their sketches with them (`ColumnSketch`, made while they were written). Rows in MemRowSets are counted
-exactly; their values are sketched when there are few rows on disk, so that small tables have statistics too.
+exactly; their bounds and NULLs are looked up and, unless they are few among many, their distinct values counted.
+All but the row count may be a little out of date.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from .schema import ColumnSchema, Table
 from .sketch import SketchBuilder, hash_decimals, hash_floats, hash_integers, hash_texts
 from .store import ColumnStatistics, TableStatistics
 from .tablet import StoredRowSet, TabletState
-from .vector import Wide, vector_from_arrow
+from .vector import Array, Wide, vector_from_arrow
 
 MEMORY_SHARE = 0.1
-"""MemRowSets with fewer than this share of the rows are counted, not sketched, ..."""
+"""Distinct values in MemRowSets are counted where these hold at least this share of the rows on disk."""
 GROWTH = 1.1
-"""... and those that were sketched are again when they have grown by this factor."""
+"""MemRowSets are looked at again when they have grown by this factor."""
 
 
 class StatisticsCache:
@@ -46,7 +47,7 @@ class StatisticsCache:
                 self._rowsets = rowsets
                 self._sketched_rows = memory_rows
                 small = memory_rows < MEMORY_SHARE * stored_rows
-                self._columns = _columns(self._table, rowsets, () if small else memrowsets)
+                self._columns = _columns(self._table, rowsets, memrowsets, not small)
             return TableStatistics(stored_rows + memory_rows, self._columns)
 
     def _is_stale(self, rowsets: tuple[StoredRowSet, ...], memory_rows: int) -> bool:
@@ -56,7 +57,7 @@ class StatisticsCache:
 
 
 def _columns(
-    table: Table, rowsets: Sequence[StoredRowSet], memrowsets: Sequence[MemRowSet]
+    table: Table, rowsets: Sequence[StoredRowSet], memrowsets: Sequence[MemRowSet], count_distinct: bool
 ) -> dict[str, ColumnStatistics]:
     sketches = [r.rowset.statistics() for r in rowsets]
     rows = [m.snapshot().to_table()[0] for m in memrowsets]
@@ -68,24 +69,26 @@ def _columns(
                 builder.add_sketch(of_rowset[column.id])
         for part in rows:
             for chunk in part.column(place).chunks:
-                _add_values(builder, column, chunk)
+                _add_values(builder, column, chunk, count_distinct)
         found[column.name] = builder.finish().to_statistics()
     return found
 
 
-def _add_values(builder: SketchBuilder, column: ColumnSchema, values: pa.Array) -> None:
+def _add_values(builder: SketchBuilder, column: ColumnSchema, values: pa.Array, count_distinct: bool) -> None:
     present = values.drop_null()
     low = high = None
     if len(present):
         ends = pc.min_max(present)
         low, high = (column.type.to_physical(ends[end].as_py()) for end in ("min", "max"))
-        vector = vector_from_arrow(column.type, present)
-        if column.type.is_text:
-            builder.add_hashes(hash_texts(present))
-        elif isinstance(vector, Wide):
-            builder.add_hashes(hash_decimals(present))
-        elif column.type.is_float:
-            builder.add_hashes(hash_floats(vector.values()))
-        else:
-            builder.add_hashes(hash_integers(vector.values()))
+        if count_distinct:
+            builder.add_hashes(_hashes(column, present))
     builder.add(low, high, values.null_count, len(values))
+
+
+def _hashes(column: ColumnSchema, present: pa.Array) -> Array:
+    if column.type.is_text:
+        return hash_texts(present)
+    vector = vector_from_arrow(column.type, present)
+    if isinstance(vector, Wide):
+        return hash_decimals(present)
+    return hash_floats(vector.values()) if column.type.is_float else hash_integers(vector.values())

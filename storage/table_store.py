@@ -29,12 +29,13 @@ from .schema import Table
 from .store import Op, RowError, ScanSpec, ScanToken, TableStatistics, Timestamp, WriteBatch, WriteResult
 from .table_statistics import StatisticsCache
 from .tablet import StoreOptions, Tablet
+from .tablet_flush import flush_overfull
 from .tablet_metadata import TabletMetadata
 from .tablet_scan import tablet_tokens
 from .tablet_write import TabletWrite
 from .vector import Array
 
-_WRITABLE = (Op.INSERT, Op.INSERT_IGNORE)
+_WRITABLE = frozenset((Op.INSERT, Op.INSERT_IGNORE))
 
 
 class TableStore:
@@ -123,6 +124,7 @@ class TableStore:
         errors = null_errors(self.table, rows)
         parts = self._route(rows, ops, errors)
         for part in parts:
+            flush_overfull(part.tablet)
             part.probe()
         timestamp, applied, failures = self._apply(parts)
         # The logs of several tablets sync side by side.
@@ -163,7 +165,12 @@ class TableStore:
         numbers = rows_without(rows.num_rows, errors)
         if errors:
             rows = rows.take(pa.array(numbers))
-        places = self.partitioner.route(rows) if rows.num_rows else np.empty(0, np.int32)
+        if not rows.num_rows:
+            return []
+        places = self.partitioner.route(rows)
+        if len(numbers) == 1 and places[0] >= 0:
+            own = ops if isinstance(ops, Op) else ops[numbers]
+            return [TabletWrite(self.tablets[int(places[0])], rows, numbers, own)]
         for row in np.flatnonzero(places < 0).tolist():
             errors.append(RowError(int(numbers[row]), self.no_partition(rows, row)))
         parts: list[TabletWrite] = []
@@ -237,14 +244,14 @@ def _finish(part: TabletWrite) -> DiskError | None:
 def _checked_ops(batch: WriteBatch) -> Op | Array:
     ops = batch.ops
     if isinstance(ops, Op):
-        codes = np.array([ops], np.uint8)
+        codes = {int(ops)}
     else:
         if len(ops) != batch.rows.num_rows:
             raise ValueError(f"{len(ops)} ops for {batch.rows.num_rows} rows")
-        ops = codes = np.asarray(ops, np.uint8)
-    others = np.setdiff1d(codes, np.array(_WRITABLE, np.uint8))
-    if len(others):
-        code = int(others[0])
+        ops = np.asarray(ops, np.uint8)
+        codes = set(np.unique(ops).tolist())
+    if not codes <= _WRITABLE:
+        code = min(codes - _WRITABLE)
         name = Op(code).name if code in Op._value2member_map_ else f"op code {code}"
         raise NotSupportedError(f"tablets cannot apply {name} yet; they apply INSERT and INSERT_IGNORE")
     return ops

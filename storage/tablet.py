@@ -97,8 +97,8 @@ class StoredRowSet:
             return None
         if self.inserted is None:
             raise OperationalError(
-                f"cannot read table {table} as of {format_timestamp(self.oldest)}: its history is kept only since "
-                f"{format_timestamp(self.newest)}"
+                f"cannot read table {table} as of {format_timestamp(Timestamp(timestamp))}: "
+                f"its history is kept only since {format_timestamp(Timestamp(self.newest))}"
             )
         return np.asarray(self.inserted <= np.uint64(timestamp))
 

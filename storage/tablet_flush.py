@@ -32,6 +32,12 @@ def needs_flush(tablet: Tablet) -> bool:
     return state.flushing is not None or state.memrowset.nbytes >= tablet.options.memrowset_bytes
 
 
+def flush_overfull(tablet: Tablet) -> None:
+    """Make a writer wait, and see the `DiskError`, where flushes cannot keep up: memory stays bounded."""
+    if tablet.state.memrowset.nbytes >= 2 * tablet.options.memrowset_bytes:
+        flush(tablet)
+
+
 def flush(tablet: Tablet) -> int:
     """Flush what the MemRowSet holds now; how many rows that were. `DiskError` where the disk fails."""
     with tablet.flush_lock:
@@ -66,7 +72,7 @@ def _flush_old(tablet: Tablet) -> int:
         added = [_open(tablet, m, mine) for m, mine in zip(written, inserted)]
         tablet.add_rowsets(metadata, added, old)
     tablet.log.remove_through(index)
-    return rows.num_rows
+    return int(rows.num_rows)
 
 
 def _write_sorted(tablet: Tablet, rows: pa.Table, stamps: Array) -> tuple[list[RowSetMetadata], list[Array]]:

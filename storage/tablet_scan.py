@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def _pieces(source: int, rows: int, size: int | None) -> list[Piece]:
     groups = -(-rows // ROW_GROUP_ROWS)
     parts = -(-rows // size)
     bounds = [min(rows, part * groups // parts * ROW_GROUP_ROWS) for part in range(parts)] + [rows]
-    return [Piece(source, start, stop) for start, stop in zip(bounds, bounds[1:])]
+    return [Piece(source, start, stop) for start, stop in pairwise(bounds)]
 
 
 def may_match(schema: Schema, stored: StoredRowSet, predicates: Sequence[ColumnPredicate]) -> bool:
@@ -102,9 +103,7 @@ def _is_outside(predicate: ColumnPredicate, low: Any, high: Any) -> bool:
 # ---- batches -----------------------------------------------------------------------------------------------------
 
 
-def scan_view(
-    view: TabletView, pieces: Sequence[Piece], spec: ScanSpec, counters: ScanCounters
-) -> Iterator[Batch]:
+def scan_view(view: TabletView, pieces: Sequence[Piece], spec: ScanSpec, counters: ScanCounters) -> Iterator[Batch]:
     """The rows of some pieces that satisfy the spec's predicates, in batches of at most 65,536 rows."""
     schema = view.table.schema
     columns = [schema.column(name) for name in spec.columns]

@@ -19,7 +19,7 @@ from .incoming_rows import describe_key
 from .keys import Keys
 from .memrowset import IndexKeys, index_keys
 from .store import Op, RowError
-from .tablet import LoggedWrite, StoredRowSet, Tablet, TabletState, logged_rows
+from .tablet import LoggedWrite, StoredRowSet, Tablet, TabletState
 from .vector import Array
 from .wal import LogTicket
 from .wal_format import EntryKind, decode_write, encode_write
@@ -130,13 +130,13 @@ class TabletWrite:
         memrowset = tablet.state.memrowset
         for number, body in enumerate(bodies):
             # The logged bytes are ours alone: the caller may go on to change arrays under its own batch.
-            rows = logged_rows(decode_write(body, self._rows.schema)[0], tablet.table.schema)
+            rows, _ = decode_write(body, self._rows.schema)
             memrowset.insert(rows, self._index[number * LOG_ROWS : (number + 1) * LOG_ROWS], timestamp)
         self._logged = LoggedWrite(ticket, memrowset, self._index, timestamp)
         tablet.undecided.append(self._logged)
 
     def finish(self) -> None:
-        """Wait until the rows are durable and let readers see them; `DiskError` where they are not and never will be."""
+        """Wait until the rows are durable and let readers see them; `DiskError` where they never will be."""
         tablet, logged = self.tablet, self._logged
         try:
             if logged is not None:

@@ -157,7 +157,9 @@ class WriteAheadLog:
             try:
                 for body in bodies:
                     index += 1
-                    size += _write(newest.file, encode_front(TERM, index, timestamp, self._synced_index, kind, body), body)
+                    size += _write(
+                        newest.file, encode_front(TERM, index, timestamp, self._synced_index, kind, body), body
+                    )
             except DiskError:
                 newest.needs_cut = True
                 raise

@@ -105,7 +105,7 @@ class SegmentScan:
 
 def encode_header(first_index: int, schema: pa.Schema) -> bytes:
     """The front of a segment."""
-    serialized = schema.serialize().to_pybytes()
+    serialized: bytes = schema.serialize().to_pybytes()
     bare = _SEGMENT.pack(MAGIC, VERSION, 0, first_index, len(serialized)) + serialized
     return _SEGMENT.pack(MAGIC, VERSION, zlib.crc32(bare), first_index, len(serialized)) + serialized
 
@@ -120,7 +120,7 @@ def encode_front(term: int, index: int, timestamp: int, durable_index: int, kind
 
 def encode_write(rows: pa.RecordBatch, ops: Op | Array) -> bytes:
     """The body of a WRITE entry. `ops`: one for all rows, or ndarray of uint8, shape (n_rows,)."""
-    message = rows.serialize().to_pybytes()
+    message: bytes = rows.serialize().to_pybytes()
     if isinstance(ops, Op):
         return _WRITE.pack(rows.num_rows, ops) + message
     codes = ops.tobytes()

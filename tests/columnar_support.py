@@ -1,4 +1,4 @@
-"""Helpers for the tests of column files and DiskRowSets: a file system that watches, schemas, plain-Python oracles."""
+"""Shared by the tests of column files and DiskRowSets: a file system that watches, schemas, plain-Python oracles."""
 
 from __future__ import annotations
 

@@ -140,6 +140,8 @@ def _resolves_module(module: str, rest: list[str]) -> bool:
 def _path_exists(token: str, folder: Path) -> bool:
     """Does a path exist? True for what does not look like one of the repository."""
     first = token.split("/")[0]
+    if re.fullmatch(r"\w+\.(py|md)", token):
+        return (folder / token).exists() or (ROOT / token).exists()
     if "/" not in token or not (ROOT / first).is_dir() or re.search(r"[ *{}<>…]", token):
         return True
     return (ROOT / token).exists() or (folder / token).exists()
@@ -155,7 +157,7 @@ def test_names_in_prose_exist(path: Path) -> None:
     wrong = []
     for token in TICKED.findall(FENCE.sub("", text)):
         plain = re.sub(r"\(.*\)$", "", token)
-        known = _resolves(plain, room) if DOTTED.fullmatch(plain) else _path_exists(token, path.parent)
-        if not known:
+        dotted = DOTTED.fullmatch(plain) and not plain.endswith((".py", ".md"))
+        if not (_resolves(plain, room) if dotted else _path_exists(token, path.parent)):
             wrong.append(token)
     assert not wrong, f"{_name(path)} mentions what does not exist (renamed?): {wrong}"

@@ -1,8 +1,8 @@
 """CAST: every conversion between types, as PostgreSQL makes it.
 
 Exact numbers round half away from zero, floats half to even. What does not fit is `NumericOutOfRange`, text that does
-not spell a value is `InvalidText`; under TRY_CAST (`safe`) both are NULL. Texts are parsed by Arrow where its grammar is
-ours, and text by text (each distinct one once) where Arrow refuses, which also finds the text to name in the error.
+not spell a value is `InvalidText`; under TRY_CAST (`safe`) both are NULL. Arrow parses texts where its grammar is
+ours; they go text by text (each distinct one once) where Arrow refuses, which also finds the text to name in the error.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _from_float(type_: DataType, arg: Vector, safe: bool) -> Vector:
 
 def _pylist(values: Array, validity: Array | None) -> list[Any]:
     if validity is None:
-        return values.tolist()
+        return list(values.tolist())
     return [v if present else None for v, present in zip(values.tolist(), validity.tolist(), strict=True)]
 
 
@@ -197,7 +197,7 @@ def _spell(type_: DataType, value: Any) -> str:
     if type_.is_decimal:
         return format(value, "f")
     if type_.kind is Kind.TIMESTAMP:
-        text = value.isoformat(" ")
+        text: str = value.isoformat(" ")
         return text.rstrip("0") if "." in text else text
     if type_.is_float:
         text = repr(float(value)) if type_.kind is Kind.DOUBLE else str(np.float32(value))

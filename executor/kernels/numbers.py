@@ -54,7 +54,7 @@ def joined_validity(*vectors: Vector) -> Array | None:
 
 
 def integers(vector: Vector, dtype: Any = np.int64) -> Any:
-    """The physical values as an array of `dtype`, or a Python int for a `Const`; the caller has proven that they fit."""
+    """The physical values as an array of `dtype`, or a Python int for a `Const`; the caller proved that they fit."""
     if isinstance(vector, Const):
         return 0 if vector.value is None else int(vector.value)
     if isinstance(vector, Narrow):
@@ -127,7 +127,8 @@ def check_range(type_: DataType, bounds: Bounds) -> None:
 def result(type_: DataType, values: Any, validity: Array | None, bounds: Bounds, length: int) -> Vector:
     """A vector of computed integers. Where the proven bounds pass the type's range, the values are looked at."""
     if not isinstance(values, np.ndarray):
-        return Const(type_, values, length)
+        check_range(type_, (int(values), int(values)))
+        return Const(type_, int(values), length)
     if not fits(bounds, limits_of(type_)):
         bounds = measured_bounds(Flat(type_, values, validity))
         check_range(type_, bounds)

@@ -98,9 +98,9 @@ def like(value: Vector, pattern: Vector, ignore_case: bool = False) -> Vector:
     encoded = pc.dictionary_encode(arrow(pattern))
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
     for code, text in enumerate(encoded.dictionary.to_pylist()):
-        rows = np.flatnonzero(codes == code)
-        found = match(texts.take(pa.array(rows)), text, ignore_case).fill_null(False)
-        result[rows] = found.to_numpy(zero_copy_only=False)
+        rows = np.flatnonzero(codes == code if validity is None else (codes == code) & validity)
+        if len(rows):
+            result[rows] = match(texts.take(pa.array(rows)), text, ignore_case).to_numpy(zero_copy_only=False)
     return Flat(BOOLEAN, result, validity)
 
 
@@ -142,8 +142,9 @@ _SIMPLE: dict[str, Callable[[pa.Array, str], pa.Array]] = {
 
 def substring(type_: DataType, value: Vector, start: Vector, length: Vector | None = None) -> Vector:
     """The `length` characters from position `start`; positions before the text count, but have no characters."""
+    validity = joined_validity(value, start) if length is None else joined_validity(value, start, length)
     if length is not None:
-        _refuse_negative(length, joined_validity(value, start, length))
+        _refuse_negative(length, validity)
     if isinstance(start, Const) and (length is None or isinstance(length, Const)):
         if start.value is None or (isinstance(length, Const) and length.value is None):
             return Const(type_, None, len(value))
@@ -152,7 +153,7 @@ def substring(type_: DataType, value: Vector, start: Vector, length: Vector | No
         return Text(type_, _sliced(arrow(value), max(0, begin), end))
     begins = np.broadcast_to(integers(start), len(value)) - 1
     ends = np.full(len(value), 2**31 - 1) if length is None else begins + integers(length)
-    return _each_slice(type_, value, np.maximum(begins, 0), np.maximum(ends, 0), joined_validity(value, start))
+    return _each_slice(type_, value, np.maximum(begins, 0), np.maximum(ends, 0), validity)
 
 
 def _sliced(texts: pa.Array, begin: int, end: int | None) -> pa.Array:
@@ -214,7 +215,8 @@ def right(type_: DataType, value: Vector, count: Vector) -> Vector:
 
 
 def _lengths(texts: pa.Array) -> Array:
-    return pc.utf8_length(texts).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    lengths: Array = pc.utf8_length(texts).fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return lengths
 
 
 def repeat(type_: DataType, value: Vector, times: Vector) -> Vector:

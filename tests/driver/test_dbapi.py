@@ -170,7 +170,7 @@ def test_parameters(items, text, parameters):
 
 
 def test_a_missing_parameter_is_an_error(items):
-    with pytest.raises(nyala.Error, match="parameter"):
+    with pytest.raises(nyala.InterfaceError, match="the statement has 2 placeholders, 1 given"):
         items.execute("SELECT name FROM items WHERE id = ? AND name = ?", [1])
 
 

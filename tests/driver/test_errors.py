@@ -66,10 +66,10 @@ def test_the_place_counts_from_the_start_of_the_whole_text(orders):
     assert "LINE 2: " in str(raised.value)
 
 
-def test_a_failed_insert_changes_nothing(orders):
-    with pytest.raises(errors.AlreadyPresent):
+def test_an_insert_refuses_row_by_row_and_says_so(orders):
+    with pytest.raises(errors.AlreadyPresent, match="1 of 2 rows refused, 1 inserted"):
         orders.execute("INSERT INTO orders VALUES (7, 'x', 1, NULL), (1, 'y', 1, NULL)")
-    assert orders.execute("SELECT id FROM orders").fetchall() == [(1,)]
+    assert orders.execute("SELECT id, customer FROM orders ORDER BY id").fetchall() == [(1, "ann"), (7, "x")]
 
 
 def test_a_damaged_file_is_named_and_never_read_as_data(tmp_path):

@@ -100,7 +100,7 @@ def test_a_duplicate_key_says_which_row(counted):
     connection, _ = counted
     with pytest.raises(AlreadyPresent) as error:
         connection.executemany("INSERT INTO t (k) VALUES (?)", [(1,), (2,), (1,)])
-    assert "in row 3 of the parameters" in error.value.__notes__
+    assert "in row 3 of the parameters" in error.value.__notes__[0]
 
 
 def test_a_wrong_value_is_an_error_of_data(counted):

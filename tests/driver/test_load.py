@@ -61,8 +61,13 @@ def test_a_stream_is_read_once_and_tells_its_progress(empty):
 
 def test_files_and_directories(empty, tmp_path):
     pq.write_table(TABLE.slice(0, 1), tmp_path / "a.parquet")
-    pa_csv.write_csv(TABLE.slice(1).cast(TABLE.schema.set(1, pa.field("name", pa.string()))), tmp_path / "b.csv")
-    assert empty.load("t", tmp_path) == 3
+    pq.write_table(TABLE.slice(1, 1), tmp_path / "b.parquet")
+    (tmp_path / "csv").mkdir()
+    plain = TABLE.slice(2).cast(TABLE.schema.set(1, pa.field("name", pa.string())))
+    pa_csv.write_csv(plain, tmp_path / "csv" / "c.csv")
+    assert empty.load("t", tmp_path / "a.parquet") == 1
+    assert empty.load("t", tmp_path / "csv") == 1
+    assert empty.load("t", str(tmp_path / "b.parquet")) == 1
     assert rows_of(empty) == ROWS
 
 
@@ -74,8 +79,12 @@ def test_missing_columns_are_null(empty):
 @pytest.mark.parametrize(
     ("source", "error", "message"),
     [
-        (TABLE.append_column("nam", TABLE["name"]), UnknownColumn, "column nam is not in table t; did you mean name?"),
-        (TABLE.select(["name"]), NotNullViolation, "lacks column k, which is in the key of table t"),
+        (
+            TABLE.append_column("nam", TABLE["name"]),
+            UnknownColumn,
+            "column nam of the source is not in table t; did you mean name?",
+        ),
+        (TABLE.select(["name"]), NotNullViolation, "the source lacks column k, which is NOT NULL in table t"),
         (pa.table({"k": [1 << 40]}), nyala.DataError, "column t.k: int64 does not convert to int32"),
         (pa.table({"k": ["x"]}), nyala.DataError, "column t.k: string does not convert to int32"),
         (7, nyala.InterfaceError, "cannot load from a int"),

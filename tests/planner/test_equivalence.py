@@ -14,7 +14,6 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
 from nyala.planner import PlannerOptions, physical, plan_query
 from nyala.planner.physical import PhysicalNode
 from nyala.planner.rules import RULES
@@ -123,7 +122,8 @@ def scan_sql(node: physical.TableScan, filters: Mapping[int, str]) -> str:
 
 def values_sql(node: physical.ValuesScan) -> str:
     rows = [
-        "SELECT " + (", ".join(f"{text(e)} AS c{c.id}" for c, e in zip(node.columns, row, strict=True)) or "1 AS nothing")
+        "SELECT "
+        + (", ".join(f"{text(e)} AS c{c.id}" for c, e in zip(node.columns, row, strict=True)) or "1 AS nothing")
         for row in node.rows
     ]
     nothing = ", ".join(f"NULL AS c{c.id}" for c in node.columns) or "1 AS nothing"

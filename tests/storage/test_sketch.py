@@ -24,7 +24,7 @@ def sketch_of(values: Any) -> ColumnSketch:
     builder = SketchBuilder()
     array = np.asarray(values, np.int64)
     if len(array):
-        builder.add((int(array.min()), int(array.max())), 0, len(array))
+        builder.add(int(array.min()), int(array.max()), 0, len(array))
     builder.add_hashes(hash_integers(array))
     return builder.finish()
 
@@ -51,8 +51,8 @@ def test_merging_equals_building_at_once(parts: list[tuple[int, int]]) -> None:
 
 def test_statistics_and_plain_data() -> None:
     builder = SketchBuilder()
-    builder.add(("a", "z" * 100), 2, 10)
-    builder.add(None, 5, 5)
+    builder.add("a", "z" * 100, 2, 10)
+    builder.add(None, None, 5, 5)
     builder.add_hashes(hash_texts(pa.array(["a", "z", "a"])))
     sketch = builder.finish()
     assert sketch.to_statistics() == ColumnStatistics("a", "z" * 64, 7, 2.0)
@@ -63,8 +63,8 @@ def test_statistics_and_plain_data() -> None:
 
 def test_nan_is_above_all_numbers() -> None:
     builder = SketchBuilder()
-    builder.add((float("nan"), float("nan")), 0, 1)
-    builder.add((1.0, 2.0), 0, 2)
+    builder.add(float("nan"), float("nan"), 0, 1)
+    builder.add(1.0, 2.0, 0, 2)
     sketch = builder.finish()
     assert sketch.low == 1.0
     assert np.isnan(sketch.high)

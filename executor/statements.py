@@ -1,0 +1,206 @@
+"""Running bound statements: queries through the executor, everything else through the store.
+
+SELECT, EXPLAIN, SHOW, DESCRIBE   columns and batches
+INSERT, COPY, CREATE, DROP        no columns; the work is done when `run` returns
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from ..errors import IntegrityError, InternalError, NotSupportedError
+from ..planner import Actual, Plan, explain
+from ..sql import bound
+from ..sql.expressions import Column
+from ..storage.schema import ColumnSchema, Table
+from ..storage.store import Op, WriteBatch
+from ..storage.types import BOOLEAN, STRING, DataType
+from .actuals import Actuals
+from .context import ExecutionContext
+from .copying import copy_from
+from .execute import execute
+
+Planner: TypeAlias = Plan | Callable[[bound.Query], Plan] | None
+"""The statement's plan, or what makes it. Statements without a query need none."""
+
+_ROWS_PER_WRITE = 1 << 20
+"""Rows of an INSERT that go to the store at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatementResult:
+    """What a statement gives.
+
+    Parameters
+    ----------
+    columns : tuple of Column, optional
+        None where the statement has no result set.
+    batches : iterator of pa.RecordBatch
+        The rows, made as they are pulled; errors of the evaluation surface there.
+    rowcount : int
+        Rows changed, -1 where that has no meaning.
+    """
+
+    columns: tuple[Column, ...] | None
+    batches: Iterator[pa.RecordBatch]
+    rowcount: int = -1
+
+
+def run(statement: bound.Statement, context: ExecutionContext, plan: Planner = None) -> StatementResult:
+    """Run one statement."""
+    if isinstance(statement, bound.SelectStatement):
+        found = _planned(statement.query, plan)
+        return StatementResult(found.columns, _arrow(found, context))
+    if isinstance(statement, bound.InsertStatement):
+        return _done(_insert(statement, _planned(statement.query, plan), context))
+    if isinstance(statement, bound.CopyFrom):
+        return _done(copy_from(statement, context))
+    if isinstance(statement, bound.CreateTable):
+        return _create(statement, context)
+    if isinstance(statement, bound.DropTable):
+        return _drop(statement, context)
+    if isinstance(statement, bound.ShowTables):
+        return _show_tables(context)
+    if isinstance(statement, bound.Describe):
+        return _describe(statement.table)
+    if isinstance(statement, bound.Explain):
+        return _explain(statement, context, plan)
+    raise InternalError(f"the executor cannot run a {type(statement).__name__}")
+
+
+def _planned(query: bound.Query, plan: Planner) -> Plan:
+    if plan is None:
+        raise InternalError("a statement with a query was run without its plan")
+    return plan if isinstance(plan, Plan) else plan(query)
+
+
+def _done(rowcount: int = -1) -> StatementResult:
+    return StatementResult(None, iter(()), rowcount)
+
+
+def _arrow(plan: Plan, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
+    names = [column.name for column in plan.columns]
+    for batch in execute(plan.root, context):
+        yield batch.to_arrow(names)
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+
+
+def _insert(statement: bound.InsertStatement, plan: Plan, context: ExecutionContext) -> int:
+    """Insert the query's rows; how many there were.
+
+    The query is computed to its end first: an error in it leaves nothing behind, and a query over the same table never
+    meets its own rows.
+    """
+    types = [statement.table.schema.column(name).type for name in statement.columns]
+    fields = [pa.field(name, type_.arrow) for name, type_ in zip(statement.columns, types, strict=True)]
+    schema = pa.schema(fields)
+    found = []
+    for rows in _arrow(plan, context):
+        context.reserve(rows.nbytes, "an INSERT")
+        found.append(pa.RecordBatch.from_arrays([a.cast(f.type) for a, f in zip(rows.columns, fields)], schema=schema))
+    whole = pa.Table.from_batches(found, schema).combine_chunks()
+    applied = 0
+    for rows in whole.to_batches(max_chunksize=_ROWS_PER_WRITE):
+        context.check()
+        written = context.store.write(statement.table, WriteBatch(rows, Op.INSERT))
+        applied += written.applied
+        if written.errors:
+            raise _refusal(written.errors[0].error, len(written.errors), applied, whole.num_rows)
+    return applied
+
+
+def _refusal(first: IntegrityError, refused: int, applied: int, rows: int) -> IntegrityError:
+    """The first row's error, with what became of the others."""
+    if rows == 1:
+        return first
+    others = rows - applied - refused
+    untried = f", {others} not tried" if others else ""
+    return type(first)(f"{first}\n{refused} of {rows} rows refused, {applied} inserted{untried}")
+
+
+# ---- the catalog -----------------------------------------------------------------------------------------------------
+
+
+def _create(statement: bound.CreateTable, context: ExecutionContext) -> StatementResult:
+    name = statement.definition.name
+    if statement.if_not_exists and any(table.name == name for table in context.store.tables()):
+        return _done()
+    context.store.create_table(statement.definition)
+    return _done()
+
+
+def _drop(statement: bound.DropTable, context: ExecutionContext) -> StatementResult:
+    if statement.if_exists and all(table.name != statement.name for table in context.store.tables()):
+        return _done()
+    context.store.drop_table(statement.name)
+    return _done()
+
+
+def _listing(names: Sequence[str], types: Sequence[DataType], columns: Sequence[Sequence[object]]) -> StatementResult:
+    """A small result set, column by column."""
+    outline = tuple(Column(type_, True, -1 - i, name) for i, (name, type_) in enumerate(zip(names, types, strict=True)))
+    arrays = [pa.array(values, type_.arrow) for values, type_ in zip(columns, types, strict=True)]
+    return StatementResult(outline, iter([pa.RecordBatch.from_arrays(arrays, names=list(names))]))
+
+
+def _show_tables(context: ExecutionContext) -> StatementResult:
+    return _listing(["table"], [STRING], [[table.name for table in context.store.tables()]])
+
+
+def _describe(table: Table) -> StatementResult:
+    columns = table.schema.columns
+    names = ["column", "type", "nullable", "key", "default", "encoding", "compression", "comment"]
+    types = [STRING, STRING, BOOLEAN, BOOLEAN, STRING, STRING, STRING, STRING]
+    rows = [_described(column, i < table.schema.key_columns) for i, column in enumerate(columns)]
+    return _listing(names, types, list(zip(*rows, strict=True)))
+
+
+def _described(column: ColumnSchema, is_key: bool) -> tuple[object, ...]:
+    default = None if column.default is None else str(column.type.to_python(column.default))
+    encodings = column.encoding.value, column.compression.value
+    return column.name, str(column.type), column.nullable, is_key, default, *encodings, column.comment
+
+
+# ---- EXPLAIN ---------------------------------------------------------------------------------------------------------
+
+
+def _explain(statement: bound.Explain, context: ExecutionContext, plan: Planner) -> StatementResult:
+    inner = statement.statement
+    if not isinstance(inner, bound.SelectStatement | bound.InsertStatement):
+        raise NotSupportedError("EXPLAIN shows the plan of a SELECT or an INSERT; other statements have none")
+    found = _planned(inner.query, plan)
+    actuals = None
+    if statement.analyze:
+        if not isinstance(inner, bound.SelectStatement):
+            raise NotSupportedError("EXPLAIN ANALYZE runs its statement, so it takes queries only; explain without it")
+        context.collect = True
+        for _ in execute(found.root, context):
+            pass
+        actuals = actuals_for(context.actuals)
+    text = explain(found, actuals, statement.verbose)
+    return _listing(["plan"], [STRING], [text.splitlines()])
+
+
+def actuals_for(actuals: Actuals) -> dict[int, Actual]:
+    """What EXPLAIN ANALYZE draws: per node its rows, the time in it without its inputs, and a scan's counters."""
+    result = {}
+    for node in actuals.nodes():
+        actual = actuals.of(node)
+        below = sum(found.seconds for child in node.children() if (found := actuals.get(child)) is not None)
+        notes = []
+        if actual.counters is not None:
+            counters = actual.counters
+            notes.append(
+                f"{counters.rows_considered:,} rows considered; pages: {counters.pages_read:,} read, "
+                f"{counters.pages_skipped:,} skipped; {counters.rowgroups_skipped:,} row groups skipped"
+            )
+        if actual.filtered:
+            notes.append(f"{actual.filtered} runtime filter{'s' if actual.filtered > 1 else ''} applied")
+        result[id(node)] = Actual(actual.rows, max(0.0, actual.seconds - below), tuple(notes))
+    return result

@@ -1,0 +1,414 @@
+"""The embedded store: a directory of tables behind the `Store` seam, or the same in memory.
+
+    DIR/LOCK                           held by the process that has the store open
+    DIR/FORMAT                         "nyala store, format 1"
+    DIR/catalog                        all tables: `catalog`
+    DIR/tables/<table id>/             load-* while a bulk load ends: `load_record`
+                  <tablet id>/         metadata, wal/, rowsets/: `tablet`
+
+CREATE TABLE makes the files first and the catalog durable last, DROP TABLE the other way round: a table is in the
+catalog with all its files or not at all. Opening removes folders that no table owns.
+
+A dropped table's files stay until the last scan, token or batch that reads them is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from os import PathLike
+
+from ..errors import (
+    CorruptionError,
+    DiskError,
+    DuplicateTable,
+    InterfaceError,
+    OperationalError,
+    StoreClosed,
+    UnknownTable,
+    UnsupportedFormat,
+    did_you_mean,
+)
+from .bulk_load import TableBulkLoader
+from .catalog import Catalog, CatalogEntry
+from .checked_file import TEMPORARY_SUFFIX
+from .clock import LOGICAL_BITS, HybridClock
+from .filesystem import FileSystem
+from .maintenance import Maintenance, flush_due, sync_logs
+from .memory_filesystem import MemoryFileSystem
+from .os_filesystem import OsFileSystem
+from .page_cache import PageCache
+from .partition import Partitioner
+from .schema import Table, TableDefinition, check_partitions
+from .store import ScanCounters, ScanSpec, ScanToken, TableStatistics, Timestamp, WriteBatch, WriteResult
+from .table_store import TableStore
+from .tablet import StoreOptions, Tablet
+from .tablet_flush import flush, forget_insertion_times, needs_flush
+from .tablet_scan import scan_view
+from .vector import Batch
+
+MEMORY = ":memory:"
+FORMAT = b"nyala store, format 1\n"
+SNAPSHOT_SECONDS = 600
+"""How old a snapshot may become while flushes go on: longer than any statement should take to read its tokens."""
+_IO_THREADS = 8
+"""Threads that wait for the disk: syncs of several logs, opening of many tablets."""
+
+
+class Database:
+    """Tables on the local disk; implements `storage.store.Store`. Safe for several threads.
+
+    Parameters
+    ----------
+    path : str or PathLike
+        The directory, made if it is not there; ":memory:" keeps everything in memory.
+    durability : {"fsync", "os"}
+        "fsync": an acknowledged write survives a power failure. "os": it survives the process; a power failure may
+        cost about the last second of writes. Bulk loads and flushes are always synced.
+    threads : int
+        That encode bulk loads.
+    cache_bytes : int
+        Memory for decoded pages.
+    memrowset_bytes : int
+        Size at which the rows in memory of one tablet are flushed to disk.
+    fs : FileSystem, optional
+        Instead of the operating system's.
+
+    Raises
+    ------
+    StoreLocked
+        Another process, or this one, has the store open.
+    UnsupportedFormat, CorruptionError
+        The store is newer than this nyala, or damaged.
+
+    Examples
+    --------
+    >>> with Database(":memory:") as database:
+    ...     database.tables()
+    []
+    """
+
+    def __init__(
+        self,
+        path: str | PathLike[str] = MEMORY,
+        *,
+        durability: str = "fsync",
+        threads: int = 2,
+        cache_bytes: int = 1 << 30,
+        memrowset_bytes: int = 128 << 20,
+        fs: FileSystem | None = None,
+        **sizes: int,
+    ):
+        if durability not in ("fsync", "os"):
+            raise InterfaceError(f"durability={durability!r}: it is 'fsync' or 'os'")
+        self.path = str(path)
+        self._directory = "/store" if self.path == MEMORY else self.path.rstrip("/") or "/"
+        self._fs: FileSystem = fs or (MemoryFileSystem() if self.path == MEMORY else OsFileSystem())
+        self._options = StoreOptions(durability, memrowset_bytes, **sizes)
+        self._clock = HybridClock()
+        self._cache = PageCache(cache_bytes)
+        self._ddl_lock = threading.Lock()
+        self._catalog = Catalog()
+        self._catalog_is_durable = True
+        self._stores: dict[str, TableStore] = {}
+        self._doomed: list[TableStore] = []
+        self._closed = False
+        with ExitStack() as stack:
+            self._fs.make_directory(self._directory)
+            self._lock = self._fs.lock(f"{self._directory}/LOCK")
+            stack.callback(self._lock.release)
+            self._pool = ThreadPoolExecutor(threads, "nyala-load")
+            stack.callback(self._pool.shutdown)
+            self._io_pool = ThreadPoolExecutor(_IO_THREADS, "nyala-io")
+            stack.callback(self._io_pool.shutdown)
+            self._check_format()
+            self._open_tables()
+            stack.pop_all()
+        self._maintenance = Maintenance(self._maintain)
+
+    # ---- opening and closing -------------------------------------------------------------------------------------
+
+    def _check_format(self) -> None:
+        path = f"{self._directory}/FORMAT"
+        if not self._fs.exists(path):
+            self._begin_store(path)
+        file = self._fs.open(path)
+        try:
+            found = file.read_at(0, 64)
+        finally:
+            file.close()
+        if not found.startswith(FORMAT.rpartition(b" ")[0]):
+            raise CorruptionError(f"expected {FORMAT!r}, found {found!r}", path, "offset 0")
+        if found != FORMAT:
+            raise UnsupportedFormat(
+                f"{path} says {found.decode(errors='replace').strip()!r}; this nyala reads format 1"
+            )
+
+    def _begin_store(self, path: str) -> None:
+        """Make an empty store. FORMAT comes last: it is there only if everything else is."""
+        strangers = [n for n in self._fs.list(self._directory) if n not in _FIRST_FILES]
+        if strangers:
+            raise OperationalError(
+                f"{self._directory} is no nyala store and not empty (it holds {', '.join(strangers[:5])}); "
+                "give an empty or a new directory"
+            )
+        self._fs.make_directory(f"{self._directory}/tables")
+        Catalog().write(self._fs, f"{self._directory}/catalog")
+        file = self._fs.create(path + TEMPORARY_SUFFIX)
+        file.write(FORMAT)
+        file.sync()
+        file.close()
+        self._fs.rename(path + TEMPORARY_SUFFIX, path)
+        self._fs.sync_directory(self._directory)
+        above = self._directory.rpartition("/")[0]
+        self._fs.sync_directory(above or ("/" if self._directory.startswith("/") else "."))
+
+    def _open_tables(self) -> None:
+        self._catalog = Catalog.read(self._fs, f"{self._directory}/catalog")
+        owned = {entry.table.id for entry in self._catalog.entries.values()}
+        for name in self._fs.list(f"{self._directory}/tables"):
+            if name not in owned:
+                self._fs.remove_tree(f"{self._directory}/tables/{name}")
+        with ExitStack() as stack:
+            for entry in self._catalog.entries.values():
+                store = self._open_store(entry)
+                stack.callback(store.close)
+                self._stores[entry.table.id] = store
+            stack.pop_all()
+
+    def _open_store(self, entry: CatalogEntry) -> TableStore:
+        directory = self._table_directory(entry.table)
+        if not self._fs.exists(directory):
+            raise CorruptionError("it is missing", directory, f"folder of table {entry.table.name}")
+        return TableStore.open(
+            self._fs,
+            directory,
+            entry,
+            cache=self._cache,
+            clock=self._clock,
+            options=self._options,
+            pool=self._io_pool,
+        )
+
+    def _table_directory(self, table: Table) -> str:
+        return f"{self._directory}/tables/{table.id}"
+
+    def close(self) -> None:
+        """Release everything; acknowledged writes are durable already. Closing again does nothing."""
+        with self._ddl_lock:
+            if self._closed:
+                return
+            self._closed = True
+        self._maintenance.stop()
+        with ExitStack() as stack:
+            stack.callback(self._lock.release)
+            stack.callback(self._pool.shutdown)
+            stack.callback(self._io_pool.shutdown)
+            for store in self._doomed:
+                stack.callback(self._remove, store)
+            for store in self._stores.values():
+                stack.callback(store.close)
+
+    def __enter__(self) -> Database:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Database({self.path!r}{', closed' if self._closed else f', {len(self._stores)} tables'})"
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreClosed(f"the store {self.path} is closed; open it again")
+
+    # ---- the catalog ---------------------------------------------------------------------------------------------
+
+    @property
+    def catalog_version(self) -> int:
+        """Grows with every DDL; plans are cached under it."""
+        return self._catalog.version
+
+    def tables(self) -> Sequence[Table]:
+        """All tables by name, ascending."""
+        self._check_open()
+        entries = self._catalog.entries
+        return [entries[name].table for name in sorted(entries)]
+
+    def table(self, name: str) -> Table:
+        """One table; `UnknownTable` names close ones."""
+        self._check_open()
+        entry = self._catalog.entries.get(name)
+        if entry is None:
+            raise UnknownTable(f"there is no table {name}{did_you_mean(name, self._catalog.entries)}")
+        return entry.table
+
+    def create_table(self, definition: TableDefinition) -> Table:
+        """Create a table durably; `DuplicateTable` where the name is taken, `InvalidTableDefinition` where it cannot
+        be."""
+        check_partitions(definition.schema, definition.partitions)
+        partitions = len(Partitioner(definition.schema, definition.partitions).partitions)
+        with self._ddl_lock:
+            self._check_open()
+            if definition.name in self._catalog.entries:
+                raise DuplicateTable(f"table {definition.name} exists already")
+            changed = self._catalog.with_table(definition, partitions)
+            # Whatever happens from here on, the number is taken.
+            self._catalog = replace(self._catalog, next_table=changed.next_table)
+            entry = changed.entries[definition.name]
+            directory = self._table_directory(entry.table)
+            self._fs.make_directory(directory)
+            TableStore.create(self._fs, directory, entry)
+            self._fs.sync_directory(f"{self._directory}/tables")
+            store = self._open_store(entry)
+            try:
+                self._write_catalog(changed)
+            except DiskError:
+                store.close()
+                raise
+            self._stores[entry.table.id] = store
+            self._catalog = changed
+            return entry.table
+
+    def drop_table(self, name: str) -> None:
+        """Drop a table and its data durably; scans that run already finish."""
+        with self._ddl_lock:
+            table = self.table(name)
+            changed = self._catalog.without_table(name)
+            self._write_catalog(changed)
+            self._catalog = changed
+            store = self._stores.pop(table.id)
+            self._doomed.append(store)
+        self._remove_doomed()
+
+    def _write_catalog(self, catalog: Catalog) -> None:
+        """Replace the catalog file. After a failure nobody knows which one a crash would find, so until it has been
+        written again, nothing else is: a row must not be acknowledged in a table that a crash would drop."""
+        self._catalog_is_durable = False
+        catalog.write(self._fs, f"{self._directory}/catalog")
+        self._catalog_is_durable = True
+
+    def _settle_catalog(self) -> None:
+        if not self._catalog_is_durable:
+            with self._ddl_lock:
+                if not self._catalog_is_durable:
+                    self._write_catalog(self._catalog)
+
+    def _remove_doomed(self) -> None:
+        """Remove the files of dropped tables that nobody reads any more."""
+        with self._ddl_lock:
+            free = [store for store in self._doomed if not any(store.views())]
+            self._doomed = [store for store in self._doomed if store not in free]
+        for store in free:
+            self._remove(store)
+
+    def _remove(self, store: TableStore) -> None:
+        # What cannot be removed now is removed when the store opens: the catalog does not know it.
+        with contextlib.suppress(DiskError):
+            store.close()
+        with contextlib.suppress(DiskError):
+            self._fs.remove_tree(store.directory)
+
+    def _store_of(self, table: Table) -> TableStore:
+        self._check_open()
+        store = self._stores.get(table.id)
+        if store is None:
+            raise UnknownTable(f"table {table.name} has been dropped")
+        return store
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def statistics(self, table: Table) -> TableStatistics:
+        """What is known of a table's rows and columns; cheap."""
+        return self._store_of(table).statistics()
+
+    def tablet_count(self, table: Table) -> int:
+        """How many tablets the table has."""
+        return len(self._store_of(table).tablets)
+
+    def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
+        """The units of a scan; tablets and rowsets that the predicates rule out are left out.
+
+        Each token fixes the snapshot and pins what it reads, so it gives the same rows whenever it is read, also after
+        flushes and after the table was dropped.
+        """
+        store = self._store_of(table)
+        if spec.snapshot is None:
+            spec = replace(spec, snapshot=self.now())
+        return store.scan_tokens(table, spec)
+
+    def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
+        """Read a token: batches of at most 65,536 rows with the spec's columns, read lazily."""
+        self._check_open()
+        view, pieces = token.part
+        return self._scan(scan_view(view, pieces, token.spec, counters or ScanCounters()))
+
+    def _scan(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        for batch in batches:
+            self._check_open()
+            yield batch
+
+    def now(self) -> Timestamp:
+        """A timestamp that every write acknowledged so far is at or below."""
+        self._check_open()
+        return self._clock.now()
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def write(self, table: Table, batch: WriteBatch) -> WriteResult:
+        """Apply a batch: INSERT and INSERT_IGNORE. Rows that are refused are answered one by one; the others are
+        durable and visible when this returns.
+
+        Raises what is wrong with the batch as a whole (`UnknownColumn`, `TypeMismatch`, ...), or `DiskError`: then
+        no row of a tablet whose log failed was applied, and the call may be repeated.
+        """
+        store = self._store_of(table)
+        self._settle_catalog()
+        result = store.write(batch)
+        if any(needs_flush(tablet) for tablet in store.tablets):
+            self._maintenance.wake()
+        return result
+
+    def bulk_loader(self, table: Table) -> TableBulkLoader:
+        """Start a bulk load of a table."""
+        store = self._store_of(table)
+        self._settle_catalog()
+        return TableBulkLoader(store, self._pool)
+
+    def flush(self, table: Table | None = None) -> int:
+        """Write what is in memory, of one table or all, to DiskRowSets; how many rows that were."""
+        self._check_open()
+        stores = list(self._stores.values()) if table is None else [self._store_of(table)]
+        return sum(flush(tablet) for store in stores for tablet in store.tablets)
+
+    # ---- in the background ---------------------------------------------------------------------------------------
+
+    def _tablets(self) -> list[Tablet]:
+        return [tablet for store in list(self._stores.values()) for tablet in store.tablets]
+
+    def _maintain(self) -> None:
+        flush_due(self._tablets, self._options.memrowset_bytes)
+        if self._options.durability == "os":
+            sync_logs(self._tablets())
+        horizon = int((time.time() - SNAPSHOT_SECONDS) * 1_000_000) << LOGICAL_BITS
+        for tablet in self._tablets():
+            forget_insertion_times(tablet, horizon)
+        for store in list(self._stores.values()):
+            with contextlib.suppress(DiskError):
+                store.finish_loads()
+        self._remove_doomed()
+
+    def check(self) -> None:
+        """Hold every tablet against its invariants; reads everything. For tests and tools."""
+        self._check_open()
+        for tablet in self._tablets():
+            tablet.check()
+
+
+_FIRST_FILES = ("LOCK", "tables", "catalog", "catalog.tmp", "FORMAT.tmp")
+"""What a crash may leave of a store that was being made."""

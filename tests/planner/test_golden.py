@@ -1,0 +1,56 @@
+"""Golden plans: each rule by itself, and all of TPC-H with the statistics of scale factor 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import nyala
+import pytest
+from nyala.planner import explain
+from nyala.planner.explain import draw_logical
+from nyala.planner.rules import RULE_NAMES
+from nyala.planner.testing import FixedCatalog, plan_text, show
+
+HERE = Path(__file__).parent / "golden"
+QUERIES = Path(nyala.__file__).parent / "tpch" / "queries"
+Golden = Callable[[Path, Callable[[str], str]], None]
+
+BEFORE = {
+    "infer_predicates": ("simplify_joins",),
+    "order_joins": ("pushdown_predicates",),
+    "merge_projections": (),
+}
+"""Rules that a rule's examples need to have run as well, to show what it is for."""
+
+
+@pytest.mark.parametrize("number", range(1, 23))
+def test_tpch_plan(golden: Golden, tpch: FixedCatalog, number: int) -> None:
+    def run(command: str) -> str:
+        return explain(plan_text((QUERIES / f"{command}.sql").read_text(), tpch))
+
+    golden(HERE / "tpch" / f"q{number}.txt", run)
+
+
+@pytest.mark.parametrize("rule", RULE_NAMES)
+def test_rule(golden: Golden, rule: str) -> None:
+    golden(HERE / "rules" / f"{rule}.txt", lambda query: show(query, (*BEFORE.get(rule, ()), rule)))
+
+
+@pytest.mark.parametrize("number", range(1, 23))
+def test_every_rule_keeps_the_invariants_and_is_traced(tpch: FixedCatalog, number: int) -> None:
+    plan = plan_text((QUERIES / f"q{number}.sql").read_text(), tpch, trace=True)
+    names = [name for name, _ in plan.trace]
+    assert names[0] == "build"
+    assert names[1:] == [name for name in RULE_NAMES if name in names], "rules run once each, in order"
+    assert plan.trace[-1][1] == plan.logical
+    for (_, before), (name, after) in zip(plan.trace, plan.trace[1:], strict=False):
+        assert draw_logical(before) != draw_logical(after), f"{name} changed nothing"
+
+
+def test_verbose_explain_shows_each_step(tpch: FixedCatalog) -> None:
+    text = explain(plan_text((QUERIES / "q3.sql").read_text(), tpch, trace=True), verbose=True)
+    steps = [line[3:] for line in text.splitlines() if line.startswith("-- ")]
+    assert steps[0] == "build"
+    assert "pushdown_predicates" in steps
+    assert steps[-1] == "physical plan"

@@ -1,0 +1,330 @@
+"""The write-ahead log: its bytes, torn tails against damage, group commit, failing disks."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nyala.errors import CorruptionError, DiskError, UnsupportedFormat
+from nyala.storage import wal_format
+from nyala.storage.memory_filesystem import CrashableFileSystem, FaultyFileSystem, MemoryFileSystem
+from nyala.storage.store import Op
+from nyala.storage.wal import WriteAheadLog
+from nyala.storage.wal_format import EntryKind, LogEntry, decode_write, encode_front, encode_write
+
+SCHEMA = pa.schema([pa.field("k", pa.int64(), False), pa.field("v", pa.string())])
+
+
+def body(number: int, rows: int = 2) -> bytes:
+    values = [number] * rows
+    return encode_write(pa.record_batch([values, [f"v{number}"] * rows], schema=SCHEMA), Op.INSERT)
+
+
+def new_log(fs, **options) -> WriteAheadLog:
+    fs.make_directory("wal")
+    return WriteAheadLog(fs, "wal", SCHEMA, **options)
+
+
+def recover(fs, durable_index: int = 0, **options) -> tuple[WriteAheadLog, list[int]]:
+    """The log as found, and the number in each replayed entry; indexes must ascend without gaps."""
+    entries: list[LogEntry] = []
+    log = WriteAheadLog.recover(fs, "wal", SCHEMA, durable_index, lambda entry, _: entries.append(entry), **options)
+    indexes = [entry.index for entry in entries]
+    assert indexes == list(range(durable_index + 1, durable_index + 1 + len(indexes)))
+    return log, [decode_write(entry.body, SCHEMA)[0].column(0)[0].as_py() for entry in entries]
+
+
+def segment(fs: MemoryFileSystem) -> bytes:
+    (name,) = fs.list("wal")
+    file = fs.open(f"wal/{name}")
+    return file.read_at(0, file.size)
+
+
+def with_segment(data: bytes, name: str = "0000000000000001.log") -> MemoryFileSystem:
+    fs = MemoryFileSystem()
+    fs.make_directory("wal")
+    file = fs.create(f"wal/{name}")
+    file.write(data)
+    file.sync()
+    fs.sync_directory("wal")
+    return fs
+
+
+def written(count: int) -> tuple[bytes, list[int]]:
+    """A segment with `count` entries, each synced before the next, and the offsets where entries end."""
+    fs = MemoryFileSystem()
+    log = new_log(fs)
+    ends = []
+    for number in range(1, count + 1):
+        log.sync(log.append(1000 + number, EntryKind.WRITE, [body(number)]))
+        ends.append(len(segment(fs)))
+    return segment(fs), ends
+
+
+# ---- bytes -------------------------------------------------------------------------------------------------------
+
+
+def test_bytes_of_an_entry():
+    front = encode_front(1, 7, 0x1122334455667788, 6, EntryKind.LOAD, b"body")
+    fields = {
+        "length": front[0:4],
+        "crc": front[4:8],
+        "term": front[8:16],
+        "index": front[16:24],
+        "timestamp": front[24:32],
+        "durable index": front[32:40],
+        "kind": front[40:41],
+        "zeros": front[41:48],
+    }
+    assert {name: data.hex(" ") for name, data in fields.items()} == {
+        "length": "2c 00 00 00",
+        "crc": "58 29 1a c9",
+        "term": "01 00 00 00 00 00 00 00",
+        "index": "07 00 00 00 00 00 00 00",
+        "timestamp": "88 77 66 55 44 33 22 11",
+        "durable index": "06 00 00 00 00 00 00 00",
+        "kind": "02",
+        "zeros": "00 00 00 00 00 00 00",
+    }
+
+
+def test_op_codes_travel_with_the_rows():
+    rows = pa.record_batch([[1, 2, 3], ["a", None, "c"]], schema=SCHEMA)
+    for ops in (Op.INSERT_IGNORE, np.array([1, 2, 1], np.uint8)):
+        found, codes = decode_write(encode_write(rows, ops), SCHEMA)
+        assert found.equals(rows)
+        assert codes is ops or codes.tolist() == [1, 2, 1]
+
+
+def test_a_newer_format_is_refused_by_name(monkeypatch):
+    data, _ = written(1)
+    monkeypatch.setattr(wal_format, "VERSION", 0)
+    with pytest.raises(UnsupportedFormat, match=r"wal/0000000000000001.log has log format version 1; .* up to 0"):
+        recover(with_segment(data))
+
+
+# ---- what a reader makes of any bytes ----------------------------------------------------------------------------
+
+
+def test_every_prefix_of_a_segment_gives_a_prefix_of_its_entries():
+    data, ends = written(4)
+    for length in range(len(data) + 1):
+        fs = with_segment(data[:length])
+        log, found = recover(fs)
+        whole = sum(end <= length for end in ends)
+        assert found == list(range(1, whole + 1)), length
+        # What was cut stays away: a later entry takes its place.
+        log.sync(log.append(5000, EntryKind.WRITE, [body(99)]))
+        assert recover(fs)[1] == [*found, 99]
+
+
+def test_every_flipped_byte_is_found_or_cuts_only_the_last_entry():
+    data, ends = written(4)
+    for place in range(len(data)):
+        damaged = bytearray(data)
+        damaged[place] ^= 1 << (place % 8)
+        try:
+            _, found = recover(with_segment(bytes(damaged)))
+        except CorruptionError as error:
+            assert place < ends[-2]
+            assert error.path == "wal/0000000000000001.log"
+            if place >= ends[0]:
+                entry = sum(end <= place for end in ends)
+                assert error.place == f"entry {entry + 1} at offset {ends[entry - 1]}"
+        else:
+            assert place >= ends[-2], f"byte {place} was damaged and nobody noticed"
+            assert found == [1, 2, 3]
+
+
+def test_damage_in_an_older_segment_is_found_even_in_its_last_entry():
+    fs = MemoryFileSystem()
+    log = new_log(fs, segment_bytes=1)
+    for number in (1, 2, 3):
+        log.sync(log.append(number, EntryKind.WRITE, [body(number)]))
+    first, _, _ = fs.list("wal")
+    file = fs.open(f"wal/{first}")
+    data = bytearray(file.read_at(0, file.size))
+    data[-1] ^= 1
+    fs.create(f"wal/{first}").write(bytes(data))
+    with pytest.raises(CorruptionError, match=r"entry 1 at offset \d+: the checksum does not match"):
+        recover(fs)
+
+
+def test_a_missing_segment_is_found():
+    fs = MemoryFileSystem()
+    log = new_log(fs, segment_bytes=1)
+    for number in (1, 2, 3):
+        log.sync(log.append(number, EntryKind.WRITE, [body(number)]))
+    fs.remove(f"wal/{fs.list('wal')[1]}")
+    with pytest.raises(CorruptionError, match="expected a log from entry 2 on, found one from 3 on"):
+        recover(fs)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.booleans(), max_size=12), st.integers(0, 2**32), st.sampled_from([0.0, 0.3, 0.7, 1.0]))
+def test_a_crash_keeps_what_was_synced_and_never_looks_like_damage(synced, seed, keep):
+    fs = CrashableFileSystem()
+    fs.make_directory("wal")
+    fs.sync_directory("")
+    log = new_log(fs, segment_bytes=2500)
+    acknowledged = 0
+    for number, wait in enumerate(synced, 1):
+        ticket = log.append(number, EntryKind.WRITE, [body(number, rows=1 + seed % 60)])
+        if wait:
+            log.sync(ticket)
+            acknowledged = number
+    _, found = recover(fs.crash(keep, random.Random(seed)))
+    assert found == list(range(1, len(found) + 1))
+    assert len(found) >= acknowledged
+
+
+# ---- segments ----------------------------------------------------------------------------------------------------
+
+
+def test_segments_roll_and_go_when_their_rows_are_elsewhere():
+    fs = MemoryFileSystem()
+    log = new_log(fs, segment_bytes=1500)
+    for number in range(1, 11):
+        log.sync(log.append(number, EntryKind.WRITE, [body(number)]))
+    names = fs.list("wal")
+    assert len(names) > 2
+    log.remove_through(int(names[1].removesuffix(".log"), 16) - 1)
+    assert fs.list("wal") == names[1:]
+    log.remove_through(10)
+    assert fs.list("wal") == []
+    log.sync(log.append(11, EntryKind.WRITE, [body(11)]))
+    assert recover(fs, durable_index=10)[1] == [11]
+
+
+def test_entries_in_rowsets_are_not_replayed_and_removed_segments_may_come_back():
+    fs = MemoryFileSystem()
+    log = new_log(fs, segment_bytes=1)
+    for number in range(1, 6):
+        log.sync(log.append(number, EntryKind.WRITE, [body(number)]))
+    # As if the removals of segments 1 to 3 had been lost but for the second.
+    fs.remove(f"wal/{fs.list('wal')[1]}")
+    recovered, found = recover(fs, durable_index=3)
+    assert found == [4, 5]
+    assert len(fs.list("wal")) == 2
+    assert recovered.last_index == 5
+
+
+def test_a_log_that_lost_the_start_of_what_is_needed_is_refused():
+    fs = MemoryFileSystem()
+    log = new_log(fs, segment_bytes=1)
+    for number in range(1, 4):
+        log.sync(log.append(number, EntryKind.WRITE, [body(number)]))
+    fs.remove(f"wal/{fs.list('wal')[0]}")
+    with pytest.raises(CorruptionError, match="expected a log from entry 1 on"):
+        recover(fs)
+
+
+# ---- group commit ------------------------------------------------------------------------------------------------
+
+
+class SlowSync(CrashableFileSystem):
+    """Counts syncs of log files; each takes a while, so that others queue up behind it."""
+
+    def __init__(self):
+        super().__init__(self.count)
+        self.syncs = 0
+
+    def count(self, what: str) -> None:
+        if what.startswith("sync wal/"):
+            self.syncs += 1
+            time.sleep(0.003)
+
+
+def test_concurrent_writers_share_syncs():
+    fs = SlowSync()
+    log = new_log(fs)
+    start = threading.Barrier(8)
+
+    def write(thread: int) -> None:
+        start.wait()
+        for number in range(10):
+            log.sync(log.append(number, EntryKind.WRITE, [body(thread)]))
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert log.synced_index == 80
+    assert fs.syncs < 50
+    assert len(recover(fs)[1]) == 80
+
+
+def test_durability_os_does_not_wait_but_can_be_made_to():
+    fs = SlowSync()
+    log = new_log(fs, syncs=False)
+    before = fs.syncs
+    for number in range(5):
+        log.sync(log.append(number, EntryKind.WRITE, [body(number)]))
+    assert fs.syncs == before + 1  # the header's
+    assert log.synced_index == 0
+    log.sync_now()
+    assert log.synced_index == 5
+
+
+# ---- failing disks -----------------------------------------------------------------------------------------------
+
+
+def test_a_failed_write_leaves_the_log_as_it_was():
+    fs = FaultyFileSystem(MemoryFileSystem())
+    log = new_log(fs)
+    log.sync(log.append(1, EntryKind.WRITE, [body(1)]))
+    fs.fail("write", "wal/*")
+    for _ in range(2):
+        with pytest.raises(DiskError, match=r"cannot write wal/0000000000000001.log: No space left on device"):
+            log.append(2, EntryKind.WRITE, [body(2), body(3)])
+    fs.heal()
+    log.sync(log.append(4, EntryKind.WRITE, [body(4)]))
+    assert recover(fs)[1] == [1, 4]
+
+
+def test_a_failed_sync_fails_all_that_it_covered_and_nothing_before():
+    fs = FaultyFileSystem(MemoryFileSystem())
+    log = new_log(fs)
+    log.sync(log.append(1, EntryKind.WRITE, [body(1)]))
+    tickets = [log.append(n, EntryKind.WRITE, [body(n)]) for n in (2, 3)]
+    fs.fail("sync", "wal/*", times=1)
+    for ticket in tickets:
+        with pytest.raises(DiskError, match="cannot sync"):
+            log.sync(ticket)
+    assert (log.last_index, log.synced_index) == (1, 1)
+    log.sync(log.append(4, EntryKind.WRITE, [body(4)]))
+    assert recover(fs)[1] == [1, 4]
+
+
+def test_nothing_is_appended_before_failed_entries_are_cut_away():
+    fs = FaultyFileSystem(MemoryFileSystem())
+    log = new_log(fs)
+    ticket = log.append(1, EntryKind.WRITE, [body(1)])
+    fs.fail("sync", "wal/*", times=1)
+    fs.fail("truncate", "wal/*", times=2)
+    with pytest.raises(DiskError):
+        log.sync(ticket)
+    for _ in range(2):
+        with pytest.raises(DiskError, match="cannot truncate"):
+            log.append(2, EntryKind.WRITE, [body(2)])
+    log.sync(log.append(3, EntryKind.WRITE, [body(3)]))
+    assert recover(fs)[1] == [3]
+
+
+def test_a_segment_that_cannot_be_begun_is_begun_later():
+    fs = FaultyFileSystem(MemoryFileSystem())
+    log = new_log(fs, segment_bytes=1)
+    log.sync(log.append(1, EntryKind.WRITE, [body(1)]))
+    fs.fail("write", "wal/*", times=1)
+    with pytest.raises(DiskError):
+        log.append(2, EntryKind.WRITE, [body(2)])
+    assert recover(fs)[1] == [1]
+    log.sync(log.append(2, EntryKind.WRITE, [body(2)]))
+    assert recover(fs)[1] == [1, 2]
