@@ -55,6 +55,7 @@ class PlacedParser(parser.Parser):
         TokenType.TRUE: _placed(lambda: exp.Boolean(this=True)),
         TokenType.FALSE: _placed(lambda: exp.Boolean(this=False)),
         TokenType.STAR: _placed(lambda: exp.Star()),
+        TokenType.HEX_STRING: lambda self, token: self._hex_string(token),
     }
     PLACEHOLDER_PARSERS: ClassVar[dict[Any, Any]] = {
         TokenType.PLACEHOLDER: lambda self: self.expression(exp.Placeholder(), self._prev),
@@ -122,8 +123,13 @@ class PlacedParser(parser.Parser):
         return found
 
     def _parse_alias(self, *args: Any, **kwargs: Any) -> Any:
-        # `1_000` and `0x1F` would be the numbers 1 and 0 with an alias.
-        if self._prev and self._prev.token_type == TokenType.NUMBER and self._word() and self._is_connected():
+        # `1_000` would be the number 1 with an alias.
+        if (
+            self._prev
+            and self._prev.token_type == TokenType.NUMBER
+            and self._curr.token_type == TokenType.VAR
+            and self._is_connected()
+        ):
             self.raise_error("a space after a number expected")
         return super()._parse_alias(*args, **kwargs)
 
@@ -260,6 +266,11 @@ class PlacedParser(parser.Parser):
         if not self._match(TokenType.STRING):
             self.raise_error("a quoted text expected")
         return self.expression(exp.Literal.string(self._prev.text), self._prev)
+
+    def _hex_string(self, token: Token) -> Any:
+        if self.sql[token.start] == "0":
+            self.refuse("a hexadecimal number", token)  # `0x1F`, which is no BINARY
+        return self.expression(exp.HexString(this=token.text), token)
 
     def _parse_numbered_parameter(self) -> Any:
         start = self._prev

@@ -89,9 +89,9 @@ def parse_pattern(pattern: str) -> Pattern:
 def like(value: Vector, pattern: Vector, ignore_case: bool = False) -> Vector:
     """`value LIKE pattern`, or ILIKE."""
     validity = joined_validity(value, pattern)
+    if validity is not None and not validity.any():
+        return Const(BOOLEAN, None, len(value))
     if isinstance(pattern, Const):
-        if pattern.value is None:
-            return Const(BOOLEAN, None, len(value))
         return _bools(match(arrow(value), pattern.value, ignore_case), validity)
     texts = arrow(value)
     result = np.zeros(len(value), np.bool_)

@@ -1,0 +1,114 @@
+"""A store against a dictionary: any sequence of inserts, loads, flushes, reopenings and crashes."""
+
+from __future__ import annotations
+
+import random
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+from nyala.errors import AlreadyPresent
+from nyala.storage.database import Database
+from nyala.storage.memory_filesystem import CrashableFileSystem
+from nyala.storage.predicates import Range
+from nyala.storage.store import Op, ScanSpec
+from tablet_support import HASHED, ONE_TABLET, definition, insert, load, read, read_tokens
+
+KEYS = st.lists(st.integers(0, 60), min_size=1, max_size=12)
+
+
+class StoreMachine(RuleBasedStateMachine):
+    """The model is `self.rows`, key to text. Tokens taken at some moment must give that moment's rows for ever."""
+
+    tokens = Bundle("tokens")
+
+    @initialize(partitions=st.sampled_from([ONE_TABLET, HASHED]), limit=st.sampled_from([1_500, 1 << 20]))
+    def open_store(self, partitions, limit):
+        self.fs = CrashableFileSystem()
+        self.options = {"memrowset_bytes": limit, "segment_bytes": 1500}
+        self.generation = 0
+        self.rows: dict[int, str] = {}
+        self.writes = 0
+        self.db = Database("db", fs=self.fs, **self.options)
+        self.table = self.db.create_table(definition(partitions=partitions))
+
+    def text(self) -> str:
+        self.writes += 1
+        return f"w{self.writes}-"
+
+    @rule(keys=KEYS, op=st.sampled_from([Op.INSERT, Op.INSERT_IGNORE]))
+    def write(self, keys, op):
+        text = self.text()
+        result = insert(self.db, self.table, keys, text, op)
+        seen, refused = set(self.rows), []
+        for row, key in enumerate(keys):
+            if key in seen:
+                refused.append(row)
+            seen.add(key)
+        assert result.applied == len(keys) - len(refused)
+        assert [e.row for e in result.errors] == (refused if op is Op.INSERT else [])
+        for key in keys:
+            self.rows.setdefault(key, f"{text}{key}")
+
+    @rule(parts=st.lists(KEYS, max_size=3))
+    def bulk_load(self, parts):
+        text = self.text()
+        keys = [key for part in parts for key in part]
+        if len(set(keys)) < len(keys) or set(keys) & set(self.rows):
+            try:
+                load(self.db, self.table, *parts, text=text)
+            except AlreadyPresent:
+                return
+            raise AssertionError("a key that is there twice was loaded")
+        assert load(self.db, self.table, *parts, text=text) == len(keys)
+        self.rows.update({key: f"{text}{key}" for key in keys})
+
+    @rule()
+    def flush(self):
+        self.db.flush()
+
+    @rule()
+    def reopen(self):
+        self.db.close()
+        self.begin(self.fs)
+
+    @rule(keep=st.sampled_from([0.0, 0.5, 1.0]), seed=st.integers(0, 2**32))
+    def crash(self, keep, seed):
+        crashed = self.fs.crash(keep, random.Random(seed))
+        self.db.close()
+        self.begin(crashed)
+
+    def begin(self, fs: CrashableFileSystem) -> None:
+        self.fs = fs
+        self.generation += 1
+        self.db = Database("db", fs=fs, **self.options)
+
+    @rule(target=tokens, split_rows=st.sampled_from([None, 1]))
+    def take_tokens(self, split_rows):
+        tokens = self.db.scan_tokens(self.table, ScanSpec(("k", "v"), (), None, split_rows))
+        return self.generation, self.db.now(), tokens, sorted(self.rows.items())
+
+    @rule(taken=tokens)
+    def read_old_tokens(self, taken):
+        generation, moment, tokens, rows = taken
+        if generation == self.generation:
+            assert read_tokens(self.db, tokens) == rows
+            assert read(self.db, self.table, snapshot=moment) == rows
+
+    @rule(low=st.integers(0, 60), high=st.integers(0, 60))
+    def read_range(self, low, high):
+        expected = sorted((k, v) for k, v in self.rows.items() if low <= k <= high)
+        assert read(self.db, self.table, predicates=(Range("k", low, high),)) == expected
+
+    @invariant()
+    def rows_are_the_models(self):
+        assert read(self.db, self.table) == sorted(self.rows.items())
+
+    def teardown(self):
+        if hasattr(self, "db"):
+            self.db.check()
+            self.db.close()
+
+
+TestStoreModel = StoreMachine.TestCase
+TestStoreModel.settings = settings(max_examples=40, stateful_step_count=25, deadline=None)
