@@ -47,7 +47,7 @@ class InsertTemplate:
         arrays = []
         for name, slot, constant in zip(self.columns, self.slots, self.constants):
             type_ = self.table.schema.column(name).type
-            values = [constant] * len(rows) if slot is None else [row[slot] for row in rows]  # type: ignore[index,call-overload]
+            values = [constant] * len(rows) if slot is None else [row[slot] for row in rows]  # type: ignore[index]
             arrays.append(column_from_values(type_, values, name))
         return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
 

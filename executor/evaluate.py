@@ -86,7 +86,8 @@ def _may_refuse(node: Expr) -> bool:
         # A decimal of fewer than 38 digits was made wide enough by the binder.
         return not (node.type.is_decimal and (node.type.precision or 38) < 38)
     if node.function in ("like", "ilike"):
-        return not isinstance(node.args[1], Literal)
+        pattern = node.args[1]
+        return not isinstance(pattern, Literal) or str(pattern.value).endswith("\\")
     return node.function in FALLIBLE
 
 

@@ -139,6 +139,9 @@ def combined_codes(keys: Sequence[Vector]) -> tuple[Array, int]:
     codes, size = column_codes(keys[0])
     for key in keys[1:]:
         more, more_size = column_codes(key)
+        if size <= 1:
+            codes, size = more, more_size
+            continue
         if size * more_size > 1 << _MOST_BITS:
             codes, size = densely(codes, size)
         if size * more_size > 1 << _MOST_BITS:

@@ -57,6 +57,13 @@ class DirectSlots:
         return self.find(codes)
 
 
+class NoSlots:
+    """For a build side without a key."""
+
+    def find(self, codes: Array) -> Array:
+        return np.full(len(codes), -1, np.int32)
+
+
 class HashSlots:
     """Open addressing; `codes` are distinct."""
 
@@ -108,12 +115,14 @@ class JoinIndex:
         if len(codes) and int(codes.min()) < 0:
             self._rows = np.flatnonzero(codes >= 0)
             codes = codes.take(self._rows)
-        self.keys = len(codes)
+        self._slots: Slots = NoSlots()
+        if not len(codes):
+            return
         direct = size <= max(_ALWAYS_DIRECT, _SPARSEST * len(codes)) and size <= _LARGEST
         if direct:
             slots = DirectSlots(codes, size)
             if bool((slots.kept(codes) == np.arange(len(codes), dtype=np.int32)).all()):
-                self._slots: Slots = slots
+                self._slots = slots
                 return
         self._with_runs(codes, size, direct)
 
@@ -135,10 +144,8 @@ class JoinIndex:
         """The build row of each probe row, -1 for none; for a unique index only."""
         assert self._starts is None
         slots = self._slots.find(codes)
-        if self._rows is None:
+        if self._rows is None or not len(self._rows):
             return slots
-        if not len(self._rows):
-            return np.full(len(codes), -1, np.intp)
         return np.where(slots >= 0, self._rows.take(slots, mode="clip"), -1)
 
     def has(self, codes: Array) -> Array:

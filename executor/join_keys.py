@@ -138,12 +138,24 @@ def _float_bits(keys: Vector) -> Array:
 
 
 def _search(known: Array, values: Array) -> Array:
-    """Where each value stands among the ascending `known`, -1 where it does not."""
+    """Where each value stands among the ascending distinct `known`, -1 where it does not."""
     if not len(known):
         return np.full(len(values), -1, np.int64)
     places = np.searchsorted(known, values)
     found = known.take(places, mode="clip") == values
     return np.where(found, places, -1)
+
+
+class _Renumbered(_Column):
+    """Another column's codes, numbered without gaps."""
+
+    def __init__(self, column: _Column, keys: Vector):
+        self._column = column
+        self._known = _ascending_distinct(column.encode(keys))
+        self.size = max(1, len(self._known))
+
+    def encode(self, keys: Vector) -> Array:
+        return _search(self._known, self._column.encode(keys))
 
 
 def _learn(keys: Vector) -> _Column:
@@ -177,11 +189,14 @@ class KeyCoder:
         codes = columns[0].encode(keys[0])
         size = columns[0].size
         prefixes: list[Array | None] = []
-        for column, key in zip(columns[1:], keys[1:]):
+        for place, key in enumerate(keys[1:], 1):
+            column = columns[place]
             known: Array | None = None
             if size * column.size > _MOST:
                 known = _ascending_distinct(codes)
                 codes, size = _search(known, codes), max(1, len(known))
+            if size * column.size > _MOST:
+                column = columns[place] = _Renumbered(column, key)
             prefixes.append(known)
             codes = _combined(codes, column.encode(key), column.size)
             size *= column.size

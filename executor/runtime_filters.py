@@ -20,7 +20,9 @@ from .kernels.numbers import integers, known_bounds, measured_bounds
 MOST_BITS = 1 << 26
 """Values that a bitmap may span: 64 MB, for keys of tables of that many rows."""
 SPARSEST = 256
-"""A bitmap may span so many values per key before its range alone is sent."""
+"""A larger bitmap may span so many values per key before its range alone is sent."""
+CHEAP_BITS = 1 << 22
+"""A bitmap of this span is worth making for any number of keys: zeroing 4 MB takes less than reading one column."""
 MOST_TEXTS = 256
 """Distinct texts in a list; with more, most dictionaries match anyway."""
 
@@ -57,7 +59,7 @@ def filter_for(keys: Vector) -> FilterFactory | None:
         return None
     low, high = measured_bounds(keys)
     span = high - low + 1
-    if span > MOST_BITS or span > SPARSEST * len(keys) + 65_536:
+    if span > MOST_BITS or span > max(CHEAP_BITS, SPARSEST * len(keys)):
         return lambda column: Range(column, low, high)
     bits = bitmap(keys, low, span)
     if int(np.count_nonzero(bits)) == span:

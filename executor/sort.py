@@ -20,12 +20,14 @@ from ..storage.vector import Array, Batch, Const, Narrow, Vector, Wide
 from .accumulators import ordered_dictionary
 from .context import ExecutionContext
 from .evaluate import Compiler, Evaluation, physical
-from .grouping import sort_rows
+from .grouping import densely, sort_rows
 from .kernels.numbers import measured_bounds
 from .lazy import joined
 from .stream import Morsel, Stream, sliced, stream_of
 
 _MOST_BITS = 62
+_FLOAT_CODES = 0xFFF8_0000_0000_0001
+"""The code of NaN, the greatest, plus one."""
 _WORTH_CUTTING = 4
 """A batch is cut to its first n rows where it has so many times as many."""
 
@@ -70,13 +72,15 @@ def _ascending_codes(key: Vector) -> tuple[Array, int]:
         return key.codes, high - low + 1
     values = key.values()
     if values.dtype.kind == "f":
-        return _float_codes(values), 1 << 64
+        return _float_codes(values), _FLOAT_CODES
     if values.dtype == np.bool_:
         return values.view(np.uint8), 2
     low, high = measured_bounds(key)
     codes = values.astype(np.int64).view(np.uint64) - np.uint64(low % 2**64)
     if key.validity is not None:
         codes = np.where(key.validity, codes, np.uint64(0))
+    if high - low >= 2**64 - 2:
+        return densely(codes, 1 << 64)  # no room for a NULL's code
     return codes, high - low + 1
 
 

@@ -130,8 +130,9 @@ class MemoryStore:
             whole = pa.chunked_array([part[i].to_arrow() for part in parts], column.type.arrow)
             distinct = float(pc.count_distinct(whole).as_py()) if not pa.types.is_decimal(whole.type) else None
             known = [b for b in bounds if b is not None]
-            low = min((b[0] for b in known), default=None)
-            high = max((b[1] for b in known), default=None)
+            unknown = 0 if column.type.is_integer_like else None
+            low = min((b[0] for b in known), default=unknown)
+            high = max((b[1] for b in known), default=unknown)
             columns[column.name] = ColumnStatistics(low, high, whole.null_count, distinct)
         return TableStatistics(rows, columns)
 

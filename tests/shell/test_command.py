@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import sys
 import time
@@ -118,21 +119,37 @@ class Terminal:
         """Read until the pattern has been printed since the last call; what was printed up to then."""
         deadline = time.monotonic() + seconds
         while (match := re.search(pattern, self.text)) is None:
-            ready, _, _ = select.select([self.master], [], [], max(0.0, deadline - time.monotonic()))
-            if not ready:
+            if not self._read(deadline):
                 raise AssertionError(f"{pattern!r} did not appear in {self.text!r}")
-            try:
-                data = os.read(self.master, 65536).decode(errors="replace")
-            except OSError:
-                raise AssertionError(f"the shell ended; it had printed {self.text!r}") from None
-            self.text += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\r", "", data)
         seen, self.text = self.text[: match.end()], self.text[match.end() :]
         return seen
 
+    def _read(self, deadline):
+        """Read what is there; False at the end of the shell, or of the time."""
+        ready, _, _ = select.select([self.master], [], [], max(0.0, deadline - time.monotonic()))
+        try:
+            data = os.read(self.master, 65536).decode(errors="replace") if ready else ""
+        except OSError:
+            return False
+        self.text += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\r", "", data)
+        return bool(data)
+
     def type(self, text):
+        """Press keys at the prompt; before it appears, the terminal itself would take them."""
+        self.wait_for(r"(nyala|\.\.\.)>")
         os.write(self.master, text.encode())
 
-    def end(self):
+    def press(self, text):
+        """Press keys while a statement runs."""
+        os.write(self.master, text.encode())
+
+    def end(self, seconds=20.0):
+        """Wait for the shell to end; its exit code."""
+        deadline = time.monotonic() + seconds
+        while self._read(deadline):
+            pass
+        if time.monotonic() >= deadline:
+            os.kill(self.pid, signal.SIGKILL)
         _, status = os.waitpid(self.pid, 0)
         os.close(self.master)
         return os.waitstatus_to_exitcode(status)
@@ -140,21 +157,18 @@ class Terminal:
 
 def test_a_session_at_a_terminal(directory, tmp_path):
     terminal = Terminal(directory, NYALA_HISTORY=str(tmp_path / "history"))
-    terminal.wait_for("nyala>")
     terminal.type("SELECT k,\r")
-    terminal.wait_for(r"\.\.\.>")
     terminal.type("v FROM t WHERE k = 1;\r")
     output = terminal.wait_for(r"\(1 row\)\nTime: [0-9.]+ ms\n")
     assert "1 | one" in output
     terminal.type("SELECT oops FROM t;\r")
     terminal.wait_for(r"error: .*oops.*\nLINE 1: SELECT oops FROM t\n +\^\^\^\^")
     terminal.type("\\d t\r")
-    assert "PRIMARY KEY (k)" in terminal.wait_for(r"PRIMARY KEY \(k\)\n")
+    assert "NOT NULL" in terminal.wait_for(r"PRIMARY KEY \(k\)\n")
     terminal.type("SELECT unfinished\x03")
-    terminal.wait_for("nyala>")
     terminal.type("SEL\t")
     terminal.wait_for("SELECT")
-    terminal.type("\x03")
+    terminal.press("\x03")
     terminal.type("\\q\r")
     assert terminal.end() == 0
     history = (tmp_path / "history").read_text()
@@ -164,7 +178,6 @@ def test_a_session_at_a_terminal(directory, tmp_path):
 
 def test_ctrl_c_cancels_a_statement_and_ctrl_d_leaves(directory, tmp_path):
     terminal = Terminal(directory, NYALA_HISTORY=str(tmp_path / "history"))
-    terminal.wait_for("nyala>")
     terminal.type("CREATE TABLE IF NOT EXISTS n (k INT PRIMARY KEY);\r")
     terminal.wait_for("OK")
     terminal.type("INSERT INTO n VALUES " + ", ".join(f"({i})" for i in range(300)) + ";\r")
@@ -172,7 +185,7 @@ def test_ctrl_c_cancels_a_statement_and_ctrl_d_leaves(directory, tmp_path):
     terminal.type("SELECT count(*) FROM n a, n b, n c, n d WHERE a.k + b.k + c.k + d.k = -1;\r")
     terminal.wait_for("= -1;")
     time.sleep(1.0)
-    terminal.type("\x03")
+    terminal.press("\x03")
     terminal.wait_for("cancelled")
     terminal.type("SELECT 6 * 7 AS answer;\r")
     terminal.wait_for(r"42\n\(1 row\)")

@@ -60,7 +60,7 @@ class Recorder:
 
 
 def workload(recorder: Recorder, partitions) -> None:
-    with Database("db", fs=recorder.fs, segment_bytes=4000) as db:
+    with Database("db", fs=recorder.fs, segment_bytes=2500) as db:
         table = db.create_table(definition(partitions=partitions))
 
         def write(keys):
@@ -70,12 +70,12 @@ def workload(recorder: Recorder, partitions) -> None:
             recorder.history.loads.append(set(keys))
             recorder.run(keys, lambda keys: load(db, table, keys))
 
-        for start in range(0, 60, 6):
-            write(range(start, start + 6))
+        for start in range(0, 60, 12):
+            write(range(start, start + 12))
         db.flush()
         bulk(range(100, 400))
-        for start in range(400, 460, 3):
-            write(range(start, start + 3))
+        for start in range(400, 424, 4):
+            write(range(start, start + 4))
         db.flush()
         bulk(range(500, 600))
         write(range(60, 70))
@@ -104,7 +104,7 @@ def open_and_verify(fs: CrashableFileSystem, history: History, where: str) -> No
 def test_a_crash_at_any_sync_loses_nothing_and_doubles_nothing(partitions, keep):
     recorder = Recorder(seed=int(keep * 10), keep=keep)
     workload(recorder, partitions)
-    assert len(recorder.images) > 100
+    assert len(recorder.images) > 60
     for where, image, history in recorder.images:
         open_and_verify(image, history, where)
 
@@ -113,7 +113,7 @@ def test_a_crash_during_recovery_is_like_any_other():
     recorder = Recorder(seed=5, keep=0.5)
     workload(recorder, HASHED)
     rng = random.Random(9)
-    for where, image, history in rng.sample(recorder.images, 25):
+    for where, image, history in recorder.images:
         inner: list[CrashableFileSystem] = []
         image.on_sync = lambda what, image=image, inner=inner: inner.append(image.crash(0.5, rng))
         Database("db", fs=image).close()
@@ -194,7 +194,7 @@ def test_a_killed_process_loses_nothing_it_acknowledged(tmp_path):
             time.sleep(rng.uniform(0.02, 0.25))
             os.kill(child, signal.SIGKILL)
             assert int(server.stdout.readline()) == -signal.SIGKILL, "the writer ended by itself"
-            if number % 4 == 3:
+            if number % 5 == 4:
                 verify_killed(tmp_path, journal, number)
         server.stdin.close()
     assert len(read_journal(journal).acknowledged) > 1000
@@ -204,5 +204,5 @@ def verify_killed(tmp_path, journal, number: int) -> None:
     with Database(tmp_path / "db") as db:
         if db.tables():
             read_journal(journal).verify(keys_of(db, db.table("t")), f"after kill {number}")
-            if number % 16 == 15:
+            if number % 20 == 19:
                 db.check()
