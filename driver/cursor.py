@@ -37,8 +37,8 @@ class Cursor:
 
     Notes
     -----
-    Rows are made while they are fetched, under the snapshot of the moment of `execute`. One thread at a time may use a
-    cursor; any number may use cursors of one connection.
+    Rows are made while they are fetched, as of the moment of `execute`: later writes are not among them. One thread at
+    a time may use a cursor; any number may use cursors of one connection.
     """
 
     def __init__(self, connection: Connection):

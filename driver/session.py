@@ -43,24 +43,33 @@ class Execution:
         self._session = session
         self._cancel = cancel
         self._batches: Iterator[pa.RecordBatch] = iter(())
+        self._first: pa.RecordBatch | None = None
         self.columns: tuple[Column, ...] | None = None
         self.rowcount = -1
         self._seen = 0
 
     def start(self, statement: bound.Statement, plan: Plan | None, context: ExecutionContext) -> None:
-        """Begin; a statement without a result set has done its work when this returns."""
+        """Begin; a statement without a result set has done its work when this returns.
+
+        The first batch of a query is made now: whoever executes a wrong statement learns it here, and the rows of its
+        tables are pinned before anybody waits.
+        """
         with self._interruptible():
             result = run_statement(statement, context, plan)
-        self.columns = result.columns
-        self._batches = iter(result.batches)
-        if self.columns is None:
-            self.rowcount = result.rowcount
-            self.close()
+            self.columns = result.columns
+            self._batches = iter(result.batches)
+            if self.columns is None:
+                self.rowcount = result.rowcount
+                self.close()
+            else:
+                self._first = next(self._batches, None)
 
     def next_batch(self) -> pa.RecordBatch | None:
-        """The next rows, None at the end. Errors of the statement's evaluation surface here."""
-        with self._interruptible():
-            batch = next(self._batches, None)
+        """The next rows, None at the end."""
+        batch, self._first = self._first, None
+        if batch is None:
+            with self._interruptible():
+                batch = next(self._batches, None)
         if batch is None:
             if self.columns is not None:
                 self.rowcount = self._seen
@@ -80,7 +89,7 @@ class Execution:
 
     def close(self) -> None:
         """Stop and forget the rest of the rows."""
-        batches, self._batches = self._batches, iter(())
+        batches, self._batches, self._first = self._batches, iter(()), None
         close = getattr(batches, "close", None)
         if close is not None:
             self._cancel.set()
@@ -157,7 +166,8 @@ class Session:
         """Plan and start a bound statement."""
         cancel = threading.Event()
         execution = Execution(self, cancel)
-        context = ExecutionContext(self.store, cancel=cancel, **self._options)
+        # One moment for all tables of the statement.
+        context = ExecutionContext(self.store, cancel=cancel, snapshot=self.store.now(), **self._options)
         with self._lock:
             self._running.add(execution)
         try:

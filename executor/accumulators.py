@@ -59,7 +59,7 @@ class Rows(Accumulator[Array]):
         return groups.sizes
 
     def merge(self, states: Sequence[Array], groups: Segments) -> Array:
-        return np.add.reduceat(gathered(_joined(states), groups), groups.starts)
+        return groups.sums(gathered(_joined(states), groups))
 
 
 class Count(Accumulator[Array]):
@@ -69,10 +69,10 @@ class Count(Accumulator[Array]):
         validity = arg.validity
         if validity is None:
             return groups.sizes
-        return np.add.reduceat(validity, groups.starts, dtype=np.int64)
+        return groups.sums(validity)
 
     def merge(self, states: Sequence[Array], groups: Segments) -> Array:
-        return np.add.reduceat(gathered(_joined(states), groups), groups.starts)
+        return groups.sums(gathered(_joined(states), groups))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Sum(Accumulator[Total]):
             return Total((_sum_codes(arg, groups),), most)
         values = _zeroed(arg.values(), arg)
         if most <= INT64[1]:
-            return Total((np.add.reduceat(values, groups.starts, dtype=np.int64),), most)
+            return Total((groups.sums(values),), most)
         wide = values.astype(np.int64, copy=False)
         high = np.add.reduceat(wide >> _LOW_BITS, groups.starts)
         low = np.add.reduceat(wide & _LOW_MASK, groups.starts)
@@ -144,7 +144,7 @@ class Sum(Accumulator[Total]):
         most = max(s.most for s in states) * groups.largest
         if most <= INT64[1] and all(len(s.parts) == 1 for s in states):
             values = _joined([s.parts[0] for s in states])
-            return Total((np.add.reduceat(gathered(values, groups), groups.starts),), most)
+            return Total((groups.sums(gathered(values, groups)),), most)
         halves = [s.split() for s in states]
         high = np.add.reduceat(gathered(_joined([h for h, _ in halves]), groups), groups.starts)
         low = np.add.reduceat(gathered(_joined([part for _, part in halves]), groups), groups.starts)
@@ -172,9 +172,9 @@ def _size(arg: Vector, rows: int) -> int:
 def _sum_codes(arg: Narrow, groups: Segments) -> Array:
     """Codes are summed as they are; the base comes in once per row of the group."""
     codes = _zeroed(arg.codes, arg)
-    sums = np.add.reduceat(codes, groups.starts, dtype=np.int64)
+    sums = groups.sums(codes)
     if arg.base:
-        rows = groups.sizes if arg.validity is None else np.add.reduceat(arg.validity, groups.starts, dtype=np.int64)
+        rows = groups.sizes if arg.validity is None else groups.sums(arg.validity)
         sums += arg.base * rows
     return sums
 

@@ -26,6 +26,7 @@ from ..storage.vector import Array, Const, Dict, Narrow, Text, Vector, Wide
 from .kernels.numbers import measured_bounds
 
 _MOST_BITS = 62
+_MOST_LAYERS = 8
 _PROBED = 256
 """So many rows tell most unordered batches apart before the whole is compared."""
 
@@ -60,6 +61,27 @@ class Segments:
     def largest(self) -> int:
         """Rows of the largest group."""
         return int(self.sizes.max(initial=0))
+
+    @cached_property
+    def _layers(self) -> list[tuple[Array, Array]]:
+        """For k = 1, 2, ...: the groups with more than k rows, and the place of their row k."""
+        layers = []
+        chosen = np.arange(len(self.starts))
+        for k in range(1, self.largest):
+            chosen = chosen.compress(self.sizes.take(chosen) > k)
+            layers.append((chosen, self.starts.take(chosen) + k))
+        return layers
+
+    def sums(self, values: Array) -> Array:
+        """int64 sums of integers that lie in the groups' order; the caller has proven that they fit."""
+        if self.largest > _MOST_LAYERS or len(self.starts) < _MOST_LAYERS:
+            sums: Array = np.add.reduceat(values, self.starts, dtype=np.int64)
+            return sums
+        # `reduceat` costs 45 ns per run: many short runs are cheaper row by row of the run, all runs at once.
+        sums = values.take(self.starts).astype(np.int64)
+        for chosen, rows in self._layers:
+            sums[chosen] += values.take(rows)
+        return sums
 
     @property
     def representatives(self) -> Array:

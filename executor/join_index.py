@@ -21,8 +21,9 @@ import numpy as np
 from ..storage.vector import Array
 from .grouping import run_starts, sort_rows
 
-_ALWAYS_DIRECT = 1 << 20
-"""A table of so many entries (4 MB) is made whatever the number of keys."""
+_ALWAYS_DIRECT = 1 << 23
+"""A table of so many entries (32 MB, of which the system hands out only the pages touched) is made whatever the
+number of keys: for a few keys among millions, a look-up still costs a third of a hash probe."""
 _SPARSEST = 16
 """A direct table may have so many entries per key: beyond, the hash table is smaller and as fast."""
 _LARGEST = 1 << 28

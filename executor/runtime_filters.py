@@ -21,8 +21,8 @@ MOST_BITS = 1 << 26
 """Values that a bitmap may span: 64 MB, for keys of tables of that many rows."""
 SPARSEST = 256
 """A larger bitmap may span so many values per key before its range alone is sent."""
-CHEAP_BITS = 1 << 22
-"""A bitmap of this span is worth making for any number of keys: zeroing 4 MB takes less than reading one column."""
+CHEAP_BITS = 1 << 23
+"""A bitmap of this span is worth making for any number of keys: zeroing 8 MB takes less than reading one column."""
 MOST_TEXTS = 256
 """Distinct texts in a list; with more, most dictionaries match anyway."""
 

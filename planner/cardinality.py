@@ -171,7 +171,10 @@ class Estimator:
             return
         arg = call.args[0] if call.args else None
         profile = self._profiles.get(arg.id) if isinstance(arg, Column) else None
-        if call.function not in ("sum", "avg") or profile is None or not isinstance(profile.low, (int, float)):
+        if call.function not in ("sum", "avg") or profile is None:
+            return
+        # A condition may have set one bound of a column whose statistics give none (an empty table).
+        if not isinstance(profile.low, int | float) or not isinstance(profile.high, int | float):
             return
         assert arg is not None
         mean, variance = (profile.low + profile.high) / 2, (profile.high - profile.low) ** 2 / 12

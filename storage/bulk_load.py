@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
@@ -52,12 +52,24 @@ class TableBulkLoader:
     """A bulk load of one table; see `storage.store.BulkLoader`. For one thread at a time.
 
     An error ends the load: nothing of it stays.
+
+    Parameters
+    ----------
+    pool : Executor
+        Encodes the runs of several tablets side by side.
+    check_open : callable
+        Raises where the store has been closed or the table dropped.
+    buffer_bytes : int
+        Of Arrow data kept until a run is written.
     """
 
-    def __init__(self, store: TableStore, pool: Executor, buffer_bytes: int = BUFFER_BYTES):
+    def __init__(
+        self, store: TableStore, pool: Executor, check_open: Callable[[], object], buffer_bytes: int = BUFFER_BYTES
+    ):
         self._store = store
         self._table: Table = store.table
         self._pool = pool
+        self._check_open = check_open
         self._buffer_bytes = buffer_bytes
         self._buffers = {tablet.id: _Buffer() for tablet in store.tablets}
         self._buffered = 0
@@ -81,6 +93,7 @@ class TableBulkLoader:
         if self._is_over:
             raise InterfaceError(f"this load of table {self._table.name} has ended; start another one")
         try:
+            self._check_open()
             conformed = conform(self._table, rows)
             for batch in _batches(conformed):
                 self._add(batch)
@@ -139,6 +152,7 @@ class TableBulkLoader:
         if self._is_over:
             raise InterfaceError(f"this load of table {self._table.name} has ended; start another one")
         try:
+            self._check_open()
             self._write_runs()
             runs = [
                 Run(tablet, [self._open(tablet, m) for m in self._buffers[tablet.id].written])

@@ -25,6 +25,7 @@ from os import PathLike
 
 from ..errors import (
     CorruptionError,
+    DataError,
     DiskError,
     DuplicateTable,
     InterfaceError,
@@ -37,7 +38,7 @@ from ..errors import (
 from .bulk_load import TableBulkLoader
 from .catalog import Catalog, CatalogEntry
 from .checked_file import TEMPORARY_SUFFIX
-from .clock import LOGICAL_BITS, HybridClock
+from .clock import LOGICAL_BITS, HybridClock, format_timestamp
 from .filesystem import FileSystem
 from .maintenance import Maintenance, flush_due, sync_logs
 from .memory_filesystem import MemoryFileSystem
@@ -78,6 +79,8 @@ class Database:
         Size at which the rows in memory of one tablet are flushed to disk.
     fs : FileSystem, optional
         Instead of the operating system's.
+    segment_bytes, rowset_bytes : int
+        Sizes aimed at, of log segments and DiskRowSets.
 
     Raises
     ------
@@ -102,14 +105,17 @@ class Database:
         cache_bytes: int = 1 << 30,
         memrowset_bytes: int = 128 << 20,
         fs: FileSystem | None = None,
-        **sizes: int,
+        segment_bytes: int = 64 << 20,
+        rowset_bytes: int = 64 << 20,
     ):
         if durability not in ("fsync", "os"):
             raise InterfaceError(f"durability={durability!r}: it is 'fsync' or 'os'")
+        if threads < 1:
+            raise InterfaceError(f"threads={threads}: at least one is needed")
         self.path = str(path)
         self._directory = "/store" if self.path == MEMORY else self.path.rstrip("/") or "/"
         self._fs: FileSystem = fs or (MemoryFileSystem() if self.path == MEMORY else OsFileSystem())
-        self._options = StoreOptions(durability, memrowset_bytes, **sizes)
+        self._options = StoreOptions(durability, memrowset_bytes, segment_bytes, rowset_bytes)
         self._clock = HybridClock()
         self._cache = PageCache(cache_bytes)
         self._ddl_lock = threading.Lock()
@@ -119,7 +125,10 @@ class Database:
         self._doomed: list[TableStore] = []
         self._closed = False
         with ExitStack() as stack:
+            above = self._missing_directories()
             self._fs.make_directory(self._directory)
+            for directory in above:
+                self._fs.sync_directory(directory)
             self._lock = self._fs.lock(f"{self._directory}/LOCK")
             stack.callback(self._lock.release)
             self._pool = ThreadPoolExecutor(threads, "nyala-load")
@@ -165,8 +174,15 @@ class Database:
         file.close()
         self._fs.rename(path + TEMPORARY_SUFFIX, path)
         self._fs.sync_directory(self._directory)
-        above = self._directory.rpartition("/")[0]
-        self._fs.sync_directory(above or ("/" if self._directory.startswith("/") else "."))
+
+    def _missing_directories(self) -> list[str]:
+        """The directories whose names change when the store's own is made, outermost first."""
+        found: list[str] = []
+        path = self._directory
+        while path not in ("", "/") and not self._fs.exists(path):
+            path = path.rpartition("/")[0]
+            found.insert(0, path or ("/" if self._directory.startswith("/") else "."))
+        return found
 
     def _open_tables(self) -> None:
         self._catalog = Catalog.read(self._fs, f"{self._directory}/catalog")
@@ -338,8 +354,14 @@ class Database:
         flushes and after the table was dropped.
         """
         store = self._store_of(table)
+        now = self.now()
         if spec.snapshot is None:
-            spec = replace(spec, snapshot=self.now())
+            spec = replace(spec, snapshot=now)
+        elif spec.snapshot > now:
+            raise DataError(
+                f"cannot read table {table.name} as of {format_timestamp(spec.snapshot)}: it is only "
+                f"{format_timestamp(now)}"
+            )
         return store.scan_tokens(table, spec)
 
     def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
@@ -378,7 +400,7 @@ class Database:
         """Start a bulk load of a table."""
         store = self._store_of(table)
         self._settle_catalog()
-        return TableBulkLoader(store, self._pool)
+        return TableBulkLoader(store, self._pool, lambda: self._store_of(table))
 
     def flush(self, table: Table | None = None) -> int:
         """Write what is in memory, of one table or all, to DiskRowSets; how many rows that were."""

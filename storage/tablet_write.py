@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ..errors import AlreadyPresent, DiskError
+from ..errors import AlreadyPresent, DiskError, OperationalError
 from .incoming_rows import describe_key
 from .keys import Keys
 from .memrowset import IndexKeys, index_keys
@@ -117,14 +117,14 @@ class TabletWrite:
     def apply(self, timestamp: int) -> None:
         """Log the accepted rows and insert them; `timestamp` is in flight. Needs the tablet's `write_lock`.
 
-        Raises `DiskError` with nothing done, the timestamp aborted.
+        Raises `DiskError` (or `StoreClosed`) with nothing done, the timestamp aborted.
         """
         tablet = self.tablet
         ops = Op.INSERT  # those that were to be ignored are gone: what is logged happened
         bodies = [encode_write(self._rows.slice(at, LOG_ROWS), ops) for at in range(0, self.accepted, LOG_ROWS)]
         try:
             ticket = tablet.log.append(timestamp, EntryKind.WRITE, bodies)
-        except DiskError:
+        except OperationalError:
             tablet.mvcc.abort(timestamp)
             raise
         memrowset = tablet.state.memrowset

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from ..errors import CorruptionError, DiskError
+from ..errors import CorruptionError, DiskError, StoreClosed
 from .filesystem import FileSystem, WritableFile
 from .wal_format import (
     ENTRY_OVERHEAD,
@@ -114,6 +114,7 @@ class WriteAheadLog:
         self._old: list[_Segment] = []
         self._newest: _Newest | None = None
         self._syncing = False
+        self._closed = False
         self._changed = threading.Condition()
 
     # ---- state ---------------------------------------------------------------------------------------------------
@@ -151,6 +152,8 @@ class WriteAheadLog:
         Returns the ticket of the last. Raises `DiskError` where they could not be written; the log is then as it was.
         """
         with self._changed:
+            if self._closed:
+                raise StoreClosed(f"the log {self._directory} is closed; open the store again")
             self._repair()
             newest = self._room_for(sum(map(len, bodies)) + ENTRY_OVERHEAD * len(bodies))
             index, size = self._last_index, newest.segment.size
@@ -297,8 +300,9 @@ class WriteAheadLog:
                 del self._old[0]
 
     def close(self) -> None:
-        """Make everything durable and close the files."""
+        """Make everything durable and close the files; nothing can be appended afterwards."""
         with self._changed:
+            self._closed = True
             try:
                 self._repair()
                 self._finish_newest()

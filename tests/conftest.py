@@ -9,10 +9,15 @@ from pathlib import Path
 import nyala
 import pytest
 from golden import rewrite
+from hypothesis import settings
 
 # The repository's root is the package. pytest sees the __init__.py there and would import it once more, under the name
 # of the checkout's folder; every class would then exist twice, and `pytest.raises` would wait for the wrong one.
 sys.modules.setdefault(Path(nyala.__file__).parent.name, nyala)
+
+# How long an example takes says something about the machine, nothing about the code.
+settings.register_profile("nyala", deadline=None)
+settings.load_profile("nyala")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -20,7 +20,10 @@ from ...errors import DataError
 from ...storage.types import BOOLEAN, DataType
 from ...storage.vector import Array, Const, Flat, Text, Vector
 from .numbers import integers, joined_validity
+from .search import contain_in_order
 
+_MANY = 512
+"""From so many texts on, `search` beats Arrow's row-by-row kernels."""
 _MOST_REPEATED = 1 << 28
 """`repeat` stops at texts of 256 MB."""
 
@@ -48,11 +51,13 @@ def _ints(type_: DataType, array: pa.Array, validity: Array | None) -> Vector:
 @dataclass(frozen=True, slots=True)
 class Pattern:
     """A LIKE pattern taken apart. `needle` is the longest run of plain characters between wildcards ("" for none);
-    `shape` says how simple the whole pattern is: equals, prefix, suffix, infix or regex."""
+    `shape` says how simple the whole pattern is: equals, prefix, suffix, infix, pieces or regex. A pattern of the shape
+    `pieces` has no `_`; `runs` are its plain runs between `%`, the first and last of them anchored (and maybe "")."""
 
     shape: str
     needle: str
     regex: str
+    runs: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=256)
@@ -83,7 +88,19 @@ def parse_pattern(pattern: str) -> Pattern:
     signature = "".join(p if w else ("x" if p else "") for p, w in zip(parts, wild, strict=True))
     signature = re.sub("%+", "%", signature)
     shape = {"": "equals", "x": "equals", "x%": "prefix", "%x": "suffix", "%x%": "infix"}.get(signature, "regex")
-    return Pattern(shape, max(plain, key=len, default=""), f"(?s)^{regex}$")
+    runs: tuple[str, ...] = ()
+    if not any(w and p == "_" for p, w in zip(parts, wild, strict=True)) and "%" in signature:
+        runs = tuple(_runs(parts, wild))
+        shape = "pieces" if shape == "regex" else shape
+    return Pattern(shape, max(plain, key=len, default=""), f"(?s)^{regex}$", runs)
+
+
+def _runs(parts: list[str], wild: list[bool]) -> list[str]:
+    """The plain runs between wildcards, an empty one at an end that has a wildcard."""
+    runs = [p for p, w in zip(parts, wild, strict=True) if p and not w]
+    if wild[-1]:
+        runs.append("")
+    return runs if parts[0] else ["", *runs]
 
 
 def like(value: Vector, pattern: Vector, ignore_case: bool = False) -> Vector:
@@ -107,6 +124,9 @@ def like(value: Vector, pattern: Vector, ignore_case: bool = False) -> Vector:
 def match(texts: pa.Array, pattern: str, ignore_case: bool = False) -> pa.Array:
     """Which texts match a LIKE pattern: an Arrow boolean array."""
     parsed = parse_pattern(pattern)
+    if parsed.runs and not ignore_case and len(texts) >= _MANY and pa.types.is_string(texts.type):
+        prefix, *pieces, suffix = parsed.runs
+        return pa.array(contain_in_order(texts, pieces, prefix, suffix), mask=_null_mask(texts))
     simple = _SIMPLE.get(parsed.shape)
     if simple is not None and not ignore_case:
         return simple(texts, parsed.needle)
@@ -122,6 +142,10 @@ def match(texts: pa.Array, pattern: str, ignore_case: bool = False) -> pa.Array:
     found = pc.match_substring_regex(texts.take(rows), parsed.regex)
     result[rows.to_numpy()] = found.to_numpy(zero_copy_only=False)
     return pa.array(result)
+
+
+def _null_mask(texts: pa.Array) -> Array | None:
+    return texts.is_null().to_numpy(zero_copy_only=False) if texts.null_count else None
 
 
 def re_options(ignore_case: bool) -> dict[str, Any]:

@@ -225,6 +225,38 @@ def test_closed_things_say_so(connection):
             use()
 
 
+def test_a_result_is_of_the_moment_of_execute(connection):
+    connection.execute("CREATE TABLE t (k INT PRIMARY KEY)")
+    connection.load("t", pa.table({"k": pa.array(range(0, 400_000, 2), pa.int32())}))
+    cursor = connection.execute("SELECT k FROM t")
+    cursor.fetchone()
+    connection.execute("INSERT INTO t VALUES (1), (399999)")
+    connection.load("t", pa.table({"k": pa.array(range(400_000, 500_000), pa.int32())}))
+    assert len(cursor.fetchall()) == 199_999
+    assert connection.execute("SELECT count(*) FROM t").fetchone() == (300_002,)
+
+
+def test_a_dropped_table_is_read_to_its_end(connection):
+    connection.execute("CREATE TABLE t (k INT PRIMARY KEY)")
+    connection.load("t", pa.table({"k": pa.array(range(200_000), pa.int32())}))
+    cursor = connection.execute("SELECT k FROM t")
+    connection.execute("DROP TABLE t")
+    assert len(cursor.fetchall()) == 200_000
+
+
+def test_errors_of_evaluation_surface_at_execute(connection):
+    with pytest.raises(nyala.DataError, match="division by zero"):
+        connection.execute("SELECT 1 / 0")
+
+
+def test_after_an_error_there_is_no_result(items):
+    cursor = items.cursor()
+    with pytest.raises(nyala.DataError):
+        cursor.execute("SELECT 1 / (id - 5) FROM items").fetchall()
+    with pytest.raises(nyala.InterfaceError, match="no result set"):
+        cursor.fetchone()
+
+
 def test_execute_ends_the_result_before(items):
     cursor = items.execute("SELECT id FROM items")
     cursor.fetchone()

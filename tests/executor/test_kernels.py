@@ -19,6 +19,8 @@ from hypothesis import strategies as st
 from nyala.errors import DataError, DivisionByZero, NumericOutOfRange
 from nyala.executor.evaluate import Compiler
 from nyala.executor.functions import KERNELS
+from nyala.executor.kernels import search
+from nyala.executor.kernels import text as text_kernels
 from nyala.executor.kernels.choose import from_physical
 from nyala.sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal
 from nyala.sql.functions import SCALARS
@@ -524,6 +526,23 @@ def test_like_shapes(pattern: str) -> None:
     check(call(BOOLEAN, "ilike", Literal(STRING, False, upper)), (STRING,), rows, expected)
 
 
+@given(
+    st.lists(maybe(texts), min_size=1, max_size=40), st.lists(st.sampled_from(["a", "ab", "é", "A ", "\\%"])), st.data()
+)
+@settings(max_examples=200)
+def test_search_for_pieces_in_order(values: list[str | None], pieces: list[str], data: st.DataObject) -> None:
+    """The whole-buffer search that long columns take, on slices and with anchored ends."""
+    ends = [data.draw(st.sampled_from(["", "%"])) for _ in range(2)]
+    pattern = ends[0] + "%".join(pieces) + ends[1] + ("" if pieces or "%" in ends else "%")
+    array = pa.array([*values, "tail"], pa.string()).slice(data.draw(st.integers(0, len(values))))
+    if "%" not in pattern.replace("\\%", ""):
+        pattern += "%"
+    prefix, *middle, suffix = text_kernels.parse_pattern(pattern).runs
+    found = search.contain_in_order(array, middle, prefix, suffix).tolist()
+    for value, verdict in zip(array.to_pylist(), found, strict=True):
+        assert value is None or verdict == like(value, pattern), (value, pattern)
+
+
 def sliced(text: str, start: int, length: int | None) -> str:
     if length is not None and length < 0:
         raise DataError("reference")
@@ -753,10 +772,8 @@ def test_a_dictionary_entry_that_no_row_has_cannot_fail() -> None:
 
 def test_an_expression_over_a_dictionary_is_evaluated_once(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[int] = []
-    from nyala.executor.kernels import text
-
-    original = text.match
-    monkeypatch.setattr(text, "match", lambda texts, *rest: seen.append(len(texts)) or original(texts, *rest))
+    original = text_kernels.match
+    monkeypatch.setattr(text_kernels, "match", lambda texts, *rest: seen.append(len(texts)) or original(texts, *rest))
     dictionary = pa.array(["PROMO A", "STANDARD B"])
     column = Column(STRING, True, 0)
     run = Compiler([column]).compile(Call(BOOLEAN, True, "like", (column, Literal(STRING, False, "%A_B%x"))))

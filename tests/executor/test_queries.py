@@ -39,7 +39,7 @@ def query(store: MemoryStore, text: str, threads: int = 2) -> list[Row]:
 def plain(value: Any) -> Any:
     """Values as both engines can agree on: exact numbers as Decimal, floats to nine digits, NaN equal to itself."""
     if isinstance(value, float):
-        return "nan" if math.isnan(value) else f"{value:.9g}"
+        return "nan" if math.isnan(value) else f"{value + 0.0:.9g}"
     if isinstance(value, int | decimal.Decimal) and not isinstance(value, bool):
         return decimal.Decimal(value).normalize()
     return value

@@ -8,7 +8,15 @@ import threading
 import numpy as np
 import pyarrow as pa
 import pytest
-from nyala.errors import AlreadyPresent, InterfaceError, NoPartition, NotNullViolation, TypeMismatch
+from nyala.errors import (
+    AlreadyPresent,
+    InterfaceError,
+    NoPartition,
+    NotNullViolation,
+    StoreClosed,
+    TypeMismatch,
+    UnknownTable,
+)
 from nyala.storage.bulk_load import TableBulkLoader
 from nyala.storage.database import Database
 from nyala.storage.memory_filesystem import MemoryFileSystem
@@ -30,7 +38,7 @@ def table(db):
 
 def small_loader(db, table, buffer_bytes=3000):
     """A loader that writes a run every hundred rows or so."""
-    return TableBulkLoader(db._stores[table.id], db._pool, buffer_bytes)
+    return TableBulkLoader(db._stores[table.id], db._pool, db.tables, buffer_bytes)
 
 
 def rowset_files(db: Database, table) -> int:
@@ -117,6 +125,22 @@ def test_bad_rows_end_the_load():
                 with pytest.raises(InterfaceError):
                     loader.finish()
         assert keys_of(db, table) == []
+
+
+def test_a_load_outlives_neither_its_table_nor_its_store(tmp_path):
+    db = Database(tmp_path / "db")
+    table = db.create_table(definition())
+    with db.bulk_loader(table) as loader:
+        loader.append(batch([1]))
+        db.drop_table("t")
+        with pytest.raises(UnknownTable, match="table t has been dropped"):
+            loader.finish()
+    table = db.create_table(definition())
+    with db.bulk_loader(table) as loader:
+        loader.append(batch([1]))
+        db.close()
+        with pytest.raises(StoreClosed):
+            loader.append(batch([2]))
 
 
 def test_a_load_appears_all_at_once(db, table):

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from nyala.errors import (
     CorruptionError,
+    DataError,
     DuplicateTable,
     InterfaceError,
     InvalidTableDefinition,
@@ -285,6 +286,12 @@ def test_history_that_is_not_kept_is_refused(tmp_path):
         with pytest.raises(OperationalError, match=r"cannot read table t as of .* its history is kept only since"):
             read(db, table, snapshot=between)
         assert read(db, table, snapshot=Timestamp(5)) == []
+
+
+def test_the_future_cannot_be_read(db, table):
+    later = Timestamp(db.now() + (10_000_000 << 12))
+    with pytest.raises(DataError, match=r"cannot read table t as of 2.* it is only 2"):
+        read(db, table, snapshot=later)
 
 
 def test_scans_outlive_drop_and_files_go_with_the_last_of_them(tmp_path):

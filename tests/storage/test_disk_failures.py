@@ -73,7 +73,8 @@ def run(operation: str, nth: int, times: int, partitions) -> tuple[Stubborn, lis
 @pytest.mark.parametrize("times", [1, 10**6], ids=["once", "until healed"])
 def test_nothing_is_lost_and_all_works_when_space_returns(operation, partitions, times):
     failed = 0
-    for nth in range(1, 40 if operation in ("write", "sync") else 16):
+    end, step = (40, 1 if partitions is ONE_TABLET else 3) if operation in ("write", "sync") else (16, 2)
+    for nth in range(1, end, step):
         persist, _ = run(operation, nth, times, partitions)
         failed += persist.failures
     assert failed or operation in ("remove", "truncate")
@@ -120,7 +121,8 @@ def test_a_flush_that_fails_keeps_the_rows_readable_and_is_repeated():
         assert keys_of(db, table) == list(range(150))
         assert [e.row for e in insert(db, table, [7, 120, 500]).errors] == [0, 1]
         fs.heal()
-        assert db.flush() == 151
+        db.flush()  # or the maintenance thread, whoever is first
+        assert db._stores[table.id].tablets[0].state.flushing is None
         assert keys_of(db, table) == [*range(150), 500]
         db.check()
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.errors import CorruptionError, DiskError, UnsupportedFormat
+from nyala.errors import CorruptionError, DiskError, StoreClosed, UnsupportedFormat
 from nyala.storage import wal_format
 from nyala.storage.memory_filesystem import CrashableFileSystem, FaultyFileSystem, MemoryFileSystem
 from nyala.storage.store import Op
@@ -316,6 +316,17 @@ def test_nothing_is_appended_before_failed_entries_are_cut_away():
             log.append(2, EntryKind.WRITE, [body(2)])
     log.sync(log.append(3, EntryKind.WRITE, [body(3)]))
     assert recover(fs)[1] == [3]
+
+
+def test_a_closed_log_takes_nothing_and_lost_nothing():
+    fs = MemoryFileSystem()
+    log = new_log(fs)
+    ticket = log.append(1, EntryKind.WRITE, [body(1)])
+    log.close()
+    log.sync(ticket)
+    with pytest.raises(StoreClosed):
+        log.append(2, EntryKind.WRITE, [body(2)])
+    assert recover(fs)[1] == [1]
 
 
 def test_a_segment_that_cannot_be_begun_is_begun_later():

@@ -1,0 +1,105 @@
+"""Finding pieces of text in whole columns at once: LIKE patterns of plain pieces between `%`.
+
+The bytes of all rows lie in one buffer. The two rarest bytes of a piece are looked for in that buffer (two SIMD
+comparisons), the few places that have them are checked byte by byte, all together. Rows come in only then: each place's
+row is a binary search. Several times as fast as Arrow's row-by-row search on comments of 50 bytes.
+
+Pieces are whole characters of UTF-8, so matching bytes is matching characters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...storage.vector import Array
+
+_SAMPLED = 1 << 16
+"""Bytes from which the rarest bytes are guessed."""
+_BLOCK = 1 << 18
+"""Bytes searched at a time; they and their masks stay in the processor's cache."""
+
+
+def places(data: Array, piece: bytes) -> Array:
+    """Where `piece` (not empty) begins in `data` (ndarray of uint8), ascending."""
+    wanted = np.frombuffer(piece, np.uint8)
+    length = len(data) - len(piece) + 1
+    if length <= 0:
+        return np.empty(0, np.intp)
+    counts = np.bincount(data[:_SAMPLED], minlength=256)
+    order = np.argsort(counts[wanted], kind="stable")
+    rarest = [(int(index), wanted[index]) for index in order[:2]]
+    # Scratch space is made once: fresh pages for every comparison cost more than the comparison.
+    masks = np.empty((2, _BLOCK), np.bool_)
+    blocks = [
+        _candidates(data, rarest, begin, min(_BLOCK, length - begin), masks) for begin in range(0, length, _BLOCK)
+    ]
+    found = np.concatenate(blocks)
+    for index in order[2:]:
+        if not len(found):
+            break
+        found = found.compress(data.take(found + index) == wanted[index])
+    return found
+
+
+def _candidates(data: Array, rarest: list[tuple[int, Any]], begin: int, size: int, masks: Array) -> Array:
+    """The places of a block at which the rarest bytes of the piece stand where they should."""
+    mask, other = masks
+    index, byte = rarest[0]
+    np.equal(data[begin + index : begin + index + size], byte, out=mask[:size])
+    for index, byte in rarest[1:]:
+        np.equal(data[begin + index : begin + index + size], byte, out=other[:size])
+        np.logical_and(mask[:size], other[:size], out=mask[:size])
+    mask[size:] = False
+    # Hits are rare, so eight bytes are tested at a time.
+    words = np.flatnonzero(mask.view(np.uint64) != 0)
+    inside = np.flatnonzero(mask.reshape(-1, 8).take(words, axis=0))
+    return words.take(inside >> 3) * 8 + (inside & 7) + begin
+
+
+def bytes_of(texts: pa.Array) -> tuple[Array, Array]:
+    """A string array's bytes (uint8), and where its rows begin in them (one offset more than rows)."""
+    _, offsets, data = texts.buffers()
+    begins = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    raw = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    # A slice's rows lie somewhere in the buffer of the whole.
+    return raw[begins[0] : begins[-1]], begins - begins[0]
+
+
+def contain_in_order(texts: pa.Array, pieces: Sequence[str], prefix: str = "", suffix: str = "") -> Array:
+    """Which rows begin with `prefix`, end with `suffix` and hold the pieces between them, in order and apart.
+
+    ndarray of bool, shape (n_rows,); arbitrary under NULLs.
+    """
+    data, begins = bytes_of(texts)
+    position = begins[:-1].astype(np.int64)
+    ends = begins[1:].astype(np.int64)
+    start, stop = prefix.encode(), suffix.encode()
+    matches = ends - position >= len(start) + len(stop)
+    for piece, at in ((start, position), (stop, ends - len(stop))):
+        for index, byte in enumerate(piece):
+            rows = np.flatnonzero(matches)
+            matches[rows] = data.take(at.take(rows) + index) == byte
+    position += len(start)
+    ends -= len(stop)
+    for piece in pieces:
+        matches = _advance(places(data, piece.encode()), len(piece.encode()), begins, position, ends, matches)
+    return matches
+
+
+def _advance(found: Array, length: int, begins: Array, position: Array, ends: Array, matches: Array) -> Array:
+    """Which of the matching rows have a place at or behind their position; their `position` moves behind the first."""
+    rows = np.searchsorted(begins, found, side="right") - 1
+    # Empty rows begin where the next one does; none of them can hold a piece, and `right` skips them.
+    fits = matches.take(rows) & (found >= position.take(rows)) & (found + length <= ends.take(rows))
+    found, rows = found.compress(fits), rows.compress(fits)
+    first = np.ones(len(rows), np.bool_)
+    np.not_equal(rows[1:], rows[:-1], out=first[1:])
+    found, rows = found.compress(first), rows.compress(first)
+    position[rows] = found + length
+    result = np.zeros(len(matches), np.bool_)
+    result[rows] = True
+    return result
