@@ -23,6 +23,8 @@ SPARSEST = 256
 """A larger bitmap may span so many values per key before its range alone is sent."""
 CHEAP_BITS = 1 << 23
 """A bitmap of this span is worth making for any number of keys: zeroing 8 MB takes less than reading one column."""
+MOST_LISTED = 4096
+"""Far-flung integer keys in a list: pages without any of them are never read."""
 MOST_TEXTS = 256
 """Distinct texts in a list; with more, most dictionaries match anyway."""
 
@@ -60,7 +62,7 @@ def filter_for(keys: Vector) -> FilterFactory | None:
     low, high = measured_bounds(keys)
     span = high - low + 1
     if span > MOST_BITS or span > max(CHEAP_BITS, SPARSEST * len(keys)):
-        return lambda column: Range(column, low, high)
+        return _list_filter(keys) if len(keys) <= MOST_LISTED else lambda column: Range(column, low, high)
     bits = bitmap(keys, low, span)
     if int(np.count_nonzero(bits)) == span:
         return lambda column: Range(column, low, high)
@@ -70,11 +72,18 @@ def filter_for(keys: Vector) -> FilterFactory | None:
 def bitmap(keys: Vector, low: int, span: int) -> Array:
     """One bool per value from `low` on: is it among the keys?"""
     bits = np.zeros(span, np.bool_)
-    values = np.broadcast_to(integers(keys), (len(keys),))
-    if keys.validity is not None:
-        values = values[keys.validity]
-    bits[values - low] = True
+    bits[_present(keys) - low] = True
     return bits
+
+
+def _present(keys: Vector) -> Array:
+    values = np.broadcast_to(integers(keys), (len(keys),))
+    return values if keys.validity is None else values[keys.validity]
+
+
+def _list_filter(keys: Vector) -> FilterFactory:
+    values = tuple(np.unique(_present(keys)).tolist())
+    return lambda column: InList(column, values)
 
 
 def _text_filter(keys: Vector) -> FilterFactory | None:

@@ -69,11 +69,15 @@ class FileSystem(Protocol):
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable (after create, rename, remove)."""
 
-    def lock(self, path: str) -> Lock:
-        """Take an exclusive lock on a file; `StoreLocked` names the process that holds it."""
+    def lock(self, path: str, shared: bool = False) -> Lock:
+        """Take a lock on a file, exclusive or shared; `StoreLocked` names the process that holds it.
+
+        A shared lock keeps openers out and lets other holders of shared ones in. It is for tools that only read: the
+        file must be there and stays as it is.
+        """
 
 
 class Lock(Protocol):
-    """An exclusive lock that ends with its process."""
+    """A lock that ends with its process."""
 
     def release(self) -> None: ...

@@ -94,9 +94,10 @@ class OsFileSystem:
             finally:
                 os.close(descriptor)
 
-    def lock(self, path: str) -> Lock:
-        """Take an exclusive lock on a file (created if need be); `StoreLocked` names the process that holds it."""
-        return _OsLock(path)
+    def lock(self, path: str, shared: bool = False) -> Lock:
+        """Take a lock on a file, exclusive (created if need be) or shared (left as it is); `StoreLocked` names the
+        process that holds it."""
+        return _OsLock(path, shared)
 
 
 class _OsWritable:
@@ -173,11 +174,12 @@ class _OsReadable:
 class _OsLock:
     """flock(2): held by the open file, so it ends with the process and refuses a second opener in the same one too."""
 
-    def __init__(self, path: str):
+    def __init__(self, path: str, shared: bool = False):
+        access, mode = (os.O_RDONLY, fcntl.LOCK_SH) if shared else (os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX)
         with _disk_errors("lock", path):
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptor = os.open(path, access | os.O_CLOEXEC, 0o644)
             try:
-                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(self._descriptor, mode | fcntl.LOCK_NB)
             except BlockingIOError:
                 holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
                 os.close(self._descriptor)
@@ -185,8 +187,9 @@ class _OsLock:
             except OSError:
                 os.close(self._descriptor)
                 raise
-            os.ftruncate(self._descriptor, 0)
-            os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+            if not shared:
+                os.ftruncate(self._descriptor, 0)
+                os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
 
     def release(self) -> None:
         """Let go. The file stays: removing it would let two openers lock two files of one name."""

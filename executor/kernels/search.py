@@ -79,8 +79,8 @@ def contain_in_order(texts: pa.Array, pieces: Sequence[str], prefix: str = "", s
     ends = begins[1:].astype(np.int64)
     start, stop = prefix.encode(), suffix.encode()
     matches = ends - position >= len(start) + len(stop)
-    for piece, at in ((start, position), (stop, ends - len(stop))):
-        for index, byte in enumerate(piece):
+    for anchored, at in ((start, position), (stop, ends - len(stop))):
+        for index, byte in enumerate(anchored):
             rows = np.flatnonzero(matches)
             matches[rows] = data.take(at.take(rows) + index) == byte
     position += len(start)

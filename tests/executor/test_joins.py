@@ -119,7 +119,7 @@ def numbered(rows: list[Row]) -> list[Row]:
 @pytest.mark.parametrize("residual", [False, True], ids=["keys", "residual"])
 @pytest.mark.parametrize("kind", HASH_KINDS)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_hash_join(kind: str, residual: bool, data: st.DataObject) -> None:
     keys = data.draw(st.integers(1, 2))
     number = st.one_of(st.none(), st.integers(0, 5), st.just(10**12) if data.draw(st.booleans()) else st.integers(0, 2))
@@ -154,7 +154,7 @@ def test_hash_join(kind: str, residual: bool, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("kind", LOOP_KINDS)
 @given(data=st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_nested_loop(kind: str, data: st.DataObject) -> None:
     cells = st.one_of(st.none(), st.integers(0, 4))
     rows = st.lists(st.tuples(cells, cells), max_size=data.draw(st.sampled_from([1, 12])))

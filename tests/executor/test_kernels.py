@@ -41,6 +41,7 @@ from nyala.storage.types import (
 )
 from nyala.storage.vector import Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector, Wide, physical_to_arrow
 
+QUICK = settings(max_examples=25, deadline=None)
 D15_2, D15_4, D30_5, D38_4 = DECIMAL(15, 2), DECIMAL(15, 4), DECIMAL(30, 5), DECIMAL(38, 4)
 
 
@@ -183,7 +184,7 @@ OPERATIONS = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambd
 
 @pytest.mark.parametrize("name", sorted(OPERATIONS))
 @given(data=st.data())
-@settings(max_examples=40)
+@QUICK
 def test_exact_operators(name: str, data: st.DataObject) -> None:
     operation = OPERATIONS[name]
     for type_, values in ((INT, st.integers(-(2**31), 2**31 - 1)), (BIGINT, st.integers(-(2**63), 2**63 - 1))):
@@ -201,6 +202,7 @@ def test_exact_operators(name: str, data: st.DataObject) -> None:
 
 
 @given(rows_of(st.one_of(cents, small), st.one_of(cents, small)))
+@QUICK
 def test_division_of_decimals_rounds_half_away_from_zero(rows: list[Any]) -> None:
     result = DECIMAL(38, 16)
 
@@ -213,6 +215,7 @@ def test_division_of_decimals_rounds_half_away_from_zero(rows: list[Any]) -> Non
 
 
 @given(rows_of(wide, st.one_of(wide, small)))
+@QUICK
 def test_division_and_remainder_of_wide_decimals(rows: list[Any]) -> None:
     def divided(a: int, b: int) -> int:
         if b == 0:
@@ -229,6 +232,7 @@ def test_division_and_remainder_of_wide_decimals(rows: list[Any]) -> None:
 
 
 @given(rows_of(st.integers(-(2**63), 2**63 - 1), st.one_of(small, st.integers(-(2**63), 2**63 - 1))))
+@QUICK
 def test_integer_division_truncates(rows: list[Any]) -> None:
     def divided(a: int, b: int) -> int:
         if b == 0:
@@ -245,6 +249,7 @@ def test_integer_division_truncates(rows: list[Any]) -> None:
 
 
 @given(rows_of(doubles, doubles))
+@QUICK
 def test_float_operators(rows: list[Any]) -> None:
     def divided(a: float, b: float) -> float:
         if b == 0:
@@ -259,6 +264,7 @@ def test_float_operators(rows: list[Any]) -> None:
 
 
 @given(rows_of(cents), st.integers(-4, 4))
+@QUICK
 def test_rounding_of_decimals(rows: list[Any], digits: int) -> None:
     kept = max(0, min(digits, 2))
     result = DECIMAL(17, kept)
@@ -277,6 +283,7 @@ def test_rounding_of_decimals(rows: list[Any], digits: int) -> None:
 
 
 @given(rows_of(wide))
+@QUICK
 def test_functions_of_wide_decimals(rows: list[Any]) -> None:
     check(call(DECIMAL(26, 0), "floor"), (D30_5,), rows, lambda a: a // 10**5)
     check(call(D30_5, "abs"), (D30_5,), rows, abs)
@@ -285,6 +292,7 @@ def test_functions_of_wide_decimals(rows: list[Any]) -> None:
 
 
 @given(rows_of(st.floats(-50, 50)))
+@QUICK
 def test_float_functions(rows: list[Any]) -> None:
     def real(function: Callable[[float], float], defined: Callable[[float], bool]) -> Callable[[float], float]:
         def reference(x: float) -> float:
@@ -343,7 +351,7 @@ COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 @pytest.mark.parametrize("name", sorted(COMPARISONS))
 @given(data=st.data())
-@settings(max_examples=40)
+@QUICK
 def test_comparisons(name: str, data: st.DataObject) -> None:
     holds = COMPARISONS[name]
     integers = st.one_of(small, st.integers(-(2**63), 2**63 - 1))
@@ -365,11 +373,13 @@ def test_comparisons(name: str, data: st.DataObject) -> None:
 
 
 @given(rows_of(small, small))
+@QUICK
 def test_is_distinct(rows: list[Any]) -> None:
     check(call(BOOLEAN, "is_distinct"), (INT, INT), rows, lambda a, b: a != b, strict=False)
 
 
 @given(rows_of(bools, bools, bools))
+@QUICK
 def test_three_valued_logic(rows: list[Any]) -> None:
     def conjunction(*parts: bool | None) -> bool | None:
         return False if False in parts else None if None in parts else True
@@ -388,6 +398,7 @@ def test_three_valued_logic(rows: list[Any]) -> None:
 
 
 @given(rows_of(small), st.lists(maybe(small), min_size=1, max_size=12))
+@QUICK
 def test_in_integers(rows: list[Any], items: list[int | None]) -> None:
     def reference(a: int | None) -> bool | None:
         if a is None:
@@ -399,6 +410,7 @@ def test_in_integers(rows: list[Any], items: list[int | None]) -> None:
 
 
 @given(rows_of(texts), st.lists(maybe(texts), min_size=1, max_size=9))
+@QUICK
 def test_in_texts(rows: list[Any], items: list[str | None]) -> None:
     def reference(a: str) -> bool | None:
         return True if a in items else None if None in items else False
@@ -418,6 +430,7 @@ def test_in_expressions() -> None:
 
 
 @given(rows_of(bools, small, small))
+@QUICK
 def test_case(rows: list[Any]) -> None:
     def make(flag: Column, a: Column, b: Column) -> Expr:
         return Case(INT, True, ((flag, a), (Call(BOOLEAN, True, "lt", (a, b)), b)), Literal(INT, False, 7))
@@ -431,6 +444,7 @@ def test_case(rows: list[Any]) -> None:
 
 
 @given(rows_of(bools, texts, wide))
+@QUICK
 def test_case_of_texts_and_wide_decimals(rows: list[Any]) -> None:
     check(
         lambda flag, a, _: Case(STRING, True, ((flag, a),), Literal(STRING, False, "none")),
@@ -449,6 +463,7 @@ def test_case_of_texts_and_wide_decimals(rows: list[Any]) -> None:
 
 
 @given(rows_of(small, small))
+@QUICK
 def test_a_branch_that_fails_is_computed_for_its_rows_only(rows: list[Any]) -> None:
     def make(a: Column, b: Column) -> Expr:
         nonzero = Call(BOOLEAN, True, "ne", (b, Literal(INT, False, 0)))
@@ -479,6 +494,7 @@ def test_a_branch_that_fails_is_computed_for_its_rows_only(rows: list[Any]) -> N
 
 
 @given(rows_of(small, small, small))
+@QUICK
 def test_coalesce_and_extremes(rows: list[Any]) -> None:
     types = (INT, INT, INT)
 
@@ -508,11 +524,13 @@ def like(text: str, pattern: str) -> bool:
 
 
 @given(rows_of(texts), texts)
+@QUICK
 def test_like_a_constant(rows: list[Any], pattern: str) -> None:
     check(call(BOOLEAN, "like", Literal(STRING, False, pattern)), (STRING,), rows, lambda a: like(a, pattern))
 
 
 @given(rows_of(texts, texts))
+@QUICK
 def test_like_a_column(rows: list[Any]) -> None:
     check(call(BOOLEAN, "like"), (STRING, STRING), rows, like)
 
@@ -529,7 +547,7 @@ def test_like_shapes(pattern: str) -> None:
 @given(
     st.lists(maybe(texts), min_size=1, max_size=40), st.lists(st.sampled_from(["a", "ab", "é", "A ", "\\%"])), st.data()
 )
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 def test_search_for_pieces_in_order(values: list[str | None], pieces: list[str], data: st.DataObject) -> None:
     """The whole-buffer search that long columns take, on slices and with anchored ends."""
     ends = [data.draw(st.sampled_from(["", "%"])) for _ in range(2)]
@@ -551,6 +569,7 @@ def sliced(text: str, start: int, length: int | None) -> str:
 
 
 @given(rows_of(texts, st.integers(-3, 8), st.integers(-1, 8)))
+@QUICK
 def test_substring(rows: list[Any]) -> None:
     check(call(STRING, "substring"), (STRING, BIGINT, BIGINT), rows, sliced)
     two = [row[:2] for row in rows]
@@ -560,6 +579,7 @@ def test_substring(rows: list[Any]) -> None:
 
 
 @given(rows_of(texts, st.integers(-4, 8)))
+@QUICK
 def test_left_right_repeat(rows: list[Any]) -> None:
     types = (STRING, BIGINT)
     check(call(STRING, "left"), types, rows, lambda a, n: a[:n])
@@ -568,6 +588,7 @@ def test_left_right_repeat(rows: list[Any]) -> None:
 
 
 @given(rows_of(texts, texts, texts))
+@QUICK
 def test_functions_of_texts(rows: list[Any]) -> None:
     one, two = [r[:1] for r in rows], [r[:2] for r in rows]
     check(call(STRING, "upper"), (STRING,), one, str.upper)
@@ -605,7 +626,7 @@ PARTS: dict[str, Callable[[datetime.date], int]] = {
 
 @pytest.mark.parametrize("name", sorted(PARTS))
 @given(rows=rows_of(days), more=rows_of(moments))
-@settings(max_examples=30)
+@QUICK
 def test_date_parts(name: str, rows: list[Any], more: list[Any]) -> None:
     check(call(BIGINT, name), (DATE,), rows, lambda a: PARTS[name](date_of(a)))
     day = 86_400_000_000
@@ -613,6 +634,7 @@ def test_date_parts(name: str, rows: list[Any], more: list[Any]) -> None:
 
 
 @given(rows_of(moments))
+@QUICK
 def test_time_parts(rows: list[Any]) -> None:
     def moment(value: int) -> datetime.datetime:
         return EPOCH_TIMESTAMP + datetime.timedelta(microseconds=value)
@@ -635,6 +657,7 @@ STARTS: dict[str, Callable[[datetime.date], datetime.date]] = {
 
 
 @given(rows_of(st.integers(-700_000, 2_900_000)))
+@QUICK
 def test_date_trunc(rows: list[Any]) -> None:
     for unit, start in STARTS.items():
         make = lambda column, u=unit: Call(DATE, True, "date_trunc", (Literal(STRING, False, u), column))  # noqa: E731
@@ -647,6 +670,7 @@ def plus_months(day: datetime.date, months: int) -> datetime.date:
 
 
 @given(rows_of(st.integers(-600_000, 2_800_000)), st.integers(-100, 100), st.integers(-50, 50))
+@QUICK
 def test_dates_and_intervals(rows: list[Any], months: int, more_days: int) -> None:
     span = Literal(INTERVAL, False, Interval(months, more_days, 0))
 
@@ -680,6 +704,7 @@ def cast_to(type_: DataType, safe: bool = False) -> Callable[..., Expr]:
 
 
 @given(rows_of(st.one_of(cents, small)))
+@QUICK
 def test_casts_of_decimals(rows: list[Any]) -> None:
     check(cast_to(D15_4), (D15_2,), rows, lambda a: bounded(a * 100, D15_4))
     check(cast_to(DECIMAL(15, 0)), (D15_2,), rows, lambda a: half_away(Fraction(a, 100)))
@@ -696,6 +721,7 @@ def test_casts_of_decimals(rows: list[Any]) -> None:
 
 
 @given(rows_of(st.integers(-(2**63), 2**63 - 1)))
+@QUICK
 def test_casts_of_integers(rows: list[Any]) -> None:
     check(cast_to(INT), (BIGINT,), rows, lambda a: bounded(a, INT))
     check(cast_to(DECIMAL(20, 1)), (BIGINT,), rows, lambda a: a * 10)
@@ -705,6 +731,7 @@ def test_casts_of_integers(rows: list[Any]) -> None:
 
 
 @given(rows_of(st.one_of(st.floats(-1e12, 1e12), st.just(math.nan))))
+@QUICK
 def test_casts_of_floats(rows: list[Any]) -> None:
     def whole(a: float) -> int:
         if math.isnan(a):
@@ -795,5 +822,6 @@ def test_a_filter_reads_no_column_that_an_earlier_condition_made_needless() -> N
 
 
 @given(st.lists(maybe(wide), min_size=1, max_size=6))
+@QUICK
 def test_physical_values_make_vectors(values: list[int | None]) -> None:
     assert python_values(from_physical(D30_5, values)) == values
