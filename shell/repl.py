@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
@@ -24,6 +25,8 @@ CONTINUATION = "  ...> "
 def interact(shell: Shell, target: str) -> int:
     """Read, run and print until the user leaves; the exit code."""
     print(f"nyala {__version__}, {target}. SQL ends with a semicolon; \\? explains the commands, \\q leaves.")
+    # A parent that runs things in the background may have had Ctrl-C ignored, and children inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     session = _session(shell)
     while True:
         try:

@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 
 import pytest
@@ -143,20 +144,39 @@ class Terminal:
         """Press keys while a statement runs."""
         os.write(self.master, text.encode())
 
+    def wait_until_running(self, seconds=20.0):
+        """Return when the prompt has given the terminal back, so that Ctrl-C is a signal again and no key."""
+        deadline = time.monotonic() + seconds
+        while not termios.tcgetattr(self.master)[3] & termios.ISIG:
+            assert time.monotonic() < deadline, "the prompt kept the terminal"
+            self._read(time.monotonic() + 0.05)
+
     def end(self, seconds=20.0):
         """Wait for the shell to end; its exit code."""
         deadline = time.monotonic() + seconds
         while self._read(deadline):
             pass
-        if time.monotonic() >= deadline:
-            os.kill(self.pid, signal.SIGKILL)
-        _, status = os.waitpid(self.pid, 0)
-        os.close(self.master)
-        return os.waitstatus_to_exitcode(status)
+        return self.kill(time.monotonic() >= deadline)
+
+    def kill(self, now=True):
+        """Collect the shell, killed first where it has not ended; its exit code. May be repeated."""
+        if self.master >= 0:
+            if now:
+                os.kill(self.pid, signal.SIGKILL)
+            _, self.status = os.waitpid(self.pid, 0)
+            os.close(self.master)
+            self.master = -1
+        return os.waitstatus_to_exitcode(self.status)
 
 
-def test_a_session_at_a_terminal(directory, tmp_path):
+@pytest.fixture
+def terminal(directory, tmp_path):
     terminal = Terminal(directory, NYALA_HISTORY=str(tmp_path / "history"))
+    yield terminal
+    terminal.kill()
+
+
+def test_a_session_at_a_terminal(terminal, tmp_path):
     terminal.type("SELECT k,\r")
     terminal.type("v FROM t WHERE k = 1;\r")
     output = terminal.wait_for(r"\(1 row\)\nTime: [0-9.]+ ms\n")
@@ -176,15 +196,14 @@ def test_a_session_at_a_terminal(directory, tmp_path):
     assert "\\d t" in history
 
 
-def test_ctrl_c_cancels_a_statement_and_ctrl_d_leaves(directory, tmp_path):
-    terminal = Terminal(directory, NYALA_HISTORY=str(tmp_path / "history"))
+def test_ctrl_c_cancels_a_statement_and_ctrl_d_leaves(terminal):
     terminal.type("CREATE TABLE IF NOT EXISTS n (k INT PRIMARY KEY);\r")
     terminal.wait_for("OK")
     terminal.type("INSERT INTO n VALUES " + ", ".join(f"({i})" for i in range(300)) + ";\r")
     terminal.wait_for("OK, 300 rows")
     terminal.type("SELECT count(*) FROM n a, n b, n c, n d WHERE a.k + b.k + c.k + d.k = -1;\r")
     terminal.wait_for("= -1;")
-    time.sleep(1.0)
+    terminal.wait_until_running()
     terminal.press("\x03")
     terminal.wait_for("cancelled")
     terminal.type("SELECT 6 * 7 AS answer;\r")
