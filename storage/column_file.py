@@ -21,7 +21,7 @@ wrong place, or of another file, is found out too. Every byte of a file is under
 
     column      permanent id of the column            rows        number of rows
     type        [kind, precision, scale]              page_rows   rows per page, a power of two <= 65,536
-    encoding    PLAIN, FRAME_OF_REFERENCE or DICT     pages       the page index: one record of 48 bytes per page
+    encoding    a name of `schema.Encoding`           pages       the page index: one record of 48 bytes per page
     dictionary  a record like a page's, nil if none   entries     number of entries of the dictionary
     bounds      per page [low, high] or nil: texts (cut to 64 bytes, high rounded up), floats, wide decimals
     firsts      of key columns: the value of every 4,096th row (the sparse key index), else nil
@@ -31,9 +31,10 @@ wrong place, or of another file, is found out too. Every byte of a file is under
 
     0   u64  offset in the file           24  i64  low   (integers: smallest value; DICT: smallest code)
     8   u32  stored bytes                 32  i64  high  (likewise the largest; 0 and 0 where all are NULL)
-    12  u32  bytes after decompression    40  u8   bytes per code or value; 0 for PLAIN texts
-    16  u32  CRC32 of the stored bytes    41  u8   compression: 0 none, 1 LZ4 block
-    20  u32  number of NULLs              42  6    0
+    12  u32  bytes after decompression    40  u8   bytes per code, value or length; 0 for PLAIN texts
+    16  u32  CRC32 of the stored bytes    41  u8   compression: 0 none, 1 LZ4 block, 2 Zstandard frame, 3 gzip member,
+    20  u32  number of NULLs                       4 bzip2 stream
+                                          42  u8   layout of the values, below; 43: five bytes 0
 
 Row r is in page r // page_rows; only the last page may hold fewer rows than page_rows.
 
@@ -41,17 +42,39 @@ Row r is in page r // page_rows; only the last page may hold fewer rows than pag
 
     validity    ceil(rows / 64) * 8 bytes, bit i of byte i // 8 (lowest first) set where a value is present; the part
                 is missing where the page has no NULL. What lies under a NULL is any valid value.
-    values      FRAME_OF_REFERENCE: unsigned codes of 1, 2, 4 or 8 bytes; value = low of the page + code
-                DICT: unsigned codes of 1, 2 or 4 bytes, the position of the value in the dictionary
-                PLAIN, fixed width: the values as in memory (bool 1 byte, DECIMAL above 18 digits 16 bytes)
-                PLAIN, texts: rows + 1 u32 offsets from the first text byte, then the text bytes
+    values      in the page's layout
     dictionary  like a page of PLAIN texts; ascending by bytes, no NULL, none twice
+
+**Layouts**; a code is unsigned, and the value is the page's low + code, or the dictionary's entry
+
+    0  as they are   PLAIN, fixed width: the values as in memory (bool 1 byte, DECIMAL above 18 digits 16 bytes)
+                     PLAIN, texts: rows + 1 u32 offsets from the first text byte, then the text bytes
+                     FRAME_OF_REFERENCE: codes of 1, 2, 4 or 8 bytes; of RLE too, where runs would take more
+                     DICT: codes of 1, 2 or 4 bytes
+    1  bits          BIT_SHUFFLE, and DICT where it pays: for each bit of the codes that high - low (DICT: high) needs,
+                     or of the floats, lowest first: a plane of ceil(rows / 8) bytes, bit i of byte i // 8 is that of
+                     row i
+    2  runs          RLE: one code per run, then one u16 per run: its rows - 1. A NULL continues the run before it.
+    3  fronts        PREFIX: per row the length of its suffix; per row a u8, how many bytes it shares with the restart
+                     row above it (every 16th row is one, and shares nothing); the suffixes' bytes
+    4  lengths       PREFIX, where sharing would save little: per row its length, then the text bytes
 
 **Example**: an INT column with the rows 100, NULL, 103 is one page of 8 + 3 bytes (LZ4 would not make it smaller) with
 low 100, high 103, width 1 and one NULL:
 
     05 00 00 00 00 00 00 00    validity: rows 0 and 2
     00 00 03                   codes; the one under the NULL is 0
+
+and with ENCODING BIT_SHUFFLE one of 8 + 2 bytes with layout 1, since high - low takes two bits:
+
+    05 00 00 00 00 00 00 00    validity
+    04 04                      lowest and second bit of row 2
+
+A STRING column with ENCODING PREFIX and the rows "lighthouse", "lighthouses" has layout 3 and width 1:
+
+    0a 01                                suffixes of 10 bytes and 1
+    00 0a                                the second row shares 10 bytes with the first
+    6c 69 67 68 74 68 6f 75 73 65 73     "lighthouse", "s"
 """
 
 from __future__ import annotations
@@ -81,12 +104,13 @@ INDEX_ROWS = 4_096
 """Every how many rows the sparse key index keeps a key: 12 steps of binary search remain within."""
 BOUND_BYTES = 64
 """Page bounds of texts are cut to this length."""
-UNCOMPRESSED, LZ4 = 0, 1
+AS_THEY_ARE, BITS, RUNS, FRONTS, LENGTHS = range(5)
+"""Layouts of values in a page."""
 PAGE = np.dtype(
     {
-        "names": ["offset", "stored", "raw", "crc", "nulls", "low", "high", "width", "compression"],
-        "formats": ["<u8", "<u4", "<u4", "<u4", "<u4", "<i8", "<i8", "u1", "u1"],
-        "offsets": [0, 8, 12, 16, 20, 24, 32, 40, 41],
+        "names": ["offset", "stored", "raw", "crc", "nulls", "low", "high", "width", "compression", "layout"],
+        "formats": ["<u8", "<u4", "<u4", "<u4", "<u4", "<i8", "<i8", "u1", "u1", "u1"],
+        "offsets": [0, 8, 12, 16, 20, 24, 32, 40, 41, 42],
         "itemsize": 48,
     }
 )
@@ -192,6 +216,11 @@ def decode_footer(data: bytes, type_: DataType, path: str) -> Footer:
     fields = msgpack.unpackb(data, strict_map_key=False)
     if fields["type"] != [type_.kind.value, type_.precision, type_.scale]:
         raise CorruptionError(f"holds values of type {fields['type']}, {type_} expected", path, "footer")
+    if fields["encoding"] not in Encoding.__members__:
+        raise UnsupportedFormat(
+            f"{path}: encoding {fields['encoding']}; this nyala reads {', '.join(Encoding.__members__)}, open it with "
+            "a newer one"
+        )
     sketch = fields["sketch"]
     ends = {end: _unpack(type_, sketch[end]) for end in ("low", "high")}
     bounds, firsts, dictionary = fields["bounds"], fields["firsts"], fields["dictionary"]

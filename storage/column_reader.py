@@ -21,7 +21,8 @@ from .column_file import (
     decode_footer,
     footer_size,
 )
-from .encodings import decode_page, decode_texts, decompress, vector_bytes
+from .compression import decompress
+from .encodings import decode_page, decode_texts, vector_bytes
 from .file_handles import FileHandles
 from .page_cache import PageCache, new_owner
 from .schema import Encoding
@@ -181,7 +182,11 @@ class ColumnReader:
         record = footer.pages[number]
         dictionary = self.dictionary if footer.encoding is Encoding.DICT else None
         page = self._read_page(record, f"page {number}")
-        return decode_page(page, footer.page_length(number), self.type, footer.encoding, record, dictionary)
+        try:
+            return decode_page(page, footer.page_length(number), self.type, footer.encoding, record, dictionary)
+        except ValueError as error:
+            place = f"page {number} at offset {int(record['offset'])}"
+            raise CorruptionError(f"does not decode: {error}", self.path, place) from error
 
     def _read_page(self, record: Any, name: str) -> pa.Buffer:
         offset, stored = int(record["offset"]), int(record["stored"])

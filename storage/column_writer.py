@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,35 +19,32 @@ from .column_file import (
     encode_header,
     encode_tail,
 )
+from .compression import compress
+from .encoding_choice import (
+    Choice,
+    choose_codes,
+    choose_numbers,
+    choose_texts,
+    dictionary_encoded,
+    text_page_rows,
+    with_compression,
+)
 from .encodings import (
+    EncodedPage,
     check_encoding,
-    compress,
+    encode_dictionary_codes,
+    encode_floats,
+    encode_integers,
+    encode_text_page,
     encode_texts,
-    encode_validity,
-    encode_wide,
+    encode_wide_page,
     is_code_like,
     is_wide,
-    narrowest,
-    subtract_base,
 )
 from .filesystem import FileSystem, WritableFile
-from .schema import ColumnSchema, Encoding
+from .schema import ColumnSchema, Compression, Encoding
 from .sketch import SketchBuilder, hash_decimals, hash_floats, hash_integers, hash_texts
 from .vector import Array, vector_from_arrow
-
-PAGE_BYTES = 512 << 10
-"""Aimed at for pages of texts: a point read unpacks one page, a scan should not pay per page."""
-MOST_TEXT_ROWS = 16_384
-"""Per page, for the same reason."""
-SAMPLE_ROWS = 65_536
-SAMPLE_SHARE = 0.5
-"""A column whose sample has more distinct values than this share of it is not worth building a dictionary for."""
-DICTIONARY_SHARE = 0.25
-"""A dictionary must have at most this many entries per row ..."""
-SMALL_DICTIONARY = 256
-"""... or so few that codes take one byte ..."""
-DICTIONARY_BYTES = 4 << 20
-"""... and must stay this small: it is read as a whole, even for one row."""
 
 
 def write_column(
@@ -119,17 +115,6 @@ def _firsts(column: ColumnSchema, values: pa.Array) -> list[Any]:
     return found
 
 
-@dataclass(slots=True)
-class _Stored:
-    """What the page record needs to know of values before they are compressed."""
-
-    body: bytes
-    nulls: int = 0
-    low: int = 0
-    high: int = 0
-    width: int = 0
-
-
 class _ColumnWriter:
     """Appends pages to a file and remembers what the footer tells of them."""
 
@@ -137,7 +122,7 @@ class _ColumnWriter:
         self._file = file
         self._column = column
         self._rows = rows
-        self._encoding = Encoding.PLAIN
+        self._choice = Choice(Encoding.PLAIN, Compression.NONE)
         self._page_rows = ROW_GROUP_ROWS
         self._records: list[Any] = []
         self._dictionary: Any = None
@@ -150,26 +135,29 @@ class _ColumnWriter:
         """All pages of the column, in the encoding that it declares or that suits it."""
         type_ = self._column.type
         if type_.is_text:
-            coded = _dictionary_encoded(self._column, array)
+            coded = dictionary_encoded(self._column, array)
             if coded is None:
-                self._page_rows = page_rows or _text_page_rows(array)
+                self._page_rows = page_rows or text_page_rows(array)
+                self._choice = choose_texts(self._column, array, self._page_rows)
                 self._write_arrow(array)
             else:
                 self._page_rows = page_rows or ROW_GROUP_ROWS
                 self._write_dictionary(*coded, array)
             return
         self._page_rows = page_rows or ROW_GROUP_ROWS
+        declared = self._column.encoding
+        settled = with_compression(self._column, Encoding.PLAIN if declared is Encoding.AUTO else declared)
         if is_wide(type_):
+            self._choice = settled
             self._write_arrow(array)
             return
         vector = vector_from_arrow(type_, array)
         if is_code_like(type_):
-            plain = self._column.encoding is Encoding.PLAIN
-            self._encoding = Encoding.PLAIN if plain else Encoding.FRAME_OF_REFERENCE
-            # Vectors of short decimals may be wider than the type; PLAIN pages are as wide as the type says.
-            values = vector.values().astype(type_.dtype, copy=False) if plain else vector.values()
-            self._write_integers(values, vector.validity, plain)
+            values = vector.values()
+            self._choice = choose_numbers(self._column, values, vector.validity, self._page_rows)
+            self._write_integers(values, vector.validity)
         else:
+            self._choice = settled
             self._write_floats(vector.values(), vector.validity)
 
     def finish(self, firsts: list[Any] | None) -> None:
@@ -178,7 +166,7 @@ class _ColumnWriter:
             Footer(
                 column=self._column.id,
                 type=self._column.type,
-                encoding=self._encoding,
+                encoding=self._choice.encoding,
                 rows=self._rows,
                 page_rows=self._page_rows,
                 pages=_records(self._records),
@@ -192,57 +180,45 @@ class _ColumnWriter:
         self._file.write(footer)
         self._file.write(encode_tail(footer))
 
-    def _write_integers(self, values: Array, validity: Array | None, plain: bool) -> None:
+    def _write_integers(self, values: Array, validity: Array | None) -> None:
         for page, present in _pages(values, validity, self._page_rows):
-            page, nulls, found = _without_nulls(page, present)
-            low, high = (int(found.min()), int(found.max())) if len(found) else (0, 0)
-            if nulls:
-                page = np.where(present, page, page.dtype.type(low))
-            numbers = page.view(np.uint8) if page.dtype == np.bool_ else page
-            codes = subtract_base(numbers, low, narrowest(high - low))
-            body = encode_validity(present if nulls else None) + (page if plain else codes).tobytes()
-            width = page.itemsize if plain else codes.itemsize
-            self._append(_Stored(body, nulls, low, high, width))
-            low_value, high_value = (low, high) if len(found) else (None, None)
-            self._sketch.add(low_value, high_value, nulls, len(page))
-            self._sketch.add_hashes(_hash_codes(codes, low, high) if not nulls else hash_integers(found))
+            encoded = encode_integers(page, present, self._choice.encoding, self._column.type.dtype)
+            self._append(encoded)
+            low, high, nulls = encoded.low, encoded.high, encoded.nulls
+            empty = nulls == len(page)
+            self._sketch.add(None if empty else low, None if empty else high, nulls, len(page))
+            assert encoded.codes is not None
+            self._sketch.add_hashes(hash_integers(page[present]) if nulls else _hash_codes(encoded.codes, low, high))
 
     def _write_floats(self, values: Array, validity: Array | None) -> None:
         self._bounds = []
         for page, present in _pages(values, validity, self._page_rows):
-            page, nulls, found = _without_nulls(page, present)
-            if nulls:
-                page = np.where(present, page, page.dtype.type(0))
-            body = encode_validity(present if nulls else None) + page.tobytes()
-            self._append(_Stored(body, nulls, width=page.itemsize))
-            self._add_bounds(_float_bounds(found), nulls, len(page))
+            encoded = encode_floats(page, present, self._choice.encoding)
+            self._append(encoded)
+            found = page[present] if encoded.nulls else page
+            self._add_bounds(_float_bounds(found), encoded.nulls, len(page))
             self._sketch.add_hashes(hash_floats(found))
 
     def _write_arrow(self, values: pa.Array) -> None:
-        """PLAIN texts and wide decimals."""
+        """Texts without a dictionary, and wide decimals."""
         self._bounds = []
         texts = self._column.type.is_text
         for start in range(0, len(values), self._page_rows):
             page = values.slice(start, self._page_rows)
-            nulls = page.null_count
-            validity = page.is_valid().to_numpy(zero_copy_only=False) if nulls else None
-            found = page.drop_null() if nulls else page
-            body = encode_texts(_empty_nulls(page)) if texts else encode_wide(page)
-            self._append(_Stored(encode_validity(validity) + body, nulls, width=0 if texts else 16))
+            found = page.drop_null() if page.null_count else page
+            choice = self._choice
+            self._append(encode_text_page(page, choice.encoding, choice.share) if texts else encode_wide_page(page))
             bounds = _arrow_bounds(self._column, found)
-            self._add_bounds(bounds, nulls, len(page), _text_bounds if texts else None)
+            self._add_bounds(bounds, page.null_count, len(page), _text_bounds if texts else None)
             self._sketch.add_hashes(hash_texts(found) if texts else hash_decimals(found))
 
     def _write_dictionary(self, codes: Array, dictionary: pa.Array, values: pa.Array) -> None:
-        self._encoding = Encoding.DICT
         validity = values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else None
+        self._choice = choose_codes(self._column, codes, validity, self._page_rows)
         for page, present in _pages(codes, validity, self._page_rows):
-            page, nulls, found = _without_nulls(page, present)
-            low, high = (int(found.min()), int(found.max())) if len(found) else (0, 0)
-            body = encode_validity(present if nulls else None) + page.tobytes()
-            self._append(_Stored(body, nulls, low, high, page.itemsize))
+            self._append(encode_dictionary_codes(page, present, self._choice.bits))
         self._entries = len(dictionary)
-        self._dictionary = self._store(_Stored(encode_texts(dictionary)))
+        self._dictionary = self._store(EncodedPage(encode_texts(dictionary)))
         first, last = (dictionary[0].as_py(), dictionary[-1].as_py()) if len(dictionary) else (None, None)
         self._sketch.add(first, last, values.null_count, len(values))
         self._sketch.add_hashes(hash_texts(dictionary))
@@ -253,16 +229,16 @@ class _ColumnWriter:
         low, high = bounds or (None, None)
         self._sketch.add(low, high, nulls, rows)
 
-    def _append(self, page: _Stored) -> None:
+    def _append(self, page: EncodedPage) -> None:
         self._records.append(self._store(page))
 
-    def _store(self, page: _Stored) -> tuple[int, ...]:
-        """Write a page and give its record."""
+    def _store(self, page: EncodedPage) -> tuple[int, ...]:
+        """Write a page and give its record, in the order of `PAGE`."""
         offset = self._file.size
-        stored, compression = compress(page.body, self._column.compression)
+        stored, number = compress(page.body, self._choice.compression, self._choice.limit)
         self._file.write(stored)
-        crc = zlib.crc32(stored)
-        return offset, len(stored), len(page.body), crc, page.nulls, page.low, page.high, page.width, compression
+        place = (offset, len(stored), len(page.body), zlib.crc32(stored))
+        return *place, page.nulls, page.low, page.high, page.width, number, page.layout
 
 
 def _records(rows: list[Any]) -> Array:
@@ -276,14 +252,6 @@ def _pages(values: Array, validity: Array | None, page_rows: int) -> Any:
     for start in range(0, len(values), page_rows):
         rows = slice(start, start + page_rows)
         yield values[rows], None if validity is None else validity[rows]
-
-
-def _without_nulls(page: Array, present: Array | None) -> tuple[Array, int, Array]:
-    """The page, its number of NULLs and its present values."""
-    if present is None:
-        return page, 0, page
-    nulls = len(page) - int(np.count_nonzero(present))
-    return page, nulls, page[present] if nulls else page
 
 
 def _hash_codes(codes: Array, low: int, high: int) -> Array:
@@ -321,37 +289,3 @@ def _text_bounds(bounds: tuple[Any, Any]) -> tuple[bytes, bytes] | None:
             return None
         high = kept[:-1] + bytes([kept[-1] + 1])
     return low[:BOUND_BYTES], high
-
-
-def _empty_nulls(page: pa.Array) -> pa.Array:
-    """The page with an empty text under each NULL, so that equal columns give equal bytes."""
-    return page.fill_null("" if pa.types.is_string(page.type) else b"") if page.null_count else page
-
-
-def _text_page_rows(values: pa.Array) -> int:
-    """The largest power of two whose texts take about `PAGE_BYTES`."""
-    average = values.nbytes / max(len(values), 1)
-    rows = int(min(max(PAGE_BYTES / max(average, 1.0), 1.0), MOST_TEXT_ROWS))
-    return 1 << (rows.bit_length() - 1)
-
-
-def _dictionary_encoded(column: ColumnSchema, values: pa.Array) -> tuple[Array, pa.Array] | None:
-    """(codes, ascending dictionary), or None where texts should lie as they are."""
-    if column.encoding is Encoding.PLAIN:
-        return None
-    automatic = column.encoding is Encoding.AUTO
-    if automatic and len(values) > 2 * SAMPLE_ROWS:
-        sample = values.take(pa.array(np.linspace(0, len(values) - 1, SAMPLE_ROWS).astype(np.int64)))
-        if pc.count_distinct(sample).as_py() > SAMPLE_SHARE * SAMPLE_ROWS:
-            return None
-    encoded = values.dictionary_encode()
-    dictionary = encoded.dictionary
-    few = len(dictionary) <= max(SMALL_DICTIONARY, DICTIONARY_SHARE * len(values))
-    if automatic and not (few and dictionary.nbytes <= DICTIONARY_BYTES):
-        return None
-    order = pc.sort_indices(dictionary).to_numpy()
-    dtype = narrowest(max(len(dictionary) - 1, 0))
-    rank = np.zeros(max(len(dictionary), 1), dtype)  # one entry at least, for the codes under NULLs
-    rank[order] = np.arange(len(dictionary), dtype=dtype)
-    codes = encoded.indices.fill_null(0).to_numpy()
-    return rank.take(codes), dictionary.take(pa.array(order))

@@ -24,20 +24,28 @@ MAX_BUCKETS = 1024
 
 
 class Encoding(enum.Enum):
-    """How a column's pages hold values; AUTO lets the writer measure."""
+    """How a column's pages hold values; AUTO lets the writer measure. `encodings.possible_encodings` says which types
+    can have which."""
 
     AUTO = "AUTO"
     PLAIN = "PLAIN"
     FRAME_OF_REFERENCE = "FRAME_OF_REFERENCE"
+    BIT_SHUFFLE = "BIT_SHUFFLE"
+    RLE = "RLE"
     DICT = "DICT"
+    PREFIX = "PREFIX"
 
 
 class Compression(enum.Enum):
-    """How pages are compressed after encoding; AUTO takes LZ4 where it saves space worth having."""
+    """How pages are compressed after encoding; AUTO takes LZ4 where it saves space worth having, and ZSTD of texts
+    that become clearly smaller by it."""
 
     AUTO = "AUTO"
     NONE = "NONE"
     LZ4 = "LZ4"
+    ZSTD = "ZSTD"
+    GZIP = "GZIP"
+    BZ2 = "BZ2"
 
 
 @dataclass(frozen=True, slots=True)

@@ -182,6 +182,7 @@ def test_compression_is_kept_only_where_it_pays() -> None:
     spec = column(BIGINT)
     random = np.random.default_rng(3).integers(0, 2**62, 1000).tolist()
     assert reader(write(spec, random), spec, 1000).footer.pages["compression"].tolist() == [0]
+    spec = column(BIGINT, Encoding.FRAME_OF_REFERENCE)
     assert reader(write(spec, [7] * 1000), spec, 1000).footer.pages["compression"].tolist() == [1]
     plain = column(BIGINT, compression=Compression.NONE)
     assert reader(write(plain, [7] * 1000), spec, 1000).footer.pages["compression"].tolist() == [0]
@@ -221,7 +222,47 @@ GOLDEN = {
         ["ab", None, "c"],
         "05 00 00 00 00 00 00 00 00 00 00 00 02 00 00 00 02 00 00 00 03 00 00 00 61 62 63",
     ),
+    "BIT_SHUFFLE integers": (INT, Encoding.BIT_SHUFFLE, [100, None, 103], "05 00 00 00 00 00 00 00 04 04"),
+    "BIT_SHUFFLE one value": (INT, Encoding.BIT_SHUFFLE, [7, 7], ""),
+    "BIT_SHUFFLE bool": (BOOLEAN, Encoding.BIT_SHUFFLE, [True, False] * 4 + [True], "55 01"),
+    "BIT_SHUFFLE floats": (
+        FLOAT,
+        Encoding.BIT_SHUFFLE,
+        [1.0, -1.0],  # 3f800000 and bf800000
+        " ".join(["00"] * 23 + ["03"] * 7 + ["00", "02"]),
+    ),
+    "RLE, whose NULL continues a run": (
+        INT,
+        Encoding.RLE,
+        [7] * 6 + [None, 9],
+        "bf 00 00 00 00 00 00 00 00 02 06 00 00 00",
+    ),
+    "RLE bool": (BOOLEAN, Encoding.RLE, [False] * 4 + [True] * 5, "00 01 03 00 04 00"),
+    "RLE without runs": (INT, Encoding.RLE, [7, 8, 7], "00 01 00"),
+    "PREFIX": (
+        STRING,
+        Encoding.PREFIX,
+        ["lighthouse", "lighthouses"],
+        "0a 01 00 0a 6c 69 67 68 74 68 6f 75 73 65 73",
+    ),
+    "PREFIX that shares little": (
+        STRING,
+        Encoding.PREFIX,
+        ["ab", None, "c"],
+        "05 00 00 00 00 00 00 00 02 00 01 61 62 63",
+    ),
 }
+LAYOUTS = {
+    "BIT_SHUFFLE integers": 1,
+    "BIT_SHUFFLE one value": 1,
+    "BIT_SHUFFLE bool": 1,
+    "BIT_SHUFFLE floats": 1,
+    "RLE, whose NULL continues a run": 2,
+    "RLE bool": 2,
+    "PREFIX": 3,
+    "PREFIX that shares little": 4,
+}
+"""0 for all others."""
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -229,8 +270,11 @@ def test_golden_page(name: str) -> None:
     type_, encoding, physical, page = GOLDEN[name]
     spec = column(type_, encoding, Compression.NONE)
     fs = write(spec, physical)
-    stored = reader(fs, spec, len(physical)).footer.pages[0]["stored"]
-    assert fs.get(PATH)[16 : 16 + int(stored)].hex(" ") == page
+    opened = reader(fs, spec, len(physical))
+    record = opened.footer.pages[0]
+    assert fs.get(PATH)[16 : 16 + int(record["stored"])].hex(" ") == page
+    assert record["layout"] == LAYOUTS.get(name, 0)
+    assert opened.read(0, len(physical), None).to_arrow().equals(arrow_array(type_, physical))
 
 
 def test_golden_file() -> None:
@@ -267,18 +311,27 @@ def _crc(data: bytes) -> str:
 
 # ---- damage ------------------------------------------------------------------------------------------------------
 
-SMALL: dict[str, tuple[DataType, Encoding, list[Any]]] = {
-    "codes": (INT, Encoding.AUTO, [100, None, 103] * 6),
-    "dictionary": (STRING, Encoding.DICT, ["b", "a", None] * 6),
-    "texts": (STRING, Encoding.PLAIN, ["lion", "", None, "zebra"] * 5),
-    "floats": (DOUBLE, Encoding.AUTO, [1.5, float("nan"), None]),
+SMALL: dict[str, tuple[DataType, Encoding, list[Any], Compression]] = {
+    "codes": (INT, Encoding.AUTO, [100, None, 103] * 6, Compression.AUTO),
+    "dictionary": (STRING, Encoding.DICT, ["b", "a", None] * 6, Compression.AUTO),
+    "texts": (STRING, Encoding.PLAIN, ["lion", "", None, "zebra"] * 5, Compression.AUTO),
+    "floats": (DOUBLE, Encoding.AUTO, [1.5, float("nan"), None], Compression.AUTO),
+    "planes": (INT, Encoding.BIT_SHUFFLE, [100, None, 103] * 6, Compression.NONE),
+    "planes of floats": (FLOAT, Encoding.BIT_SHUFFLE, [1.5, None, -2.0], Compression.LZ4),
+    "runs": (SMALLINT, Encoding.RLE, [4] * 7 + [None] + [5] * 8, Compression.NONE),
+    "fronts": (STRING, Encoding.PREFIX, ["harbour", "harbours", None, "hard"] * 4, Compression.NONE),
+    "lengths": (BINARY, Encoding.PREFIX, [b"sea", b"", None, b"lake"] * 4, Compression.NONE),
+    "LZ4": (STRING, Encoding.PLAIN, ["abcabc" * 9] * 8, Compression.LZ4),
+    "ZSTD": (STRING, Encoding.PLAIN, ["abcabc" * 9] * 8, Compression.ZSTD),
+    "GZIP": (STRING, Encoding.PLAIN, ["abcabc" * 9] * 8, Compression.GZIP),
+    "BZ2": (STRING, Encoding.PLAIN, ["abcabc" * 9] * 8, Compression.BZ2),
 }
 
 
 @pytest.mark.parametrize("name", SMALL)
 def test_every_flipped_byte_is_found(name: str) -> None:
-    type_, encoding, physical = SMALL[name]
-    spec = column(type_, encoding)
+    type_, encoding, physical, compression = SMALL[name]
+    spec = column(type_, encoding, compression)
     fs = write(spec, physical, page_rows=8, is_key=None not in physical)
     intact = bytes(fs.get(PATH))
     for place in range(len(intact)):
@@ -293,8 +346,8 @@ def test_every_flipped_byte_is_found(name: str) -> None:
 
 @pytest.mark.parametrize("name", SMALL)
 def test_every_cut_is_found(name: str) -> None:
-    type_, encoding, physical = SMALL[name]
-    spec = column(type_, encoding)
+    type_, encoding, physical, compression = SMALL[name]
+    spec = column(type_, encoding, compression)
     fs = write(spec, physical, page_rows=8)
     intact = bytes(fs.get(PATH))
     for length in range(len(intact)):
