@@ -61,9 +61,10 @@ bench: $(VENV)/.installed-bench ## micro-benchmarks beside DuckDB, for instance 
 
 package: $(VENV)/.installed-test ## build the wheel and try it from outside the checkout
 	@rm -rf build dist && $(RUN) -m pip wheel -q --no-deps -w dist .
-	@tmp=$$(mktemp -d) && trap 'rm -rf "$$tmp"' EXIT && $(RUN) -m venv --system-site-packages "$$tmp/v" && \
-	    "$$tmp/v/bin/python" -m pip install -q --no-deps --force-reinstall dist/*.whl && \
-	    cd "$$tmp" && PYTHONPATH="$(CURDIR)/$$(ls -d $(VENV)/lib/python*/site-packages)" v/bin/nyala shell -c "SELECT 6 * 7"
+	@site=$$($(abspath $(RUN)) -c 'import sysconfig; print(sysconfig.get_path("purelib"))'); \
+	tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
+	$(RUN) -m pip install -q --no-deps --target "$$tmp/wheel" dist/nyala-*.whl; \
+	rm -rf build; cd "$$tmp" && PYTHONPATH="$$tmp/wheel:$$site" $(abspath $(RUN)) -S -m nyala shell -c "SELECT 6 * 7 AS answer"
 
 clean: ## remove caches and the demo's data
 	@rm -rf .data build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -61,12 +61,31 @@ def _bench_load(arguments: argparse.Namespace) -> int:
     return load_command(arguments, parquet_file(directory, "lineitem"), LINEITEM.create_table(arguments.buckets))
 
 
+def _fs_check(arguments: argparse.Namespace) -> int:
+    from .shell.fs_command import check_command
+
+    return check_command(arguments)
+
+
+def _fs_dump(arguments: argparse.Namespace) -> int:
+    from .shell.fs_command import dump_command
+
+    return dump_command(arguments)
+
+
+def _fs_layout(arguments: argparse.Namespace) -> int:
+    from .shell.fs_command import layout_command
+
+    return layout_command(arguments)
+
+
 def build_parser() -> argparse.ArgumentParser:
     """The command line."""
     parser = argparse.ArgumentParser(prog="nyala", description="A columnar SQL store.")
     parser.add_argument("--version", action="version", version=f"nyala {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_shell(commands)
+    _add_fs(commands)
     _add_tpch(commands)
     _add_bench(commands)
     return parser
@@ -88,6 +107,36 @@ def _add_shell(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--timing", action="store_true", help="print how long each statement takes")
     _add_threads(parser)
     parser.set_defaults(run=_shell)
+
+
+def _add_fs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    fs = commands.add_parser("fs", help="look at a store's files", description="Look at a store's files.")
+    steps = fs.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    check = steps.add_parser(
+        "check",
+        help="verify every file of a store",
+        description="Verify every checksum and cross-reference of a store that nobody has open. Changes nothing. "
+        "Exit code 1 if anything is wrong; notes are harmless.",
+    )
+    check.add_argument("directory", type=Path, metavar="DIR", help="the store's directory")
+    check.add_argument("--json", action="store_true", help="print the findings as JSON")
+    check.set_defaults(run=_fs_check)
+
+    dump = steps.add_parser("dump", help="show what a file holds", description="Show what one file of a store holds.")
+    dump.add_argument("file", type=Path, metavar="FILE", help="a column file, Bloom filter, log segment, catalog, ...")
+    dump.add_argument("--rows", type=_natural, default=10, metavar="N", help="rows to show (default 10)")
+    dump.set_defaults(run=_fs_dump)
+
+    layout = steps.add_parser(
+        "layout",
+        help="show how a table's rowsets lie",
+        description="Show the rowsets of each tablet over its keys, and how many of them a random key may be in.",
+    )
+    layout.add_argument("directory", type=Path, metavar="DIR", help="the store's directory; it may be open")
+    layout.add_argument("table", metavar="TABLE")
+    layout.add_argument("--svg", type=Path, metavar="FILE", help="draw it here as well")
+    layout.set_defaults(run=_fs_layout)
 
 
 def _add_tpch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -176,6 +225,13 @@ def _count(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{text} is not at least 1")
+    return value
+
+
+def _natural(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise argparse.ArgumentTypeError(f"{text} is below 0")
     return value
 
 

@@ -13,4 +13,7 @@ The life of an input:
 4. A line that begins with a backslash goes to `commands.run` instead: `\\d`, `\\timing`, `\\q` and so on.
 5. An error is printed with the place it is at. At a terminal the next prompt follows; otherwise the shell ends with
    exit code 1.
+
+Beside the shell lives the other command for people at a terminal: `fs_command` is `nyala fs`, which prints what
+`storage.inspect` finds out about a store's files.
 """

@@ -39,4 +39,7 @@ The life of a store after a crash (`Database`):
 3. `load_record.complete_loads` finishes a bulk load that had happened.
 4. `Tablet.open` removes files that no metadata names, and `WriteAheadLog.recover` replays the log: a torn tail is cut,
    damage is an error.
+
+`inspect` looks at a store from outside: `inspect.check.check_store` verifies every file, `inspect.dump` shows one,
+`inspect.layout` shows how rowsets lie over the keys.
 """

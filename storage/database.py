@@ -39,6 +39,7 @@ from .bulk_load import TableBulkLoader
 from .catalog import Catalog, CatalogEntry
 from .checked_file import TEMPORARY_SUFFIX
 from .clock import LOGICAL_BITS, HybridClock, format_timestamp
+from .encodings import check_encoding
 from .filesystem import FileSystem
 from .maintenance import Maintenance, flush_due, sync_logs
 from .memory_filesystem import MemoryFileSystem
@@ -267,6 +268,8 @@ class Database:
     def create_table(self, definition: TableDefinition) -> Table:
         """Create a table durably; `DuplicateTable` where the name is taken, `InvalidTableDefinition` where it cannot
         be."""
+        for column in definition.schema.columns:
+            check_encoding(column)
         check_partitions(definition.schema, definition.partitions)
         partitions = len(Partitioner(definition.schema, definition.partitions).partitions)
         with self._ddl_lock:

@@ -47,7 +47,7 @@ class MemoryFileSystem:
 
     def __init__(self) -> None:
         self._root = _Directory()
-        self._locked: set[str] = set()
+        self._locked: dict[str, set[_MemoryLock]] = {}
         self._mutex = threading.RLock()
 
     # ---- the FileSystem protocol ---------------------------------------------------------------------------------
@@ -137,13 +137,15 @@ class MemoryFileSystem:
                 directory.pending.clear()
         self._synced(f"sync directory {path}")
 
-    def lock(self, path: str) -> Lock:
-        """Take an exclusive lock; `StoreLocked` where it is taken."""
+    def lock(self, path: str, shared: bool = False) -> Lock:
+        """Take a lock, exclusive or shared; `StoreLocked` where it is taken."""
         with self._mutex:
-            if path in self._locked:
+            holders = self._locked.setdefault(path, set())
+            if holders and not (shared and all(holder.shared for holder in holders)):
                 raise StoreLocked(f"{path} is locked: this process has the store open already")
-            self._locked.add(path)
-        return _MemoryLock(self, path)
+            lock = _MemoryLock(self, path, shared)
+            holders.add(lock)
+            return lock
 
     # ---- inside --------------------------------------------------------------------------------------------------
 
@@ -230,12 +232,14 @@ class _MemoryReadable:
 
 
 class _MemoryLock:
-    def __init__(self, fs: MemoryFileSystem, path: str):
+    def __init__(self, fs: MemoryFileSystem, path: str, shared: bool):
         self._fs = fs
         self._path = path
+        self.shared = shared
 
     def release(self) -> None:
-        self._fs._locked.discard(self._path)
+        with self._fs._mutex:
+            self._fs._locked[self._path].discard(self)
 
 
 class CrashableFileSystem(MemoryFileSystem):
@@ -404,8 +408,8 @@ class FaultyFileSystem:
         self.check("sync_directory", path)
         self._inner.sync_directory(path)
 
-    def lock(self, path: str) -> Lock:
-        return self._inner.lock(path)
+    def lock(self, path: str, shared: bool = False) -> Lock:
+        return self._inner.lock(path, shared)
 
 
 class _FaultyWritable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,11 @@ from hypothesis import settings
 # The repository's root is the package. pytest sees the __init__.py there and would import it once more, under the name
 # of the checkout's folder; every class would then exist twice, and `pytest.raises` would wait for the wrong one.
 sys.modules.setdefault(Path(nyala.__file__).parent.name, nyala)
+
+# Started in the background (`make test &`, nohup), a process ignores Ctrl-C and so do those it starts. Tests that send
+# Ctrl-C to a child need one that listens.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says something about the machine, nothing about the code.
 settings.register_profile("nyala", deadline=None)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from nyala.errors import DiskError
 from nyala.storage.database import Database
@@ -141,6 +143,23 @@ def test_a_load_that_happened_is_finished_though_the_disk_fails_afterwards():
     with Database("db", fs=disk) as db:
         assert keys_of(db, table) == list(range(100))
         assert not any(name.startswith("load-") for name in disk.list(f"db/tables/{table.id}"))
+
+
+@pytest.mark.parametrize("keep", [0.0, 1.0])
+def test_a_drop_of_unknown_fate_is_undone_before_anything_else_is_written(keep):
+    disk = CrashableFileSystem()
+    fs = FaultyFileSystem(disk)
+    with Database("db", fs=fs) as db:
+        table = db.create_table(definition())
+        fs.fail("sync_directory", "db", times=2)
+        with pytest.raises(DiskError):
+            db.drop_table("t")
+        with pytest.raises(DiskError):
+            insert(db, table, [5])
+        assert insert(db, table, [5]).applied == 1
+        crashed = disk.crash(keep, random.Random(1))
+    with Database("db", fs=crashed) as db:
+        assert keys_of(db, db.table("t")) == [5]
 
 
 def test_a_load_record_of_unknown_fate_is_removed_before_anything_else_is_written():

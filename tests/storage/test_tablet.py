@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pyarrow as pa
 import pytest
-from nyala.errors import DiskError
+from nyala.errors import AlreadyPresent, DiskError
 from nyala.storage.database import Database
 from nyala.storage.memory_filesystem import CrashableFileSystem, FaultyFileSystem
 from nyala.storage.store import Op
@@ -117,6 +117,22 @@ def test_a_flush_empties_the_log(fs, db, tablet):
     db.flush()
     assert fs.list(f"{tablet.directory}/wal") == []
     assert tablet.log.size == 0
+
+
+def test_a_load_sees_rows_that_were_flushed_after_its_first_check(db, tablet):
+    table = db.table("t")
+    store = db._stores[table.id]
+
+    def meanwhile():
+        begin(tablet, [7]).finish()
+        flush(tablet)
+
+    with db.bulk_loader(table) as loader:
+        loader.append(batch(range(10)))
+        store.repairs.append(meanwhile)  # runs when the load is about to be published
+        with pytest.raises(AlreadyPresent, match=r"key \(k = 7\) is in table t already"):
+            loader.finish()
+    assert keys_of(db, table) == [7]
 
 
 def test_inserts_go_on_during_a_flush(db, tablet):
