@@ -83,8 +83,8 @@ def _write(session: Session, table: Table, batch: pa.RecordBatch, first: int) ->
     if result.errors:
         refused = min(result.errors, key=lambda error: error.row)
         refused.error.add_note(
-            f"in row {first + refused.row + 1} of the parameters; {len(result.errors)} of {batch.num_rows} rows in this "
-            f"batch were refused and none was inserted, the {first} rows before them were"
+            f"in row {first + refused.row + 1} of the parameters; {len(result.errors)} of {batch.num_rows} rows in "
+            f"this batch were refused and none was inserted, the {first} rows before them were"
         )
         raise refused.error
     return result.applied
