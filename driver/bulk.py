@@ -79,12 +79,12 @@ def insert_rows(
 
 
 def _write(session: Session, table: Table, batch: pa.RecordBatch, first: int) -> int:
-    result = session.store.write(table, WriteBatch(batch))
+    result = session.store.write(table, WriteBatch(batch, all_or_none=True))
     if result.errors:
         refused = min(result.errors, key=lambda error: error.row)
         refused.error.add_note(
-            f"in row {first + refused.row + 1} of the parameters; of {batch.num_rows} rows in this batch "
-            f"{len(result.errors)} were refused and {result.applied} inserted"
+            f"in row {first + refused.row + 1} of the parameters; {len(result.errors)} of {batch.num_rows} rows in "
+            f"this batch were refused and none was inserted, the {first} rows before them were"
         )
         raise refused.error
     return result.applied

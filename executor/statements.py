@@ -27,9 +27,6 @@ from .execute import execute
 Planner: TypeAlias = Plan | Callable[[bound.Query], Plan] | None
 """The statement's plan, or what makes it. Statements without a query need none."""
 
-_ROWS_PER_WRITE = 1 << 20
-"""Rows of an INSERT that go to the store at once."""
-
 
 @dataclass(frozen=True, slots=True)
 class StatementResult:
@@ -106,9 +103,9 @@ def _insert(statement: bound.InsertStatement, plan: Plan, context: ExecutionCont
         found.append(pa.RecordBatch.from_arrays([a.cast(f.type) for a, f in zip(rows.columns, fields)], schema=schema))
     whole = pa.Table.from_batches(found, schema).combine_chunks()
     applied = 0
-    for rows in whole.to_batches(max_chunksize=_ROWS_PER_WRITE):
+    for rows in whole.to_batches():  # one, unless its texts pass the 2 GiB of an Arrow array
         context.check()
-        written = context.store.write(statement.table, WriteBatch(rows, Op.INSERT))
+        written = context.store.write(statement.table, WriteBatch(rows, Op.INSERT, all_or_none=True))
         applied += written.applied
         if written.errors:
             raise _refusal(written.errors[0].error, len(written.errors), applied, whole.num_rows)
@@ -119,9 +116,8 @@ def _refusal(first: IntegrityError, refused: int, applied: int, rows: int) -> In
     """The first row's error, with what became of the others."""
     if rows == 1:
         return first
-    others = rows - applied - refused
-    untried = f", {others} not tried" if others else ""
-    return type(first)(f"{first}\n{refused} of {rows} rows refused, {applied} inserted{untried}")
+    kept = f"{applied} rows before them were inserted" if applied else "none was inserted"
+    return type(first)(f"{first}\n{refused} of {rows} rows refused, {kept}")
 
 
 # ---- the catalog -----------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Constants: what a literal in the text, or a parameter's Python value, becomes.
 
 Numbers are exact: `24` is INT (BIGINT, then DECIMAL, where it is too large), `0.05` is the smallest DECIMAL that holds
-it, DECIMAL(2,2). Only a parameter of Python's float gives a DOUBLE. A quoted text is a STRING that the coercion rules
+it, DECIMAL(2,2). Only a parameter of Python's float, or a
+number like 1e300 that no DECIMAL holds, gives a DOUBLE. A quoted text is a STRING that the coercion rules
 turn into any other type that the place asks for (`coercion.fit`).
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import re
 from typing import Any
 
@@ -52,10 +54,12 @@ FALSE = Literal(BOOLEAN, False, False)
 
 
 def number(text: str) -> Literal:
-    """A numeric literal as written: `24`, `0.05`, `1e3`.
+    """A numeric literal as written: `24`, `0.05`, `1e3`; with an exponent beyond any DECIMAL's digits, a DOUBLE.
 
     >>> str(number("0.05").type), number("0.05").value
     ('DECIMAL(2,2)', 5)
+    >>> str(number("1e300").type), number("1e300").value
+    ('DOUBLE', 1e+300)
     """
     try:
         value = decimal.Decimal(text)
@@ -63,7 +67,16 @@ def number(text: str) -> Literal:
         raise InvalidText(f"{text} is not a number") from None
     if text.isdigit():
         return integer(int(text))
+    if "e" in text.lower() and _precision(value) > MAX_PRECISION and math.isfinite(float(text)):
+        return Literal(DOUBLE, False, float(text))
     return exact(value)
+
+
+def _precision(value: decimal.Decimal) -> int:
+    """Digits of the smallest DECIMAL that holds a finite value."""
+    _, digits, exponent = value.as_tuple()
+    assert isinstance(exponent, int)
+    return max(len(digits) + max(0, exponent), -exponent, 1)
 
 
 def integer(value: int) -> Literal:
@@ -82,7 +95,7 @@ def exact(value: decimal.Decimal) -> Literal:
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
     scale = max(0, -exponent)
-    precision = max(len(digits) + max(0, exponent), scale, 1)
+    precision = _precision(value)
     if precision > MAX_PRECISION:
         raise NumericOutOfRange(f"{value} has more than the {MAX_PRECISION} digits of a DECIMAL")
     unscaled = int("".join(map(str, digits)) or "0") * 10 ** max(0, exponent)

@@ -103,10 +103,14 @@ class WriteBatch:
         Columns by name, of the table's Arrow types; columns left out take their default. All key columns are there.
     ops : Op or ndarray of uint8, shape (n_rows,)
         One op for all rows, or one each.
+    all_or_none : bool
+        Where one row is refused, none is applied: what a SQL statement promises. The errors still tell all rows that
+        were at fault. (Kudu's sessions apply what they can, which stays the default.)
     """
 
     rows: pa.RecordBatch
     ops: Op | Array = Op.INSERT
+    all_or_none: bool = False
 
 
 @dataclass(frozen=True, slots=True)

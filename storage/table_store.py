@@ -126,7 +126,7 @@ class TableStore:
         for part in parts:
             flush_overfull(part.tablet)
             part.probe()
-        timestamp, applied, failures = self._apply(parts)
+        timestamp, applied, failures = self._apply(parts, batch.all_or_none, errors)
         # The logs of several tablets sync side by side.
         waiting = [self.pool.submit(_finish, part) for part in applied[1:]]
         failures += [error for part in applied[:1] if (error := _finish(part)) is not None]
@@ -136,9 +136,12 @@ class TableStore:
         for part in parts:
             errors += part.errors
         errors.sort(key=lambda error: error.row)
-        return WriteResult(sum(part.accepted for part in parts), tuple(errors), timestamp)
+        is_refused = batch.all_or_none and bool(errors)
+        return WriteResult(0 if is_refused else sum(part.accepted for part in parts), tuple(errors), timestamp)
 
-    def _apply(self, parts: list[TabletWrite]) -> tuple[Timestamp, list[TabletWrite], list[DiskError]]:
+    def _apply(
+        self, parts: list[TabletWrite], all_or_none: bool, errors: list[RowError]
+    ) -> tuple[Timestamp, list[TabletWrite], list[DiskError]]:
         """Check and apply all parts at one timestamp: (that, the parts to wait for, why others failed)."""
         failures: list[DiskError] = []
         applied: list[TabletWrite] = []
@@ -148,7 +151,8 @@ class TableStore:
             for part in parts:
                 part.check()
             changing = [part for part in parts if part.accepted]
-            if not changing:
+            is_refused = all_or_none and (errors or any(part.errors for part in parts))
+            if is_refused or not changing:
                 return self.clock.now(), parts, failures
             timestamp = start_together([part.tablet.mvcc for part in changing])
             for part in parts:

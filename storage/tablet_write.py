@@ -110,7 +110,7 @@ class TabletWrite:
         key = describe_key(table, self._keys.values_at(row))
         if self._present[row]:
             return AlreadyPresent(f"a row with key {key} is in table {table.name} already")
-        return AlreadyPresent(f"a row with key {key} stands earlier in the same batch for table {table.name}")
+        return AlreadyPresent(f"key {key} is twice among the rows for table {table.name}")
 
     # ---- 3 and 4: log, insert, acknowledge -----------------------------------------------------------------------
 

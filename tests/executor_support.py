@@ -186,6 +186,8 @@ class MemoryStore:
             else:
                 known.add(key)
                 kept.append(number)
+        if errors and batch.all_or_none:
+            return WriteResult(0, tuple(errors))
         rows = rows.take(pa.array(kept, pa.int64()))
         for i, column in enumerate(columns):
             if column.name in rows.schema.names:

@@ -91,7 +91,7 @@ def test_if_exists_and_if_not_exists(store: MemoryStore) -> None:
 def test_refused_rows_are_told_with_what_became_of_the_others(store: MemoryStore) -> None:
     with pytest.raises(AlreadyPresent) as caught:
         start(store, "INSERT INTO t (k, v, s) VALUES (3, 0, 'a'), (2001, 0, 'b'), (6, 0, 'c')")
-    assert str(caught.value) == "key (3,) is in table t already\n2 of 3 rows refused, 1 inserted"
+    assert str(caught.value) == "key (3,) is in table t already\n2 of 3 rows refused, none was inserted"
     with pytest.raises(AlreadyPresent) as single:
         start(store, "INSERT INTO t (k, v, s) VALUES (3, 0, 'a')")
     assert "refused" not in str(single.value)

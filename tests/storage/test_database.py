@@ -130,12 +130,22 @@ def test_a_present_key_is_refused_row_by_row(db, table, where):
     assert errors_of(result) == [
         (1, "AlreadyPresent: a row with key (k = 3) is in table t already"),
         (3, "AlreadyPresent: a row with key (k = 7) is in table t already"),
-        (4, "AlreadyPresent: a row with key (k = 20) stands earlier in the same batch for table t"),
+        (4, "AlreadyPresent: key (k = 20) is twice among the rows for table t"),
     ]
     ignored = insert(db, table, [3, 22, 22], "new", Op.INSERT_IGNORE)
     assert (ignored.applied, ignored.errors) == (1, ())
     assert dict(read(db, table))[3] == "v3"
     assert keys_of(db, table) == [*range(10), 20, 21, 22]
+
+
+def test_all_or_none_refuses_the_rows_of_every_tablet(db, table):
+    insert(db, table, [1])
+    assert db.tablet_count(table) > 1
+    result = db.write(table, WriteBatch(batch(range(50)), all_or_none=True))
+    assert result.applied == 0
+    assert [error.row for error in result.errors] == [1]
+    assert keys_of(db, table) == [1]
+    assert db.write(table, WriteBatch(batch(range(2, 50)), all_or_none=True)).applied == 48
 
 
 def test_ops_may_differ_by_row(db, table):

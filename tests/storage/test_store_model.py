@@ -11,8 +11,8 @@ from nyala.errors import AlreadyPresent
 from nyala.storage.database import Database
 from nyala.storage.memory_filesystem import CrashableFileSystem
 from nyala.storage.predicates import Range
-from nyala.storage.store import Op, ScanSpec
-from tablet_support import HASHED, ONE_TABLET, definition, insert, load, read, read_tokens
+from nyala.storage.store import Op, ScanSpec, WriteBatch
+from tablet_support import HASHED, ONE_TABLET, batch, definition, insert, load, read, read_tokens
 
 KEYS = st.lists(st.integers(0, 60), min_size=1, max_size=12)
 
@@ -49,6 +49,17 @@ class StoreMachine(RuleBasedStateMachine):
         assert [e.row for e in result.errors] == (refused if op is Op.INSERT else [])
         for key in keys:
             self.rows.setdefault(key, f"{text}{key}")
+
+    @rule(keys=KEYS)
+    def write_all_or_none(self, keys):
+        text = self.text()
+        result = self.db.write(self.table, WriteBatch(batch(keys, text), all_or_none=True))
+        if len(set(keys)) < len(keys) or set(keys) & set(self.rows):
+            assert result.applied == 0
+            assert result.errors
+        else:
+            assert (result.applied, result.errors) == (len(keys), ())
+            self.rows.update({key: f"{text}{key}" for key in keys})
 
     @rule(parts=st.lists(KEYS, max_size=3))
     def bulk_load(self, parts):
