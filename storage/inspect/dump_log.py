@@ -1,0 +1,164 @@
+"""Log segments as data and as text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import msgpack
+import pyarrow as pa
+
+from ...errors import CorruptionError
+from ..clock import format_timestamp
+from ..filesystem import FileSystem
+from ..store import Op, Timestamp
+from ..tablet import COLUMN_ID
+from ..types import type_from_arrow
+from ..vector import Array
+from ..wal_format import EntryKind, LogEntry, SegmentHeader, decode_header, decode_write, scan_entries
+from .check_log import entry_end
+from .files import read_file
+from .text import format_bytes, plural, python_text, table_lines
+
+
+@dataclass(frozen=True, slots=True)
+class EntrySummary:
+    """One entry: `rows` is None for entries that are no rows; `what` is their op, or what a load brings."""
+
+    index: int
+    offset: int
+    size: int
+    term: int
+    timestamp: int
+    durable_index: int
+    kind: EntryKind
+    rows: int | None
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentContents:
+    """A log segment.
+
+    Parameters
+    ----------
+    damage : str
+        What is wrong behind the last entry; empty where nothing is.
+    rows : list of list of str
+        Of the first rows: entry, op, values.
+    """
+
+    path: str
+    size: int
+    header: SegmentHeader
+    entries: list[EntrySummary]
+    damage: str
+    rows: list[list[str]]
+
+
+def read_segment(fs: FileSystem, path: str, rows: int) -> SegmentContents:
+    """Read a segment up to its end or to the first damage; `CorruptionError` where its header is damaged."""
+    data = memoryview(read_file(fs, path))
+    header = decode_header(data, path)
+    found, damage = _entries(data, header, path)
+    entries = []
+    shown: list[list[str]] = []
+    place = header.length
+    for entry in found:
+        after = entry_end(place, entry)
+        entries.append(_summary(entry, place, after - place, header))
+        if entry.kind is EntryKind.WRITE and len(shown) < rows:
+            shown += _row_texts(entry, header, rows - len(shown))
+        place = after
+    return SegmentContents(path, len(data), header, entries, damage, shown)
+
+
+def _entries(data: memoryview, header: SegmentHeader, path: str) -> tuple[list[LogEntry], str]:
+    """The good entries from the start, and what is wrong behind them."""
+    try:
+        scan = scan_entries(data, header.length, header.first_index, path, is_last=True)
+    except CorruptionError as error:
+        # Damage in front of entries that prove it was durable: show what lies before.
+        match = re.search(r"at offset (\d+)$", error.place)
+        end = int(match[1]) if match else header.length
+        scan = scan_entries(data[:end], header.length, header.first_index, path, is_last=True)
+        message = str(error).removeprefix(f"{error.path}: ")
+        return scan.entries, f"damaged: {message}"
+    if scan.torn:
+        return scan.entries, f"torn: {len(data) - scan.end:,} bytes at offset {scan.end:,} are no entry"
+    return scan.entries, ""
+
+
+def _summary(entry: LogEntry, place: int, size: int, header: SegmentHeader) -> EntrySummary:
+    rows: int | None = None
+    if entry.kind is EntryKind.WRITE:
+        batch, ops = decode_write(entry.body, header.schema)
+        rows = batch.num_rows
+        what = ops.name if isinstance(ops, Op) else ", ".join(sorted({_op_name(code) for code in ops.tolist()}))
+    else:
+        rowsets = msgpack.unpackb(entry.body, strict_map_key=False)
+        loaded = sum(rowset["row_count"] for rowset in rowsets)
+        what = f"{plural(len(rowsets), 'rowset')} with {plural(loaded, 'row')}"
+    return EntrySummary(
+        entry.index, place, size, entry.term, entry.timestamp, entry.durable_index, entry.kind, rows, what
+    )
+
+
+def _row_texts(entry: LogEntry, header: SegmentHeader, limit: int) -> list[list[str]]:
+    batch, ops = decode_write(entry.body, header.schema)
+    rows = batch.slice(0, limit)
+    columns = [
+        [python_text(type_from_arrow(array.type), value) for value in array.to_pylist()] for array in rows.columns
+    ]
+    return [[str(entry.index), _op_at(ops, row), *values] for row, values in enumerate(zip(*columns))]
+
+
+def _op_at(ops: Op | Array, row: int) -> str:
+    return ops.name if isinstance(ops, Op) else _op_name(int(ops[row]))
+
+
+def _op_name(code: int) -> str:
+    return Op(code).name if code in Op._value2member_map_ else f"op {code}"
+
+
+def describe_segment(contents: SegmentContents) -> str:
+    """Header, entries and first rows, for a person."""
+    header = contents.header
+    lines = [
+        f"log segment {contents.path}",
+        f"  size         {format_bytes(contents.size)}",
+        f"  first entry  {header.first_index:,}",
+        f"  columns      {', '.join(_column(field) for field in header.schema)}",
+        f"  entries      {len(contents.entries):,}",
+        "",
+        *table_lines(
+            ["entry", "offset", "bytes", "term", "timestamp", "durable", "kind", "rows", "what"],
+            [
+                [
+                    e.index,
+                    e.offset,
+                    e.size,
+                    e.term,
+                    format_timestamp(Timestamp(e.timestamp)),
+                    e.durable_index,
+                    e.kind.name,
+                    "-" if e.rows is None else e.rows,
+                    e.what,
+                ]
+                for e in contents.entries
+            ],
+            left=["timestamp", "kind", "what"],
+        ),
+    ]
+    if contents.damage:
+        lines.append(contents.damage)
+    if contents.rows:
+        names = [field.name for field in header.schema]
+        lines += ["", f"first {plural(len(contents.rows), 'row')}"]
+        lines += table_lines(["entry", "op", *names], contents.rows, left=["op", *names])
+    return "\n".join(lines)
+
+
+def _column(field: pa.Field) -> str:
+    number = (field.metadata or {}).get(COLUMN_ID, b"?").decode()
+    return f"{field.name} {type_from_arrow(field.type)} (id {number})"
