@@ -167,6 +167,7 @@ class Database:
                 f"{self._directory} is no nyala store and not empty (it holds {', '.join(strangers[:5])}); "
                 "give an empty or a new directory"
             )
+        self._refuse_to_begin_over_data(path)
         self._fs.make_directory(f"{self._directory}/tables")
         Catalog().write(self._fs, f"{self._directory}/catalog")
         file = self._fs.create(path + TEMPORARY_SUFFIX)
@@ -175,6 +176,13 @@ class Database:
         file.close()
         self._fs.rename(path + TEMPORARY_SUFFIX, path)
         self._fs.sync_directory(self._directory)
+
+    def _refuse_to_begin_over_data(self, path: str) -> None:
+        """A crash while a store is begun leaves neither tables nor a catalog that names some: this is another case."""
+        tables, catalog = f"{self._directory}/tables", f"{self._directory}/catalog"
+        has_tables = self._fs.exists(tables) and self._fs.list(tables)
+        if has_tables or (self._fs.exists(catalog) and Catalog.read(self._fs, catalog).entries):
+            raise CorruptionError("the file is missing, but the store holds tables", path, "whole file")
 
     def _missing_directories(self) -> list[str]:
         """The directories whose names change when the store's own is made, outermost first."""

@@ -466,6 +466,25 @@ def test_damage_and_loss_are_named(tmp_path):
         assert keys_of(db, table) == list(range(10))
 
 
+@pytest.mark.parametrize("also", ["nothing", "catalog"])
+def test_a_store_whose_format_file_is_missing_is_never_made_anew(tmp_path, also):
+    with Database(tmp_path / "db") as db:
+        insert(db, db.create_table(definition()), [1, 2])
+    kept = (tmp_path / "db" / "FORMAT").read_bytes()
+    (tmp_path / "db" / "FORMAT").unlink()
+    if also == "catalog":
+        catalog = (tmp_path / "db" / "catalog").read_bytes()
+        (tmp_path / "db" / "catalog").unlink()
+    for _ in range(2):
+        with pytest.raises(CorruptionError, match="FORMAT: whole file: .* but the store holds tables"):
+            Database(tmp_path / "db")
+    (tmp_path / "db" / "FORMAT").write_bytes(kept)
+    if also == "catalog":
+        (tmp_path / "db" / "catalog").write_bytes(catalog)
+    with Database(tmp_path / "db") as db:
+        assert keys_of(db, db.table("t")) == [1, 2]
+
+
 def test_leftovers_of_crashes_are_cleaned(tmp_path):
     with Database(tmp_path / "db") as db:
         table = db.create_table(definition())
