@@ -476,7 +476,7 @@ def test_a_store_whose_format_file_is_missing_is_never_made_anew(tmp_path, also)
         catalog = (tmp_path / "db" / "catalog").read_bytes()
         (tmp_path / "db" / "catalog").unlink()
     for _ in range(2):
-        with pytest.raises(CorruptionError, match="FORMAT: whole file: .* but the store holds tables"):
+        with pytest.raises(CorruptionError, match=r"FORMAT: whole file: .* but the store holds tables"):
             Database(tmp_path / "db")
     (tmp_path / "db" / "FORMAT").write_bytes(kept)
     if also == "catalog":
