@@ -34,7 +34,7 @@ from .kernels.arithmetic import divide_integers
 from .kernels.boolean import truths
 from .kernels.numbers import from_objects, result, scale_of
 from .lazy import with_validity
-from .stream import Morsel, Stream, sliced, stream_of
+from .stream import BATCH_ROWS, Morsel, Stream, sliced, stream_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ def open_aggregate(node: HashAggregate, source: Stream, context: ExecutionContex
     morsels = [
         Morsel(_pieces(piece), tag)
         for tag, batch in zip(by_partition, merged, strict=True)
-        for piece in sliced(batch, 4 * 65_536)
+        for piece in sliced(batch, 2 * BATCH_ROWS)
     ]
     renumbered = {e.id: c.id for e, c in zip(node.groups, node.columns) if isinstance(e, Column)}
     kept = frozenset(renumbered[number] for number in source.partitioned_by) if apart else frozenset[int]()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from ..sql.expressions import Column
 from ..storage.vector import Batch
 
-BATCH_ROWS = 65_536
+BATCH_ROWS = 131_072
 """Rows per batch where an operator cuts its output itself; the storage's pages and batches have as many."""
 
 

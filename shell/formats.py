@@ -1,6 +1,6 @@
 """Results as text: table, csv, json or markdown, written a batch at a time.
 
-The widths of a table come from its first batch (up to 65,536 rows), so that a result of any size needs the memory of
+The widths of a table come from its first batch (up to 131,072 rows), so that a result of any size needs the memory of
 one batch; a wider cell further down pushes its line out, as in psql with FETCH_COUNT.
 """
 

@@ -1,4 +1,4 @@
-"""The chunked Bloom filter of a DiskRowSet: one chunk per 65,536 keys, so that inserts whose keys are near each other
+"""The chunked Bloom filter of a DiskRowSet: one chunk per 131,072 keys, so that inserts whose keys are near each other
 touch one chunk of 80 KiB only (Kudu paper, section 4.6: "Bloom filters are chunked").
 
 A chunk is a *split block* filter (Putze, Sanders, Singler, "Cache-, hash- and space-efficient Bloom filters", 2007;
@@ -9,7 +9,7 @@ words by its low half. Numpy builds and probes whole batches; one key costs two 
 
     0           16   header as in `column_file`, magic "NYALABLM"
     16          ...  chunks, back to back: blocks of 8 u32
-    F           n    footer, msgpack: {"chunk_rows": 65536, "rows": r, "blocks": [per chunk], "crcs": [per chunk]}
+    F           n    footer, msgpack: {"chunk_rows": 131072, "rows": r, "blocks": [per chunk], "crcs": [per chunk]}
     size - 12   12   tail as in `column_file`
 
 Block of hash h: ((h >> 32) * blocks) >> 32. Bit in word i: ((h mod 2**32) * SALT[i] mod 2**32) >> 27.

@@ -20,7 +20,7 @@ wrong place, or of another file, is found out too. Every byte of a file is under
 **Footer**
 
     column      permanent id of the column            rows        number of rows
-    type        [kind, precision, scale]              page_rows   rows per page, a power of two <= 65,536
+    type        [kind, precision, scale]              page_rows   rows per page, a power of two <= 131,072
     encoding    a name of `schema.Encoding`           pages       the page index: one record of 48 bytes per page
     dictionary  a record like a page's, nil if none   entries     number of entries of the dictionary
     bounds      per page [low, high] or nil: texts (cut to 64 bytes, high rounded up), floats, wide decimals
@@ -98,7 +98,7 @@ MAGIC = b"NYALACOL"
 TAIL_MAGIC = b"NYCF"
 HEADER = struct.Struct("<8sHHI")
 TAIL = struct.Struct("<II4s")
-ROW_GROUP_ROWS = 65_536
+ROW_GROUP_ROWS = 131_072
 """Rows of all columns of a rowset align in groups of this size; the unit of a scan's batch."""
 INDEX_ROWS = 4_096
 """Every how many rows the sparse key index keeps a key: 12 steps of binary search remain within."""

@@ -88,7 +88,7 @@ class ColumnReader:
 
     @property
     def pages_per_group(self) -> int:
-        """How many pages a row group of 65,536 rows takes."""
+        """How many pages a row group of 131,072 rows takes."""
         return ROW_GROUP_ROWS // self.footer.page_rows
 
     def page_range(self, start: int, stop: int) -> tuple[int, int]:

@@ -65,7 +65,7 @@ def write_column(
     is_key : bool
         Key columns also keep the sparse index of the rowset.
     page_rows : int, optional
-        A power of two, at most 65,536; by default the writer chooses.
+        A power of two, at most 131,072; by default the writer chooses.
 
     Returns
     -------

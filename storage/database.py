@@ -376,7 +376,7 @@ class Database:
         return store.scan_tokens(table, spec)
 
     def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
-        """Read a token: batches of at most 65,536 rows with the spec's columns, read lazily."""
+        """Read a token: batches of at most 131,072 rows with the spec's columns, read lazily."""
         self._check_open()
         view, pieces = token.part
         return self._scan(scan_view(view, pieces, token.spec, counters or ScanCounters()))

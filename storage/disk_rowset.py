@@ -3,7 +3,7 @@
 The life of a scan:
 1. `key_range` turns predicates on the leading key columns into a range of rows.
 2. `bind` brings the other predicates into the code domain of their column files and ranks them.
-3. Per row group of 65,536 rows the page statistics decide: skip it, or take a predicate for granted.
+3. Per row group of 131,072 rows the page statistics decide: skip it, or take a predicate for granted.
 4. What is left is evaluated on the codes, until nothing or all predicates are left (`_RowGroup.survivors`).
 5. A `Batch` of `LazyColumn`s goes out: other columns are read when touched, for the surviving rows only.
 """
@@ -113,7 +113,7 @@ class DiskRowSet:
         Yields
         ------
         Batch
-            Of at most 65,536 rows, never empty; columns are read at first touch.
+            Of at most 131,072 rows, never empty; columns are read at first touch.
         """
         stop_row = min(stop_row, self.row_count)
         stored = self._without_constants(predicates)

@@ -19,7 +19,9 @@ import pyarrow as pa
 from .vector import Array
 
 RUN_LENGTH = np.dtype("<u2")
-"""Holds the length of a run minus 1: a page has at most 65,536 rows."""
+"""Holds the length of a run minus 1."""
+MOST_RUN_ROWS = 1 << 16
+"""A longer run is stored as several."""
 RESTART_ROWS = 16
 """Every how many rows a text is stored whole; the rows up to the next one name how much they share with it."""
 MOST_SHARED = 255
@@ -75,10 +77,15 @@ def _merged(planes: Array, size: int) -> Array:
 
 
 def run_starts(codes: Array) -> Array:
-    """Where runs of equal codes begin: ndarray of intp, ascending, the first is 0 (none of no codes)."""
+    """Where runs of equal codes begin: ndarray of intp, ascending, the first is 0 (none of no codes).
+
+    Runs also end at every multiple of 65,536 rows, so that their lengths fit.
+    """
     if not len(codes):
         return np.empty(0, np.intp)
-    return np.concatenate(([0], np.flatnonzero(codes[1:] != codes[:-1]) + 1))
+    ends = codes[1:] != codes[:-1]
+    ends[MOST_RUN_ROWS - 1 :: MOST_RUN_ROWS] = True
+    return np.concatenate(([0], np.flatnonzero(ends) + 1))
 
 
 def pack_runs(codes: Array, starts: Array) -> bytes:

@@ -47,7 +47,7 @@ def write_rowsets(
     timestamp : int
         Hybrid time of the rows' insertion.
     rowset_bytes : int
-        Aimed at per rowset, encoded; a rowset holds a multiple of 65,536 rows, but for the last.
+        Aimed at per rowset, encoded; a rowset holds a multiple of 131,072 rows, but for the last.
 
     Returns
     -------
@@ -130,7 +130,7 @@ def column_array(column: ColumnSchema, rows: pa.Table) -> pa.Array:
 
 
 def _rowset_rows(schema: Schema, rows: pa.Table, rowset_bytes: int) -> int:
-    """How many rows each rowset gets: a multiple of 65,536, evenly spread over the rowsets."""
+    """How many rows each rowset gets: a multiple of 131,072, evenly spread over the rowsets."""
     if rows.num_rows <= ROW_GROUP_ROWS:
         return ROW_GROUP_ROWS
     sample_rows = min(ROW_GROUP_ROWS, rows.num_rows // SAMPLE_SHARE)

@@ -199,7 +199,7 @@ class Store(Protocol):
         """The units of a scan; tablets and ranges that the predicates rule out are left out."""
 
     def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
-        """Read a token: batches of at most 65,536 rows with the spec's columns, read lazily. `counters`, where
+        """Read a token: batches of at most 131,072 rows with the spec's columns, read lazily. `counters`, where
         given, are
         counted up as the scan goes."""
 

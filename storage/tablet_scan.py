@@ -44,7 +44,7 @@ class Piece:
 def cut(view: TabletView, spec: ScanSpec) -> list[tuple[Piece, ...]]:
     """What the tokens of a tablet cover: about `spec.split_rows` rows each, all in one where that is None.
 
-    Rowsets whose statistics rule out a predicate are left out. Pieces are cut at multiples of 65,536 rows.
+    Rowsets whose statistics rule out a predicate are left out. Pieces are cut at multiples of 131,072 rows.
     """
     schema = view.table.schema
     sources = [r.rowset.row_count if may_match(schema, r, spec.predicates) else 0 for r in view.rowsets]
@@ -104,7 +104,7 @@ def _is_outside(predicate: ColumnPredicate, low: Any, high: Any) -> bool:
 
 
 def scan_view(view: TabletView, pieces: Sequence[Piece], spec: ScanSpec, counters: ScanCounters) -> Iterator[Batch]:
-    """The rows of some pieces that satisfy the spec's predicates, in batches of at most 65,536 rows."""
+    """The rows of some pieces that satisfy the spec's predicates, in batches of at most 131,072 rows."""
     schema = view.table.schema
     columns = [schema.column(name) for name in spec.columns]
     for piece in pieces:

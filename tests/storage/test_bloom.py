@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError
 from nyala.storage.bloom import BloomReader, build_chunk, probe_chunk, probe_one, write_bloom
+from nyala.storage.column_file import ROW_GROUP_ROWS
 from nyala.storage.file_handles import FileHandles
 from nyala.storage.page_cache import PageCache
 
@@ -43,12 +44,13 @@ def open_bloom(fs: WatchedFileSystem, rows: int) -> BloomReader:
 
 
 def test_one_chunk_per_row_group() -> None:
-    keys = hashes(3, 70_000)
+    rows = ROW_GROUP_ROWS + 4_464
+    keys = hashes(3, rows)
     fs = WatchedFileSystem()
     assert write_bloom(fs, "b", keys) == len(fs.get("b"))
-    bloom = open_bloom(fs, 70_000)
-    assert probe_chunk(bloom.chunk(0), keys[:65_536]).all()
-    assert probe_chunk(bloom.chunk(1), keys[65_536:]).all()
+    bloom = open_bloom(fs, rows)
+    assert probe_chunk(bloom.chunk(0), keys[:ROW_GROUP_ROWS]).all()
+    assert probe_chunk(bloom.chunk(1), keys[ROW_GROUP_ROWS:]).all()
     assert len(bloom.chunk(1)) < len(bloom.chunk(0)) / 10
 
 

@@ -217,11 +217,11 @@ def test_an_empty_batch_is_fine(db, table):
 
 
 def test_tokens_tile_a_table_over_memory_and_disk(db, table):
-    load(db, table, range(0, 400_000, 2))
+    load(db, table, range(0, 800_000, 2))
     insert(db, table, range(1, 2000, 2))
     db.flush()
     insert(db, table, range(2001, 3000, 2))
-    expected = sorted([*range(0, 400_000, 2), *range(1, 3000, 2)])
+    expected = sorted([*range(0, 800_000, 2), *range(1, 3000, 2)])
     for split_rows in (None, 1, 65_536, 10**9):
         spec = ScanSpec(("k",), (), None, split_rows)
         tokens = db.scan_tokens(table, spec)

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, DiskError, InternalError
 from nyala.storage import column_writer
+from nyala.storage.column_file import ROW_GROUP_ROWS
 from nyala.storage.disk_rowset import DiskRowSet
 from nyala.storage.keys import Keys
 from nyala.storage.memory_filesystem import MemoryFileSystem
@@ -36,7 +37,7 @@ def scan(
     rows: list[tuple[Any, ...]] = []
     stop = rowset.row_count if stop is None else stop
     for batch in rowset.scan([schema.column(n) for n in names], predicates, start, stop, counters):
-        assert 0 < batch.length <= 65_536
+        assert 0 < batch.length <= GROUP
         columns = batch.to_arrow([str(i) for i in range(len(names))]).columns if names else []
         rows += zip(*[c.to_pylist() for c in columns]) if names else [()] * batch.length
     assert counters.rows_returned == len(rows)
@@ -45,7 +46,8 @@ def scan(
 
 # ---- three row groups of one table -------------------------------------------------------------------------------
 
-ROWS = 150_000
+GROUP = ROW_GROUP_ROWS
+ROWS = 2 * GROUP + 18_928
 SCHEMA = make_schema(
     ("id", BIGINT),
     ("line", INT, False),
@@ -126,7 +128,9 @@ def test_scan_finds_what_plain_python_finds(big: DiskRowSet, case: str) -> None:
     assert found == oracle(names, CASES[case])
 
 
-@pytest.mark.parametrize(("start", "stop"), [(0, 1), (65_535, 65_537), (70_000, 140_000), (149_999, 999_999), (5, 5)])
+@pytest.mark.parametrize(
+    ("start", "stop"), [(0, 1), (GROUP - 1, GROUP + 1), (GROUP + 9, 2 * GROUP + 9), (ROWS - 1, 999_999), (5, 5)]
+)
 def test_scan_of_a_part(big: DiskRowSet, start: int, stop: int) -> None:
     for predicates in ([], CASES["date range"], CASES["key range"], CASES["text range"]):
         found, _ = scan(big, SCHEMA, ["id", "note"], predicates, start, stop)
@@ -142,7 +146,7 @@ def test_an_empty_projection_counts(big: DiskRowSet) -> None:
 
 def test_vectors_stay_encoded(big: DiskRowSet) -> None:
     batches = list(big.scan([SCHEMA.column(n) for n in ("day", "mode")], [], 0, ROWS, ScanCounters()))
-    assert [b.length for b in batches] == [65_536, 65_536, ROWS - 131_072]
+    assert [b.length for b in batches] == [GROUP, GROUP, ROWS - 2 * GROUP]
     assert all(isinstance(b.column(0), Narrow) for b in batches)
     modes = [b.column(1) for b in batches]
     assert len({id(m.dictionary) for m in modes if isinstance(m, Dict)}) == 1
@@ -169,9 +173,9 @@ def test_opening_reads_nothing(table: pa.Table) -> None:
 
 
 def test_statistics_skip_row_groups(big: DiskRowSet) -> None:
-    _, counters = scan(big, SCHEMA, ["price"], [Range("day", 1400, None)])
+    _, counters = scan(big, SCHEMA, ["price"], [Range("day", 2700, None)])
     assert counters.rowgroups_skipped == 2
-    assert counters.rows_considered == ROWS - 131_072
+    assert counters.rows_considered == ROWS - 2 * GROUP
     assert (counters.pages_read, counters.pages_skipped) == (2, 4)
 
 
@@ -206,7 +210,7 @@ def test_later_predicates_are_not_read_where_nothing_survives(table: pa.Table) -
     assert found == []
     assert files_read(fs) == {"price"}
     assert counters.pages_read == 3
-    assert counters.pages_skipped == 10  # of the notes: 4 + 4 + 2
+    assert counters.pages_skipped == 18  # of the notes, 16,384 rows each: 8 + 8 + 2
 
 
 def test_pages_of_a_row_group_are_read_only_where_rows_survive(table: pa.Table) -> None:
@@ -219,7 +223,7 @@ def test_pages_of_a_row_group_are_read_only_where_rows_survive(table: pa.Table) 
 def test_several_threads_share_a_rowset(table: pa.Table) -> None:
     (rowset,) = write(MemoryFileSystem(), SCHEMA, table)
     names, predicates = ["id", "mode", "note"], CASES["three ranges, as TPC-H Q6"]
-    cuts = [0, 20_000, 65_536, 100_000, 131_072, ROWS]
+    cuts = [0, 20_000, GROUP, GROUP + 34_464, 2 * GROUP, ROWS]
     with ThreadPoolExecutor(4) as pool:
         parts = pool.map(lambda cut: scan(rowset, SCHEMA, names, predicates, *cut)[0], itertools.pairwise(cuts))
     assert [row for part in parts for row in part] == oracle(names, predicates)
@@ -273,7 +277,7 @@ def keyed(draw: st.DrawFn) -> tuple[Schema, list[tuple[Any, ...]], list[tuple[An
     rows = draw(st.sets(st.tuples(*values), min_size=1, max_size=60))
     order = sorted(rows, key=lambda r: [v.encode() if isinstance(v, str) else v for v in r])
     probes = draw(st.lists(st.tuples(*values) | st.sampled_from(order), max_size=30))
-    return schema, order, probes, draw(st.sampled_from([4, 16, 65_536])), encoding
+    return schema, order, probes, draw(st.sampled_from([4, 16, GROUP])), encoding
 
 
 def open_keyed(schema: Schema, rows: list[tuple[Any, ...]], page_rows: int) -> DiskRowSet:
@@ -355,7 +359,7 @@ def test_find_consults_the_bloom_filter_before_the_key_columns(table: pa.Table) 
     fs, rowset = watched(table)
     rowset.find(Keys.from_values((BIGINT, INT), [(5000, 1)]))
     fs.reads.clear()
-    absent = [(value, 9) for value in range(1_000, 200_000, 10_000)]
+    absent = [(value, 9) for value in range(1_000, 400_000, 10_000)]
     assert (rowset.find(Keys.from_values((BIGINT, INT), absent)) == -1).all()
     assert {path for path, _, _ in fs.reads} == {"rowsets/rowset-00000001.bloom"}
 
@@ -366,7 +370,7 @@ def test_find_consults_the_bloom_filter_before_the_key_columns(table: pa.Table) 
 def test_rows_roll_into_rowsets_of_bounded_size(table: pa.Table) -> None:
     fs = MemoryFileSystem()
     rowsets = write(fs, SCHEMA, table, rowset_bytes=1_500_000)
-    assert [r.row_count for r in rowsets] == [65_536, 65_536, ROWS - 131_072]
+    assert [r.row_count for r in rowsets] == [GROUP, GROUP, ROWS - 2 * GROUP]
     assert [r.metadata.id for r in rowsets] == [1, 2, 3]
     assert all(r.metadata.newest_undo == 77 for r in rowsets)
     assert all(a.metadata.max_key < b.metadata.min_key for a, b in itertools.pairwise(rowsets))

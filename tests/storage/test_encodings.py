@@ -127,11 +127,18 @@ def test_runs_are_those_of_groupby(runs: list[tuple[int, int]]) -> None:
     assert unpack_runs(pa.py_buffer(packed), 0, len(values), codes.dtype).tolist() == values
 
 
-def test_a_run_may_fill_a_whole_page() -> None:
+def test_a_run_may_have_65_536_rows() -> None:
     codes = np.full(65_536, 9, np.uint8)
     packed = pack_runs(codes, run_starts(codes))
     assert packed.hex(" ") == "09 ff ff"
     assert np.array_equal(unpack_runs(pa.py_buffer(packed), 0, 65_536, codes.dtype), codes)
+
+
+def test_a_run_too_long_for_its_length_is_stored_as_several() -> None:
+    codes = np.repeat(np.array([9, 8, 8], np.uint8), [3, 131_072, 1])
+    packed = pack_runs(codes, run_starts(codes))
+    assert packed.hex(" ") == "09 08 08 08 02 00 fc ff ff ff 03 00"
+    assert np.array_equal(unpack_runs(pa.py_buffer(packed), 0, len(codes), codes.dtype), codes)
 
 
 def common_prefix(left: bytes, right: bytes) -> int:
