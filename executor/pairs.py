@@ -21,7 +21,6 @@ from .lazy import null_extended
 Part: TypeAlias = tuple[Array, Array]
 """(probe rows, build rows), row by row a candidate pair; probe rows ascending, all of one probe row in one part."""
 
-PROBE_ONLY = frozenset(("semi", "anti", "null_anti"))
 BUILD_ONLY = frozenset(("right_semi", "right_anti"))
 MARKS_BUILD = BUILD_ONLY | {"right", "full"}
 """Kinds that must know at the end which build rows found a partner."""

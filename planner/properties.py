@@ -197,11 +197,6 @@ def _join_keys(node: Join) -> list[frozenset[int]]:
     return found
 
 
-def at_most_one_row(node: Node) -> bool:
-    """Can it be proven that the plan gives no second row?"""
-    return any(not key for key in unique_keys(node))
-
-
 def exactly_one_row(node: Node) -> bool:
     """Can it be proven that the plan gives one row, whatever the data?"""
     if isinstance(node, SingleRow):

@@ -1,9 +1,8 @@
 """Constants: what a literal in the text, or a parameter's Python value, becomes.
 
 Numbers are exact: `24` is INT (BIGINT, then DECIMAL, where it is too large), `0.05` is the smallest DECIMAL that holds
-it, DECIMAL(2,2). Only a parameter of Python's float, or a
-number like 1e300 that no DECIMAL holds, gives a DOUBLE. A quoted text is a STRING that the coercion rules
-turn into any other type that the place asks for (`coercion.fit`).
+it, DECIMAL(2,2). Only a parameter of Python's float, or a number like 1e300 that no DECIMAL holds, gives a DOUBLE. A
+quoted text is a STRING that the coercion rules turn into any other type that the place asks for (`coercion.fit`).
 """
 
 from __future__ import annotations

@@ -100,19 +100,35 @@ class OsFileSystem:
         return _OsLock(path, shared)
 
 
-class _OsWritable:
-    """Unbuffered: what `write` took is with the system and survives the process, though not a power failure."""
+class _OpenFile:
+    """A file descriptor, its file's path for errors, and its size."""
 
-    def __init__(self, path: str, flags: int):
+    def __init__(self, verb: str, path: str, flags: int):
         self._path = path
         self._descriptor = -1
-        with _disk_errors("create", path):
-            self._descriptor = os.open(path, _WRITE_FLAGS | flags, 0o644)
+        with _disk_errors(verb, path):
+            self._descriptor = os.open(path, flags, 0o644)
             self._size = os.fstat(self._descriptor).st_size
 
     @property
     def size(self) -> int:
         return self._size
+
+    def close(self) -> None:
+        # The number may be another file's by the time somebody uses this one again: -1 fails for sure.
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class _OsWritable(_OpenFile):
+    """Unbuffered: what `write` took is with the system and survives the process, though not a power failure."""
+
+    def __init__(self, path: str, flags: int):
+        super().__init__("create", path, _WRITE_FLAGS | flags)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         view = memoryview(data).cast("B")
@@ -128,29 +144,12 @@ class _OsWritable:
         with _disk_errors("sync", self._path):
             os.fsync(self._descriptor)
 
-    def close(self) -> None:
-        # The number may be another file's by the time somebody uses this one again: -1 fails for sure.
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
 
-    def __del__(self) -> None:
-        self.close()
-
-
-class _OsReadable:
+class _OsReadable(_OpenFile):
     """Positional reads on one descriptor, so that threads share it."""
 
     def __init__(self, path: str):
-        self._path = path
-        self._descriptor = -1
-        with _disk_errors("open", path):
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            self._size = os.fstat(self._descriptor).st_size
-
-    @property
-    def size(self) -> int:
-        return self._size
+        super().__init__("open", path, os.O_RDONLY | os.O_CLOEXEC)
 
     def read_at(self, offset: int, length: int) -> bytes:
         with _disk_errors("read", self._path):
@@ -161,14 +160,6 @@ class _OsReadable:
                     break
                 data += more
         return data
-
-    def close(self) -> None:
-        descriptor, self._descriptor = self._descriptor, -1
-        if descriptor >= 0:
-            os.close(descriptor)
-
-    def __del__(self) -> None:
-        self.close()
 
 
 class _OsLock:

@@ -391,20 +391,17 @@ def concat(vectors: Sequence[Vector]) -> Vector:
     filled = [v for v in vectors if len(v)] or [vectors[0]]
     if len(filled) == 1:
         return filled[0]
-    first = filled[0]
-    if all(isinstance(v, Dict) for v in filled):
-        return _concat_dicts(type_, [v for v in filled if isinstance(v, Dict)])
+    dicts = [v for v in filled if isinstance(v, Dict)]
+    if len(dicts) == len(filled):
+        return _concat_dicts(type_, dicts)
     if type_.is_text or any(isinstance(v, Wide) for v in filled):
         arrays = [v.to_arrow() for v in filled]
         return (Text if type_.is_text else Wide)(type_, pa.concat_arrays(arrays))
-    if all(isinstance(v, Const) and v.value == first.value for v in filled if isinstance(first, Const)) and (
-        isinstance(first, Const) and all(isinstance(v, Const) for v in filled)
-    ):
-        return Const(type_, first.value, sum(map(len, filled)))
-    if all(isinstance(v, Narrow) and v.base == first.base for v in filled if isinstance(first, Narrow)) and all(
-        isinstance(v, Narrow) for v in filled
-    ):
-        narrow = [v for v in filled if isinstance(v, Narrow)]
+    constants = [v for v in filled if isinstance(v, Const)]
+    if len(constants) == len(filled) and all(v.value == constants[0].value for v in constants):
+        return Const(type_, constants[0].value, sum(map(len, filled)))
+    narrow = [v for v in filled if isinstance(v, Narrow)]
+    if len(narrow) == len(filled) and all(v.base == narrow[0].base for v in narrow):
         tops = [v.bounds()[1] - v.base for v in narrow]
         codes = np.concatenate([v.codes for v in narrow])
         return Narrow(type_, codes, narrow[0].base, concat_validity(filled), max(tops))

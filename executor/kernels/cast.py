@@ -23,6 +23,7 @@ from .numbers import (
     fits,
     floats,
     from_objects,
+    from_values,
     integers,
     known_bounds,
     limits_of,
@@ -283,13 +284,7 @@ def _parsed(type_: DataType, texts: list[Any], safe: bool) -> Vector:
             if not safe:
                 raise
             values.append(None)
-    validity = np.array([v is not None for v in values], np.bool_)
-    mask = None if validity.all() else validity
-    if type_.is_decimal:
-        column = np.empty(len(values), object)
-        column[:] = [0 if v is None else v for v in values]
-        return from_objects(type_, column, mask)
-    return Flat(type_, np.array([0 if v is None else v for v in values], type_.dtype), mask)
+    return from_values(type_, values)
 
 
 def _parse(type_: DataType, text: Any) -> Any:

@@ -16,7 +16,7 @@ from ...storage.types import DataType
 from ...storage.vector import Array, Const, Flat, Text, Vector, Wide, concat
 from .boolean import truths
 from .compare import compare
-from .numbers import from_objects, known_bounds, objects
+from .numbers import from_objects, from_values, known_bounds, objects
 
 
 def pick(type_: DataType, choice: Array, candidates: Sequence[Vector]) -> Vector:
@@ -95,13 +95,7 @@ def from_physical(type_: DataType, values: Sequence[Any]) -> Vector:
         return Const(type_, values[0], len(values))
     if type_.is_text:
         return Text(type_, pa.array(values, type_.arrow))
-    present = np.array([v is not None for v in values], np.bool_)
-    validity = None if present.all() else present
-    if type_.is_decimal:
-        column = np.empty(len(values), object)
-        column[:] = [0 if v is None else v for v in values]
-        return from_objects(type_, column, validity)
-    return Flat(type_, np.array([0 if v is None else v for v in values], type_.dtype), validity)
+    return from_values(type_, values)
 
 
 def coalesce(type_: DataType, candidates: Sequence[Vector]) -> Vector:

@@ -7,13 +7,14 @@ measured bounds keep 18-digit data out of them. Results that fit come back as `F
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from ...errors import NumericOutOfRange
 from ...storage.types import INTEGER_WIDTHS, DataType, Kind
-from ...storage.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, decimal_from_limbs
+from ...storage.vector import Array, Const, Flat, Narrow, Vector, Wide, decimal_from_limbs
 
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
@@ -148,6 +149,12 @@ def floats(vector: Vector) -> Any:
     return wide / 10.0**scale if scale else wide
 
 
-def is_text_form(vector: Vector) -> bool:
-    """Is it a `Dict` or `Text` (as opposed to a `Const` of text)?"""
-    return isinstance(vector, Dict | Text)
+def from_values(type_: DataType, values: Sequence[Any]) -> Vector:
+    """A vector of physical values of any type but texts, None for NULL; one by one, so for a few."""
+    present = np.array([v is not None for v in values], np.bool_)
+    validity = None if present.all() else present
+    if type_.is_decimal:
+        column = np.empty(len(values), object)
+        column[:] = [0 if v is None else v for v in values]
+        return from_objects(type_, column, validity)
+    return Flat(type_, np.array([0 if v is None else v for v in values], type_.dtype), validity)
