@@ -61,4 +61,23 @@ class BitmapFilter:
     bits: Array
 
 
-ColumnPredicate: TypeAlias = Range | InList | IsNull | BitmapFilter
+@dataclass(frozen=True, slots=True)
+class AnyOf:
+    """One of several predicates on one column holds: `column < 3 OR column IN (7, 9) OR column IS NULL`."""
+
+    column: str
+    members: tuple[Range | InList | IsNull, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class BloomFilter:
+    """A runtime filter, inexact: the value may be among those that the filter was built from (`bloom_predicate`).
+
+    `words` are the bits as ndarray of uint64, shape (n_words,), `n_words` a power of two. NULL never passes.
+    """
+
+    column: str
+    words: Array
+
+
+ColumnPredicate: TypeAlias = Range | InList | IsNull | BitmapFilter | AnyOf | BloomFilter

@@ -27,12 +27,17 @@ class RowSetMetadata:
         The chunked Bloom filter over encoded keys.
     data_bytes : int
         Size of all files together.
-    undo_files, redo_files : tuple of str
-        Delta files; none until updates exist.
+    undo_files : tuple of str
+        Delta files that lead back, in the order they came to be.
+    redo_files : tuple of str
+        Delta files that lead forth, in the order of their timestamps.
     newest_undo : int
-        Hybrid timestamp; a scan at or above it needs no UNDO record. For rows flushed or loaded without history it
-        is the
-        timestamp of their insertion: a scan below it must not see them.
+        Hybrid timestamp; a scan at or above it needs no UNDO delta.
+    inserted : int
+        All rows without an UNDO delta of their insertion were inserted at this hybrid timestamp (bulk loads: one for
+        all); a scan below it does not see them. 0 where history before the UNDO files is forgotten.
+    redo_index : int
+        Every log entry up to this index that changed a row of this rowset is in its files.
     """
 
     id: int
@@ -45,6 +50,8 @@ class RowSetMetadata:
     undo_files: tuple[str, ...] = ()
     redo_files: tuple[str, ...] = ()
     newest_undo: int = 0
+    inserted: int = 0
+    redo_index: int = 0
     extra: dict[str, Any] = field(default_factory=dict)
     """Room for later versions; kept as it is when not understood."""
 

@@ -23,6 +23,10 @@ MAX_BUCKETS = 1024
 """Per table; every bucket is a tablet with its own log and files."""
 
 
+AUTO_INCREMENT_COLUMN = "auto_incrementing_id"
+"""Kudu's name for the hidden column that makes a non-unique key unique."""
+
+
 class Encoding(enum.Enum):
     """How a column's pages hold values; AUTO lets the writer measure. `encodings.possible_encodings` says which types
     can have which."""
@@ -53,7 +57,13 @@ class ColumnSchema:
     """One column of a table.
 
     `id` is permanent (-1 in a definition that no store has accepted yet). `default` is a physical value, None for
-    none (a missing value is then NULL, or refused where `nullable` is False).
+    none (a missing value is then NULL, or refused where `nullable` is False): what a row gets that is inserted without
+    a value. `initial` is what rows show that were written before the column was added (Kudu: read default); changing
+    the default does not change it.
+
+    `immutable`: the value that a row is inserted with stays. `auto_increment`: the hidden last column of a non-unique
+    primary key, `AUTO_INCREMENT_COLUMN`, which the tablet fills with ascending numbers. `block_size` is the size in
+    bytes that a page should have before encoding, 0 for the store's own choice.
     """
 
     name: str
@@ -64,6 +74,10 @@ class ColumnSchema:
     encoding: Encoding = Encoding.AUTO
     compression: Compression = Compression.AUTO
     comment: str = ""
+    initial: Any = None
+    immutable: bool = False
+    auto_increment: bool = False
+    block_size: int = 0
 
 
 @dataclass(frozen=True)

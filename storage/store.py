@@ -18,12 +18,32 @@ from typing import Any, NewType, Protocol
 import pyarrow as pa
 
 from ..errors import IntegrityError
+from .alterations import AlterStep
 from .predicates import ColumnPredicate
 from .schema import Table, TableDefinition
 from .vector import Array, Batch
 
 Timestamp = NewType("Timestamp", int)
 """Hybrid time: microseconds since 1970 << 12 | logical counter."""
+
+CHANGE_COLUMN = "_change"
+"""Of a diff scan: what happened to the row, STRING: "insert", "update" or "delete"."""
+CHANGED_AT_COLUMN = "_changed_at"
+"""Of a diff scan with the full history: when it happened, BIGINT: a hybrid timestamp."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeRange:
+    """Makes a scan a diff scan: not the rows at a time, but what happened to them after `since` and up to the scan's
+    snapshot.
+
+    Net (the default): each row whose state differs between the two times, once: "insert" and "update" with the values
+    at the end, "delete" with the values at `since`. With `history`: every change, by key and then in order of time,
+    with the values after it ("delete": before it). Predicates apply to the values shown.
+    """
+
+    since: Timestamp
+    history: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +60,21 @@ class ScanSpec:
         Read as of this time; None reads the latest.
     split_rows : int, optional
         Tokens should cover about this many rows each, so that several threads share a tablet; None: one per tablet.
+    ordered : bool
+        The rows of each token ascend by primary key; there is one token per tablet then.
+    limit : int, optional
+        Each token ends after so many rows.
+    changes : ChangeRange, optional
+        A diff scan; `columns` may name `CHANGE_COLUMN` and `CHANGED_AT_COLUMN` too. One token per tablet.
     """
 
     columns: tuple[str, ...]
     predicates: tuple[ColumnPredicate, ...] = ()
     snapshot: Timestamp | None = None
     split_rows: int | None = None
+    ordered: bool = False
+    limit: int | None = None
+    changes: ChangeRange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +113,21 @@ class ScanCounters:
 
 
 class Op(enum.IntEnum):
-    """What a row of a `WriteBatch` asks for."""
+    """What a row of a `WriteBatch` asks for. The ops of one key take effect in the order of their rows.
+
+    The IGNORE forms answer nothing where the plain ones answer an error: a key that is there already (INSERT), one that
+    is not (UPDATE, DELETE), a change of an immutable column (UPDATE, UPSERT: the cell is left as it is, the others
+    change).
+    """
 
     INSERT = 1
     INSERT_IGNORE = 2
     UPSERT = 3
     UPDATE = 4
     DELETE = 5
+    UPSERT_IGNORE = 6
+    UPDATE_IGNORE = 7
+    DELETE_IGNORE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +137,12 @@ class WriteBatch:
     Parameters
     ----------
     rows : pa.RecordBatch
-        Columns by name, of the table's Arrow types; columns left out take their default. All key columns are there.
+        Columns by name, of the table's Arrow types; all key columns are there. A column left out takes its default
+        where the row is inserted, and stays as it is where the row is updated. DELETE looks at the key alone.
     ops : Op or ndarray of uint8, shape (n_rows,)
         One op for all rows, or one each.
+    isset : mapping of str to ndarray of bool, shape (n_rows,)
+        For columns that not every row gives: which rows do. In the others the column counts as left out.
     all_or_none : bool
         Where one row is refused, none is applied: what a SQL statement promises. The errors still tell all rows that
         were at fault. (Kudu's sessions apply what they can, which stays the default.)
@@ -111,6 +151,7 @@ class WriteBatch:
     rows: pa.RecordBatch
     ops: Op | Array = Op.INSERT
     all_or_none: bool = False
+    isset: Mapping[str, Array] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +188,17 @@ class TableStatistics:
 
     row_count: int = 0
     columns: Mapping[str, ColumnStatistics] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionResult:
+    """What `compact_table` did: counts of rowsets and bytes on disk before and after, and its bytes written."""
+
+    rowsets_before: int = 0
+    rowsets_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    bytes_written: int = 0
 
 
 class BulkLoader(Protocol):
@@ -188,6 +240,22 @@ class Store(Protocol):
 
     def drop_table(self, name: str) -> None:
         """Drop a table and its data durably; scans that run already finish."""
+
+    def alter_table(self, name: str, steps: Sequence[AlterStep]) -> Table:
+        """Change a table in one atomic step (`alterations`); no stored row is rewritten. `InvalidTableDefinition`,
+        `UnknownColumn`, `UnknownTable` or `DuplicateTable` where it cannot be; nothing has changed then."""
+
+    def compact_table(self, table: Table) -> CompactionResult:
+        """Flush the table, bring all deltas into base data and merge overlapping rowsets, now and entirely."""
+
+    def write_row(self, table: Table, op: Op, row: Mapping[str, Any]) -> WriteResult:
+        """`write` for one row of Python values, by a shorter way."""
+
+    def read_row(
+        self, table: Table, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None = None
+    ) -> tuple[Any, ...] | None:
+        """The row with a primary key (Python values in key order): its columns as Python values, None where there is
+        no such row."""
 
     def statistics(self, table: Table) -> TableStatistics:
         """What is known of a table's rows and columns; cheap."""

@@ -1,0 +1,95 @@
+"""What ALTER TABLE can ask of a store: plain steps, applied together or not at all.
+
+Nothing that is stored is rewritten. Columns are known by their permanent ids: a renamed column keeps its id, a dropped
+one takes its id with it, an added one gets a new id and shows its initial value in rows that were written before.
+Encoding, compression and block size hold for what is written from now on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from .schema import ColumnSchema, Compression, Encoding, RangePartition
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTable:
+    """`RENAME TO name`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """`ADD COLUMN`: not of the key, and nullable or with a default, which rows written before show."""
+
+    column: ColumnSchema
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    """`DROP COLUMN`: not of the key."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """`RENAME COLUMN name TO new_name`; key columns too."""
+
+    name: str
+    new_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetDefault:
+    """`SET DEFAULT value` (physical), or `DROP DEFAULT` with None: for rows inserted from now on."""
+
+    name: str
+    default: Any
+
+
+@dataclass(frozen=True, slots=True)
+class SetStorage:
+    """`SET ENCODING`, `SET COMPRESSION`, `SET BLOCK_SIZE`; None leaves as it is."""
+
+    name: str
+    encoding: Encoding | None = None
+    compression: Compression | None = None
+    block_size: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SetComment:
+    """`SET COMMENT` of a column, or of the table where `name` is None."""
+
+    name: str | None
+    comment: str
+
+
+@dataclass(frozen=True, slots=True)
+class AddRangePartition:
+    """`ADD RANGE PARTITION`: must not overlap one that exists."""
+
+    partition: RangePartition
+
+
+@dataclass(frozen=True, slots=True)
+class DropRangePartition:
+    """`DROP RANGE PARTITION`: exactly one that exists; its rows go with it."""
+
+    partition: RangePartition
+
+
+AlterStep: TypeAlias = (
+    RenameTable
+    | AddColumn
+    | DropColumn
+    | RenameColumn
+    | SetDefault
+    | SetStorage
+    | SetComment
+    | AddRangePartition
+    | DropRangePartition
+)
