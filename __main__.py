@@ -4,7 +4,7 @@
     nyala tpch load --sf N DIR            generate and load TPC-H
     nyala tpch run DIR [--check]          run the 22 queries, check the answers
     nyala tpch compare DIR                the same beside DuckDB
-    nyala bench load|q6|tpch ...          micro-benchmarks beside DuckDB
+    nyala bench load|storage|q6|tpch ...  micro-benchmarks beside DuckDB and Parquet
 
 A mistake of the user's is one message on standard error and exit code 1; a wrong command line is exit code 2.
 """
@@ -53,12 +53,24 @@ def _tpch_compare(arguments: argparse.Namespace) -> int:
 
 def _bench_load(arguments: argparse.Namespace) -> int:
     from .bench.command import load_command
+
+    return load_command(arguments, *_lineitem(arguments))
+
+
+def _bench_storage(arguments: argparse.Namespace) -> int:
+    from .bench.command import storage_command
+
+    return storage_command(arguments, *_lineitem(arguments))
+
+
+def _lineitem(arguments: argparse.Namespace) -> tuple[Path, str]:
+    """The Parquet file of lineitem, and its CREATE TABLE."""
     from .tpch.generate import generate, parquet_file
     from .tpch.schema import LINEITEM
 
     directory = arguments.data_dir or Path(f"tpch-parquet-sf{arguments.sf:g}")
     generate(arguments.sf, directory.resolve(), print)
-    return load_command(arguments, parquet_file(directory, "lineitem"), LINEITEM.create_table(arguments.buckets))
+    return parquet_file(directory, "lineitem"), LINEITEM.create_table(arguments.buckets)
 
 
 def _fs_check(arguments: argparse.Namespace) -> int:
@@ -180,17 +192,26 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     steps = bench.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     load = steps.add_parser("load", help="load lineitem", description="Load lineitem: time, memory, size on disk.")
-    load.add_argument("--sf", type=_positive, default=1.0, metavar="N", help="scale factor (default 1)")
-    load.add_argument("--buckets", type=int, default=4, metavar="N", help="tablets (default 4)")
-    load.add_argument("--runs", type=_count, default=3, metavar="N", help="runs per engine (default 3)")
-    load.add_argument("--work-dir", type=Path, metavar="DIR", help="where the databases are made and removed")
-    load.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
-    _add_data(load)
-    _add_threads(load, default=os.cpu_count() or 1)
+    _add_lineitem(load)
     load.set_defaults(run=_bench_load)
+    storage = steps.add_parser(
+        "storage", help="the storage engine", description="The storage engine on lineitem: loads, scans, updates."
+    )
+    _add_lineitem(storage)
+    storage.set_defaults(run=_bench_storage)
 
     _add_compare(steps.add_parser("q6", help="a filtered scan", description="TPC-H query 6."), queries="6")
     _add_compare(steps.add_parser("tpch", help="all of TPC-H", description="The 22 queries of TPC-H."))
+
+
+def _add_lineitem(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--sf", type=_positive, default=1.0, metavar="N", help="scale factor (default 1)")
+    parser.add_argument("--buckets", type=int, default=4, metavar="N", help="tablets (default 4)")
+    parser.add_argument("--runs", type=_count, default=3, metavar="N", help="runs per engine (default 3)")
+    parser.add_argument("--work-dir", type=Path, metavar="DIR", help="where the databases are made and removed")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
+    _add_data(parser)
+    _add_threads(parser, default=os.cpu_count() or 1)
 
 
 def _add_data(parser: argparse.ArgumentParser) -> None:

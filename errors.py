@@ -212,6 +212,19 @@ class NotNullViolation(IntegrityError):
     sqlstate = "23502"
 
 
+class ImmutableColumn(IntegrityError):
+    """Leave the column out, or use the IGNORE form: it is IMMUTABLE, and the row keeps the value it was inserted
+    with."""
+
+    sqlstate = "23001"
+
+
+class LimitExceeded(IntegrityError):
+    """Shorten the value: it passes a limit of the store, which the message names."""
+
+    sqlstate = "54000"
+
+
 class NoPartition(IntegrityError):
     """Add a range partition that holds the row, or mend the value: no partition of the table covers it."""
 
@@ -265,6 +278,20 @@ class Cancelled(OperationalError):
     """Nothing to mend: the statement was cancelled on request."""
 
     sqlstate = "57014"
+
+
+class HistoryGone(OperationalError):
+    """Read at a later time: the history of the table is not kept for so long."""
+
+    sqlstate = "72000"
+
+
+class MemoryLimitExceeded(OperationalError):
+    """Look at the disk, or raise `memory_limit_bytes`: rows in memory fill it, and could not be written to disk. Nothing
+    of the write was done."""
+
+    sqlstate = "53200"
+    retryable = True
 
 
 class DiskError(OperationalError):

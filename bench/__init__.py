@@ -1,6 +1,8 @@
-"""Micro-benchmarks: every number beside the same work done by DuckDB, in the same run.
+"""Micro-benchmarks: every number beside the same work done by a peer, in the same run.
 
 1. `load.compare` loads lineitem into nyala and into a DuckDB file in turn, each in a process of its own (`worker`), and
    reports time, peak memory and size on disk as ratios.
-2. The query benchmarks are `tpch.compare`; the `nyala bench` command offers both.
+2. `storage.measure` holds the storage engine by itself against DuckDB's load and pyarrow.dataset's scans, and against
+   itself after updates and compactions.
+3. The query benchmarks are `tpch.compare`; the `nyala bench` command offers both.
 """

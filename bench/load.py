@@ -22,7 +22,14 @@ ENGINES: Final = ("nyala", "duckdb")
 
 
 def compare(
-    source: Path, table: str, create_table: str, *, runs: int = 3, threads: int = 2, work: Path | None = None
+    source: Path,
+    table: str,
+    create_table: str,
+    *,
+    runs: int = 3,
+    threads: int = 2,
+    work: Path | None = None,
+    arrow: bool = False,
 ) -> dict[str, list[Outcome]]:
     """Load a Parquet file `runs` times with each engine in turn.
 
@@ -34,11 +41,13 @@ def compare(
         The table's name and its DDL for nyala; DuckDB takes the file's columns as they are.
     work : Path, optional
         Where the databases are made (and removed); the system's temporary directory by default.
+    arrow : bool
+        Load from an Arrow table in memory.
     """
     if not source.exists():
         raise OperationalError(f"there is no file {source}")
     outcomes: dict[str, list[Outcome]] = {engine: [] for engine in ENGINES}
-    job = Job("", str(source.resolve()), table, create_table, "", threads)
+    job = Job("", str(source.resolve()), table, create_table, "", threads, arrow)
     for _ in range(runs):
         for engine in ENGINES:
             with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:

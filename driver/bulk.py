@@ -1,7 +1,7 @@
 """The short road of `executemany`: rows of Python parameters become the columns of one Arrow batch.
 
-Parsing and binding a statement costs a hundred times what writing its row does, so `INSERT INTO t VALUES (?, ?)` with
-many rows is bound once, and each chunk of rows is one `WriteBatch`.
+Parsing and binding a statement costs a hundred times what writing its row does, so `INSERT INTO t VALUES (?, ?)` (or
+UPSERT) with many rows is bound once, and each chunk of rows is one `WriteBatch`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from ..errors import DataError, InterfaceError
-from ..sql import ParsedStatement, bound
+from ..sql import ParsedStatement, bound, nodes
 from ..sql.expressions import Expr, Literal
 from ..storage.schema import Table
-from ..storage.store import WriteBatch
+from ..storage.store import Op, WriteBatch
 from ..storage.types import DataType, Kind
 from .parameters import Normalized
 
@@ -34,9 +34,11 @@ Slot: TypeAlias = int | str | None
 
 @dataclass(frozen=True, slots=True)
 class InsertTemplate:
-    """An INSERT of one row of parameters and constants, bound: what each column of the batch is filled with."""
+    """An INSERT or UPSERT of one row of parameters and constants, bound: what each column of the batch is filled
+    with."""
 
     table: Table
+    op: Op
     columns: tuple[str, ...]
     slots: tuple[Slot, ...]
     constants: tuple[Any, ...]
@@ -55,9 +57,9 @@ class InsertTemplate:
 def insert_rows(
     session: Session, text: str, rows: Sequence[Normalized | None], one_by_one: Callable[[Sequence[Any]], int]
 ) -> int | None:
-    """Run an INSERT once per row of parameters, in large batches.
+    """Run an INSERT or UPSERT once per row of parameters, in large batches.
 
-    Returns how many rows it wrote, or None, with nothing done, where `text` is no `INSERT ... VALUES` of one row of
+    Returns how many rows it wrote, or None, with nothing done, where `text` is no `... VALUES` of one row of
     parameters and constants. `one_by_one` runs rows the long way: those of a chunk with a value that only SQL's own
     conversions fit to its column (or that is wrong, and then the long way says where).
     """
@@ -74,12 +76,12 @@ def insert_rows(
         except DataError:
             written += one_by_one(chunk)
             continue
-        written += _write(session, template.table, batch, start)
+        written += _write(session, template, batch, start)
     return written
 
 
-def _write(session: Session, table: Table, batch: pa.RecordBatch, first: int) -> int:
-    result = session.store.write(table, WriteBatch(batch, all_or_none=True))
+def _write(session: Session, template: InsertTemplate, batch: pa.RecordBatch, first: int) -> int:
+    result = session.store.write(template.table, WriteBatch(batch, template.op, all_or_none=True))
     if result.errors:
         refused = min(result.errors, key=lambda error: error.row)
         refused.error.add_note(
@@ -106,7 +108,7 @@ def _template(session: Session, parsed: Sequence[ParsedStatement], first: Normal
     if any(slot is None and not isinstance(cell, Literal) for slot, cell in zip(slots, cells)):
         return None
     constants = tuple(_constant(cell) if slot is None else None for slot, cell in zip(slots, cells))
-    return InsertTemplate(statement.table, statement.columns, slots, constants)
+    return InsertTemplate(statement.table, statement.op, statement.columns, slots, constants)
 
 
 def _constant(cell: Expr) -> Any:
@@ -116,7 +118,7 @@ def _constant(cell: Expr) -> Any:
 
 def _slots(tree: Any) -> tuple[Slot, ...] | None:
     """Where each cell of `VALUES (...)` takes its value from; None for any other statement, or several rows."""
-    values = tree.args.get("expression") if isinstance(tree, exp.Insert) else None
+    values = tree.args.get("expression") if isinstance(tree, exp.Insert | nodes.Upsert) else None
     if not isinstance(values, exp.Values) or len(values.expressions) != 1:
         return None
     row = values.expressions[0]

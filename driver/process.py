@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import resource
 import sys
 from pathlib import Path
 
 _STATUS = Path("/proc/self/status")
+_CLEAR = Path("/proc/self/clear_refs")
 
 
 def peak_memory() -> int:
@@ -15,9 +17,27 @@ def peak_memory() -> int:
 
     Linux keeps two such numbers; getrusage's starts with what the *parent* held before exec, so the other is read.
     """
-    if _STATUS.exists():
-        match = re.search(r"^VmHWM:\s+(\d+) kB", _STATUS.read_text(), re.MULTILINE)
-        if match is not None:
-            return int(match[1]) * 1024
+    found = _status("VmHWM")
+    if found is not None:
+        return found
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else peak * 1024
+
+
+def held_memory() -> int:
+    """The memory that this process holds now, in bytes; where the system does not tell, the most that it ever held."""
+    found = _status("VmRSS")
+    return peak_memory() if found is None else found
+
+
+def forget_peak() -> None:
+    """Let `peak_memory` start anew from what is held now, where the system can (Linux)."""
+    with contextlib.suppress(OSError):
+        _CLEAR.write_text("5")
+
+
+def _status(name: str) -> int | None:
+    if not _STATUS.exists():
+        return None
+    match = re.search(rf"^{name}:\s+(\d+) kB", _STATUS.read_text(), re.MULTILINE)
+    return None if match is None else int(match[1]) * 1024

@@ -1,7 +1,7 @@
 """Running bound statements: queries through the executor, everything else through the store.
 
-SELECT, EXPLAIN, SHOW, DESCRIBE   columns and batches
-INSERT, COPY, CREATE, DROP        no columns; the work is done when `run` returns
+SELECT, EXPLAIN, SHOW, DESCRIBE, COMPACT              columns and batches
+INSERT, UPSERT, UPDATE, DELETE, COPY, CREATE, DROP    no columns; the work is done when `run` returns
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ..sql import bound
 from ..sql.expressions import Column
 from ..storage.schema import ColumnSchema, Table
 from ..storage.store import Op, WriteBatch
-from ..storage.types import BOOLEAN, STRING, DataType
+from ..storage.types import BIGINT, BOOLEAN, STRING, DataType
 from .actuals import Actuals
 from .context import ExecutionContext
 from .copying import copy_from
@@ -53,7 +53,11 @@ def run(statement: bound.Statement, context: ExecutionContext, plan: Planner = N
         found = _planned(statement.query, plan)
         return StatementResult(found.columns, _arrow(found, context))
     if isinstance(statement, bound.InsertStatement):
-        return _done(_insert(statement, _planned(statement.query, plan), context))
+        return _done(_write(statement, _planned(statement.query, plan), context))
+    if isinstance(statement, bound.ChangeStatement):
+        return _done(_write(statement, _planned(statement.query, plan), context))
+    if isinstance(statement, bound.CompactTable):
+        return _compact(statement.table, context)
     if isinstance(statement, bound.CopyFrom):
         return _done(copy_from(statement, context))
     if isinstance(statement, bound.CreateTable):
@@ -88,35 +92,46 @@ def _arrow(plan: Plan, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
-def _insert(statement: bound.InsertStatement, plan: Plan, context: ExecutionContext) -> int:
-    """Insert the query's rows; how many there were.
+_DONE = {Op.INSERT: "inserted", Op.INSERT_IGNORE: "inserted", Op.UPSERT: "written", Op.UPDATE: "updated"}
+
+
+def _write(statement: bound.InsertStatement | bound.ChangeStatement, plan: Plan, context: ExecutionContext) -> int:
+    """Apply the query's rows to the table; how many changed it.
 
     The query is computed to its end first: an error in it leaves nothing behind, and a query over the same table never
-    meets its own rows.
+    meets its own rows. A row that a query names twice is changed once, or twice to the same end, so that a row that
+    somebody else deleted in between is no error of an UPDATE or a DELETE.
     """
     types = [statement.table.schema.column(name).type for name in statement.columns]
     fields = [pa.field(name, type_.arrow) for name, type_ in zip(statement.columns, types, strict=True)]
     schema = pa.schema(fields)
     found = []
     for rows in _arrow(plan, context):
-        context.reserve(rows.nbytes, "an INSERT")
+        context.reserve(rows.nbytes, f"{_article(statement.op)} {statement.op.name.partition('_')[0]}")
         found.append(pa.RecordBatch.from_arrays([a.cast(f.type) for a, f in zip(rows.columns, fields)], schema=schema))
     whole = pa.Table.from_batches(found, schema).combine_chunks()
+    op = {Op.UPDATE: Op.UPDATE_IGNORE, Op.DELETE: Op.DELETE_IGNORE}.get(statement.op, statement.op)
     applied = 0
     for rows in whole.to_batches():  # one, unless its texts pass the 2 GiB of an Arrow array
         context.check()
-        written = context.store.write(statement.table, WriteBatch(rows, Op.INSERT, all_or_none=True))
+        written = context.store.write(statement.table, WriteBatch(rows, op, all_or_none=True))
         applied += written.applied
         if written.errors:
-            raise _refusal(written.errors[0].error, len(written.errors), applied, whole.num_rows)
+            raise _refusal(
+                written.errors[0].error, len(written.errors), applied, whole.num_rows, _DONE.get(op, "changed")
+            )
     return applied
 
 
-def _refusal(first: IntegrityError, refused: int, applied: int, rows: int) -> IntegrityError:
+def _article(op: Op) -> str:
+    return "a" if op is Op.DELETE else "an"
+
+
+def _refusal(first: IntegrityError, refused: int, applied: int, rows: int, done: str) -> IntegrityError:
     """The first row's error, with what became of the others."""
     if rows == 1:
         return first
-    kept = f"{applied} rows before them were inserted" if applied else "none was inserted"
+    kept = f"{applied} rows before them were {done}" if applied else f"none was {done}"
     return type(first)(f"{first}\n{refused} of {rows} rows refused, {kept}")
 
 
@@ -163,13 +178,22 @@ def _described(column: ColumnSchema, is_key: bool) -> tuple[object, ...]:
     return column.name, str(column.type), column.nullable, is_key, default, *encodings, column.comment
 
 
+def _compact(table: Table, context: ExecutionContext) -> StatementResult:
+    """What COMPACT TABLE did, as one row."""
+    done = context.store.compact_table(table)
+    names = ["rowsets_before", "rowsets_after", "bytes_before", "bytes_after", "bytes_written"]
+    return _listing(names, [BIGINT] * len(names), [[getattr(done, name)] for name in names])
+
+
 # ---- EXPLAIN ---------------------------------------------------------------------------------------------------------
 
 
 def _explain(statement: bound.Explain, context: ExecutionContext, plan: Planner) -> StatementResult:
     inner = statement.statement
-    if not isinstance(inner, bound.SelectStatement | bound.InsertStatement):
-        raise NotSupportedError("EXPLAIN shows the plan of a SELECT or an INSERT; other statements have none")
+    if not isinstance(inner, bound.SelectStatement | bound.InsertStatement | bound.ChangeStatement):
+        raise NotSupportedError(
+            "EXPLAIN shows the plan of a SELECT, INSERT, UPSERT, UPDATE or DELETE; other statements have none"
+        )
     found = _planned(inner.query, plan)
     actuals = None
     if statement.analyze:

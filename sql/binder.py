@@ -8,11 +8,12 @@ from sqlglot import exp
 
 from ..errors import NotSupportedError
 from . import binder_expressions, binder_subqueries, nodes
+from .binder_changes import bind_delete, bind_update
 from .binder_from import table_name
 from .binder_query import bind_query
 from .binder_tables import bind_create_table, find_table
-from .binder_writes import bind_copy, bind_insert
-from .bound import Describe, DropTable, Explain, SelectStatement, ShowTables, Statement
+from .binder_writes import bind_copy, bind_insert, bind_upsert
+from .bound import CompactTable, Describe, DropTable, Explain, SelectStatement, ShowTables, Statement
 from .context import Catalog, Context, unsupported
 from .parameters import Parameters, bind_parameters
 from .parser import ParsedStatement
@@ -58,12 +59,20 @@ def _statement(tree: Any, context: Context) -> Statement:
         return SelectStatement(bind_query(tree, Scope(), context))
     if isinstance(tree, exp.Insert):
         return bind_insert(tree, context)
+    if isinstance(tree, nodes.Upsert):
+        return bind_upsert(tree, context)
+    if isinstance(tree, exp.Update):
+        return bind_update(tree, context)
+    if isinstance(tree, exp.Delete):
+        return bind_delete(tree, context)
     if isinstance(tree, nodes.CreateTable):
         return bind_create_table(tree, context)
     if isinstance(tree, nodes.DropTable):
         return DropTable(table_name(tree.this), bool(tree.args.get("exists")))
     if isinstance(tree, nodes.CopyFrom):
         return bind_copy(tree, context)
+    if isinstance(tree, nodes.CompactTable):
+        return CompactTable(find_table(tree.this, context))
     if isinstance(tree, nodes.ShowTables):
         return ShowTables()
     if isinstance(tree, nodes.DescribeTable):

@@ -1,4 +1,4 @@
-"""Binds INSERT and COPY: target columns found, values converted to the columns' types, defaults filled in."""
+"""Binds INSERT, UPSERT and COPY: target columns found, values converted to the columns' types, defaults filled in."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from ..errors import NotNullViolation, StatementError, TypeMismatch, UnknownColumn, did_you_mean
 from ..storage.schema import ColumnSchema, Table
+from ..storage.store import Op
 from .binder_query import bind_query, select_from
 from .binder_tables import find_table
 from .bound import CopyFrom, InsertStatement, Query, Select, SubqueryRef, Values
@@ -28,7 +29,28 @@ COPY_OPTIONS = {"header": bool, "delimiter": str, "quote": str, "null": str}
 def bind_insert(node: exp.Insert, context: Context) -> InsertStatement:
     """Bind INSERT. Columns that are not listed come in with their default where they have one; a NOT NULL column
     without default must be listed."""
-    only(node, "this", "expression")
+    only(node, "this", "expression", "ignore")
+    table, columns, query = _incoming(node, context)
+    missing = [c for c in table.schema.columns if c not in columns]
+    with context.at(node.this):
+        _refuse_missing(table, missing)
+    defaults = [c for c in missing if c.default is not None]
+    query = _with_defaults(query, defaults, context)
+    op = Op.INSERT_IGNORE if node.args.get("ignore") else Op.INSERT
+    return InsertStatement(table, tuple(c.name for c in [*columns, *defaults]), query, op)
+
+
+def bind_upsert(node: Any, context: Context) -> InsertStatement:
+    """Bind UPSERT. Columns that are not listed stay as they are in rows that are there, and take their default in
+    others."""
+    table, columns, query = _incoming(node, context)
+    with context.at(node.this):
+        _refuse_missing(table, [c for c in table.schema.key if c not in columns])
+    return InsertStatement(table, tuple(c.name for c in columns), query, Op.UPSERT)
+
+
+def _incoming(node: Any, context: Context) -> tuple[Table, list[ColumnSchema], Query]:
+    """The target, its columns that get values, and the query that gives these, converted to the columns' types."""
     target = node.this
     listed = target.expressions if isinstance(target, exp.Schema) else []
     table = find_table(target.this if isinstance(target, exp.Schema) else target, context)
@@ -36,17 +58,10 @@ def bind_insert(node: exp.Insert, context: Context) -> InsertStatement:
     source = node.expression
     if isinstance(source, exp.Values) and not any(source.args.get(part) for part in ("order", "limit", "offset")):
         columns = _without_trailing(columns, source, listed)
-        query = _values(source, columns, context)
-    else:
-        query = bind_query(source, Scope(), context)
-        columns = _without_unmatched(columns, len(query.columns), listed)
-        query = _assigned(query, columns, source, context)
-    missing = [c for c in table.schema.columns if c not in columns]
-    with context.at(target):
-        _refuse_missing(table, missing)
-    defaults = [c for c in missing if c.default is not None]
-    query = _with_defaults(query, defaults, context)
-    return InsertStatement(table, tuple(c.name for c in [*columns, *defaults]), query)
+        return table, columns, _values(source, columns, context)
+    query = bind_query(source, Scope(), context)
+    columns = _without_unmatched(columns, len(query.columns), listed)
+    return table, columns, _assigned(query, columns, source, context)
 
 
 def _target_columns(table: Table, listed: Sequence[Any], context: Context) -> list[ColumnSchema]:
@@ -98,13 +113,19 @@ def _values(node: exp.Values, columns: list[ColumnSchema], context: Context) -> 
 
 
 def _value(node: Any, column: ColumnSchema, frame: Frame) -> Expr:
-    if isinstance(node, exp.Var) and node.name.upper() == "DEFAULT":
-        return _default(column)
+    if is_default(node):
+        return default_of(column)
     with frame.context.at(node):
         return assign(frame.bind(node), column.type, column.name)
 
 
-def _default(column: ColumnSchema) -> Literal:
+def is_default(node: Any) -> bool:
+    """Is it the word DEFAULT in place of a value?"""
+    return isinstance(node, exp.Var) and node.name.upper() == "DEFAULT"
+
+
+def default_of(column: ColumnSchema) -> Literal:
+    """A column's default, NULL where it has none."""
     return Literal(column.type, column.default is None, column.default)
 
 
@@ -151,7 +172,7 @@ def _with_defaults(query: Query, defaults: Sequence[ColumnSchema], context: Cont
     if not defaults:
         return query
     body: Any = query.body
-    literals = [_default(column) for column in defaults]
+    literals = [default_of(column) for column in defaults]
     fresh = tuple(context.column(c.name, c.type, False) for c in defaults)
     if isinstance(body, Values):
         columns = body.columns + fresh

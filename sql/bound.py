@@ -2,7 +2,9 @@
 
     Statement ──┬── SelectStatement(query)           ──► planner
                 ├── InsertStatement, CopyFrom        ──► planner for the source, executor for the sink
+                ├── ChangeStatement                  ──► the same: UPDATE and DELETE
                 ├── CreateTable, DropTable           ──► the store's catalog
+                ├── CompactTable                     ──► the store's maintenance
                 └── Explain(statement)
 
     Query = body (Select | Values | SetOperation) + ORDER BY + LIMIT
@@ -19,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ..storage.schema import Table, TableDefinition
+from ..storage.store import Op
 from .expressions import Aggregate, Column, Expr
 
 
@@ -164,11 +167,30 @@ class DropTable:
 @dataclass(frozen=True, slots=True)
 class InsertStatement:
     """INSERT INTO table (columns) query; `columns` are table column names aligned with the query's columns, which are
-    cast to the table's types already."""
+    cast to the table's types already. `op` is INSERT, INSERT_IGNORE or UPSERT."""
 
     table: Table
     columns: tuple[str, ...]
     query: Query
+    op: Op = Op.INSERT
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeStatement:
+    """UPDATE or DELETE (`op`): the query gives the primary keys of the rows and, for UPDATE, the new values of further
+    columns; `columns` are their names, aligned with the query's columns."""
+
+    table: Table
+    op: Op
+    columns: tuple[str, ...]
+    query: Query
+
+
+@dataclass(frozen=True, slots=True)
+class CompactTable:
+    """COMPACT TABLE."""
+
+    table: Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,5 +226,14 @@ class Explain:
 
 
 Statement: TypeAlias = (
-    SelectStatement | CreateTable | DropTable | InsertStatement | CopyFrom | ShowTables | Describe | Explain
+    SelectStatement
+    | CreateTable
+    | DropTable
+    | InsertStatement
+    | ChangeStatement
+    | CopyFrom
+    | CompactTable
+    | ShowTables
+    | Describe
+    | Explain
 )

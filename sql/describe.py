@@ -51,9 +51,14 @@ def _statement(statement: bound.Statement) -> Iterator[str]:
             yield from _definition(definition)
         case bound.DropTable(name, if_exists):
             yield f"drop table {name}{' if exists' if if_exists else ''}"
-        case bound.InsertStatement(table, columns, query):
-            yield f"insert into {table.name} ({', '.join(columns)})"
+        case bound.InsertStatement(table, columns, query, op):
+            yield f"{op.name.lower().replace('_', ' ')} into {table.name} ({', '.join(columns)})"
             yield from _indented(describe_query(query))
+        case bound.ChangeStatement(table, op, columns, query):
+            yield f"{op.name.lower()} {table.name} ({', '.join(columns)})"
+            yield from _indented(describe_query(query))
+        case bound.CompactTable(table):
+            yield f"compact table {table.name}"
         case bound.CopyFrom(table, path, format_, options, columns):
             listed = f" ({', '.join(columns)})" if columns is not None else ""
             extra = "".join(f", {name} {value!r}" for name, value in options)

@@ -16,6 +16,8 @@ class NyalaGenerator(generator.Generator):
         **generator.Generator.TRANSFORMS,
         nodes.CreateTable: lambda self, node: self.createtable_sql(node),
         nodes.DropTable: lambda self, node: self.droptable_sql(node),
+        nodes.CompactTable: lambda self, node: self.compacttable_sql(node),
+        nodes.Upsert: lambda self, node: self.upsert_sql(node),
         nodes.CopyFrom: lambda self, node: self.copyfrom_sql(node),
         nodes.CopyOption: lambda self, node: self.copyoption_sql(node),
         nodes.ShowTables: lambda self, node: self.showtables_sql(node),
@@ -49,6 +51,12 @@ class NyalaGenerator(generator.Generator):
     def droptable_sql(self, node: nodes.DropTable) -> str:
         exists = "IF EXISTS " if node.args.get("exists") else ""
         return f"DROP TABLE {exists}{self.sql(node, 'this')}"
+
+    def compacttable_sql(self, node: nodes.CompactTable) -> str:
+        return f"COMPACT TABLE {self.sql(node, 'this')}"
+
+    def upsert_sql(self, node: nodes.Upsert) -> str:
+        return f"UPSERT INTO {self.sql(node, 'this')} {self.sql(node, 'expression')}"
 
     def copyfrom_sql(self, node: nodes.CopyFrom) -> str:
         columns = f" ({self.expressions(node, flat=True)})" if node.expressions else ""

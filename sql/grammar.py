@@ -21,7 +21,6 @@ UNSUPPORTED = {
     "CALL": "CALL",
     "COMMENT": "COMMENT ON",
     "COMMIT": "COMMIT",
-    "DELETE": "DELETE",
     "EXECUTE": "EXECUTE",
     "GRANT": "GRANT",
     "MERGE": "MERGE",
@@ -34,8 +33,6 @@ UNSUPPORTED = {
     "SET": "SET",
     "START": "START TRANSACTION",
     "TRUNCATE": "TRUNCATE",
-    "UPDATE": "UPDATE",
-    "UPSERT": "UPSERT",
     "USE": "USE",
     "VACUUM": "VACUUM",
 }
@@ -208,8 +205,23 @@ class NyalaParser(PlacedParser):
         return nodes.DropTable(this=self._parse_table_parts(schema=True), exists=exists)
 
     def _insert(self) -> Any:
-        if self._match_set((TokenType.IGNORE, TokenType.OVERWRITE)):
-            self.refuse(f"INSERT {self._prev.text.upper()}")
+        ignore = self._match(TokenType.IGNORE) or self._match_text_seq("IGNORE")
+        if self._match(TokenType.OVERWRITE):
+            self.refuse("INSERT OVERWRITE")
+        target, source = self._rows_into("INSERT")
+        if self._match(TokenType.ON) or self._match_text_seq("ON"):
+            self._on_conflict()
+            ignore = True
+        self._refuse_returning("INSERT")
+        return exp.Insert(this=target, expression=source, ignore=bool(ignore))
+
+    def _upsert(self) -> Any:
+        target, source = self._rows_into("UPSERT")
+        self._refuse_returning("UPSERT")
+        return nodes.Upsert(this=target, expression=source)
+
+    def _rows_into(self, verb: str) -> tuple[Any, Any]:
+        """`INTO table [(columns)] query`."""
         self._expect("INTO")
         table = self._parse_table_parts(schema=True)
         target = table
@@ -221,12 +233,54 @@ class NyalaParser(PlacedParser):
         ):
             target = exp.Schema(this=table, expressions=self._parse_wrapped_csv(self._identifier))
         if self._match_text_seq("DEFAULT", "VALUES"):
-            self.refuse("INSERT ... DEFAULT VALUES")
-        source = self._query()
-        for word in ("RETURNING", "ON"):
-            if self._match_text_seq(word):
-                self.refuse(f"INSERT ... {'ON CONFLICT' if word == 'ON' else word}")
-        return exp.Insert(this=target, expression=source)
+            self.refuse(f"{verb} ... DEFAULT VALUES")
+        return target, self._query()
+
+    def _on_conflict(self) -> None:
+        """`CONFLICT [(columns)] DO NOTHING`: the only key that can conflict is the primary key."""
+        self._expect("CONFLICT")
+        if self._match(TokenType.L_PAREN, advance=False):
+            self._parse_wrapped_csv(self._identifier)
+        self._expect("DO")
+        if not self._match_text_seq("NOTHING"):
+            self.refuse("INSERT ... ON CONFLICT DO UPDATE", instead="UPSERT INTO")
+
+    def _refuse_returning(self, verb: str) -> None:
+        if self._match_text_seq("RETURNING"):
+            self.refuse(f"{verb} ... RETURNING")
+
+    def _update(self) -> Any:
+        table = self._parse_table(alias_tokens=self.UPDATE_ALIAS_TOKENS)
+        self._expect("SET")
+        changes = self._parse_csv(self._assignment)
+        source = self._parse_from(joins=True)
+        where = self._parse_where()
+        self._refuse_returning("UPDATE")
+        return exp.Update(this=table, expressions=changes, from_=source, where=where)
+
+    def _assignment(self) -> Any:
+        if self._match(TokenType.L_PAREN, advance=False):
+            self.refuse("SET (columns) = (values)", self._curr, "SET column = value, ...")
+        name = self._identifier("a column name expected")
+        if not self._match(TokenType.EQ):
+            self.raise_error("column = value expected")
+        value = exp.Var(this="DEFAULT") if self._match(TokenType.DEFAULT) else self._parse_disjunction()
+        if value is None:
+            self.raise_error("a value expected")
+        return self.expression(exp.EQ(this=name, expression=value))
+
+    def _delete(self) -> Any:
+        self._expect("FROM")
+        table = self._parse_table()
+        using = self._parse_csv(lambda: self._parse_table(joins=True)) if self._match(TokenType.USING) else None
+        where = self._parse_where()
+        self._refuse_returning("DELETE")
+        return exp.Delete(this=table, using=using, where=where)
+
+    def _compact(self) -> Any:
+        if not self._match(TokenType.TABLE):
+            self.raise_error("TABLE expected")
+        return nodes.CompactTable(this=self._parse_table_parts(schema=True))
 
     def _copy(self) -> Any:
         table = self._parse_table_parts(schema=True)
@@ -277,13 +331,17 @@ class NyalaParser(PlacedParser):
 
 
 STATEMENTS: dict[str, Callable[[NyalaParser], Any]] = {
+    "COMPACT": NyalaParser._compact,
     "COPY": NyalaParser._copy,
     "CREATE": NyalaParser._create_table,
+    "DELETE": NyalaParser._delete,
     "DESC": NyalaParser._describe,
     "DESCRIBE": NyalaParser._describe,
     "DROP": NyalaParser._drop_table,
     "EXPLAIN": NyalaParser._explain,
     "INSERT": NyalaParser._insert,
     "SHOW": NyalaParser._show,
+    "UPDATE": NyalaParser._update,
+    "UPSERT": NyalaParser._upsert,
 }
 """The statements other than queries, by their first word."""

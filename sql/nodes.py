@@ -18,6 +18,18 @@ class DropTable(exp.Expression):
     arg_types = {"this": True, "exists": False}
 
 
+class CompactTable(exp.Expression):
+    """`COMPACT TABLE this`."""
+
+    arg_types = {"this": True}
+
+
+class Upsert(exp.Expression):
+    """`UPSERT INTO this query`; `this` is a table, or a `Schema` with columns."""
+
+    arg_types = {"this": True, "expression": True}
+
+
 class CopyFrom(exp.Expression):
     """`COPY this [(expressions)] FROM 'path' [(options)]`."""
 

@@ -37,7 +37,7 @@ The life of a store after a crash (`Database`):
 1. The lock is free, since it ended with the process; `Catalog.read` says which tables there are.
 2. Folders that no table owns are removed: what is left of an interrupted CREATE or DROP TABLE.
 3. `load_record.complete_loads` finishes a bulk load that had happened.
-4. `Tablet.open` removes files that no metadata names, and `WriteAheadLog.recover` replays the log: a torn tail is cut,
+4. `tablet_replay.open_tablet` removes files that no metadata names, and `WriteAheadLog.recover` replays the log: a torn tail is cut,
    damage is an error.
 
 `inspect` looks at a store from outside: `inspect.check.check_store` verifies every file, `inspect.dump` shows one,

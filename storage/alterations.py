@@ -2,7 +2,8 @@
 
 Nothing that is stored is rewritten. Columns are known by their permanent ids: a renamed column keeps its id, a dropped
 one takes its id with it, an added one gets a new id and shows its initial value in rows that were written before.
-Encoding, compression and block size hold for what is written from now on.
+Encoding, compression and block size hold for what is written from now on. `altered_table.apply_steps` says what comes
+of the steps.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class RenameTable:
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """`ADD COLUMN`: not of the key, and nullable or with a default, which rows written before show."""
+    """`ADD COLUMN`: not of the key, and nullable or with a default, which rows written before show. Its id and its
+    initial value are the store's to give."""
 
     column: ColumnSchema
 

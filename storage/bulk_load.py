@@ -19,19 +19,22 @@ import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ..errors import AlreadyPresent, DiskError, InterfaceError
-from .incoming_rows import conform, describe_key, null_errors
+from ..errors import AlreadyPresent, DiskError, IntegrityError, InterfaceError
+from .incoming_rows import conform, describe_key, limit_errors, null_errors
 from .keys import Keys
-from .load_publish import Run, check_against_rowsets, find_common_key, publish
+from .load_publish import Run, check_against_rowsets, common_keys, publish
 from .rowset_metadata import RowSetMetadata
 from .rowset_writer import write_rowsets
 from .schema import Table
+from .store import Timestamp
+from .stored_rowset import StoredRowSet, open_rowset
 from .table_store import TableStore
-from .tablet import StoredRowSet, Tablet, open_rowset, rowset_files
+from .tablet import Tablet, rowset_files
 
 BUFFER_BYTES = 384 << 20
 """Of Arrow data that a load keeps. Larger runs make larger rowsets; while they are written, about as much again is
@@ -66,12 +69,15 @@ class TableBulkLoader:
     def __init__(
         self, store: TableStore, pool: Executor, check_open: Callable[[], object], buffer_bytes: int = BUFFER_BYTES
     ):
+        self.timestamp: Timestamp | None = None
+        """When the rows became visible; None before `finish`."""
         self._store = store
-        self._table: Table = store.table
+        self._layout = store.layout
+        self._table: Table = self._layout.table
         self._pool = pool
         self._check_open = check_open
         self._buffer_bytes = buffer_bytes
-        self._buffers = {tablet.id: _Buffer() for tablet in store.tablets}
+        self._buffers = {tablet.id: _Buffer() for tablet in self._layout.tablets}
         self._buffered = 0
         self._rows = 0
         self._is_over = False
@@ -94,7 +100,7 @@ class TableBulkLoader:
             raise InterfaceError(f"this load of table {self._table.name} has ended; start another one")
         try:
             self._check_open()
-            conformed = conform(self._table, rows)
+            conformed = _numbered_later(self._table, rows, conform(self._table, rows))
             for batch in _batches(conformed):
                 self._add(batch)
                 if self._buffered >= self._buffer_bytes:
@@ -104,16 +110,16 @@ class TableBulkLoader:
             raise
 
     def _add(self, batch: pa.RecordBatch) -> None:
-        errors = null_errors(self._table, batch)
+        errors = null_errors(self._table, batch) or limit_errors(self._table, batch)
         if errors:
             raise errors[0].error
-        tablets = self._store.tablets
+        tablets = self._layout.tablets
         self._rows += batch.num_rows
         self._buffered += batch.nbytes
-        places = self._store.partitioner.route(batch)
+        places = self._layout.partitioner.route(batch)
         low, high = int(places.min()), int(places.max())
         if low < 0:
-            raise self._store.no_partition(batch, int(np.argmin(places)))
+            raise self._layout.no_partition(batch, int(np.argmin(places)))
         if low == high:
             self._buffers[tablets[low].id].batches.append(batch)
             return
@@ -130,7 +136,7 @@ class TableBulkLoader:
     def _write_runs(self) -> None:
         """Write what is buffered, tablets side by side."""
         self._buffered = 0
-        tablets = [t for t in self._store.tablets if self._buffers[t.id].batches]
+        tablets = [t for t in self._layout.tablets if self._buffers[t.id].batches]
         failures = [e for e in self._pool.map(self._write_run, tablets) if e is not None]
         if failures:
             raise failures[0]
@@ -140,7 +146,7 @@ class TableBulkLoader:
         buffer = self._buffers[tablet.id]
         batches, buffer.batches = buffer.batches, []
         try:
-            buffer.written += _sorted_run(tablet, batches)
+            buffer.written += _sorted_run(tablet, self._table, batches)
         except Exception as error:
             return error
         return None
@@ -156,11 +162,11 @@ class TableBulkLoader:
             self._write_runs()
             runs = [
                 Run(tablet, [self._open(tablet, m) for m in self._buffers[tablet.id].written])
-                for tablet in self._store.tablets
+                for tablet in self._layout.tablets
                 if self._buffers[tablet.id].written
             ]
             list(self._pool.map(self._check_run, runs))
-            publish(self._store, runs)
+            self.timestamp = publish(self._store, runs)
         except BaseException:
             self._abandon()
             raise
@@ -172,9 +178,8 @@ class TableBulkLoader:
 
     def _check_run(self, run: Run) -> None:
         for one, other in _meeting(run.rowsets):
-            key = find_common_key(self._table, one.rowset, other.rowset)
-            if key is not None:
-                raise _repeated(self._table, key)
+            for keys in common_keys(self._table, one.rowset, other.rowset):
+                raise _repeated(self._table, keys.values_at(0))
         check_against_rowsets(run, run.tablet.state.rowsets)
 
     def _abandon(self) -> None:
@@ -182,7 +187,7 @@ class TableBulkLoader:
         if self._is_over:
             return
         self._is_over = True
-        for tablet in self._store.tablets:
+        for tablet in self._layout.tablets:
             buffer = self._buffers[tablet.id]
             buffer.batches.clear()
             if self._store.repairs:
@@ -204,9 +209,29 @@ def _batches(rows: pa.Table | pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             yield batch
 
 
-def _sorted_run(tablet: Tablet, batches: list[pa.RecordBatch]) -> list[RowSetMetadata]:
-    table = tablet.table
-    rows = pa.Table.from_batches(batches).combine_chunks()
+def _numbered_later(table: Table, given: pa.RecordBatch | pa.Table, rows: Any) -> Any:
+    """The rows with zeros in the AUTO_INCREMENT column; `IntegrityError` where some were given numbers."""
+    column = table.schema.auto_increment
+    if column is None:
+        return rows
+    place = table.schema.position(column.name)
+    if column.name in given.schema.names and rows.column(place).null_count < rows.num_rows:
+        raise IntegrityError(f"column {column.name} of table {table.name} is assigned by the store; leave it out")
+    return rows.set_column(place, column.name, pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows))
+
+
+def _numbered(tablet: Tablet, table: Table, rows: pa.Table) -> pa.Table:
+    """The rows with numbers that no other row of the tablet has."""
+    column = table.schema.auto_increment
+    if column is None:
+        return rows
+    first = tablet.take_numbers(rows.num_rows)
+    numbers = pa.array(np.arange(first, first + rows.num_rows))
+    return rows.set_column(table.schema.position(column.name), column.name, numbers)
+
+
+def _sorted_run(tablet: Tablet, table: Table, batches: list[pa.RecordBatch]) -> list[RowSetMetadata]:
+    rows = _numbered(tablet, table, pa.Table.from_batches(batches).combine_chunks())
     batches.clear()
     keys = Keys.from_rows(table.schema, rows)
     if not keys.is_strictly_ascending():

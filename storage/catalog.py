@@ -12,6 +12,7 @@ from typing import Any
 
 from .checked_file import read_checked, replace_checked
 from .filesystem import FileSystem
+from .partition import Partitioner
 from .schema import (
     ColumnSchema,
     Compression,
@@ -28,15 +29,36 @@ from .schema import (
 from .types import DataType, Kind
 
 MAGIC = b"nyalaCAT"
-VERSION = 1
+VERSION = 2
+"""Version 1 had no `initial`, `immutable`, `auto_increment` and `block_size` of columns, and no `next_tablet`."""
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogEntry:
-    """A table and its tablets, one per partition and in their order."""
+    """A table and its tablets, one per partition and in their order. `next_tablet` numbers tablets, and no number is
+    ever used twice."""
 
     table: Table
     tablet_ids: tuple[str, ...]
+    next_tablet: int = 0
+
+    def altered(self, table: Table) -> CatalogEntry:
+        """The entry of the table after an ALTER TABLE: partitions that were there keep their tablets, others get new
+        ones."""
+        before, after = (
+            Partitioner(self.table.schema, self.table.partitions),
+            Partitioner(table.schema, table.partitions),
+        )
+        known = {(p.buckets, p.range): tablet for p, tablet in zip(before.partitions, self.tablet_ids)}
+        tablets = []
+        number = self.next_tablet
+        for partition in after.partitions:
+            tablet = known.get((partition.buckets, partition.range))
+            if tablet is None:
+                tablet = _tablet_id(table, number)
+                number += 1
+            tablets.append(tablet)
+        return CatalogEntry(table, tuple(tablets), number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +83,15 @@ class Catalog:
             comment=definition.comment,
             next_column_id=len(columns),
         )
-        tablets = tuple(f"{table.id}-p{number:04d}" for number in range(partitions))
-        entries = {**self.entries, table.name: CatalogEntry(table, tablets)}
+        tablets = tuple(_tablet_id(table, number) for number in range(partitions))
+        entries = {**self.entries, table.name: CatalogEntry(table, tablets, partitions)}
         return Catalog(entries, self.version + 1, self.next_table + 1)
+
+    def with_altered(self, name: str, table: Table) -> Catalog:
+        """This catalog with the table of that name altered."""
+        entries = {other: entry for other, entry in self.entries.items() if other != name}
+        entries[table.name] = self.entries[name].altered(table)
+        return replace(self, entries=entries, version=self.version + 1)
 
     def without_table(self, name: str) -> Catalog:
         """This catalog without one of its tables."""
@@ -87,6 +115,10 @@ class Catalog:
         return cls({entry.table.name: entry for entry in entries}, content["version"], content["next_table"])
 
 
+def _tablet_id(table: Table, number: int) -> str:
+    return f"{table.id}-p{number:04d}"
+
+
 # ---- tables as plain data ----------------------------------------------------------------------------------------
 
 
@@ -103,6 +135,7 @@ def _entry_to_dict(entry: CatalogEntry) -> dict[str, Any]:
         "hash_rules": [[list(r.columns), r.buckets, r.seed] for r in table.partitions.hash_rules],
         "range_rule": _range_to_dict(table.partitions.range_rule),
         "tablets": list(entry.tablet_ids),
+        "next_tablet": entry.next_tablet,
     }
 
 
@@ -118,7 +151,7 @@ def _entry_from_dict(data: dict[str, Any]) -> CatalogEntry:
         comment=data["comment"],
         next_column_id=data["next_column_id"],
     )
-    return CatalogEntry(table, tuple(data["tablets"]))
+    return CatalogEntry(table, tuple(data["tablets"]), data.get("next_tablet", len(data["tablets"])))
 
 
 def _column_to_dict(column: ColumnSchema) -> dict[str, Any]:
@@ -132,6 +165,10 @@ def _column_to_dict(column: ColumnSchema) -> dict[str, Any]:
         "encoding": column.encoding.value,
         "compression": column.compression.value,
         "comment": column.comment,
+        "initial": column.initial,
+        "immutable": column.immutable,
+        "auto_increment": column.auto_increment,
+        "block_size": column.block_size,
     }
 
 
@@ -146,6 +183,10 @@ def _column_from_dict(data: dict[str, Any]) -> ColumnSchema:
         encoding=Encoding(data["encoding"]),
         compression=Compression(data["compression"]),
         comment=data["comment"],
+        initial=data.get("initial"),
+        immutable=data.get("immutable", False),
+        auto_increment=data.get("auto_increment", False),
+        block_size=data.get("block_size", 0),
     )
 
 

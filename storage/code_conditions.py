@@ -3,6 +3,8 @@
     Range, equality, short IN lists ──► Intervals   one or two numpy ops on the narrow codes per interval
     long IN lists, runtime filters  ──► Bits        one look-up per row
     long IN lists over wide spans   ──► Members     one binary search per row
+    Bloom filters over integers     ──► Hashed      one hash and one look-up per row
+    alternatives of several kinds   ──► Union       what each takes
 
 A condition is made once per scan over a file (in value space for integers, in code space for dictionaries) and then
 evaluated page by page: `matches` shifts it by the page's base instead of decoding the page. `verdicts` decides whole
@@ -11,12 +13,13 @@ pages by their smallest and largest integer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from .bloom_predicate import hash_integers, probe
 from .vector import Array
 
 NONE, SOME, ALL = 0, 1, 2
@@ -133,7 +136,88 @@ class Members:
         return float(min(1.0, (last - first) / max(distinct, 1.0)))
 
 
-Condition: TypeAlias = Intervals | Bits | Members
+@dataclass(frozen=True, slots=True, eq=False)
+class Hashed:
+    """`x` may be among the values of a Bloom filter (`bloom_predicate`): `words` is an ndarray of uint64."""
+
+    words: Array
+
+    def verdicts(self, lows: Array, highs: Array) -> Array:
+        """As `Intervals.verdicts`: bounds tell nothing of hashes, unless they are one value."""
+        one = np.flatnonzero(lows == highs)
+        result = np.full(len(lows), SOME, np.uint8)
+        result[one] = np.where(probe(self.words, hash_integers(lows[one])), ALL, NONE)
+        return result
+
+    def matches(self, codes: Array, base: int = 0, top: int | None = None) -> Array:
+        """As `Intervals.matches`."""
+        highest = _top(codes.dtype) if top is None else top
+        if highest < len(codes):  # fewer values than rows: each is hashed once
+            values = np.arange(highest + 1, dtype=np.uint64) + np.uint64(base % 2**64)
+            return probe(self.words, hash_integers(values)).take(_places(codes))
+        return probe(self.words, hash_integers(codes.astype(np.uint64) + np.uint64(base % 2**64)))
+
+    def share(self, low: int, high: int, distinct: float) -> float:
+        """As `Intervals.share`: nobody knows; the scan finds out (`scan_predicates.Effectiveness`)."""
+        return 0.5
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Union:
+    """`x` satisfies one of several conditions."""
+
+    conditions: tuple[Condition, ...]
+
+    def verdicts(self, lows: Array, highs: Array) -> Array:
+        """As `Intervals.verdicts`."""
+        return np.asarray(np.maximum.reduce([c.verdicts(lows, highs) for c in self.conditions]))
+
+    def matches(self, codes: Array, base: int = 0, top: int | None = None) -> Array:
+        """As `Intervals.matches`."""
+        return np.asarray(np.logical_or.reduce([c.matches(codes, base, top) for c in self.conditions]))
+
+    def share(self, low: int, high: int, distinct: float) -> float:
+        """As `Intervals.share`, as if no value satisfied two of them."""
+        return min(1.0, sum(c.share(low, high, distinct) for c in self.conditions))
+
+
+Condition: TypeAlias = Intervals | Bits | Members | Hashed | Union
+
+
+def union(conditions: Sequence[Condition]) -> Condition:
+    """One of several conditions holds, in as few passes as they allow: intervals that touch become one, many of them
+    a table.
+
+    >>> union([Intervals(((1, 3),)), Intervals(((4, 5), (9, 9)))])
+    Intervals(pairs=((1, 5), (9, 9)))
+    """
+    pairs = _joined(pair for c in conditions if isinstance(c, Intervals) for pair in c.pairs)
+    others = [c for c in conditions if not isinstance(c, Intervals)]
+    if not others:
+        return _tabled(pairs)
+    found = [*others, _tabled(pairs)] if pairs else others
+    return found[0] if len(found) == 1 else Union(tuple(found))
+
+
+def _joined(pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """The same integers as disjoint ascending intervals with gaps between them."""
+    found: list[tuple[int, int]] = []
+    for low, high in sorted(pairs):
+        if found and low <= found[-1][1] + 1:
+            found[-1] = found[-1][0], max(found[-1][1], high)
+        else:
+            found.append((low, high))
+    return tuple(found)
+
+
+def _tabled(pairs: tuple[tuple[int, int], ...]) -> Condition:
+    if len(pairs) <= MOST_INTERVALS or pairs[-1][1] - pairs[0][0] >= MOST_BITS:
+        return Intervals(pairs)
+    base = pairs[0][0]
+    bits = np.zeros(pairs[-1][1] - base + 1, np.bool_)
+    for low, high in pairs:
+        bits[low - base : high - base + 1] = True
+    return Bits(base, bits)
 
 
 def members(values: Sequence[int] | Array) -> Condition:

@@ -65,7 +65,7 @@ def write_column(
     is_key : bool
         Key columns also keep the sparse index of the rowset.
     page_rows : int, optional
-        A power of two, at most 131,072; by default the writer chooses.
+        A power of two, at most 131,072; by default what `column.block_size` asks for, or the writer chooses.
 
     Returns
     -------
@@ -134,6 +134,7 @@ class _ColumnWriter:
     def write(self, array: pa.Array, page_rows: int | None) -> None:
         """All pages of the column, in the encoding that it declares or that suits it."""
         type_ = self._column.type
+        page_rows = page_rows or _block_rows(self._column, array)
         if type_.is_text:
             coded = dictionary_encoded(self._column, array)
             if coded is None:
@@ -239,6 +240,19 @@ class _ColumnWriter:
         self._file.write(stored)
         place = (offset, len(stored), len(page.body), zlib.crc32(stored))
         return *place, page.nulls, page.low, page.high, page.width, number, page.layout
+
+
+def _block_rows(column: ColumnSchema, array: pa.Array) -> int | None:
+    """The largest power of two whose rows take no more than the column's block size before encoding; None where it
+    leaves the choice to the writer."""
+    if not column.block_size:
+        return None
+    if column.type.is_text:
+        width = max(array.nbytes / max(len(array), 1), 1.0)
+    else:
+        width = 16 if is_wide(column.type) else column.type.dtype.itemsize
+    rows = min(max(int(column.block_size / width), 1), ROW_GROUP_ROWS)
+    return 1 << (rows.bit_length() - 1)
 
 
 def _records(rows: list[Any]) -> Array:

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from os import PathLike
+from typing import Any
 
 from ..errors import (
     CorruptionError,
@@ -35,29 +36,49 @@ from ..errors import (
     UnsupportedFormat,
     did_you_mean,
 )
+from .alterations import AlterStep
+from .altered_table import apply_steps
 from .bulk_load import TableBulkLoader
 from .catalog import Catalog, CatalogEntry
 from .checked_file import TEMPORARY_SUFFIX
-from .clock import LOGICAL_BITS, HybridClock, format_timestamp
+from .clock import HybridClock, format_timestamp
+from .compaction_policy import BUDGET_BYTES, CompactionPolicy
+from .delta_memstore import ROW_BYTES
 from .encodings import check_encoding
 from .filesystem import FileSystem
-from .maintenance import Maintenance, flush_due, sync_logs
+from .maintenance import MaintenanceManager, MaintenanceStatus, OperationRecord, Rounds, remove_retired, sync_logs
+from .maintenance_ops import flush_largest, memory_bytes
+from .memory import Memory, MemoryStatus
 from .memory_filesystem import MemoryFileSystem
+from .memrowset import INDEX_BYTES
 from .os_filesystem import OsFileSystem
 from .page_cache import PageCache
 from .partition import Partitioner
 from .schema import Table, TableDefinition, check_partitions
-from .store import ScanCounters, ScanSpec, ScanToken, TableStatistics, Timestamp, WriteBatch, WriteResult
+from .store import (
+    CompactionResult,
+    Op,
+    ScanCounters,
+    ScanSpec,
+    ScanToken,
+    TableStatistics,
+    Timestamp,
+    WriteBatch,
+    WriteResult,
+)
+from .table_alteration import alter, remove_dropped
+from .table_compaction import compact_tablets
 from .table_store import TableStore
 from .tablet import StoreOptions, Tablet
-from .tablet_flush import flush, forget_insertion_times, needs_flush
+from .tablet_check import check_tablet
+from .tablet_flush import flush, flush_overfull, needs_flush
 from .tablet_scan import scan_view
 from .vector import Batch
 
 MEMORY = ":memory:"
 FORMAT = b"nyala store, format 1\n"
-SNAPSHOT_SECONDS = 600
-"""How old a snapshot may become while flushes go on: longer than any statement should take to read its tokens."""
+_GROWTH_BYTES = 1 << 20
+"""Single rows are written so far until somebody looks whether a flush is due."""
 _IO_THREADS = 8
 """Threads that wait for the disk: syncs of several logs, opening of many tablets."""
 
@@ -82,6 +103,17 @@ class Database:
         Instead of the operating system's.
     segment_bytes, rowset_bytes : int
         Sizes aimed at, of log segments and DiskRowSets.
+    deltamemstore_bytes : int
+        Size at which the changes in memory of one DiskRowSet are flushed to disk.
+    history_seconds : int
+        How long the past stays readable; what is older may be collected.
+    compaction_budget_bytes : int
+        What one compaction of DiskRowSets may read.
+    memory_limit_bytes : int, optional
+        For rows that are not on disk yet and for pages, of all stores of the process together; half of the machine's
+        memory by default. Writes slow down from 80 % of it, and wait for flushes above it: `memory`.
+    background : bool
+        False: no thread flushes or compacts; `maintain` does, when it is called.
 
     Raises
     ------
@@ -108,6 +140,11 @@ class Database:
         fs: FileSystem | None = None,
         segment_bytes: int = 64 << 20,
         rowset_bytes: int = 64 << 20,
+        deltamemstore_bytes: int = 32 << 20,
+        history_seconds: int = 7 * 24 * 3600,
+        compaction_budget_bytes: int = BUDGET_BYTES,
+        memory_limit_bytes: int | None = None,
+        background: bool = True,
     ):
         if durability not in ("fsync", "os"):
             raise InterfaceError(f"durability={durability!r}: it is 'fsync' or 'os'")
@@ -116,7 +153,9 @@ class Database:
         self.path = str(path)
         self._directory = "/store" if self.path == MEMORY else self.path.rstrip("/") or "/"
         self._fs: FileSystem = fs or (MemoryFileSystem() if self.path == MEMORY else OsFileSystem())
-        self._options = StoreOptions(durability, memrowset_bytes, segment_bytes, rowset_bytes)
+        self._options = StoreOptions(
+            durability, memrowset_bytes, segment_bytes, rowset_bytes, deltamemstore_bytes, history_seconds
+        )
         self._clock = HybridClock()
         self._cache = PageCache(cache_bytes)
         self._ddl_lock = threading.Lock()
@@ -139,7 +178,11 @@ class Database:
             self._check_format()
             self._open_tables()
             stack.pop_all()
-        self._maintenance = Maintenance(self._maintain)
+        self._memory = Memory(self._memory_bytes, self._cache, self._relieve_memory, memory_limit_bytes)
+        policy = CompactionPolicy(compaction_budget_bytes, rowset_bytes)
+        self._manager = MaintenanceManager(self._tablets, policy, lambda: self._memory.is_short)
+        self._maintenance = Rounds("nyala-maintenance", self._maintain, background)
+        self._housekeeping = Rounds("nyala-housekeeping", self._keep_house, background)
 
     # ---- opening and closing -------------------------------------------------------------------------------------
 
@@ -230,6 +273,8 @@ class Database:
                 return
             self._closed = True
         self._maintenance.stop()
+        self._housekeeping.stop()
+        self._memory.close()
         with ExitStack() as stack:
             stack.callback(self._lock.release)
             stack.callback(self._pool.shutdown)
@@ -313,6 +358,26 @@ class Database:
             self._doomed.append(store)
         self._remove_doomed()
 
+    def alter_table(self, name: str, steps: Sequence[AlterStep]) -> Table:
+        """Change a table in one atomic step (`alterations`); no stored row is rewritten. `InvalidTableDefinition`,
+        `UnknownColumn`, `UnknownTable` or `DuplicateTable` where it cannot be; nothing has changed then."""
+        with self._ddl_lock:
+            before = self.table(name)
+            table = apply_steps(before, steps, [other for other in self._catalog.entries if other != name])
+            changed = self._catalog.with_altered(name, table)
+            if not self._catalog_is_durable:
+                self._write_catalog(self._catalog)
+            alter(
+                self._stores[table.id],
+                changed.entries[table.name],
+                partial(self._write_catalog, changed),
+                cache=self._cache,
+                options=self._options,
+            )
+            self._catalog = changed
+        self._maintenance.wake()
+        return table
+
     def _write_catalog(self, catalog: Catalog) -> None:
         """Replace the catalog file. After a failure nobody knows which one a crash would find, so until it has been
         written again, nothing else is: a row must not be acknowledged in a table that a crash would drop."""
@@ -327,8 +392,10 @@ class Database:
                     self._write_catalog(self._catalog)
 
     def _remove_doomed(self) -> None:
-        """Remove the files of dropped tables that nobody reads any more."""
+        """Remove the files of dropped tables and range partitions that nobody reads any more."""
         with self._ddl_lock:
+            for store in self._stores.values():
+                remove_dropped(store)
             free = [store for store in self._doomed if not any(store.views())]
             self._doomed = [store for store in self._doomed if store not in free]
         for store in free:
@@ -386,6 +453,18 @@ class Database:
             self._check_open()
             yield batch
 
+    def read_row(
+        self, table: Table, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None = None
+    ) -> tuple[Any, ...] | None:
+        """The row with a primary key (Python values in key order): its columns as Python values, None where there is
+        no such row. It sees every write that was acknowledged before the call, or the state at `snapshot`."""
+        store = self._store_of(table)
+        if snapshot is not None and snapshot > (now := self.now()):
+            raise DataError(
+                f"cannot read table {table.name} as of {format_timestamp(snapshot)}: it is only {format_timestamp(now)}"
+            )
+        return store.read_row(table, key, columns, snapshot)
+
     def now(self) -> Timestamp:
         """A timestamp that every write acknowledged so far is at or below."""
         self._check_open()
@@ -394,17 +473,38 @@ class Database:
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def write(self, table: Table, batch: WriteBatch) -> WriteResult:
-        """Apply a batch: INSERT and INSERT_IGNORE. Rows that are refused are answered one by one; the others are
-        durable and visible when this returns.
+        """Apply a batch. Rows that are refused are answered one by one; what the others did is durable and visible when
+        this returns.
 
         Raises what is wrong with the batch as a whole (`UnknownColumn`, `TypeMismatch`, ...), or `DiskError`: then
         no row of a tablet whose log failed was applied, and the call may be repeated.
         """
         store = self._store_of(table)
         self._settle_catalog()
+        self._memory.admit(batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows)
         result = store.write(batch)
         if any(needs_flush(tablet) for tablet in store.tablets):
             self._maintenance.wake()
+        return result
+
+    def write_row(self, table: Table, op: Op, row: Mapping[str, Any]) -> WriteResult:
+        """`write` for one row of Python values by column name, by a shorter way: `row_write`.
+
+        Raises `UnknownColumn`, `TypeMismatch`, `NumericOutOfRange` or `InvalidText` for a value that the column does
+        not take; what is refused because of the table's rules is answered as for a batch.
+        """
+        store = self._store_of(table)
+        if not self._catalog_is_durable:
+            self._settle_catalog()
+        self._memory.admit(ROW_BYTES)
+        result = store.write_row(table, op, row)
+        writer = store.rows.writer
+        if writer.grown > _GROWTH_BYTES:
+            writer.grown = 0
+            for tablet in store.tablets:
+                flush_overfull(tablet)
+            if any(needs_flush(tablet) for tablet in store.tablets):
+                self._maintenance.wake()
         return result
 
     def bulk_loader(self, table: Table) -> TableBulkLoader:
@@ -419,28 +519,73 @@ class Database:
         stores = list(self._stores.values()) if table is None else [self._store_of(table)]
         return sum(flush(tablet) for store in stores for tablet in store.tablets)
 
+    def compact_table(self, table: Table) -> CompactionResult:
+        """Flush the table, bring all deltas into base data and merge overlapping rowsets, now and entirely. Reads and
+        writes go on. `DiskError` where the disk fails: what was compacted by then stays so."""
+        store = self._store_of(table)
+        self._settle_catalog()
+        return compact_tablets(store.tablets)
+
     # ---- in the background ---------------------------------------------------------------------------------------
 
     def _tablets(self) -> list[Tablet]:
         return [tablet for store in list(self._stores.values()) for tablet in store.tablets]
 
+    def maintain(self, until_idle: bool = True) -> list[OperationRecord]:
+        """Do by hand what the background does: operations until none is worth it, or only the next one.
+
+        Returns what was done, in order. An operation that failed is the last one; its record has the error.
+        """
+        self._check_open()
+        self._keep_house()
+        records = self._run_operations(until_idle)
+        self._keep_house()
+        return records
+
+    def maintenance_status(self) -> MaintenanceStatus:
+        """The operation that runs, the last ones, and those that could be run, with their numbers."""
+        self._check_open()
+        return self._manager.status()
+
+    def memory_status(self) -> MemoryStatus:
+        """The memory that rows and pages take, beside the limit."""
+        self._check_open()
+        return self._memory.measure()
+
     def _maintain(self) -> None:
-        flush_due(self._tablets, self._options.memrowset_bytes)
+        self._run_operations(until_idle=True)
+
+    def _run_operations(self, until_idle: bool) -> list[OperationRecord]:
+        records: list[OperationRecord] = []
+        while not self._closed and (record := self._manager.run_one()) is not None:
+            records.append(record)
+            self._memory.note_freed()
+            if record.error or not until_idle:
+                break
+        return records
+
+    def _keep_house(self) -> None:
+        """What must not wait for a long operation."""
+        self._memory.measure()
         if self._options.durability == "os":
             sync_logs(self._tablets())
-        horizon = int((time.time() - SNAPSHOT_SECONDS) * 1_000_000) << LOGICAL_BITS
-        for tablet in self._tablets():
-            forget_insertion_times(tablet, horizon)
+        remove_retired(self._tablets())
         for store in list(self._stores.values()):
             with contextlib.suppress(DiskError):
                 store.finish_loads()
         self._remove_doomed()
 
+    def _memory_bytes(self) -> int:
+        return sum(memory_bytes(tablet) for tablet in self._tablets())
+
+    def _relieve_memory(self) -> bool:
+        return flush_largest(self._tablets())
+
     def check(self) -> None:
         """Hold every tablet against its invariants; reads everything. For tests and tools."""
         self._check_open()
         for tablet in self._tablets():
-            tablet.check()
+            check_tablet(tablet, self._clock)
 
 
 _FIRST_FILES = ("LOCK", "tables", "catalog", "catalog.tmp", "FORMAT.tmp")

@@ -105,7 +105,7 @@ class Deltas:
     def nbytes(self) -> int:
         """About the memory taken."""
         values = sum(c.places.nbytes + c.values.nbytes for c in self.columns.values())
-        return self.rows.nbytes + self.timestamps.nbytes + self.kinds.nbytes + values
+        return int(self.rows.nbytes + self.timestamps.nbytes + self.kinds.nbytes + values)
 
     def select(self, mask: Array) -> Deltas:
         """The deltas where `mask` (bool, shape (n_deltas,)) is True."""
@@ -148,6 +148,13 @@ class Deltas:
 def merge(runs: Sequence[Deltas]) -> Deltas:
     """All deltas of several runs, in order."""
     runs = [run for run in runs if len(run)]
+    found = joined(runs)
+    return found if len(runs) < 2 else _sorted(found.rows, found.timestamps, found.kinds, found.columns)
+
+
+def joined(runs: Sequence[Deltas]) -> Deltas:
+    """All deltas of several runs, each of which goes on behind the one before it."""
+    runs = [run for run in runs if len(run)]
     if len(runs) < 2:
         return runs[0] if runs else Deltas.empty()
     starts = np.cumsum([0, *(len(run) for run in runs)])
@@ -158,7 +165,7 @@ def merge(runs: Sequence[Deltas]) -> Deltas:
             np.concatenate([given.places + start for given, start in mine]),
             pa.concat_arrays([given.values for given, _ in mine]),
         )
-    return _sorted(
+    return Deltas(
         np.concatenate([run.rows for run in runs]),
         np.concatenate([run.timestamps for run in runs]),
         np.concatenate([run.kinds for run in runs]),
@@ -167,9 +174,10 @@ def merge(runs: Sequence[Deltas]) -> Deltas:
 
 
 def _sorted(rows: Array, timestamps: Array, kinds: Array, columns: Mapping[int, DeltaColumn]) -> Deltas:
-    order = np.lexsort((timestamps, rows))
-    if (order[1:] > order[:-1]).all():
+    step = rows[1:] - rows[:-1]
+    if ((step > 0) | ((step == 0) & (timestamps[1:] >= timestamps[:-1]))).all():
         return Deltas(rows, timestamps, kinds, columns)
+    order = np.lexsort((timestamps, rows))
     inverse = np.empty_like(order)
     inverse[order] = np.arange(len(order))
     moved = {}

@@ -4,29 +4,36 @@ The life of a scan:
 1. `key_range` turns predicates on the leading key columns into a range of rows.
 2. `bind` brings the other predicates into the code domain of their column files and ranks them.
 3. Per row group of 131,072 rows the page statistics decide: skip it, or take a predicate for granted.
-4. What is left is evaluated on the codes, until nothing or all predicates are left (`_RowGroup.survivors`).
+4. What is left is evaluated on the codes, until nothing or all predicates are left (`RowGroup.survivors`).
 5. A `Batch` of `LazyColumn`s goes out: other columns are read when touched, for the surviving rows only.
+A scan at another time than that of the base data brings patches: `PatchedScan` has a say in 3 and 4, `PatchedColumn`
+in 5.
 """
 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from ..errors import CorruptionError
-from .bloom import BloomReader
+from .bloom import BloomProbe, BloomReader
+from .cells import cell
 from .code_conditions import ALL, NONE, SOME
 from .column_file import ROW_GROUP_ROWS
 from .column_reader import ColumnReader
 from .filesystem import FileSystem
 from .key_index import KeyIndex
 from .keys import Keys
+from .latest_state import RowSetPatches
 from .page_cache import PageCache
+from .patched_scan import PatchedScan
 from .predicate_eval import satisfies
 from .predicates import ColumnPredicate
+from .row_group import RowGroup
 from .rowset_metadata import RowSetMetadata
 from .scan_predicates import BoundPredicate, bind, key_range
 from .schema import ColumnSchema, Schema
@@ -34,16 +41,12 @@ from .sketch import ColumnSketch
 from .store import ScanCounters
 from .vector import Array, Batch, Const, LazyColumn, Vector
 
-GATHER_SHARE = 32
-"""Once fewer than one row in 32 survives, gathering the rows is cheaper than comparing all (measured: 65,536 two-byte
-codes are compared in 6 to 12 µs, but numpy needs 80 µs to list the survivors of a mask with 4 % of them)."""
-
 
 class DiskRowSet:
     """The rows of one flush, load or compaction. Immutable; safe for several threads.
 
     Invariants: rows ascend strictly by key; every column file has `row_count` rows; a column without a file was added
-    to the table later and reads as its default. Files must exist until `close`, which scans must not outlive.
+    to the table later and reads as its initial value. Files must exist until `close`, which scans must not outlive.
     """
 
     def __init__(self, schema: Schema, metadata: RowSetMetadata, readers: dict[int, ColumnReader], bloom: BloomReader):
@@ -83,9 +86,54 @@ class DiskRowSet:
     def _index(self) -> KeyIndex:
         return KeyIndex([self._readers[c.id] for c in self._schema.key], self.row_count, self._bloom)
 
+    @property
+    def column_ids(self) -> list[int]:
+        """The permanent ids of the table's columns, in their order; not all need have a file."""
+        return [column.id for column in self._schema.columns]
+
+    def with_schema(self, schema: Schema) -> DiskRowSet:
+        """The same rowset after its table was altered: columns are known by their ids, so that names may differ,
+        dropped ones are not asked for any more, and added ones read as `ColumnSchema.initial`."""
+        return DiskRowSet(schema, self.metadata, self._readers, self._bloom)
+
+    def with_metadata(self, metadata: RowSetMetadata, fs: FileSystem, directory: str, cache: PageCache) -> DiskRowSet:
+        """The same rows, described by other metadata: columns with other files are opened anew, the others shared."""
+        opened = DiskRowSet.open(fs, directory, self._schema, metadata, cache)
+        before = self.metadata.column_files
+        same = {c: r for c, r in self._readers.items() if metadata.column_files.get(c) == before[c]}
+        return DiskRowSet(self._schema, metadata, {**opened._readers, **same}, self._bloom)
+
+    @property
+    def readers(self) -> list[ColumnReader | BloomReader]:
+        """What reads its files."""
+        return [*self._readers.values(), self._bloom]
+
     def find(self, keys: Keys) -> Array:
         """Row offset per key, -1 where it is not here: ndarray of int64, shape (n_keys,)."""
         return self._index.find(keys)
+
+    def find_one(self, key: Sequence[Any], probe: BloomProbe | None, counters: ScanCounters | None = None) -> int:
+        """`find` for one key of physical values; without a probe, the Bloom filter is not asked."""
+        if probe is None:
+            return self._index.find_one(key, counters)
+        return self._index.look_up(key, probe, counters)
+
+    @property
+    def key_samples(self) -> list[tuple[Any, ...]]:
+        """The key of every 4,096th row, the first included, as physical values."""
+        return self._index.firsts
+
+    def rows_below(self, key: Sequence[Any]) -> int:
+        """How many rows have keys below this one, which is given as physical values."""
+        return self._index.search(key, after=False)
+
+    def cell(self, column: ColumnSchema, row: int, counters: ScanCounters | None = None) -> Any:
+        """One value of the base data, as a Python value."""
+        reader = self._readers.get(column.id)
+        if reader is None:
+            return column.type.to_python(column.initial)
+        number, place = divmod(row, reader.footer.page_rows)
+        return cell(reader.page(number, counters), place)
 
     def statistics(self) -> dict[int, ColumnSketch]:
         """What is known of each column that has a file, by column id."""
@@ -98,34 +146,39 @@ class DiskRowSet:
         start_row: int,
         stop_row: int,
         counters: ScanCounters,
+        patches: RowSetPatches | None = None,
+        schema: Schema | None = None,
     ) -> Iterator[Batch]:
         """The rows from `start_row` to `stop_row` (exclusive) that satisfy all predicates, in key order.
 
         Parameters
         ----------
         columns : sequence of ColumnSchema
-            What the batches hold, in order; may be empty.
+            What the batches hold, in order; may be empty. Only their ids, types and initial values matter.
         predicates : sequence of ColumnPredicate
-            A conjunction over columns of the rowset's schema, by name.
+            A conjunction over columns of `schema`, by name.
         counters : ScanCounters
             Counted up as the scan goes; a column that a batch reads later is counted then.
+        patches : RowSetPatches, optional
+            Makes it a scan of the rowset at another time than that of its base data.
+        schema : Schema, optional
+            The table's when the scan was planned; the rowset's own if None.
 
         Yields
         ------
         Batch
             Of at most 131,072 rows, never empty; columns are read at first touch.
         """
+        schema = self._schema if schema is None else schema
         stop_row = min(stop_row, self.row_count)
-        stored = self._without_constants(predicates)
-        if stored is None or start_row >= stop_row:
+        located = [(p, schema.column(p.column)) for p in predicates]
+        constant = [(p, column) for p, column in located if column.id not in self._readers]
+        if start_row >= stop_row or _is_ruled_out(constant, patches):
             return
-        keys = key_range(self._schema.key, stored, self._index, self.row_count, counters)
-        bound = [
-            bind(p, column, self._readers[column.id])
-            for p in stored
-            if not any(p is done for done in keys.consumed)
-            for column in [self._schema.column(p.column)]
-        ]
+        stored = [(p, column) for p, column in located if column.id in self._readers]
+        keys = key_range(schema.key, [p for p, _ in stored], self._index, self.row_count, counters)
+        done = {id(p) for p in keys.consumed}
+        bound = [bind(p, column, self._readers[column.id]) for p, column in stored if id(p) not in done]
         bound.sort(key=lambda b: b.rank)
         readers = self._distinct_readers(columns, bound)
         start, stop = max(start_row, keys.start), min(stop_row, keys.stop)
@@ -134,21 +187,27 @@ class DiskRowSet:
             return
         _count_skipped(counters, readers, start_row, start)
         _count_skipped(counters, readers, stop, stop_row)
-        first = start // ROW_GROUP_ROWS
+        first, last = start // ROW_GROUP_ROWS, (stop - 1) // ROW_GROUP_ROWS
         verdicts = [_group_verdicts(b, start, stop) for b in bound]
-        for group in range(first, (stop - 1) // ROW_GROUP_ROWS + 1):
+        patched = None
+        if patches is not None:
+            patched = PatchedScan(patches, [*((b.predicate, b.column) for b in bound), *constant], start, stop)
+            verdicts += [_constant_verdicts(p, column, last - first + 1) for p, column in constant]
+        for group in range(first, last + 1):
             low, high = max(start, group * ROW_GROUP_ROWS), min(stop, (group + 1) * ROW_GROUP_ROWS)
             mine = [int(v[group - first]) for v in verdicts]
-            if NONE in mine:
-                counters.rowgroups_skipped += 1
-                counters.pages_skipped += sum(_page_count(r, low, high) for r in readers)
+            rows = RowGroup(low, high, counters)
+            part = None if patched is None else patched.of_group(low, high, mine)
+            if part is None and (patched is not None or NONE in mine):
+                rows.count_skipped(readers)
                 continue
+            if part is None:
+                survivors = rows.survivors([b for b, v in zip(bound, mine) if v != ALL and b.is_needed])
+            else:
+                survivors = part.survivors(rows, bound)
             counters.rows_considered += high - low
-            todo = [b for b, verdict in zip(bound, mine) if verdict != ALL]
-            rows = _RowGroup(low, high, counters)
-            survivors = rows.survivors(todo)
             if survivors is None or len(survivors):
-                yield self._batch(columns, rows, survivors)
+                yield self._batch(columns, rows, survivors, patches)
             else:
                 rows.count_untouched(readers)
 
@@ -175,89 +234,41 @@ class DiskRowSet:
             reader.close()
         self._bloom.close()
 
-    def _without_constants(self, predicates: Sequence[ColumnPredicate]) -> list[ColumnPredicate] | None:
-        """The predicates over columns that have files; None where one over a column without is false."""
-        stored: list[ColumnPredicate] = []
-        for predicate in predicates:
-            column = self._schema.column(predicate.column)
-            if column.id in self._readers:
-                stored.append(predicate)
-            elif not satisfies(predicate, column.default, column.type):
-                return None
-        return stored
-
     def _distinct_readers(self, columns: Sequence[ColumnSchema], bound: Sequence[BoundPredicate]) -> list[ColumnReader]:
         ids = {c.id for c in columns} | {b.column.id for b in bound}
         return [self._readers[i] for i in sorted(ids) if i in self._readers]
 
-    def _batch(self, columns: Sequence[ColumnSchema], rows: _RowGroup, survivors: Array | None) -> Batch:
+    def _batch(
+        self,
+        columns: Sequence[ColumnSchema],
+        rows: RowGroup,
+        survivors: Array | None,
+        patches: RowSetPatches | None,
+    ) -> Batch:
         length = rows.length if survivors is None else len(survivors)
         rows.counters.rows_returned += length
         slots: list[Vector | LazyColumn] = []
         for column in columns:
             reader = self._readers.get(column.id)
-            if reader is None:
-                slots.append(Const(column.type, column.default, length))
+            if patches is not None:
+                slots.append(LazyColumn(rows.patched_loader(column, reader, patches), survivors))
+            elif reader is None:
+                slots.append(Const(column.type, column.initial, length))
             else:
                 slots.append(LazyColumn(rows.loader(reader), survivors))
         return Batch(slots, length)
 
 
-class _RowGroup:
-    """The part of a scan within one row group: rows `start` to `stop`, and the columns of it read so far."""
-
-    __slots__ = ("_read", "counters", "length", "start", "stop")
-
-    def __init__(self, start: int, stop: int, counters: ScanCounters):
-        self.start = start
-        self.stop = stop
-        self.length = stop - start
-        self.counters = counters
-        self._read: dict[ColumnReader, Vector] = {}
-
-    def survivors(self, todo: Sequence[BoundPredicate]) -> Array | None:
-        """Rows (relative to `start`, ascending, ndarray of intp) that satisfy all; None for all rows."""
-        mask: Array | None = None
-        rows: Array | None = None
-        for predicate in todo:
-            if rows is not None:
-                rows = rows[predicate.mask(self.column(predicate.reader, rows))]
-                if not len(rows):
-                    return rows
-                continue
-            found = predicate.mask(self.column(predicate.reader, None))
-            mask = found if mask is None else np.logical_and(mask, found, out=mask)
-            if np.count_nonzero(mask) * GATHER_SHARE < self.length:
-                rows = np.flatnonzero(mask)
-                if not len(rows):
-                    return rows
-        if rows is None and mask is not None and not mask.all():
-            rows = np.flatnonzero(mask)
-        return rows
-
-    def column(self, reader: ColumnReader, rows: Array | None) -> Vector:
-        """A column at `rows`, or all of it; whole columns are kept for the batch that comes of this row group."""
-        whole = self._read.get(reader)
-        if whole is not None:
-            return whole if rows is None else whole.take(rows)
-        vector = reader.read(self.start, self.stop, rows, self.counters)
-        if rows is None:
-            self._read[reader] = vector
-        return vector
-
-    def loader(self, reader: ColumnReader) -> Callable[[Array | None], Vector]:
-        """What reads a column of the batch."""
-        return partial(self.column, reader)
-
-    def count_untouched(self, readers: Sequence[ColumnReader]) -> None:
-        """Count the pages of the columns that were not needed to see that no row survives."""
-        untouched = [r for r in readers if r not in self._read]
-        self.counters.pages_skipped += sum(_page_count(r, self.start, self.stop) for r in untouched)
+def _is_ruled_out(constant: Sequence[tuple[ColumnPredicate, ColumnSchema]], patches: RowSetPatches | None) -> bool:
+    """Does some predicate over a column without a file, that is equal in all rows, leave none?"""
+    return any(
+        not satisfies(predicate, column.initial, column.type) and (patches is None or patches.column(column.id) is None)
+        for predicate, column in constant
+    )
 
 
-def _page_count(reader: ColumnReader, start: int, stop: int) -> int:
-    first, last = reader.page_range(start, stop)
-    return last - first
+def _constant_verdicts(predicate: ColumnPredicate, column: ColumnSchema, groups: int) -> Array:
+    return np.full(groups, ALL if satisfies(predicate, column.initial, column.type) else NONE, np.uint8)
 
 
 def _count_skipped(counters: ScanCounters, readers: Sequence[ColumnReader], start: int, stop: int) -> None:

@@ -24,6 +24,8 @@ Values too long for that to pay are hashed one by one in C.
 
 from __future__ import annotations
 
+import struct
+
 import mmh3
 import numpy as np
 import pyarrow as pa
@@ -42,6 +44,11 @@ _C1 = np.uint32(0xCC9E2D51)
 _C2 = np.uint32(0x1B873593)
 _C3 = np.uint32(0xE6546B64)
 _S33, _S47 = np.uint64(33), np.uint64(47)
+
+# The same for one value at a time: Python's own integers are faster there than numpy's scalars.
+_GOLDEN_INT, _FMIX_1_INT, _FMIX_2_INT, _M64_INT = int(_GOLDEN), int(_FMIX_1), int(_FMIX_2), int(_M64)
+_MASK = (1 << 64) - 1
+_WORD = struct.Struct("<Q")
 
 
 def murmur3_32(data: bytes, seed: int = 0) -> int:
@@ -160,6 +167,31 @@ def hash64_text(array: pa.Array) -> Array:
         h ^= h >> _S47
         result[rows] = h
     return result
+
+
+def hash64_word(hash_: int, word: int) -> int:
+    """`hash64_words` for one row: the running hash with one more 64-bit word, signed or unsigned."""
+    h = ((hash_ + _GOLDEN_INT) ^ word) & _MASK
+    h = ((h ^ (h >> 33)) * _FMIX_1_INT) & _MASK
+    h = ((h ^ (h >> 33)) * _FMIX_2_INT) & _MASK
+    return h ^ (h >> 33)
+
+
+def hash64_text_one(data: bytes) -> int:
+    """`hash64_text` of one value: about a microsecond and as much again per 16 bytes."""
+    length = len(data)
+    if length > LONG_BYTES:
+        return int(mmh3.hash64(data, 0, signed=False)[0])
+    h = length * _M64_INT & _MASK
+    whole = length & ~7
+    for (block,) in _WORD.iter_unpack(data[:whole]):
+        block = block * _M64_INT & _MASK
+        block = (block ^ (block >> 47)) * _M64_INT & _MASK
+        h = (h ^ block) * _M64_INT & _MASK
+    if whole < length:
+        h = (h ^ int.from_bytes(data[whole:], "little")) * _M64_INT & _MASK
+    h = (h ^ (h >> 47)) * _M64_INT & _MASK
+    return h ^ (h >> 47)
 
 
 def text_buffers(array: pa.Array) -> tuple[Array, Array, Array]:

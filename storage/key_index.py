@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .bloom import BloomReader, probe_chunk, probe_one
+from .bloom import BloomProbe, BloomReader, probe_chunk
 from .column_file import INDEX_ROWS, ROW_GROUP_ROWS
 from .column_reader import ColumnReader
 from .keys import Keys, search_encoded
@@ -31,7 +31,7 @@ from .store import ScanCounters
 from .vector import Array, Dict, Flat, Narrow, Text, Vector, Wide
 
 FEW_KEYS = 8
-"""Up to here keys are looked up one by one: a look-up costs about 15 µs, a vectorised one some 200 µs at least."""
+"""Up to here keys are looked up one by one: a look-up costs about 10 µs, a vectorised one some 200 µs at least."""
 
 
 class KeyIndex:
@@ -65,7 +65,16 @@ class KeyIndex:
 
     def find_one(self, values: Sequence[Any], counters: ScanCounters | None = None) -> int:
         """The row offset of a key given as physical values, -1 where it is not here."""
+        return self._find_in_stretch(bisect_right(self.firsts, tuple(values)) - 1, values, counters)
+
+    def look_up(self, values: Sequence[Any], probe: BloomProbe, counters: ScanCounters | None = None) -> int:
+        """`find_one` that asks the Bloom filter first: no page is read for nearly all keys that are not here."""
         stretch = bisect_right(self.firsts, tuple(values)) - 1
+        if stretch < 0 or not probe.passes(self._bloom.chunk(stretch * INDEX_ROWS // ROW_GROUP_ROWS)):
+            return -1
+        return self._find_in_stretch(stretch, values, counters)
+
+    def _find_in_stretch(self, stretch: int, values: Sequence[Any], counters: ScanCounters | None) -> int:
         if stretch < 0:
             return -1
         start, stop = self._stretch(stretch)
@@ -116,13 +125,9 @@ class KeyIndex:
         return found
 
     def _find_few(self, keys: Keys) -> Array:
-        found = np.full(len(keys), -1, np.int64)
-        for i, hash_ in enumerate(keys.hashes().tolist()):
-            values = keys.values_at(i)
-            group = (bisect_right(self.firsts, values) - 1) * INDEX_ROWS // ROW_GROUP_ROWS
-            if group >= 0 and probe_one(self._bloom.chunk(group), hash_):
-                found[i] = self.find_one(values)
-        return found
+        hashes = keys.hashes().tolist()
+        found = [self.look_up(keys.values_at(i), BloomProbe(hash_)) for i, hash_ in enumerate(hashes)]
+        return np.array(found, np.int64)
 
     def _find_in_group(self, group: int, keys: Keys) -> Array:
         """Row offsets of keys that are in this row group if anywhere."""
@@ -159,34 +164,35 @@ def _narrowed(
 
 def _span(page: Vector, start: int, stop: int, value: Any) -> tuple[int, int]:
     if isinstance(page, Narrow):
-        codes, code, top = page.codes, value - page.base, page.bounds()[1] - page.base
-        if code < 0:
-            return start, start
-        if code > top:
-            return stop, stop
+        codes, code = page.codes, value - page.base
     elif isinstance(page, Dict):
         codes, code = page.codes, position(page.dictionary, value)
         if code == len(page.dictionary):
             return stop, stop
         if page.dictionary[code].as_py() != value:
-            low = start + int(codes[start:stop].searchsorted(codes.dtype.type(code)))
+            low = bisect_left(_integers(codes, start, stop), code, 0, stop - start) + start
             return low, low
     elif isinstance(page, Flat):
         codes, code = page.values(), value
-        limits = np.iinfo(codes.dtype)
-        if code < limits.min:
-            return start, start
-        if code > limits.max:
-            return stop, stop
     else:
         assert isinstance(page, (Text, Wide))
         texts = page.array[start:stop]
         probe = value if isinstance(page, Text) else page.type.to_python(value)
         return start + position(texts, probe), start + position(texts, probe, after=True)
-    # A scalar of the codes' own dtype: any other makes numpy copy the whole column first.
-    part, number = codes[start:stop], codes.dtype.type(code)
-    low = start + int(part.searchsorted(number))
-    return low, low + int(codes[low:stop].searchsorted(number, "right"))
+    items, length = _integers(codes, start, stop), stop - start
+    low = bisect_left(items, code, 0, length)
+    if low == length or items[low] != code:
+        return start + low, start + low
+    return start + low, start + bisect_right(items, code, low, length)
+
+
+def _integers(codes: Array, start: int, stop: int) -> memoryview:
+    """Some of the codes as Python integers: bisecting over them costs less than one call of numpy, and neither they
+    nor what is looked for need to fit the other's range."""
+    part = codes[start:stop]
+    items = memoryview(part)
+    # Pages that are views of a file's bytes may be unaligned, or name their byte order: such items have no value.
+    return items if len(items.format) == 1 else memoryview(part.astype(part.dtype.type))
 
 
 def _comparable(reader: ColumnReader, page: Vector, probes: Vector) -> tuple[Array, Any, Any]:

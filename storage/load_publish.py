@@ -6,74 +6,84 @@ done before (`bulk_load`); what is left are the MemRowSets and the rowsets that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 import msgpack
+import numpy as np
 
-from ..errors import AlreadyPresent, DiskError
+from ..errors import AlreadyPresent, DiskError, NoPartition
 from .disk_rowset import DiskRowSet
 from .incoming_rows import describe_key
 from .keys import Keys
 from .load_record import LoadRecord, TabletLoad
+from .memrowset import index_keys
 from .mvcc import start_together
+from .rowset_metadata import RowSetMetadata
 from .rowset_tree import RowSetTree
 from .schema import Table
+from .store import Timestamp
+from .stored_rowset import StoredRowSet
 from .table_store import TableStore
-from .tablet import StoredRowSet, Tablet, rowset_keys
-from .tablet_write import settle
+from .tablet import Tablet, rowset_keys
 from .wal_format import EntryKind
 
 
 @dataclass(slots=True)
 class Run:
-    """The new rowsets of one tablet, and the rowsets of the tablet that were found to share no key with them."""
+    """The new rowsets of one tablet, and the rowsets of the tablet that were found to share no key with them, whether
+    their rows are deleted or not."""
 
     tablet: Tablet
     rowsets: list[StoredRowSet]
-    checked: set[StoredRowSet] = field(default_factory=set)
+    checked: set[DiskRowSet] = field(default_factory=set)
 
-    def dated(self, timestamp: int) -> list[StoredRowSet]:
-        """The rowsets with the load's timestamp."""
-        found = []
+    def settle(self, timestamp: int) -> None:
+        """Give the rowsets the load's timestamp and its place in the log: no entry so far changed a row of theirs.
+        Needs `write_lock`, and a tablet without undecided writes."""
+        index = self.tablet.log.last_index
         for stored in self.rowsets:
-            stored.rowset.metadata = replace(stored.rowset.metadata, newest_undo=timestamp)
-            found.append(StoredRowSet(stored.rowset, timestamp, timestamp))
-        return found
+            stored.rowset.metadata = replace(stored.rowset.metadata, inserted=timestamp, redo_index=index)
+
+    def metadata(self) -> tuple[RowSetMetadata, ...]:
+        """Of the rowsets."""
+        return tuple(stored.rowset.metadata for stored in self.rowsets)
 
 
 # ---- no key twice ------------------------------------------------------------------------------------------------
 
 
-def find_common_key(table: Table, one: DiskRowSet, other: DiskRowSet) -> tuple[Any, ...] | None:
-    """The physical values of a key that two rowsets share; None where there is none."""
+def common_keys(table: Table, one: DiskRowSet, other: DiskRowSet) -> Iterator[Keys]:
+    """The keys that two rowsets share, deleted rows included, in pieces; none of them is empty."""
+    if one.metadata.min_key > other.metadata.max_key or other.metadata.min_key > one.metadata.max_key:
+        return
     small, large = sorted((one, other), key=lambda rowset: rowset.row_count)
     tree = RowSetTree([(large.metadata.min_key, large.metadata.max_key, large)])
     for keys in rowset_keys(table.schema, small):
         for _, rows in tree.candidates(keys):
             hits = rows[large.find(keys.take(rows)) >= 0]
             if len(hits):
-                return keys.values_at(int(hits[0]))
-    return None
+                yield keys.take(hits)
 
 
 def check_against_rowsets(run: Run, rowsets: Iterable[StoredRowSet]) -> None:
-    """Raise `AlreadyPresent` where a new rowset shares a key with one of the tablet's."""
+    """Raise `AlreadyPresent` where a new rowset shares a key with a row of the tablet's that is not deleted."""
     table = run.tablet.table
     for stored in rowsets:
-        if stored in run.checked:
+        if stored.rowset in run.checked:
             continue
-        old = stored.rowset.metadata
-        for new in run.rowsets:
-            mine = new.rowset.metadata
-            if mine.min_key <= old.max_key and old.min_key <= mine.max_key:
-                key = find_common_key(table, new.rowset, stored.rowset)
-                if key is not None:
-                    raise _present(table, key)
-        run.checked.add(stored)
+        has_ghosts = False
+        for keys in chain.from_iterable(common_keys(table, new.rowset, stored.rowset) for new in run.rowsets):
+            hits = np.flatnonzero(stored.find_live(keys) >= 0)
+            if len(hits):
+                raise _present(table, keys.values_at(int(hits[0])))
+            has_ghosts = True
+        if not has_ghosts:  # a deletion may still fail, and its row come back
+            run.checked.add(stored.rowset)
 
 
 def _check_against_memory(run: Run) -> None:
@@ -82,11 +92,12 @@ def _check_against_memory(run: Run) -> None:
     for memrowset in run.tablet.state.memrowsets:
         if not memrowset.row_count:
             continue
-        keys = Keys.from_rows(table.schema, memrowset.snapshot().to_table()[0])
+        keys = Keys.from_rows(table.schema, memrowset.snapshot(table.schema).to_table()[0])
         for rowset, rows in tree.candidates(keys):
-            hits = rows[rowset.find(keys.take(rows)) >= 0]
-            if len(hits):
-                raise _present(table, keys.values_at(int(hits[0])))
+            hits = keys.take(rows[rowset.find(keys.take(rows)) >= 0])
+            alive = memrowset.contains(index_keys(hits)) if len(hits) else None
+            if alive is not None:
+                raise _present(table, hits.values_at(int(np.argmax(alive))))
 
 
 def _present(table: Table, key: tuple[Any, ...]) -> AlreadyPresent:
@@ -96,19 +107,21 @@ def _present(table: Table, key: tuple[Any, ...]) -> AlreadyPresent:
 # ---- all at once -------------------------------------------------------------------------------------------------
 
 
-def publish(store: TableStore, runs: list[Run]) -> None:
-    """Make the runs part of their tablets, all or none.
+def publish(store: TableStore, runs: list[Run]) -> Timestamp:
+    """Make the runs part of their tablets, all or none, at the timestamp that is returned.
 
-    Raises `AlreadyPresent`, or `DiskError`: the load has not happened then.
+    Raises `AlreadyPresent`, `NoPartition` where the table lost a range partition meanwhile, or `DiskError`: the load
+    has not happened then.
     """
     if not runs:
-        return
+        return store.clock.now()
     with store.load_lock, ExitStack() as locks:
         store.repair()
         for run in runs:
             locks.enter_context(run.tablet.write_lock)
+        _follow_alterations(store, runs)
         for run in runs:
-            settle(run.tablet)
+            run.tablet.decide_all()
             check_against_rowsets(run, run.tablet.state.rowsets)
             _check_against_memory(run)
         timestamp = start_together([run.tablet.mvcc for run in runs])
@@ -118,18 +131,34 @@ def publish(store: TableStore, runs: list[Run]) -> None:
         finally:
             for run in runs:
                 run.tablet.mvcc.commit(timestamp)
+        return timestamp
+
+
+def _follow_alterations(store: TableStore, runs: list[Run]) -> None:
+    """The table may have been altered while the load collected its rows: they are then rows written before."""
+    tablets = store.tablets
+    if any(run.tablet not in tablets for run in runs):
+        raise NoPartition(
+            f"table {store.table.name} lost a range partition while rows were loaded into it; start the load again"
+        )
+    for run in runs:
+        run.rowsets = [stored.with_schema(run.tablet.table.schema) for stored in run.rowsets]
 
 
 def _commit(store: TableStore, runs: list[Run], timestamp: int) -> LoadRecord:
     """Steps 2 and 3 of `load_record`."""
-    dated = {run.tablet.id: [stored.rowset.metadata for stored in run.dated(timestamp)] for run in runs}
+    for run in runs:
+        run.settle(timestamp)
     record = LoadRecord(
         timestamp,
-        {run.tablet.id: TabletLoad(tuple(dated[run.tablet.id]), run.tablet.unused_rowset_id) for run in runs},
+        {
+            run.tablet.id: TabletLoad(run.metadata(), run.tablet.unused_rowset_id, run.tablet.next_number)
+            for run in runs
+        },
     )
     tickets = []
     for run in runs:
-        body = msgpack.packb([m.to_dict() for m in dated[run.tablet.id]], use_bin_type=True)
+        body = msgpack.packb([m.to_dict() for m in run.metadata()], use_bin_type=True)
         tickets.append((run.tablet.log, run.tablet.log.append(timestamp, EntryKind.LOAD, [body])))
     for _ in _side_by_side(store.pool, tickets):
         pass
@@ -154,12 +183,14 @@ def _install(store: TableStore, runs: list[Run], record: LoadRecord) -> None:
         tablet = run.tablet
         load = record.tablets[tablet.id]
         with tablet.metadata_lock:
-            metadata = tablet.metadata.with_load(list(load.rowsets), load.next_rowset_id, record.timestamp)
+            metadata = load.applied_to(tablet.metadata, record.timestamp)
             try:
-                metadata.write(tablet.fs, tablet.directory)
+                tablet.write_metadata(metadata)
             except DiskError:
                 is_complete = False
-            tablet.add_rowsets(metadata, run.dated(record.timestamp), None)
+                tablet.metadata = metadata  # what the next replacement writes
+            tablet.newest = max(tablet.newest, record.timestamp)
+            tablet.replace_rowsets((), run.rowsets)
     if is_complete:
         try:
             record.remove(store.fs, store.directory)

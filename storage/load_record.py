@@ -12,13 +12,15 @@ whose `last_load` is older than the record, then step 5. Doing so twice changes 
 
     offset  content (see `checked_file`)
     0       b"nyalaLDR", version, checksum, length
-    24      msgpack: {"timestamp": hybrid time, "tablets": {tablet id: {"rowsets": [...], "next_rowset_id": n}}}
+    24      msgpack: {"timestamp": hybrid time,
+                      "tablets": {tablet id: {"rowsets": [...], "next_rowset_id": n, "next_number": n}}}
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from .checked_file import TEMPORARY_SUFFIX, read_checked, replace_checked
 from .filesystem import FileSystem
@@ -32,10 +34,27 @@ PREFIX = "load-"
 
 @dataclass(frozen=True, slots=True)
 class TabletLoad:
-    """What a load adds to one tablet."""
+    """What a load adds to one tablet. `next_number` is above every number that its rows got in an AUTO_INCREMENT
+    column."""
 
     rowsets: tuple[RowSetMetadata, ...]
     next_rowset_id: int
+    next_number: int = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for msgpack."""
+        return {**asdict(self), "rowsets": [rowset.to_dict() for rowset in self.rowsets]}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> TabletLoad:
+        """The inverse of `to_dict`."""
+        rowsets = tuple(RowSetMetadata.from_dict(rowset) for rowset in data["rowsets"])
+        return cls(rowsets, data["next_rowset_id"], data.get("next_number", 1))
+
+    def applied_to(self, metadata: TabletMetadata, timestamp: int) -> TabletMetadata:
+        """The tablet's metadata after the load of this timestamp."""
+        after = metadata.with_load(list(self.rowsets), self.next_rowset_id, timestamp)
+        return replace(after, next_number=max(after.next_number, self.next_number))
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +71,7 @@ class LoadRecord:
 
     def write(self, fs: FileSystem, table_directory: str) -> None:
         """Make the record durable: the load has happened."""
-        tablets = {
-            tablet_id: {"rowsets": [r.to_dict() for r in load.rowsets], "next_rowset_id": load.next_rowset_id}
-            for tablet_id, load in self.tablets.items()
-        }
+        tablets = {tablet_id: load.to_dict() for tablet_id, load in self.tablets.items()}
         content = {"timestamp": self.timestamp, "tablets": tablets}
         replace_checked(fs, f"{table_directory}/{self.name}", MAGIC, VERSION, content)
 
@@ -70,10 +86,7 @@ class LoadRecord:
     def read(cls, fs: FileSystem, path: str) -> LoadRecord:
         """A record from its file; `CorruptionError` where it is damaged."""
         content = read_checked(fs, path, MAGIC, VERSION)
-        tablets = {
-            tablet_id: TabletLoad(tuple(RowSetMetadata.from_dict(r) for r in load["rowsets"]), load["next_rowset_id"])
-            for tablet_id, load in content["tablets"].items()
-        }
+        tablets = {tablet_id: TabletLoad.from_dict(load) for tablet_id, load in content["tablets"].items()}
         return cls(content["timestamp"], tablets)
 
 
@@ -87,9 +100,10 @@ def complete_loads(fs: FileSystem, table_directory: str, metadata: Sequence[Tabl
             continue
         record = LoadRecord.read(fs, f"{table_directory}/{name}")
         for tablet_id, load in record.tablets.items():
-            before = tablets[tablet_id]
-            if before.last_load < record.timestamp:
-                after = before.with_load(list(load.rowsets), load.next_rowset_id, record.timestamp)
+            before = tablets.get(tablet_id)
+            # A tablet that is missing was dropped with its range partition, after the load.
+            if before is not None and before.last_load < record.timestamp:
+                after = load.applied_to(before, record.timestamp)
                 after.write(fs, f"{table_directory}/{tablet_id}")
                 tablets[tablet_id] = after
         record.remove(fs, table_directory)

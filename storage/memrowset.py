@@ -1,39 +1,43 @@
-"""MemRowSet: the rows of a tablet that are in no DiskRowSet yet.
+"""MemRowSet: the rows of a tablet that were inserted since the last flush, and what happened to them since.
 
-    chunks    [65,536 rows][65,536 rows][256][256][256][1][1][1][1]...      columns: Arrow arrays, append only
-    index     {key, key, key, ...}                                          packed integers, or encoded bytes
+    chunks       [65,536 rows][256][256][1][1]...      as they were inserted, numbered 0, 1, 2, ...
+    index        {key: row number}                     packed integers, or encoded bytes
+    mutations    (row, timestamp, kind, values) ...    Kudu's mutation lists, as one `DeltaMemStore` of all rows
+    deleted      row numbers                           the rows whose newest mutation about existence is a DELETE
 
-Each insert appends its rows as one chunk, as they come (after the log wrote them, a view of the logged bytes), and
-adds its keys to the index in one call. Nothing is sorted before the flush. Once `FAN_IN` small chunks of a size class
-stand at the end, they are joined into one: each row is copied at most twice, whether rows come one by one or in
-millions.
+Nothing is sorted before the flush. A key stands here once: after a DELETE its row is a ghost, and the next INSERT of
+the key is a REINSERT mutation of that row (tablet design document, "MVCC Mutations in MemRowSet").
 
-Every row has the timestamp of its insertion. A reader at T takes the rows at or below T; rows of aborted writes stay
-where they are and are passed over, until the flush leaves them out.
+Every row has the timestamp of its insertion. A reader at T takes the rows at or below T and applies the mutations at or
+below T; rows of aborted writes stay where they are and are passed over, until the flush leaves them out.
+
+A MemRowSet keeps the schema that it was made with. When the table is altered, it is read through the new one: columns
+are found by their ids, and those that came later show their initial value.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from itertools import repeat
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from .delta_memstore import DeltaMemStore
+from .deltas import DeltaKind, Deltas, merge
 from .keys import Keys
-from .predicate_eval import evaluate
-from .predicates import ColumnPredicate
+from .latest_state import places_within
+from .memrowset_chunks import Chunks
+from .memrowset_snapshot import MemRowSetSnapshot, column_places, initial_value
 from .schema import ColumnSchema, Schema
-from .store import ScanCounters
-from .vector import Array, Batch, LazyColumn, Vector, vector_from_arrow
+from .stored_rowset import DeletedRows, PatchCache
+from .vector import Array
 
-BATCH_ROWS = 65_536
-FAN_IN = 256
-"""Chunks of a size class that are joined: 256 single rows become one chunk of 256, 256 of those one of 65,536."""
-INDEX_BYTES = 100
-"""Memory that a key takes in the index: an object of 32 to 60 bytes, and its place in a set at most half full."""
+INDEX_BYTES = 130
+"""Memory that a key takes in the index: an object of 32 to 60 bytes, a row number, and their place in a dictionary."""
 
 IndexKeys: TypeAlias = "list[int] | list[bytes]"
 
@@ -48,227 +52,196 @@ def index_keys(keys: Keys) -> IndexKeys:
     return encoded
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Chunk:
-    """Rows in the order of insertion.
-
-    Parameters
-    ----------
-    rows : pa.RecordBatch
-        All columns of the schema.
-    timestamps : ndarray of uint64, shape (n_rows,), or int
-        Of each row, or of all.
-    oldest, newest : int
-        The least and the greatest of them.
-    """
-
-    rows: pa.RecordBatch
-    timestamps: Array | int
-    oldest: int
-    newest: int
-
-    def stamps(self) -> Array:
-        """The timestamp of each row: ndarray of uint64, shape (n_rows,)."""
-        if isinstance(self.timestamps, int):
-            return np.full(self.rows.num_rows, self.timestamps, np.uint64)
-        return self.timestamps
-
-    def slice(self, start: int, stop: int) -> Chunk:
-        """Some of the rows, as views."""
-        stamps = self.timestamps if isinstance(self.timestamps, int) else self.timestamps[start:stop]
-        return Chunk(self.rows.slice(start, stop - start), stamps, self.oldest, self.newest)
-
-
 class MemRowSet:
     """All methods may be called from several threads; those that change it, by one at a time (the tablet's writer).
 
-    Invariants: the index holds exactly the keys of the rows that are not aborted; no key is there twice; chunks are
-    only appended and joined, so that row numbers (in the order of insertion) never change.
+    Invariants: the index holds exactly the keys of the rows that are not aborted; no key is there twice; row numbers
+    never change. `index` arguments are the numbers of log entries.
     """
 
     def __init__(self, schema: Schema):
         self.schema = schema
-        self.row_count = 0
-        """Aborted rows included."""
-        self.nbytes = 0
-        """About the memory taken, the index included."""
-        self.durable_index = 0
-        """The greatest index of a durable log entry whose rows are here; 0 for none."""
-        self.newest = 0
-        """The greatest timestamp of a row."""
-        self._index: set[int | bytes] = set()
-        self._chunks: list[Chunk] = []
+        self.mutations = DeltaMemStore(schema)
+        """What happened to rows after their insertion, by row number."""
+        self.deleted = DeletedRows(0)
+        """The rows that are deleted now, writes in flight included."""
+        self.first_index = 0
+        """The least index of a log entry with a row; 0 while there is none."""
+        self._newest = 0
+        self._index: dict[int | bytes, int] = {}
+        self._chunks = Chunks(schema)
         self._aborted: set[int] = set()
+        self._mutated = DeletedRows(0)
+        """The rows with mutations, in the same form: those without are read without looking at any."""
+        self._patches = PatchCache()
+        self._places = column_places(schema)
         self._mutex = threading.Lock()
 
-    # ---- writing -------------------------------------------------------------------------------------------------
-
-    def contains(self, keys: IndexKeys) -> Array | None:
-        """Which keys are here: ndarray of bool, shape (n_keys,); None where none is, the usual case."""
-        if self._index.isdisjoint(keys):
-            return None
-        return np.fromiter(map(self._index.__contains__, keys), np.bool_, len(keys))
-
-    def insert(self, rows: pa.RecordBatch, keys: IndexKeys, timestamps: Array | int) -> None:
-        """Take rows over; their keys are not here yet, and no timestamp is below those that are here.
-
-        `timestamps` are of each row, ascending (ndarray of uint64), or one of all rows.
-        """
-        self._index.update(keys)
-        if isinstance(timestamps, int):
-            chunk = Chunk(rows, timestamps, timestamps, timestamps)
-        else:
-            chunk = Chunk(rows, timestamps, int(timestamps[0]), int(timestamps[-1]))
-        with self._mutex:
-            self._chunks.append(chunk)
-            self.row_count += rows.num_rows
-            self.nbytes += rows.nbytes + INDEX_BYTES * rows.num_rows
-            self.newest = chunk.newest
-            self._join_small(1, FAN_IN)
-            self._join_small(FAN_IN, BATCH_ROWS)
-
-    def note_durable(self, index: int) -> None:
-        """The log entry `index`, whose rows are here, is durable."""
-        with self._mutex:
-            self.durable_index = max(self.durable_index, index)
-
-    def abort(self, keys: IndexKeys, timestamp: int) -> None:
-        """Forget the rows of a failed write."""
-        with self._mutex:
-            self._aborted.add(timestamp)
-        self._index.difference_update(keys)
-
-    def _join_small(self, low: int, high: int) -> None:
-        """Join the last `FAN_IN` chunks if each has `low` to `high` (exclusive) rows."""
-        last = self._chunks[-FAN_IN:]
-        # The newest chunk decides nearly always, without looking at the others.
-        if len(last) < FAN_IN or not low <= last[-1].rows.num_rows < high:
-            return
-        if all(low <= chunk.rows.num_rows < high for chunk in last):
-            self._chunks[-FAN_IN:] = [_joined(last)]
-
-    # ---- reading -------------------------------------------------------------------------------------------------
-
-    def snapshot(self) -> MemRowSetSnapshot:
-        """The rows as they are now; later inserts do not show in it."""
-        with self._mutex:
-            return MemRowSetSnapshot(self.schema, tuple(self._chunks), frozenset(self._aborted))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class MemRowSetSnapshot:
-    """The chunks of a MemRowSet at one moment. Rows are numbered from 0 in the order of insertion."""
-
-    schema: Schema
-    chunks: tuple[Chunk, ...]
-    aborted: frozenset[int]
+    # ---- size and age --------------------------------------------------------------------------------------------
 
     @property
     def row_count(self) -> int:
-        return sum(chunk.rows.num_rows for chunk in self.chunks)
+        """How many rows were inserted, aborted and deleted ones included."""
+        return self._chunks.row_count
 
-    def scan(
-        self,
-        columns: Sequence[ColumnSchema],
-        predicates: Sequence[ColumnPredicate],
-        start_row: int,
-        stop_row: int,
-        timestamp: int,
-        counters: ScanCounters,
-    ) -> Iterator[Batch]:
-        """The rows from `start_row` to `stop_row` that were inserted at or before `timestamp` and satisfy all
-        predicates, in batches of at most 65,536 rows."""
-        for group in self._groups(start_row, stop_row):
-            rows = _Group(self.schema, group)
-            counters.rows_considered += rows.length
-            chosen = rows.select(predicates, timestamp, self.aborted)
-            length = rows.length if chosen is None else len(chosen)
-            if length:
-                counters.rows_returned += length
-                yield Batch([rows.lazy(column, chosen) for column in columns], length)
+    @property
+    def live_count(self) -> int:
+        """About how many rows exist now: those of aborted writes are counted."""
+        return self._chunks.row_count - self.deleted.count
 
-    def to_table(self) -> tuple[pa.Table, Array]:
-        """All rows that are not aborted, in insertion order, and their timestamps (ndarray of uint64)."""
-        chunks = [kept for chunk in self.chunks if (kept := self._without_aborted(chunk)) is not None]
-        table = pa.Table.from_batches([c.rows for c in chunks], self.schema.arrow)
-        stamps = [c.stamps() for c in chunks]
-        return table, np.concatenate(stamps) if stamps else np.empty(0, np.uint64)
+    @property
+    def nbytes(self) -> int:
+        """About the memory taken, index and mutations included."""
+        return self._chunks.nbytes + INDEX_BYTES * self._chunks.row_count + self.mutations.nbytes
 
-    def _without_aborted(self, chunk: Chunk) -> Chunk | None:
-        if not self.aborted:
-            return chunk
-        stamps = chunk.stamps()
-        kept = np.flatnonzero(~np.isin(stamps, np.array(list(self.aborted), np.uint64)))
-        if not len(kept):
+    @property
+    def newest(self) -> int:
+        """The greatest timestamp of an insertion or mutation; 0 for none."""
+        return max(self._newest, self.mutations.newest)
+
+    # ---- keys ----------------------------------------------------------------------------------------------------
+
+    def find(self, keys: IndexKeys) -> Array | None:
+        """The row number of each key, deleted rows included, -1 where it is not here: ndarray of int64, shape
+        (n_keys,). None where none is here, the usual case."""
+        if self._index.keys().isdisjoint(keys):
             return None
-        return Chunk(chunk.rows.take(pa.array(kept)), stamps[kept], chunk.oldest, chunk.newest)
+        return np.fromiter(map(self._index.get, keys, repeat(-1)), np.int64, len(keys))
 
-    def _groups(self, start_row: int, stop_row: int) -> Iterator[list[Chunk]]:
-        """The rows in lists of chunks with at most `BATCH_ROWS` rows together."""
-        group: list[Chunk] = []
-        grouped = 0
-        place = 0
-        for chunk in self.chunks:
-            start, stop = max(start_row - place, 0), min(stop_row - place, chunk.rows.num_rows)
-            place += chunk.rows.num_rows
-            while start < stop:
-                taken = min(stop - start, BATCH_ROWS - grouped)
-                group.append(chunk if taken == chunk.rows.num_rows else chunk.slice(start, start + taken))
-                grouped += taken
-                start += taken
-                if grouped == BATCH_ROWS:
-                    yield group
-                    group, grouped = [], 0
-        if group:
-            yield group
+    def find_live(self, keys: IndexKeys) -> Array | None:
+        """`find`, where a row that is deleted now counts as not here."""
+        rows = self.find(keys)
+        if rows is None or not self.deleted.count:
+            return rows
+        found = np.flatnonzero(rows >= 0)
+        rows[found[self.deleted.contains(rows[found])]] = -1
+        return rows if (rows >= 0).any() else None
 
+    def find_one(self, key: int | bytes) -> int:
+        """`find` for one key: its row number or -1."""
+        return self._index.get(key, -1)
 
-class _Group:
-    """Rows of several chunks that make one batch; columns are joined at first touch."""
+    def find_one_live(self, key: int | bytes) -> int:
+        """`find_live` for one key: its row number or -1."""
+        row = self._index.get(key, -1)
+        return -1 if row >= 0 and self.deleted.count and self.deleted.has(row) else row
 
-    def __init__(self, schema: Schema, chunks: list[Chunk]):
-        self._schema = schema
-        self._chunks = chunks
-        self._vectors: dict[str, Vector] = {}
-        self.length = sum(chunk.rows.num_rows for chunk in chunks)
+    def contains(self, keys: IndexKeys) -> Array | None:
+        """Which keys are here and not deleted: ndarray of bool, shape (n_keys,); None where none is."""
+        rows = self.find_live(keys)
+        return None if rows is None else rows >= 0
 
-    def select(self, predicates: Sequence[ColumnPredicate], timestamp: int, aborted: frozenset[int]) -> Array | None:
-        """Row numbers that are visible and satisfy all predicates (ndarray of intp); None for all."""
-        mask = self._visible(timestamp, aborted)
-        for predicate in predicates:
-            if mask is not None and not mask.any():
-                break
-            found = evaluate(predicate, self.vector(predicate.column))
-            mask = found if mask is None else mask & found
-        return None if mask is None or mask.all() else np.flatnonzero(mask)
+    # ---- writing -------------------------------------------------------------------------------------------------
 
-    def _visible(self, timestamp: int, aborted: frozenset[int]) -> Array | None:
-        if not aborted and all(chunk.newest <= timestamp for chunk in self._chunks):
-            return None
-        stamps = np.concatenate([chunk.stamps() for chunk in self._chunks])
-        visible: Array = stamps <= np.uint64(timestamp)
-        if aborted:
-            visible &= ~np.isin(stamps, np.array(list(aborted), np.uint64))
-        return visible
+    def insert(self, rows: pa.RecordBatch, keys: IndexKeys, timestamps: Array | int, index: int) -> None:
+        """Take rows over; their keys are not here yet, and no timestamp is below those that are here.
 
-    def vector(self, name: str) -> Vector:
-        vector = self._vectors.get(name)
-        if vector is None:
-            place = self._schema.position(name)
-            arrays = [chunk.rows.column(place) for chunk in self._chunks]
-            array = arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
-            vector = self._vectors[name] = vector_from_arrow(self._schema.columns[place].type, array)
-        return vector
+        `timestamps` are of each row, ascending (ndarray of uint64), or one of all rows. `index` is that of the first
+        log entry they come from.
+        """
+        if not rows.num_rows:
+            return
+        with self._mutex:
+            first = self._chunks.row_count
+            self._chunks.append(rows, timestamps)
+            self._newest = timestamps if isinstance(timestamps, int) else int(timestamps[-1])
+        self._index.update(zip(keys, range(first, first + len(keys))))
+        self._note(index)
 
-    def lazy(self, column: ColumnSchema, chosen: Array | None) -> LazyColumn:
-        def load(selection: Array | None) -> Vector:
-            vector = self.vector(column.name)
-            return vector if selection is None else vector.take(selection)
+    def insert_row(self, values: tuple[Any, ...], key: int | bytes, timestamp: int, index: int) -> None:
+        """`insert` for one row in a few microseconds: Python values, as `pa.array` takes them, in the schema's
+        order."""
+        with self._mutex:
+            row = self._chunks.row_count
+            self._chunks.append_row(values, timestamp)
+            self._newest = timestamp
+        self._index[key] = row
+        self._note(index)
 
-        return LazyColumn(load, chosen)
+    def _note(self, index: int) -> None:
+        # The index of an entry that failed is given again: the first is not always the least.
+        if index < self.first_index or not self.first_index:
+            self.first_index = index
 
+    def mutate(self, deltas: Deltas, index: int) -> None:
+        """Take over the mutations of one write, by row number; REINSERT only of rows that are deleted, with all
+        columns."""
+        self.mutations.append(deltas, index)
+        self._mutated.add(np.unique(deltas.rows))
+        self._mark_deleted(deltas)
 
-def _joined(chunks: Sequence[Chunk]) -> Chunk:
-    rows = pa.concat_batches([chunk.rows for chunk in chunks])
-    stamps = np.concatenate([chunk.stamps() for chunk in chunks])
-    return Chunk(rows, stamps, min(c.oldest for c in chunks), max(c.newest for c in chunks))
+    def mutate_row(self, row: int, kind: DeltaKind, values: Mapping[int, Any], timestamp: int, index: int) -> None:
+        """`mutate` for one row; `values` by column id, as `DeltaMemStore.append_row` takes them."""
+        self.mutations.append_row(row, kind, values, timestamp, index)
+        self._mutated.add_row(row)
+        if kind is DeltaKind.DELETE:
+            self.deleted.add_row(row)
+        elif kind is DeltaKind.REINSERT:
+            self.deleted.remove_row(row)
+
+    def abort(self, keys: IndexKeys, timestamp: int) -> None:
+        """Forget a failed write: the rows it inserted, whose keys are given, and its mutations. Of several failed
+        writes, the newest is aborted first."""
+        if keys:
+            with self._mutex:
+                self._aborted.add(timestamp)
+            for key in keys:
+                self._index.pop(key, None)
+        if timestamp <= self.mutations.newest:
+            of_it = [run.select(run.timestamps == np.uint64(timestamp)) for run in self.mutations.snapshot()]
+            self.mutations.abort(timestamp)
+            self._mark_deleted(merge(of_it), undone=True)
+
+    def _mark_deleted(self, deltas: Deltas, undone: bool = False) -> None:
+        deletes = deltas.rows[deltas.kinds == DeltaKind.DELETE]
+        reinserts = deltas.rows[deltas.kinds == DeltaKind.REINSERT]
+        if undone:
+            deletes, reinserts = reinserts, deletes
+        if len(deletes):
+            self.deleted.add(deletes)
+        if len(reinserts):
+            self.deleted.remove(reinserts)
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def snapshot(self, schema: Schema | None = None) -> MemRowSetSnapshot:
+        """The rows and mutations as they are now; later ones do not show in it.
+
+        `schema` is that by which they are to be read: the table's today, if it is not the MemRowSet's own.
+        """
+        # The mutations first: every row that they speak of is then among the chunks.
+        mutations = self.mutations.snapshot()
+        with self._mutex:
+            chunks = self._chunks.snapshot()
+            aborted = frozenset(self._aborted)
+        return MemRowSetSnapshot(schema or self.schema, self.schema, chunks, aborted, mutations, self._patches)
+
+    def mutations_after(self, timestamp: int) -> Deltas:
+        """The mutations above a timestamp, by row number."""
+        later = [run for run in self.mutations.snapshot() if run.newest > timestamp]
+        return merge([run.select(run.timestamps > np.uint64(timestamp)) for run in later])
+
+    def get(self, row: int, columns: Sequence[ColumnSchema], timestamp: int) -> tuple[Any, ...] | None:
+        """One row at a timestamp whose writes are decided: Python values of some columns, in a few microseconds; None
+        where the row is not visible then."""
+        with self._mutex:
+            stamp = self._chunks.timestamp(row)
+            if stamp > timestamp or stamp in self._aborted:
+                return None
+            values = self._chunks.values(row, [self._places.get(c.id, -1) for c in columns])
+        for place, column in enumerate(columns):
+            if column.id not in self._places:
+                values[place] = initial_value(column)
+        if self._mutated.has(row):
+            given = self._mutations_of(row, columns, timestamp)
+            if given is None:
+                return None
+            if given:
+                values = [given.get(c.id, value) for c, value in zip(columns, values)]
+        return tuple(values)
+
+    def _mutations_of(self, row: int, columns: Sequence[ColumnSchema], timestamp: int) -> dict[int, Any] | None:
+        """The values that mutations give a row, by column id; None where it is deleted."""
+        values: dict[int, Any] = {}
+        kind = self.mutations.look_up(row, timestamp, [column.id for column in columns], values)
+        return None if kind is DeltaKind.DELETE else values

@@ -34,7 +34,10 @@ class MvccManager:
 
     def start(self) -> Timestamp:
         """A timestamp for a new write, in flight from now on."""
-        return start_together([self])
+        with self._changed:
+            timestamp = self._clock.now()
+            self._in_flight.add(timestamp)
+            return timestamp
 
     def commit(self, timestamp: int) -> None:
         """The write is durable: let readers see it."""
@@ -54,6 +57,14 @@ class MvccManager:
         # Never without the lock: a writer that drew its timestamp may not have entered it yet.
         with self._changed:
             self._changed.wait_for(lambda: self._is_clean(timestamp))
+
+    def clean_now(self) -> Timestamp:
+        """A new timestamp at which every write is decided: all that was acknowledged so far lies below it."""
+        with self._changed:
+            timestamp = self._clock.now()
+            while self._in_flight and not self._is_clean(timestamp):
+                self._changed.wait()
+            return timestamp
 
     def _is_clean(self, timestamp: int) -> bool:
         return all(started > timestamp for started in self._in_flight)

@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from ..errors import DiskError, StoreLocked
 from .filesystem import Lock, ReadableFile, WritableFile
 
+_CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _WRITE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC
 
 
@@ -98,6 +99,19 @@ class OsFileSystem:
         """Take a lock on a file, exclusive (created if need be) or shared (left as it is); `StoreLocked` names the
         process that holds it."""
         return _OsLock(path, shared)
+
+
+def machine_memory() -> int:
+    """Bytes of memory that this process may use: the machine's, or what its container (cgroup) is given of it."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for path in _CGROUP_LIMITS:
+        with suppress(OSError, ValueError):  # none, or "max"
+            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                found.append(int(os.read(descriptor, 32)))
+            finally:
+                os.close(descriptor)
+    return min(found)
 
 
 class _OpenFile:

@@ -84,6 +84,13 @@ class PageCache:
             while self.size > self.capacity_bytes:
                 self._drop(next(iter(self._entries)))
 
+    def resize(self, capacity_bytes: int) -> None:
+        """Hold at most so many bytes from now on; the least recently used pages go."""
+        with self._lock:
+            self.capacity_bytes = capacity_bytes
+            while self.size > capacity_bytes:
+                self._drop(next(iter(self._entries)))
+
     def forget(self, owner: int) -> None:
         """Drop all pages of a file that is closed."""
         with self._lock:

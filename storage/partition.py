@@ -25,7 +25,8 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import InvalidTableDefinition
-from .hashing import murmur3_32_binary, murmur3_32_fixed
+from .hashing import murmur3_32, murmur3_32_binary, murmur3_32_fixed
+from .key_codec import KeyCodec
 from .key_encoding import encode_key, key_width, prefix_end, search_encoded
 from .keys import Keys
 from .predicates import ColumnPredicate
@@ -86,6 +87,11 @@ class Partitioner:
         rule = partition_schema.range_rule
         self._ranges = None if rule is None else _Ranges(_types(schema, rule.columns), rule)
         self.partitions = self._tile()
+        self._hashers = [
+            (_places(schema, rule.columns), KeyCodec(types), rule.buckets, rule.seed)
+            for rule, types in zip(partition_schema.hash_rules, self._hash_types)
+        ]
+        self._range_places = () if rule is None else _places(schema, rule.columns)
 
     # ---- routing -------------------------------------------------------------------------------------------------
 
@@ -100,6 +106,17 @@ class Partitioner:
             result *= np.int32(len(self._ranges))
             result += places
             result[places < 0] = -1
+        return result
+
+    def route_one(self, key: Sequence[Any]) -> int:
+        """`route` for one row, given the physical values of its whole primary key (in range of their types)."""
+        result = 0
+        for places, codec, buckets, seed in self._hashers:
+            encoded = codec.encode([key[place] for place in places])
+            result = result * buckets + murmur3_32(encoded, seed) % buckets
+        if self._ranges is not None:
+            place = self._ranges.route_one([key[place] for place in self._range_places])
+            result = -1 if place < 0 else result * len(self._ranges) + place
         return result
 
     # ---- pruning -------------------------------------------------------------------------------------------------
@@ -153,7 +170,7 @@ class Partitioner:
             for rule, bucket in zip(self.partition_schema.hash_rules, buckets)
         ]
         if range_ is not None and self._ranges is not None:
-            parts.append(_describe_range(range_, self._ranges.rule, self._ranges.types))
+            parts.append(describe_range(range_, self._ranges.rule, self._ranges.types))
         return ", ".join(parts) or "all rows"
 
 
@@ -172,6 +189,8 @@ class _Ranges:
         # All bounds cut the space into pieces; each piece lies in one range or in a gap (-1).
         self._cuts = sorted({*self.lowers, *(upper for upper in self.uppers if upper is not None)})
         self._owners = np.array([-1, *(self._owner(cut) for cut in self._cuts)], np.int32)
+        self._owner_list: list[int] = self._owners.tolist()
+        self._codec = KeyCodec(types)
 
     def __len__(self) -> int:
         return len(self.rule.partitions)
@@ -179,6 +198,10 @@ class _Ranges:
     def route(self, keys: Keys) -> Array:
         """The range of each key: ndarray of int32, -1 where there is none."""
         return self._owners.take(_cut(keys, self._cuts))
+
+    def route_one(self, values: Sequence[Any]) -> int:
+        """`route` for the physical values of one row's range columns."""
+        return self._owner_list[bisect_right(self._cuts, self._codec.encode(values))]
 
     def _owner(self, key: bytes) -> int:
         place = bisect_right(self.lowers, key) - 1
@@ -232,6 +255,11 @@ class _Ranges:
 
 def _types(schema: Schema, names: Sequence[str]) -> tuple[DataType, ...]:
     return tuple(schema.column(name).type for name in names)
+
+
+def _places(schema: Schema, names: Sequence[str]) -> tuple[int, ...]:
+    """Where key columns stand in the key."""
+    return tuple(schema.position(name) for name in names)
 
 
 def _above(upper: bytes | None, key: bytes) -> bool:
@@ -304,7 +332,8 @@ def _cut(keys: Keys, bounds: Sequence[bytes]) -> Array:
     return search_encoded(pa.array(bounds, pa.binary()), keys.encoded(), right=True)
 
 
-def _describe_range(range_: RangePartition, rule: RangeRule, types: Sequence[DataType]) -> str:
+def describe_range(range_: RangePartition, rule: RangeRule, types: Sequence[DataType]) -> str:
+    """A range partition for people: `10 <= a < 20`."""
     name = rule.columns[0] if len(rule.columns) == 1 else f"({', '.join(rule.columns)})"
     lower = "" if range_.lower is None else f"{_literal(range_.lower, types)} <= "
     upper = "" if range_.upper is None else f" < {_literal(range_.upper, types)}"

@@ -9,15 +9,16 @@ Comparison is PostgreSQL's: texts compare by their bytes, NaN equals NaN and is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .code_conditions import Bits, Condition, Intervals, members
-from .predicates import BitmapFilter, ColumnPredicate, InList, IsNull, Range
+from .bloom_predicate import hash_floats, may_contain, may_contain_value, probe
+from .code_conditions import Bits, Condition, Hashed, Intervals, members, union
+from .predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, IsNull, Range, admits_null
 from .types import DataType
 from .vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, decimal_limbs
 
@@ -28,26 +29,30 @@ _FAR = 1 << 130
 def evaluate(predicate: ColumnPredicate, vector: Vector) -> Array:
     """Where `predicate` is true for the values of `vector`: a new ndarray of bool, shape (n_rows,).
 
-    NULL satisfies `IsNull` only. `predicate.column` is not looked at.
+    NULL satisfies what `admits_null` says. `predicate.column` is not looked at.
     """
     if isinstance(predicate, IsNull):
         return _null_mask(predicate, vector)
     if isinstance(vector, Const):
         return np.full(len(vector), satisfies(predicate, vector.value, vector.type))
+    null = admits_null(predicate)
     if isinstance(vector, Dict):
         condition = dictionary_condition(predicate, vector.dictionary, vector.ordered)
-        return evaluate_condition(condition, vector)
+        return evaluate_condition(condition, vector, null)
     if isinstance(vector, (Text, Wide)):
         present: Array = _arrow_mask(predicate, vector)
     elif vector.type.is_float:
         present = _float_mask(predicate, vector.values())
     else:
-        return evaluate_condition(condition_of(predicate), vector)
-    return present if vector.validity is None else present & vector.validity
+        return evaluate_condition(condition_of(predicate), vector, null)
+    if vector.validity is None:
+        return present
+    return present | ~vector.validity if null else present & vector.validity
 
 
-def evaluate_condition(condition: Condition, vector: Vector) -> Array:
-    """`evaluate` for a condition over the integers of a `Narrow` or `Flat` vector, or over the codes of a `Dict`."""
+def evaluate_condition(condition: Condition, vector: Vector, null: bool = False) -> Array:
+    """`evaluate` for a condition over the integers of a `Narrow` or `Flat` vector, or over the codes of a `Dict`;
+    where a value is NULL the answer is `null`."""
     if isinstance(vector, Narrow):
         found = condition.matches(vector.codes, vector.base, vector.top)
     elif isinstance(vector, Dict):
@@ -62,11 +67,21 @@ def evaluate_condition(condition: Condition, vector: Vector) -> Array:
             lowest = int(np.iinfo(values.dtype).min)
             codes = _unsigned(values) - _unsigned(np.array(lowest, values.dtype)[None])[0]
             found = condition.matches(codes, lowest)
-    return found if vector.validity is None else np.logical_and(found, vector.validity, out=found)
+    if vector.validity is None:
+        return found
+    if null:
+        return np.logical_or(found, ~vector.validity, out=found)
+    return np.logical_and(found, vector.validity, out=found)
 
 
 def condition_of(predicate: ColumnPredicate) -> Condition:
-    """The predicate over integer values; not for `IsNull`."""
+    """The predicate over integer values that are not NULL."""
+    if isinstance(predicate, IsNull):
+        return _existence(predicate)
+    if isinstance(predicate, AnyOf):
+        return union([condition_of(member) for member in predicate.members])
+    if isinstance(predicate, BloomFilter):
+        return Hashed(predicate.words)
     if isinstance(predicate, Range):
         low = -_FAR if predicate.lower is None else math.ceil(predicate.lower)
         high = _FAR if predicate.upper is None else math.floor(predicate.upper)
@@ -82,7 +97,13 @@ def condition_of(predicate: ColumnPredicate) -> Condition:
 
 
 def dictionary_condition(predicate: ColumnPredicate, dictionary: pa.Array, ordered: bool) -> Condition:
-    """The predicate over the positions of a dictionary of texts; not for `IsNull`."""
+    """The predicate over the positions of a dictionary of texts, for values that are not NULL."""
+    if isinstance(predicate, IsNull):
+        return _existence(predicate)
+    if isinstance(predicate, AnyOf):
+        return union([dictionary_condition(member, dictionary, ordered) for member in predicate.members])
+    if isinstance(predicate, BloomFilter):
+        return members(np.flatnonzero(may_contain(predicate.words, dictionary)))
     if not ordered:
         chosen = np.flatnonzero(_arrow_mask(predicate, Text(_NO_TYPE, dictionary)))
         return members(chosen)
@@ -101,6 +122,11 @@ def dictionary_condition(predicate: ColumnPredicate, dictionary: pa.Array, order
         found = pc.index_in(pa.array(predicate.values, dictionary.type), value_set=dictionary).drop_null()
         return members(np.sort(found.to_numpy()))
     raise TypeError(f"{type(predicate).__name__} is not a predicate over texts")
+
+
+def _existence(predicate: IsNull) -> Condition:
+    """Of values that are not NULL."""
+    return Intervals(((-_FAR, _FAR),) if predicate.negated else ())
 
 
 def position(texts: pa.Array, value: Any, after: bool = False) -> int:
@@ -130,8 +156,12 @@ def satisfies(predicate: ColumnPredicate, value: Any, type_: DataType) -> bool:
     """Is the predicate true for one physical value (None for NULL)?"""
     if isinstance(predicate, IsNull):
         return (value is None) != predicate.negated
+    if isinstance(predicate, AnyOf):
+        return any(satisfies(member, value, type_) for member in predicate.members)
     if value is None:
         return False
+    if isinstance(predicate, BloomFilter):
+        return may_contain_value(predicate.words, value, type_)
     if type_.is_float:
         return bool(_float_mask(predicate, np.array([value], np.float64))[0])
     if isinstance(predicate, Range):
@@ -154,7 +184,20 @@ def _unsigned(values: Array) -> Array:
     return values.view(f"u{values.dtype.itemsize}")
 
 
+def _any_mask(masks: Iterable[Array], rows: int) -> Array:
+    found = np.zeros(rows, np.bool_)
+    for mask in masks:
+        found |= mask
+    return found
+
+
 def _float_mask(predicate: ColumnPredicate, values: Array) -> Array:
+    if isinstance(predicate, AnyOf):
+        return _any_mask((_float_mask(member, values) for member in predicate.members), len(values))
+    if isinstance(predicate, IsNull):
+        return np.full(len(values), predicate.negated)
+    if isinstance(predicate, BloomFilter):
+        return probe(predicate.words, hash_floats(values))
     if isinstance(predicate, InList):
         found = np.isin(values, np.array(predicate.values, np.float64))
         return found | np.isnan(values) if any(v != v for v in predicate.values) else found
@@ -179,6 +222,12 @@ def _not_below(values: Array, bound: float, inclusive: bool) -> Array:
 
 def _arrow_mask(predicate: ColumnPredicate, vector: Text | Wide) -> Array:
     """Under NULLs anything."""
+    if isinstance(predicate, AnyOf):
+        return _any_mask((_arrow_mask(member, vector) for member in predicate.members), len(vector.array))
+    if isinstance(predicate, IsNull):
+        return np.full(len(vector.array), predicate.negated)
+    if isinstance(predicate, BloomFilter):
+        return may_contain(predicate.words, vector.array)
     if isinstance(vector, Wide):
         return _wide_mask(predicate, vector.array)
     array = vector.array

@@ -1,7 +1,8 @@
 """Column predicates: the conditions that a scan evaluates itself, on encoded pages, before anything is decoded.
 
 A scan takes a conjunction of them. Each is about one column, gives plain data (so that it can travel to a tablet
-server) and holds physical values of the column's type (`DataType.to_physical`). NULL satisfies `IsNull` only.
+server) and holds physical values of the column's type (`DataType.to_physical`). NULL satisfies `IsNull` only, and
+`AnyOf` with such a member.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class AnyOf:
 class BloomFilter:
     """A runtime filter, inexact: the value may be among those that the filter was built from (`bloom_predicate`).
 
-    `words` are the bits as ndarray of uint64, shape (n_words,), `n_words` a power of two. NULL never passes.
+    `words` are the bits as ndarray of uint64, shape (n_words,), `n_words` a power of two. NULL never passes. A scan may
+    stop asking it where it drops too little: whoever made it must bear rows that it would have dropped.
     """
 
     column: str
@@ -81,3 +83,40 @@ class BloomFilter:
 
 
 ColumnPredicate: TypeAlias = Range | InList | IsNull | BitmapFilter | AnyOf | BloomFilter
+
+
+def admits_null(predicate: ColumnPredicate) -> bool:
+    """Does NULL satisfy the predicate?"""
+    if isinstance(predicate, AnyOf):
+        return any(admits_null(member) for member in predicate.members)
+    return isinstance(predicate, IsNull) and not predicate.negated
+
+
+def prefix_range(column: str, prefix: str | bytes) -> Range:
+    """`column LIKE 'prefix%'`: all values that start with `prefix`, as a range up to the least one above them.
+
+    >>> prefix_range("name", "ab")
+    Range(column='name', lower='ab', upper='ac', lower_inclusive=True, upper_inclusive=False)
+    >>> prefix_range("name", "a" + chr(0x10FFFF)).upper, prefix_range("data", bytes([7, 255])).upper
+    ('b', b'\x08')
+    """
+    upper = _text_after(prefix) if isinstance(prefix, str) else _bytes_after(prefix)
+    return Range(column, prefix, upper, upper_inclusive=upper is None)
+
+
+def _text_after(prefix: str) -> str | None:
+    """The least text above all that start with `prefix`; None where there is none. Code points order as UTF-8 does."""
+    kept = prefix.rstrip(_LAST_CHARACTER)
+    if not kept:
+        return None
+    following = ord(kept[-1]) + 1
+    # Surrogates are no characters and have no place in UTF-8.
+    return kept[:-1] + chr(0xE000 if 0xD800 <= following < 0xE000 else following)
+
+
+def _bytes_after(prefix: bytes) -> bytes | None:
+    kept = prefix.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+
+
+_LAST_CHARACTER = chr(0x10FFFF)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .key_encoding import key_width
-from .predicates import BitmapFilter, ColumnPredicate, InList, IsNull, Range
+from .predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, Range, admits_null
 from .schema import Schema
 from .types import DataType
 
@@ -41,6 +41,28 @@ class KeyDomain:
 
 
 NOTHING = KeyDomain(values=(), is_empty=True)
+EVERYTHING = KeyDomain()
+
+
+def enclosing(predicate: ColumnPredicate) -> KeyDomain:
+    """Bounds of the values that satisfy a predicate, as tight as it tells; `is_empty` where only NULL can, or nothing.
+    The result lists no values."""
+    domain = _domain(predicate)
+    if domain.values is None or domain.is_empty:
+        return domain
+    return KeyDomain(None, domain.values[0], domain.values[-1])
+
+
+def predicate_bounds(predicate: ColumnPredicate) -> tuple[Any, Any] | None:
+    """(low, high) that enclose every value that satisfies the predicate, None for an open end.
+
+    None where the predicate says nothing of values, or NULL satisfies it too: bounds of a column's values then cannot
+    rule it out. Where no value at all satisfies it, (low, high) may be anything.
+    """
+    if admits_null(predicate):
+        return None
+    domain = enclosing(predicate)
+    return None if domain.lower is None and domain.upper is None else (domain.lower, domain.upper)
 
 
 def domains(schema: Schema, predicates: Sequence[ColumnPredicate]) -> dict[str, KeyDomain]:
@@ -51,24 +73,51 @@ def domains(schema: Schema, predicates: Sequence[ColumnPredicate]) -> dict[str, 
         type_ = keys.get(predicate.column)
         if type_ is None:
             continue
-        domain = _intersect(found.get(predicate.column, KeyDomain()), _domain(predicate))
+        domain = _intersect(found.get(predicate.column, EVERYTHING), _domain(predicate))
         found[predicate.column] = _settle(type_, domain)
     return found
 
 
 def _domain(predicate: ColumnPredicate) -> KeyDomain:
     if isinstance(predicate, InList):
-        return KeyDomain(values=predicate.values)
+        return KeyDomain(values=predicate.values) if predicate.values else NOTHING
     if isinstance(predicate, Range):
         return KeyDomain(None, predicate.lower, predicate.upper, predicate.lower_inclusive, predicate.upper_inclusive)
     if isinstance(predicate, BitmapFilter):
         return _bitmap_domain(predicate)
-    assert isinstance(predicate, IsNull)
-    return KeyDomain() if predicate.negated else NOTHING  # key columns are never NULL
+    if isinstance(predicate, AnyOf):
+        return _union([_domain(member) for member in predicate.members])
+    if isinstance(predicate, BloomFilter):
+        return EVERYTHING
+    return EVERYTHING if predicate.negated else NOTHING  # key columns are never NULL
+
+
+def _union(parts: Sequence[KeyDomain]) -> KeyDomain:
+    """What some of the domains admit: listed if all list it, else enclosed."""
+    parts = [_pointed(part) for part in parts if not part.is_empty and not _crossed(part)]
+    if not parts:
+        return NOTHING
+    listed = [part.values for part in parts if part.values is not None]
+    if len(listed) == len(parts):
+        return KeyDomain(values=tuple(sorted({value for values in listed for value in values})))
+    bounds = [p if p.values is None else KeyDomain(None, p.values[0], p.values[-1]) for p in parts]
+    lows = [(p.lower, not p.lower_inclusive) for p in bounds if p.lower is not None]
+    highs = [(p.upper, p.upper_inclusive) for p in bounds if p.upper is not None]
+    lower, is_above = min(lows) if len(lows) == len(bounds) else (None, False)
+    upper, includes = max(highs) if len(highs) == len(bounds) else (None, True)
+    return KeyDomain(None, lower, upper, not is_above, includes)
+
+
+def _pointed(domain: KeyDomain) -> KeyDomain:
+    """The same; a range of one value lists it."""
+    is_point = domain.values is None and domain.lower is not None and domain.lower == domain.upper
+    return replace(domain, values=(domain.lower,)) if is_point else domain
 
 
 def _bitmap_domain(predicate: BitmapFilter) -> KeyDomain:
     present = np.flatnonzero(predicate.bits)
+    if not len(present):
+        return NOTHING
     if len(present) <= MAX_LISTED:
         return KeyDomain(values=tuple(predicate.base + int(i) for i in present))
     return KeyDomain(None, predicate.base + int(present[0]), predicate.base + int(present[-1]))

@@ -63,6 +63,9 @@ class RowSetMetadata:
     def from_dict(cls, data: dict[str, Any]) -> RowSetMetadata:
         """The inverse of `to_dict`."""
         known = {name: data[name] for name in cls.__dataclass_fields__ if name in data}
+        if "inserted" not in data:
+            # Stores without updates: `newest_undo` was when the last row was inserted, and there were no UNDO files.
+            known["inserted"], known["newest_undo"] = data["newest_undo"], 0
         known["undo_files"] = tuple(known.get("undo_files", ()))
         known["redo_files"] = tuple(known.get("redo_files", ()))
         return cls(**known)

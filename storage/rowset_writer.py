@@ -7,6 +7,8 @@ import os
 import posixpath
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -21,7 +23,8 @@ from .schema import ColumnSchema, Schema
 
 SAMPLE_SHARE = 16
 """One row in 16, at most one row group, is encoded beforehand to see how many bytes a row takes."""
-_WORKERS = min(4, os.cpu_count() or 1)
+WORKERS = min(4, os.cpu_count() or 1)
+"""Columns that are written side by side."""
 
 
 def write_rowsets(
@@ -61,20 +64,21 @@ def write_rowsets(
     length = _rowset_rows(schema, rows, rowset_bytes)
     written: list[str] = []
     try:
-        with ThreadPoolExecutor(_WORKERS, "rowset-writer") as pool:
-            result = [
-                _write_rowset(
+        with ThreadPoolExecutor(WORKERS, "rowset-writer") as pool:
+            result = []
+            for start in range(0, rows.num_rows, length):
+                part = rows.slice(start, length)
+                written_rowset = write_rowset(
                     fs,
                     directory,
                     schema,
-                    rows.slice(start, length),
                     keys.slice(start, start + length),
-                    (next_id(), timestamp),
-                    pool,
-                    written,
+                    partial(column_array, rows=part),
+                    rowset=next_id(),
+                    pool=pool,
+                    written=written,
                 )
-                for start in range(0, rows.num_rows, length)
-            ]
+                result.append(replace(written_rowset, newest_undo=timestamp))
         fs.sync_directory(directory)
     except BaseException:
         for path in written:
@@ -86,17 +90,31 @@ def write_rowsets(
     return result
 
 
-def _write_rowset(
+def write_rowset(
     fs: FileSystem,
     directory: str,
     schema: Schema,
-    rows: pa.Table,
     keys: Keys,
-    identity: tuple[int, int],
+    values: Callable[[ColumnSchema], pa.Array],
+    *,
+    rowset: int,
     pool: ThreadPoolExecutor,
     written: list[str],
 ) -> RowSetMetadata:
-    rowset, timestamp = identity
+    """Write one DiskRowSet column by column; durable but for the names of its files.
+
+    Parameters
+    ----------
+    keys : Keys
+        Of all rows, strictly ascending; not empty.
+    values : callable
+        Gives all values of a column; called once per column, by threads of `pool`.
+    rowset : int
+        Its id.
+    written : list of str
+        The paths of the files are added to it before they are made. Where this raises, the caller removes them, after
+        the pool's threads are done.
+    """
     names = {c.id: f"rowset-{rowset:08d}-column-{c.id:04d}.col" for c in schema.columns}
     bloom = f"rowset-{rowset:08d}.bloom"
     written.extend(posixpath.join(directory, name) for name in (*names.values(), bloom))
@@ -104,7 +122,7 @@ def _write_rowset(
 
     def write(column: ColumnSchema) -> int:
         path = posixpath.join(directory, names[column.id])
-        return write_column(fs, path, column, column_array(column, rows), is_key=column.id in is_key)
+        return write_column(fs, path, column, values(column), is_key=column.id in is_key)
 
     futures = [pool.submit(lambda: write_bloom(fs, posixpath.join(directory, bloom), keys.hashes()))]
     futures += [pool.submit(write, column) for column in schema.columns]
@@ -117,7 +135,6 @@ def _write_rowset(
         column_files=names,
         bloom_file=bloom,
         data_bytes=sum(sizes),
-        newest_undo=timestamp,
     )
 
 

@@ -15,12 +15,13 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidTableDefinition, UnknownColumn, did_you_mean
-from .types import DataType
+from .types import BIGINT, DataType
 
 MAX_COLUMNS = 300
 """As Kudu's default limit; wider rows want another design."""
 MAX_BUCKETS = 1024
 """Per table; every bucket is a tablet with its own log and files."""
+MAX_BLOCK_BYTES = 64 << 20
 
 
 AUTO_INCREMENT_COLUMN = "auto_incrementing_id"
@@ -84,7 +85,8 @@ class ColumnSchema:
 class Schema:
     """The columns of a table in order; the first `key_columns` of them are the primary key.
 
-    Raises `InvalidTableDefinition` at birth where names repeat, the key is empty, nullable or not storable.
+    Raises `InvalidTableDefinition` at birth where names repeat, the key is empty, nullable or not storable, or the
+    auto-incrementing column is not what `non_unique_key` makes.
     """
 
     columns: tuple[ColumnSchema, ...]
@@ -98,6 +100,11 @@ class Schema:
             seen.add(column.name)
             if not column.type.is_storable:
                 raise InvalidTableDefinition(f"column {column.name}: a column cannot be of type {column.type}")
+            if not 0 <= column.block_size <= MAX_BLOCK_BYTES:
+                raise InvalidTableDefinition(
+                    f"column {column.name}: a block size of {column.block_size} bytes cannot be; it is 1 to "
+                    f"{MAX_BLOCK_BYTES:,}, or 0 for the store's own choice"
+                )
         if not 1 <= self.key_columns <= len(self.columns):
             raise InvalidTableDefinition("a table needs a PRIMARY KEY of at least one column")
         if len(self.columns) > MAX_COLUMNS:
@@ -107,6 +114,8 @@ class Schema:
                 raise InvalidTableDefinition(f"primary key column {column.name} must be NOT NULL")
             if column.type.is_float or column.type.kind.value == "BOOLEAN":
                 raise InvalidTableDefinition(f"primary key column {column.name} cannot be of type {column.type}")
+        for place, column in enumerate(self.columns):
+            _check_auto_increment(column, place == self.key_columns - 1)
 
     @property
     def key(self) -> tuple[ColumnSchema, ...]:
@@ -116,6 +125,17 @@ class Schema:
     @property
     def names(self) -> list[str]:
         return [c.name for c in self.columns]
+
+    @property
+    def visible_columns(self) -> tuple[ColumnSchema, ...]:
+        """What `SELECT *` shows and an INSERT without column names gives: all but the auto-incrementing column."""
+        return tuple(c for c in self.columns if not c.auto_increment)
+
+    @cached_property
+    def auto_increment(self) -> ColumnSchema | None:
+        """The column that makes a non-unique key unique, if there is one."""
+        last = self.columns[self.key_columns - 1]
+        return last if last.auto_increment else None
 
     @cached_property
     def _positions(self) -> dict[str, int]:
@@ -140,6 +160,27 @@ class Schema:
     def arrow(self) -> pa.Schema:
         """The Arrow schema of whole rows."""
         return pa.schema([pa.field(c.name, c.type.arrow, c.nullable) for c in self.columns])
+
+
+def _check_auto_increment(column: ColumnSchema, is_last_of_key: bool) -> None:
+    if not column.auto_increment:
+        if column.name == AUTO_INCREMENT_COLUMN:
+            raise InvalidTableDefinition(
+                f"{AUTO_INCREMENT_COLUMN} is the name of the hidden column of a NON UNIQUE PRIMARY KEY; choose another"
+            )
+        return
+    if not is_last_of_key or column.type != BIGINT or column.name != AUTO_INCREMENT_COLUMN:
+        raise InvalidTableDefinition(
+            f"column {column.name} cannot be auto-incrementing: only the last column of a NON UNIQUE PRIMARY KEY is, "
+            f"{AUTO_INCREMENT_COLUMN} of type {BIGINT}"
+        )
+
+
+def non_unique_key(columns: Sequence[ColumnSchema], key_columns: int) -> Schema:
+    """The schema of a table with a NON UNIQUE PRIMARY KEY of the first `key_columns` columns: behind them the key gets
+    `AUTO_INCREMENT_COLUMN`, which the tablet fills with ascending numbers."""
+    number = ColumnSchema(AUTO_INCREMENT_COLUMN, BIGINT, nullable=False, auto_increment=True)
+    return Schema((*columns[:key_columns], number, *columns[key_columns:]), key_columns + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +276,8 @@ def _check_key_columns(schema: Schema, names: Sequence[str], what: str) -> None:
         raise InvalidTableDefinition(f"{what} needs at least one column")
     keys = [c.name for c in schema.key]
     for name in names:
-        schema.position(name)
+        if schema.column(name).auto_increment:
+            raise InvalidTableDefinition(f"{what} column {name} is auto-incrementing and cannot partition a table")
         if name not in keys:
             raise InvalidTableDefinition(
                 f"{what} column {name} is not part of the primary key ({', '.join(keys)}); "

@@ -1,8 +1,11 @@
 """What the planner is told of a table: the sketches of its rowsets, merged, and a look at its MemRowSets.
 
-Rowsets bring their sketches with them (`ColumnSketch`, made while they were written). Rows in MemRowSets are counted
-exactly; their bounds and NULLs are looked up and, unless they are few among many, their distinct values counted.
-All but the row count may be a little out of date.
+Rowsets bring their sketches with them (`ColumnSketch`, made while they were written). Rows in MemRowSets are looked at:
+their bounds and NULLs and, unless they are few among many, their distinct values.
+
+Rows are counted exactly, those that are deleted now left out. All else is an estimate: it is of the values that rows
+were written with, not of what updates made of them, and may be a little out of date. Nothing may rely on it but the
+choice among plans that all give the right answer.
 """
 
 from __future__ import annotations
@@ -17,7 +20,8 @@ from .memrowset import MemRowSet
 from .schema import ColumnSchema, Table
 from .sketch import SketchBuilder, hash_decimals, hash_floats, hash_integers, hash_texts
 from .store import ColumnStatistics, TableStatistics
-from .tablet import StoredRowSet, TabletState
+from .stored_rowset import StoredRowSet
+from .tablet import TabletState
 from .vector import Array, Wide, vector_from_arrow
 
 MEMORY_SHARE = 0.1
@@ -40,15 +44,16 @@ class StatisticsCache:
         """The statistics of a table whose tablets have these states."""
         rowsets = tuple(r for state in states for r in state.rowsets)
         memrowsets = [m for state in states for m in state.memrowsets if m.row_count]
-        stored_rows = sum(r.rowset.row_count for r in rowsets)
+        stored_rows = sum(r.row_count for r in rowsets)
         memory_rows = sum(m.row_count for m in memrowsets)
+        live_rows = sum(r.live_count for r in rowsets) + sum(m.live_count for m in memrowsets)
         with self._lock:
             if self._is_stale(rowsets, memory_rows):
                 self._rowsets = rowsets
                 self._sketched_rows = memory_rows
                 small = memory_rows < MEMORY_SHARE * stored_rows
                 self._columns = _columns(self._table, rowsets, memrowsets, not small)
-            return TableStatistics(stored_rows + memory_rows, self._columns)
+            return TableStatistics(live_rows, self._columns)
 
     def _is_stale(self, rowsets: tuple[StoredRowSet, ...], memory_rows: int) -> bool:
         if len(rowsets) != len(self._rowsets) or any(a is not b for a, b in zip(rowsets, self._rowsets)):
@@ -60,7 +65,7 @@ def _columns(
     table: Table, rowsets: Sequence[StoredRowSet], memrowsets: Sequence[MemRowSet], count_distinct: bool
 ) -> dict[str, ColumnStatistics]:
     sketches = [r.rowset.statistics() for r in rowsets]
-    rows = [m.snapshot().to_table()[0] for m in memrowsets]
+    rows = [m.snapshot(table.schema).to_table()[0] for m in memrowsets]
     found: dict[str, ColumnStatistics] = {}
     for place, column in enumerate(table.schema.columns):
         builder = SketchBuilder()

@@ -7,35 +7,71 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ..errors import CorruptionError, DiskError, NoPartition, NotSupportedError
+from ..errors import CorruptionError, DiskError, NoPartition, UnknownColumn
+from .altered_table import check_same_columns
 from .catalog import CatalogEntry
 from .checked_file import TEMPORARY_SUFFIX
 from .clock import HybridClock
 from .filesystem import FileSystem
-from .incoming_rows import conform, describe_key, null_errors, rows_without
+from .incoming_rows import IncomingRows, describe_key, incoming, row_errors, rows_without
 from .keys import Keys
 from .load_record import LoadRecord, complete_loads
 from .mvcc import start_together
 from .page_cache import PageCache
 from .partition import Partitioner
+from .row_access import RowAccess
+from .row_read import Altered
 from .schema import Table
-from .store import Op, RowError, ScanSpec, ScanToken, TableStatistics, Timestamp, WriteBatch, WriteResult
+from .store import (
+    CHANGE_COLUMN,
+    CHANGED_AT_COLUMN,
+    Op,
+    RowError,
+    ScanSpec,
+    ScanToken,
+    TableStatistics,
+    Timestamp,
+    WriteBatch,
+    WriteResult,
+)
 from .table_statistics import StatisticsCache
 from .tablet import StoreOptions, Tablet
 from .tablet_flush import flush_overfull
 from .tablet_metadata import TabletMetadata
+from .tablet_replay import open_tablet
 from .tablet_scan import tablet_tokens
 from .tablet_write import TabletWrite
-from .vector import Array
 
-_WRITABLE = frozenset((Op.INSERT, Op.INSERT_IGNORE))
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableLayout:
+    """A table and its tablets, one per partition and in their order: what one statement goes by, whatever is altered
+    meanwhile."""
+
+    table: Table
+    partitioner: Partitioner
+    tablets: tuple[Tablet, ...]
+
+    @classmethod
+    def of(cls, table: Table, tablets: Sequence[Tablet]) -> TableLayout:
+        """The layout of a table with these tablets."""
+        return cls(table, Partitioner(table.schema, table.partitions), tuple(tablets))
+
+    def no_partition(self, rows: pa.RecordBatch, row: int) -> NoPartition:
+        """The error of a row that no range covers."""
+        key = describe_key(self.table, Keys.from_rows(self.table.schema, rows.slice(row, 1)).values_at(0))
+        labels = [partition.describe() for partition in self.partitioner.partitions]
+        shown = "; ".join(labels[:4]) + ("; ..." if len(labels) > 4 else "")
+        return NoPartition(f"no partition of table {self.table.name} covers the row with key {key}; it has: {shown}")
 
 
 class TableStore:
@@ -58,18 +94,32 @@ class TableStore:
     ):
         self.fs = fs
         self.directory = directory
-        self.table: Table = entry.table
-        self.partitioner = Partitioner(entry.table.schema, entry.table.partitions)
-        self.tablets = tuple(tablets)
+        self.layout = TableLayout.of(entry.table, tablets)
+        """Replaced as a whole, under the `write_lock`s of all its tablets."""
         self.clock = clock
         self.pool = pool
+        self.alter_lock = threading.Lock()
+        """Held while the table goes over to another layout."""
         self.load_lock = threading.Lock()
         """One load is published at a time."""
         self.unfinished_loads: list[LoadRecord] = []
         """Loads that happened, but some tablet's metadata does not know it yet; guarded by `load_lock`."""
         self.repairs: list[Callable[[], None]] = []
         """What must succeed before the table is written again: traces of failed steps that a crash would revive."""
-        self._statistics = StatisticsCache(entry.table)
+        self.dropped: list[Tablet] = []
+        """Of range partitions that were dropped, and perhaps still read."""
+        self.statistics_cache = StatisticsCache(entry.table)
+        self._rows: RowAccess | None = None
+
+    @property
+    def table(self) -> Table:
+        """The table as it is now."""
+        return self.layout.table
+
+    @property
+    def tablets(self) -> tuple[Tablet, ...]:
+        """The tablets that there are now."""
+        return self.layout.tablets
 
     @staticmethod
     def create(fs: FileSystem, directory: str, entry: CatalogEntry) -> None:
@@ -95,18 +145,17 @@ class TableStore:
         metadata = [TabletMetadata.read(fs, f"{directory}/{tablet_id}") for tablet_id in entry.tablet_ids]
         metadata = complete_loads(fs, directory, metadata)
 
-        def open_tablet(number: int) -> Tablet:
-            mine = metadata[number]
+        def opened(mine: TabletMetadata) -> Tablet:
             path = f"{directory}/{mine.tablet_id}"
-            return Tablet.open(fs, path, entry.table, mine, cache=cache, clock=clock, options=options)
+            return open_tablet(fs, path, entry.table, mine, cache=cache, clock=clock, options=options)
 
-        tablets = list(pool.map(open_tablet, range(len(metadata))))
+        tablets = list(pool.map(opened, metadata))
         return cls(fs, directory, entry, tablets, clock, pool)
 
     def close(self) -> None:
         """Sync the logs and close all files."""
         with ExitStack() as stack:
-            for tablet in self.tablets:
+            for tablet in (*self.tablets, *self.dropped):
                 stack.callback(tablet.close)
             with contextlib.suppress(DiskError):
                 self.finish_loads()  # the records stay, and the next opener finishes them
@@ -114,19 +163,28 @@ class TableStore:
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def write(self, batch: WriteBatch) -> WriteResult:
-        """Insert a batch: visible at once to later snapshots and, tablet by tablet, all or nothing in a crash.
+        """Apply a batch: visible at once to later snapshots and, tablet by tablet, all or nothing in a crash.
 
-        Raises `DiskError` where a log fails: none of the failed tablets' rows are there then, nor will be.
+        Raises `DiskError` where a log fails: none of the failed tablets' rows are changed then, nor will be.
         """
-        ops = _checked_ops(batch)
+        while True:
+            result = self._write(self.layout, batch)
+            if result is not None:
+                return result
+
+    def _write(self, layout: TableLayout, batch: WriteBatch) -> WriteResult | None:
+        """`write`; None where the table was altered meanwhile, with nothing done."""
         self.repair()
-        rows = conform(self.table, batch.rows)
-        errors = null_errors(self.table, rows)
-        parts = self._route(rows, ops, errors)
+        rows = incoming(layout.table, batch)
+        errors = row_errors(layout.table, rows)
+        parts = _route(layout, rows, errors)
         for part in parts:
             flush_overfull(part.tablet)
             part.probe()
-        timestamp, applied, failures = self._apply(parts, batch.all_or_none, errors)
+        outcome = self._apply(layout, parts, batch.all_or_none, errors)
+        if outcome is None:
+            return None
+        timestamp, applied, failures = outcome
         # The logs of several tablets sync side by side.
         waiting = [self.pool.submit(_finish, part) for part in applied[1:]]
         failures += [error for part in applied[:1] if (error := _finish(part)) is not None]
@@ -137,79 +195,101 @@ class TableStore:
             errors += part.errors
         errors.sort(key=lambda error: error.row)
         is_refused = batch.all_or_none and bool(errors)
-        return WriteResult(0 if is_refused else sum(part.accepted for part in parts), tuple(errors), timestamp)
+        return WriteResult(0 if is_refused else sum(part.applied for part in parts), tuple(errors), timestamp)
 
     def _apply(
-        self, parts: list[TabletWrite], all_or_none: bool, errors: list[RowError]
-    ) -> tuple[Timestamp, list[TabletWrite], list[DiskError]]:
-        """Check and apply all parts at one timestamp: (that, the parts to wait for, why others failed)."""
+        self, layout: TableLayout, parts: list[TabletWrite], all_or_none: bool, errors: list[RowError]
+    ) -> tuple[Timestamp, list[TabletWrite], list[DiskError]] | None:
+        """Check and apply all parts at one timestamp: (that, the parts to wait for, why others failed); None where the
+        layout is not this one any more."""
         failures: list[DiskError] = []
         applied: list[TabletWrite] = []
         with ExitStack() as locks:
             for part in parts:
                 locks.enter_context(part.tablet.write_lock)
+            if self.layout is not layout:
+                return None
             for part in parts:
                 part.check()
-            changing = [part for part in parts if part.accepted]
+            changing = [part for part in parts if part.has_changes]
             is_refused = all_or_none and (errors or any(part.errors for part in parts))
             if is_refused or not changing:
                 return self.clock.now(), parts, failures
             timestamp = start_together([part.tablet.mvcc for part in changing])
             for part in parts:
                 try:
-                    if part.accepted:
+                    if part.has_changes:
                         part.apply(timestamp)
                     applied.append(part)
                 except DiskError as error:
                     failures.append(error)
         return timestamp, applied, failures
 
-    def _route(self, rows: pa.RecordBatch, ops: Op | Array, errors: list[RowError]) -> list[TabletWrite]:
-        """The batch by tablet, in the order of tablets, without the rows that have errors; adds to these."""
-        numbers = rows_without(rows.num_rows, errors)
-        if errors:
-            rows = rows.take(pa.array(numbers))
-        if not rows.num_rows:
-            return []
-        places = self.partitioner.route(rows)
-        if len(numbers) == 1 and places[0] >= 0:
-            own = ops if isinstance(ops, Op) else ops[numbers]
-            return [TabletWrite(self.tablets[int(places[0])], rows, numbers, own)]
-        for row in np.flatnonzero(places < 0).tolist():
-            errors.append(RowError(int(numbers[row]), self.no_partition(rows, row)))
-        parts: list[TabletWrite] = []
-        for place in np.unique(places).tolist():
-            if place >= 0:
-                mine = np.flatnonzero(places == place)
-                chosen = rows if len(mine) == rows.num_rows else rows.take(pa.array(mine))
-                own = numbers[mine]
-                parts.append(TabletWrite(self.tablets[place], chosen, own, ops if isinstance(ops, Op) else ops[own]))
-        return parts
+    # ---- single rows ---------------------------------------------------------------------------------------------
 
-    def no_partition(self, rows: pa.RecordBatch, row: int) -> NoPartition:
-        """The error of a row that no range covers."""
-        key = describe_key(self.table, Keys.from_rows(self.table.schema, rows.slice(row, 1)).values_at(0))
-        labels = [partition.describe() for partition in self.partitioner.partitions]
-        shown = "; ".join(labels[:4]) + ("; ..." if len(labels) > 4 else "")
-        return NoPartition(f"no partition of table {self.table.name} covers the row with key {key}; it has: {shown}")
+    def write_row(self, table: Table, op: Op, row: Mapping[str, Any]) -> WriteResult:
+        """`write` for one row of Python values, by a shorter way: `row_write`. `table` is as the caller knows it."""
+        if self.repairs:
+            self.repair()
+        if table is not self.layout.table:
+            check_same_columns(table, self.layout.table, list(row))
+        return self.rows.writer.write(op, row)
+
+    def read_row(
+        self,
+        table: Table,
+        key: Sequence[Any],
+        columns: Sequence[str],
+        snapshot: Timestamp | None,
+        counters: ScanCounters | None = None,
+    ) -> tuple[Any, ...] | None:
+        """Look up a row by its primary key: `row_read`. `table` is as the caller knows it."""
+        while True:
+            if table is not self.layout.table:
+                check_same_columns(table, self.layout.table, columns)
+            try:
+                return self.rows.reader.read(key, columns, snapshot, counters)
+            except Altered:
+                with self.alter_lock:
+                    pass
+
+    @property
+    def rows(self) -> RowAccess:
+        """The short ways to single rows of the table as it is now."""
+        found = self._rows
+        if found is None or not found.is_current():
+            layout = self.layout
+            found = self._rows = RowAccess(
+                layout.table,
+                layout.partitioner,
+                layout.tablets,
+                self.clock,
+                lambda: self.layout is layout,
+                self.write,
+            )
+        return found
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
         """The tokens of a scan at `spec.snapshot`, which is set."""
-        assert spec.snapshot is not None
-        for name in (*spec.columns, *(p.column for p in spec.predicates)):
-            self.table.schema.column(name)
-        tokens: list[ScanToken] = []
-        for place in self.partitioner.prune(spec.predicates):
-            tablet = self.tablets[place]
-            for view, pieces, rows in tablet_tokens(tablet, spec, spec.snapshot):
-                tokens.append(ScanToken(table, tablet.id, spec, (view, pieces), rows))
-        return tokens
+        while True:
+            layout = self.layout
+            try:
+                tokens = _tokens(layout, table, spec)
+                # Views that were taken while the table was altered may be of both schemas.
+                if self.layout is layout and all(token.part[0].table is layout.table for token in tokens):
+                    return tokens
+            except UnknownColumn:
+                with self.alter_lock:
+                    if self.layout is layout:
+                        raise
+            with self.alter_lock:
+                pass
 
     def statistics(self) -> TableStatistics:
         """Estimates for the planner; computed again when rowsets have changed."""
-        return self._statistics.get([tablet.state for tablet in self.tablets])
+        return self.statistics_cache.get([tablet.state for tablet in self.tablets])
 
     # ---- after failures ------------------------------------------------------------------------------------------
 
@@ -232,9 +312,43 @@ class TableStore:
                 del self.unfinished_loads[0]
 
     def views(self) -> Iterator[object]:
-        """The views that some token, scan or batch still holds."""
-        for tablet in self.tablets:
-            yield from tablet.views
+        """The pins of views that some token, scan or batch still holds."""
+        for tablet in (*self.tablets, *self.dropped):
+            yield from tablet.pins
+
+
+def _route(layout: TableLayout, rows: IncomingRows, errors: list[RowError]) -> list[TabletWrite]:
+    """The batch by tablet, in the order of tablets, without the rows that have errors; adds to these."""
+    numbers = rows_without(len(rows), errors)
+    rows = rows.take(numbers)
+    if not len(rows):
+        return []
+    places = layout.partitioner.route(rows.rows)
+    if len(numbers) == 1 and places[0] >= 0:
+        return [TabletWrite(layout.tablets[int(places[0])], layout.table, rows, numbers)]
+    for row in np.flatnonzero(places < 0).tolist():
+        errors.append(RowError(int(numbers[row]), layout.no_partition(rows.rows, row)))
+    parts: list[TabletWrite] = []
+    for place in np.unique(places).tolist():
+        if place >= 0:
+            mine = np.flatnonzero(places == place)
+            parts.append(TabletWrite(layout.tablets[place], layout.table, rows.take(mine), numbers[mine]))
+    return parts
+
+
+def _tokens(layout: TableLayout, table: Table, spec: ScanSpec) -> list[ScanToken]:
+    assert spec.snapshot is not None
+    names = (*spec.columns, *(predicate.column for predicate in spec.predicates))
+    for name in names:
+        if spec.changes is None or name not in (CHANGE_COLUMN, CHANGED_AT_COLUMN):
+            layout.table.schema.column(name)
+    check_same_columns(table, layout.table, names)
+    tokens: list[ScanToken] = []
+    for place in layout.partitioner.prune(spec.predicates):
+        tablet = layout.tablets[place]
+        for view, pieces, rows in tablet_tokens(tablet, spec, spec.snapshot):
+            tokens.append(ScanToken(table, tablet.id, spec, (view, pieces), rows))
+    return tokens
 
 
 def _finish(part: TabletWrite) -> DiskError | None:
@@ -245,24 +359,11 @@ def _finish(part: TabletWrite) -> DiskError | None:
     return None
 
 
-def _checked_ops(batch: WriteBatch) -> Op | Array:
-    ops = batch.ops
-    if isinstance(ops, Op):
-        codes = {int(ops)}
-    else:
-        if len(ops) != batch.rows.num_rows:
-            raise ValueError(f"{len(ops)} ops for {batch.rows.num_rows} rows")
-        ops = np.asarray(ops, np.uint8)
-        codes = set(np.unique(ops).tolist())
-    if not codes <= _WRITABLE:
-        code = min(codes - _WRITABLE)
-        name = Op(code).name if code in Op._value2member_map_ else f"op code {code}"
-        raise NotSupportedError(f"tablets cannot apply {name} yet; they apply INSERT and INSERT_IGNORE")
-    return ops
-
-
 def _check_tablets(fs: FileSystem, directory: str, entry: CatalogEntry) -> None:
-    """Every tablet's files must be there; temporary files of an interrupted replacement go."""
+    """Every tablet's files must be there; what a crash left of a replacement or of an ALTER TABLE goes."""
+    for name in fs.list(directory):
+        if name.startswith(f"{entry.table.id}-p") and name not in entry.tablet_ids:
+            fs.remove_tree(f"{directory}/{name}")
     for tablet_id in entry.tablet_ids:
         path = f"{directory}/{tablet_id}"
         for name in ("metadata", "wal", "rowsets"):

@@ -1,54 +1,59 @@
 """One tablet: its state in memory and on disk, opening and closing. What is done with it has modules of its own:
-`tablet_write`, `tablet_scan`, `tablet_flush`.
+`tablet_write`, `tablet_replay`, `tablet_scan`, `tablet_flush`, `delta_compaction`, `rowset_compaction`.
 
     tables/<table id>/<tablet id>/metadata       which rowsets there are, how far they reach in the log
                                   wal/           log segments
-                                  rowsets/       column files and Bloom filters
+                                  rowsets/       column files, Bloom filters, delta files
 
     TabletState ──┬── memrowset     takes inserts
                   ├── flushing      the MemRowSet before it, while a flush writes it to disk
-                  ├── rowsets       DiskRowSets
+                  ├── rowsets       DiskRowSets with their deltas
                   └── tree          the same, to find by key
 
-The state is immutable and replaced as a whole: a reader takes it once and sees every row exactly once, whatever
-flushes and loads do meanwhile.
+The state is immutable and replaced as a whole: a reader takes it once (`Tablet.pin`, `Tablet.view`) and sees every row
+exactly once, whatever flushes, loads and compactions do meanwhile. Files that go out of use are retired, and removed
+when the last pin from before is gone.
 
-Locks, in the order in which they are taken: `flush_lock` (one flush at a time), `write_lock` (key checks, log order,
-inserts), `metadata_lock` (the metadata file and, with it, the state's rowsets).
+Locks, in the order in which they are taken: `flush_lock` (one flush or compaction at a time), `write_lock` (key checks,
+log order, changes in memory), `metadata_lock` (the metadata file). The state is replaced under the last two.
+
+Background work takes over what is in memory in these steps:
+1. `Tablet.cut`, under `write_lock`: the newest timestamp and log entry at this moment.
+2. `Tablet.wait_for`: all writes up to the cut are decided; what it covers is written to files.
+3. `Tablet.write_metadata` names the files. This is the moment that counts for a crash: whatever came after the cut is
+   in the log, and replayed.
+4. In `Tablet.swap`, where no write is undecided, it carries over in memory what came after the cut, and replaces the
+   state.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-import numpy as np
-import pyarrow as pa
-
-from ..errors import CorruptionError, OperationalError
-from .clock import HybridClock, format_timestamp
+from ..errors import DiskError, HistoryGone
+from .clock import format_timestamp
+from .delta_memstore import DeltaMemStore
 from .disk_rowset import DiskRowSet
 from .filesystem import FileSystem
 from .keys import Keys
-from .memrowset import IndexKeys, MemRowSet, MemRowSetSnapshot, index_keys
+from .logged_write import LoggedWrite
+from .memrowset import MemRowSet
+from .memrowset_snapshot import MemRowSetSnapshot
 from .mvcc import MvccManager
 from .page_cache import PageCache
 from .rowset_metadata import RowSetMetadata
 from .rowset_tree import RowSetTree
 from .schema import Schema, Table
 from .store import ScanCounters, Timestamp
+from .stored_rowset import StoredRowSet, StoredRowSetView
 from .tablet_metadata import TabletMetadata
-from .vector import Array
-from .wal import LogTicket, WriteAheadLog
-from .wal_format import EntryKind, LogEntry, decode_write
-
-COLUMN_ID = b"nyala.column_id"
-"""Field metadata of logged rows: the column's permanent id."""
-REPLAY_ENTRIES = 1024
-"""Log entries that are replayed as one insert: a single row costs as much as some hundred."""
+from .wal import LogMark, WriteAheadLog
+from .wal_format import log_schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,52 +65,25 @@ class StoreOptions:
     durability : str
         "fsync": a write is acknowledged when it is on the disk. "os": when the system has it; it survives the
         process, but a power failure may cost about the last second.
-    memrowset_bytes : int
-        A MemRowSet of this size is flushed.
+    memrowset_bytes, deltamemstore_bytes : int
+        A MemRowSet, a DeltaMemStore of this size is flushed.
     segment_bytes, rowset_bytes : int
         Sizes aimed at, of log segments and DiskRowSets.
+    history_seconds : int
+        How long the past stays readable; what is older may be collected.
     """
 
     durability: str = "fsync"
     memrowset_bytes: int = 128 << 20
     segment_bytes: int = 64 << 20
     rowset_bytes: int = 64 << 20
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StoredRowSet:
-    """An open DiskRowSet, and when its rows were inserted.
-
-    All rows are visible at or above `newest`, none below `oldest`. For a snapshot in between, `inserted` has the
-    timestamp of each row (ndarray of uint64): it is kept in memory for a while after a flush, because snapshots taken
-    before it are still being read then. UNDO files will keep it for good.
-    """
-
-    rowset: DiskRowSet
-    oldest: int
-    newest: int
-    inserted: Array | None = None
-
-    def is_visible(self, timestamp: int) -> bool:
-        """Is any row visible at this time?"""
-        return timestamp >= self.oldest
-
-    def visible_rows(self, timestamp: int, table: str) -> Array | None:
-        """Which rows are visible: ndarray of bool, shape (n_rows,); None for all. Raises `OperationalError` where that
-        is forgotten."""
-        if timestamp >= self.newest:
-            return None
-        if self.inserted is None:
-            raise OperationalError(
-                f"cannot read table {table} as of {format_timestamp(Timestamp(timestamp))}: "
-                f"its history is kept only since {format_timestamp(Timestamp(self.newest))}"
-            )
-        return np.asarray(self.inserted <= np.uint64(timestamp))
+    deltamemstore_bytes: int = 32 << 20
+    history_seconds: int = 7 * 24 * 3600
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TabletState:
-    """All rows of a tablet, each exactly once."""
+    """All rows of a tablet. A key may stand in several places; at every time it is visible in at most one."""
 
     memrowset: MemRowSet
     flushing: MemRowSet | None
@@ -115,33 +93,57 @@ class TabletState:
     @classmethod
     def of(cls, memrowset: MemRowSet, flushing: MemRowSet | None, rowsets: Sequence[StoredRowSet]) -> TabletState:
         """A state with its tree."""
-        entries = [(r.rowset.metadata.min_key, r.rowset.metadata.max_key, r) for r in rowsets]
+        entries = [(r.metadata.min_key, r.metadata.max_key, r) for r in rowsets]
         return cls(memrowset, flushing, tuple(rowsets), RowSetTree(entries))
 
     @property
     def memrowsets(self) -> list[MemRowSet]:
-        """One or two."""
+        """One or two, older first."""
         return [self.memrowset] if self.flushing is None else [self.flushing, self.memrowset]
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Pin:
+    """A state that somebody reads: as long as this object lives, the files of its rowsets stay."""
+
+    state: TabletState
+    table: Table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class TabletView:
     """What a scan reads: a tablet at one timestamp. It keeps the tablet's files from being removed."""
 
     table: Table
     timestamp: int
     memrowsets: tuple[MemRowSetSnapshot, ...]
-    rowsets: tuple[StoredRowSet, ...]
+    rowsets: tuple[StoredRowSetView, ...]
+    pin: Pin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut:
+    """A moment between two writes of a tablet: everything that came before is at or below `timestamp` in time."""
+
+    timestamp: int
+    mark: LogMark
+    is_flushed: bool
+    """No MemRowSet held a row: all that was inserted before the cut is in rowsets."""
+
+    @property
+    def index(self) -> int:
+        """The last log entry before the cut; final once the writes before the cut are decided: the indexes of entries
+        that failed are given again."""
+        return self.mark.index
 
 
 @dataclass(slots=True, eq=False)
-class LoggedWrite:
-    """A write that is in the log and the MemRowSet, perhaps not durable yet."""
+class _Retired:
+    """What is to be closed and removed when the pins are gone."""
 
-    ticket: LogTicket
-    memrowset: MemRowSet
-    keys: IndexKeys
-    timestamp: int
+    pins: list[weakref.ref[Pin]]
+    closers: list[Callable[[], None]]
+    paths: list[str]
 
 
 @dataclass(eq=False)
@@ -149,7 +151,7 @@ class Tablet:
     """A tablet that is open; see the module's page.
 
     Invariants: `metadata` is what the metadata file holds, or will hold after the next replacement where the last one
-    failed; its rowsets are those of `state`; the log holds every durable row of `state.memrowsets`.
+    failed; the log holds every durable change that is in no file of the rowsets that it names.
     """
 
     id: str
@@ -162,14 +164,20 @@ class Tablet:
     state: TabletState
     log: WriteAheadLog
     mvcc: MvccManager
+    newest: int = 0
+    """Timestamp of the newest write or load; guarded by `write_lock`."""
+    next_number: int = 1
+    """Above every number that the AUTO_INCREMENT column of a row was given, or shall be."""
     undecided: deque[LoggedWrite] = field(default_factory=deque)
     """Writes whose log entries were not known to be durable when last looked at; guarded by `write_lock`."""
-    views: weakref.WeakSet[TabletView] = field(default_factory=weakref.WeakSet)
+    pins: weakref.WeakSet[Pin] = field(default_factory=weakref.WeakSet)
     write_lock: threading.Lock = field(default_factory=threading.Lock)
     flush_lock: threading.Lock = field(default_factory=threading.Lock)
     metadata_lock: threading.Lock = field(default_factory=threading.Lock)
     _ids_lock: threading.Lock = field(default_factory=threading.Lock)
+    _pins_lock: threading.Lock = field(default_factory=threading.Lock)
     _next_rowset_id: int = 1
+    _retired: list[_Retired] = field(default_factory=list)
 
     # ---- birth and end -------------------------------------------------------------------------------------------
 
@@ -180,55 +188,37 @@ class Tablet:
             fs.make_directory(f"{directory}/{name}")
         TabletMetadata(tablet_id).write(fs, directory)
 
-    @classmethod
-    def open(
-        cls,
-        fs: FileSystem,
-        directory: str,
-        table: Table,
-        metadata: TabletMetadata,
-        *,
-        cache: PageCache,
-        clock: HybridClock,
-        options: StoreOptions,
-    ) -> Tablet:
-        """Recover a tablet: remove files that no metadata names, replay the log. `CorruptionError` names a file that
-        is damaged or missing."""
-        rowset_directory = f"{directory}/rowsets"
-        check_files(fs, rowset_directory, metadata)
-        rowsets = [open_rowset(fs, rowset_directory, table.schema, m, cache) for m in metadata.rowsets]
-        clock.update(Timestamp(metadata.newest))
-        replay = _Replay(table.schema, clock, f"{directory}/wal")
-        log = WriteAheadLog.recover(
-            fs,
-            f"{directory}/wal",
-            log_schema(table.schema),
-            metadata.durable_index,
-            replay.add,
-            syncs=options.durability == "fsync",
-            segment_bytes=options.segment_bytes,
-        )
-        return cls(
-            id=metadata.tablet_id,
-            table=table,
-            fs=fs,
-            directory=directory,
-            cache=cache,
-            options=options,
-            metadata=metadata,
-            state=TabletState.of(replay.finish(), None, rowsets),
-            log=log,
-            mvcc=MvccManager(clock),
-            _next_rowset_id=metadata.next_rowset_id,
-        )
-
     def close(self) -> None:
         """Sync the log and close all files. Scans must have ended."""
         try:
             self.log.close()
         finally:
+            with self._pins_lock:
+                retired, self._retired = self._retired, []
+            for done in retired:
+                for close in done.closers:
+                    close()
             for stored in self.state.rowsets:
-                stored.rowset.close()
+                stored.close()
+
+    def set_table(self, table: Table) -> None:
+        """Go on with an altered table: what is logged and inserted from now on has the new schema.
+
+        A MemRowSet with rows of the old schema becomes `flushing`, to be flushed next.
+
+        Needs `flush_lock` and `write_lock`, and a state without `flushing`. `DiskError` with nothing changed where the
+        log cannot begin a segment for the new schema.
+        """
+        assert self.state.flushing is None, "flush before the schema changes"
+        self.decide_all()
+        self.log.change_schema(log_schema(table.schema))
+        with self.metadata_lock, self._pins_lock:
+            state = self.state
+            old = state.memrowset if state.memrowset.row_count else None
+            self.state = TabletState.of(
+                MemRowSet(table.schema), old, [r.with_schema(table.schema) for r in state.rowsets]
+            )
+            self.table = table
 
     # ---- parts ---------------------------------------------------------------------------------------------------
 
@@ -247,59 +237,179 @@ class Tablet:
         """A number above every rowset id in use."""
         return self._next_rowset_id
 
-    def add_rowsets(self, metadata: TabletMetadata, added: Sequence[StoredRowSet], flushed: MemRowSet | None) -> None:
-        """Put rowsets into the state in place of a flushed MemRowSet. Needs `metadata_lock`."""
-        self.metadata = metadata
-        state = self.state
-        flushing = None if flushed is state.flushing else state.flushing
-        self.state = TabletState.of(state.memrowset, flushing, [*state.rowsets, *added])
+    def take_numbers(self, count: int) -> int:
+        """Numbers for the AUTO_INCREMENT column of new rows, ascending without gaps: the first."""
+        with self._ids_lock:
+            self.next_number += count
+            return self.next_number - count
 
-    def view(self, timestamp: int) -> TabletView:
-        """The rows as of a timestamp that the clock has passed; waits for writes in flight below it."""
-        self.mvcc.wait_until_clean(timestamp)
-        state = self.state
-        snapshots = tuple(m.snapshot() for m in state.memrowsets if m.row_count)
-        rowsets = tuple(r for r in state.rowsets if r.is_visible(timestamp))
-        view = TabletView(self.table, timestamp, snapshots, rowsets)
-        self.views.add(view)
-        return view
+    def note_number(self, number: int) -> None:
+        """The AUTO_INCREMENT column of a row has this number."""
+        with self._ids_lock:
+            self.next_number = max(self.next_number, number + 1)
 
     @property
     def row_count(self) -> int:
         """About how many rows there are."""
         state = self.state
-        return sum(m.row_count for m in state.memrowsets) + sum(r.rowset.row_count for r in state.rowsets)
+        return sum(m.live_count for m in state.memrowsets) + sum(r.live_count for r in state.rowsets)
 
-    def check(self) -> None:
-        """Hold the tablet against its invariants; costs a read of everything. For tests and tools."""
+    # ---- readers -------------------------------------------------------------------------------------------------
+
+    def pin(self) -> Pin:
+        """The state as it is now; its files stay as long as somebody holds the pin."""
+        with self._pins_lock:
+            pin = Pin(self.state, self.table)
+            self.pins.add(pin)
+        return pin
+
+    def view(self, timestamp: int) -> TabletView:
+        """The rows as of a timestamp that the clock has passed; waits for writes in flight below it. `HistoryGone`
+        where the past is forgotten."""
+        self.mvcc.wait_until_clean(timestamp)
+        pin = self.pin()
+        self.check_history(timestamp)
+        snapshots = tuple(m.snapshot(pin.table.schema) for m in pin.state.memrowsets if m.row_count)
+        rowsets = tuple(r.view(timestamp) for r in pin.state.rowsets if r.is_visible(timestamp))
+        return TabletView(pin.table, timestamp, snapshots, rowsets, pin)
+
+    def check_history(self, timestamp: int) -> None:
+        """Raise `HistoryGone` where the state at a time is not known any more. To be asked with a pin in hand: later,
+        more may be forgotten, but not of what is pinned."""
+        mark = self.metadata.ancient_history_mark
+        if timestamp < mark:
+            raise HistoryGone(
+                f"cannot read table {self.table.name} as of {format_timestamp(Timestamp(timestamp))}: "
+                f"its history is kept only since {format_timestamp(Timestamp(mark))}"
+            )
+
+    def retire(self, closers: Sequence[Callable[[], None]], paths: Sequence[str]) -> None:
+        """Close readers and remove files as soon as nobody can read them. To be called after the state, and the
+        metadata on the disk, have stopped to name them."""
+        with self._pins_lock:
+            pins = [weakref.ref(pin) for pin in self.pins]
+            self._retired.append(_Retired(pins, list(closers), list(paths)))
+
+    def remove_retired(self) -> None:
+        """Remove what was retired and is read by nobody any more. `DiskError` where a file cannot be removed: it is
+        tried again next time."""
+        with self._pins_lock:
+            free = [r for r in self._retired if all(pin() is None for pin in r.pins)]
+            self._retired = [r for r in self._retired if r not in free]
+        for number, done in enumerate(free):
+            try:
+                while done.closers:
+                    done.closers.pop()()
+                while done.paths:
+                    if self.fs.exists(done.paths[-1]):
+                        self.fs.remove(done.paths[-1])
+                    done.paths.pop()
+            except DiskError:
+                with self._pins_lock:
+                    self._retired.extend(free[number:])
+                raise
+
+    # ---- writers -------------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Undo the writes whose log entries failed, newest first, and forget those that are durable. Needs
+        `write_lock`. Before any key is checked: a write that failed must not influence another one."""
+        undecided = self.undecided
+        failed: list[LoggedWrite] = []
+        for _ in range(self.log.decided(logged.ticket for logged in undecided)):
+            logged = undecided.popleft()
+            if logged.ticket.error is not None:
+                failed.append(logged)
+        for logged in reversed(failed):
+            logged.undo()
+            self.mvcc.abort(logged.timestamp)
+
+    def decide_all(self) -> None:
+        """Wait for the log until no write is undecided. Needs `write_lock`; takes at most about two fsyncs."""
+        if self.undecided:
+            with contextlib.suppress(DiskError):
+                self.log.sync(self.undecided[-1].ticket)
+            self.settle()
+
+    # ---- background work -----------------------------------------------------------------------------------------
+
+    def cut(self) -> Cut:
+        """This moment. Needs `write_lock`."""
+        return Cut(self.newest, self.log.mark(), not any(m.row_count for m in self.state.memrowsets))
+
+    def wait_for(self, cut: Cut) -> None:
+        """Return when all writes before the cut are decided; without locks."""
+        self.mvcc.wait_until_clean(cut.timestamp)
+
+    def log_floor(self, durable_index: int | None = None, flushed: Collection[DeltaMemStore] = ()) -> int:
+        """Log entries at or below this are in files.
+
+        Parameters
+        ----------
+        durable_index : int, optional
+            Instead of the metadata's.
+        flushed : collection of DeltaMemStore
+            Those whose deltas are in files, although the state still has them.
+        """
+        floor = self.metadata.durable_index if durable_index is None else durable_index
+        for stored in self.state.rowsets:
+            for memstore in stored.memstores:
+                if memstore.first_index and memstore not in flushed:
+                    floor = min(floor, memstore.first_index - 1)
+        return max(floor, self.metadata.replay_index)
+
+    def write_metadata(
+        self, metadata: TabletMetadata, cut: Cut | None = None, flushed: Collection[DeltaMemStore] = ()
+    ) -> None:
+        """Replace the metadata file, and `metadata`, by this with what the tablet itself knows filled in. Needs
+        `metadata_lock`. `DiskError` where the disk fails; `metadata` is as it was.
+
+        `cut` is that of the work which is now in files; `flushed` as for `log_floor`.
+        """
+        durable_index = metadata.durable_index
+        if cut is not None and cut.is_flushed:
+            durable_index = max(durable_index, cut.index)
+        filled = replace(
+            metadata,
+            next_rowset_id=max(metadata.next_rowset_id, self.unused_rowset_id),
+            durable_index=durable_index,
+            newest=max(metadata.newest, 0 if cut is None else cut.timestamp),
+            replay_index=self.log_floor(durable_index, flushed),
+            next_number=max(metadata.next_number, self.next_number),
+        )
+        # With durability "os", too, the log must not end before what the metadata says of its entries: their indexes
+        # would be given again.
+        self.log.sync_now()
+        filled.write(self.fs, self.directory)
+        self.metadata = filled
+
+    def trim_log(self) -> None:
+        """Remove the segments that hold only what is in files."""
+        self.log.remove_through(self.metadata.replay_index)
+
+    @contextlib.contextmanager
+    def swap(self) -> Iterator[TabletState]:
+        """Hold `write_lock` and `metadata_lock` with no write undecided: for the replacement of the state, which is
+        handed out as it is then."""
+        with self.write_lock:
+            self.decide_all()
+            with self.metadata_lock:
+                yield self.state
+
+    def replace_rowsets(
+        self, old: Collection[StoredRowSet], new: Sequence[StoredRowSet], flushed: MemRowSet | None = None
+    ) -> None:
+        """Put rowsets into the state in place of others, and of a MemRowSet that was flushed. `metadata` names the new
+        ones already (`write_metadata`). Needs `write_lock` and `metadata_lock`, as in `swap`."""
         state = self.state
-        assert [r.rowset.metadata for r in state.rowsets] == list(self.metadata.rowsets), "state and metadata differ"
-        assert self.metadata.durable_index <= self.log.last_index, "metadata is ahead of the log"
-        seen: set[int | bytes] = set()
-        for memrowset in state.memrowsets:
-            rows, _ = memrowset.snapshot().to_table()
-            _check_new(seen, index_keys(Keys.from_rows(self.table.schema, rows)), self.id)
-        for stored in state.rowsets:
-            stored.rowset.check()
-            for keys in rowset_keys(self.table.schema, stored.rowset):
-                _check_new(seen, index_keys(keys), self.id)
+        assert all(stored in state.rowsets for stored in old), "what is replaced is in the state"
+        kept = [stored for stored in state.rowsets if stored not in old]
+        place = min((state.rowsets.index(stored) for stored in old), default=len(kept))
+        flushing = None if flushed is not None and flushed is state.flushing else state.flushing
+        self.state = TabletState.of(state.memrowset, flushing, [*kept[:place], *new, *kept[place:]])
 
 
-def _check_new(seen: set[int | bytes], keys: IndexKeys, tablet_id: str) -> None:
-    before = len(seen)
-    seen.update(keys)
-    assert len(seen) == before + len(keys), f"tablet {tablet_id} has a key twice"
-
-
-# ---- rowsets -----------------------------------------------------------------------------------------------------
-
-
-def open_rowset(
-    fs: FileSystem, directory: str, schema: Schema, metadata: RowSetMetadata, cache: PageCache
-) -> StoredRowSet:
-    """A rowset by its metadata."""
-    oldest = metadata.extra.get("oldest", metadata.newest_undo)
-    return StoredRowSet(DiskRowSet.open(fs, directory, schema, metadata, cache), oldest, metadata.newest_undo)
+# ---- files -------------------------------------------------------------------------------------------------------
 
 
 def rowset_files(metadata: RowSetMetadata) -> list[str]:
@@ -307,84 +417,8 @@ def rowset_files(metadata: RowSetMetadata) -> list[str]:
     return [*metadata.column_files.values(), metadata.bloom_file, *metadata.undo_files, *metadata.redo_files]
 
 
-def check_files(fs: FileSystem, directory: str, metadata: TabletMetadata) -> None:
-    """Remove what a crash left of unfinished flushes and loads; `CorruptionError` where a rowset's file is missing."""
-    wanted = {name for rowset in metadata.rowsets for name in rowset_files(rowset)}
-    found = set(fs.list(directory))
-    if missing := sorted(wanted - found):
-        raise CorruptionError("the file is missing", f"{directory}/{missing[0]}", "whole file")
-    for name in sorted(found - wanted):
-        fs.remove(f"{directory}/{name}")
-
-
 def rowset_keys(schema: Schema, rowset: DiskRowSet) -> list[Keys]:
-    """All keys of a rowset, in pieces, in key order."""
+    """All keys of a rowset's base data, in pieces, in key order."""
     types = tuple(column.type for column in schema.key)
     batches = rowset.scan(schema.key, (), 0, rowset.row_count, ScanCounters())
     return [Keys(types, tuple(batch.columns())) for batch in batches]
-
-
-# ---- the log's rows ----------------------------------------------------------------------------------------------
-
-
-def log_schema(schema: Schema) -> pa.Schema:
-    """The Arrow schema of logged rows; fields carry their column's id, so that later schemas can read them."""
-    return pa.schema(
-        [pa.field(c.name, c.type.arrow, c.nullable, {COLUMN_ID: str(c.id).encode()}) for c in schema.columns]
-    )
-
-
-def logged_rows(rows: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """Rows from the log in a table's schema of today: columns by id, defaults where the log has none."""
-    places = {int(field.metadata[COLUMN_ID]): place for place, field in enumerate(rows.schema)}
-    arrays = []
-    for column in schema.columns:
-        place = places.get(column.id)
-        if place is not None:
-            arrays.append(rows.column(place))
-        else:
-            default = pa.scalar(column.type.to_python(column.default), column.type.arrow)
-            arrays.append(pa.repeat(default, rows.num_rows))
-    return pa.RecordBatch.from_arrays(arrays, schema=schema.arrow)
-
-
-class _Replay:
-    """Collects log entries and inserts them into a MemRowSet, many at a time."""
-
-    def __init__(self, schema: Schema, clock: HybridClock, path: str):
-        self._schema = schema
-        self._clock = clock
-        self._path = path
-        self._memrowset = MemRowSet(schema)
-        self._rows: list[pa.RecordBatch] = []
-        self._stamps: list[int] = []
-        self._index = 0
-
-    def add(self, entry: LogEntry, schema: pa.Schema) -> None:
-        self._clock.update(Timestamp(entry.timestamp))
-        if entry.kind is EntryKind.LOAD:
-            return  # the metadata says whether it happened
-        rows, _ = decode_write(entry.body, schema)
-        self._rows.append(logged_rows(rows, self._schema))
-        self._stamps.append(entry.timestamp)
-        self._index = entry.index
-        if len(self._rows) == REPLAY_ENTRIES:
-            self._insert()
-
-    def finish(self) -> MemRowSet:
-        self._insert()
-        return self._memrowset
-
-    def _insert(self) -> None:
-        if not self._rows:
-            return
-        counts = [rows.num_rows for rows in self._rows]
-        rows = pa.concat_batches(self._rows)
-        keys = Keys.from_rows(self._schema, rows)
-        index = index_keys(keys)
-        if len(keys.duplicates()) or self._memrowset.contains(index) is not None:
-            raise CorruptionError("a key was inserted twice", self._path, f"entries up to {self._index}")
-        self._memrowset.insert(rows, index, np.repeat(np.array(self._stamps, np.uint64), counts))
-        self._memrowset.note_durable(self._index)
-        self._rows.clear()
-        self._stamps.clear()

@@ -11,17 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
-import numpy as np
-
+from .changes import scan_changes
 from .column_file import ROW_GROUP_ROWS
-from .predicate_eval import evaluate
-from .predicates import BitmapFilter, ColumnPredicate, InList, Range
-from .schema import ColumnSchema, Schema, Table
+from .ordered_scan import scan_ordered
+from .patched_scan import judge
+from .predicates import ColumnPredicate
+from .pruning import predicate_bounds
+from .schema import ColumnSchema, Schema
 from .store import ScanCounters, ScanSpec
-from .tablet import StoredRowSet, Tablet, TabletView
+from .stored_rowset import StoredRowSetView
+from .tablet import Tablet, TabletView
 from .vector import Array, Batch, LazyColumn, Vector
 
 _TEXT_BOUND = 64
@@ -42,14 +44,20 @@ class Piece:
 
 
 def cut(view: TabletView, spec: ScanSpec) -> list[tuple[Piece, ...]]:
-    """What the tokens of a tablet cover: about `spec.split_rows` rows each, all in one where that is None.
+    """What the tokens of a tablet cover: about `spec.split_rows` rows each; all in one where that is None, and for
+    scans in key order or of changes.
 
     Rowsets whose statistics rule out a predicate are left out. Pieces are cut at multiples of 131,072 rows.
     """
     schema = view.table.schema
-    sources = [r.rowset.row_count if may_match(schema, r, spec.predicates) else 0 for r in view.rowsets]
+    if spec.changes is not None:
+        # Predicates are about the values shown, which may be of any time.
+        sources = [r.row_count for r in view.rowsets]
+    else:
+        sources = [r.row_count if may_match(schema, r, spec.predicates) else 0 for r in view.rowsets]
     sources += [m.row_count for m in view.memrowsets]
-    size = None if spec.split_rows is None else -(-max(spec.split_rows, 1) // ROW_GROUP_ROWS) * ROW_GROUP_ROWS
+    whole = spec.split_rows is None or spec.ordered or spec.changes is not None
+    size = None if whole else -(-max(spec.split_rows or 1, 1) // ROW_GROUP_ROWS) * ROW_GROUP_ROWS
     tokens: list[tuple[Piece, ...]] = []
     group: list[Piece] = []
     grouped = 0
@@ -73,27 +81,28 @@ def _pieces(source: int, rows: int, size: int | None) -> list[Piece]:
     return [Piece(source, start, stop) for start, stop in pairwise(bounds)]
 
 
-def may_match(schema: Schema, stored: StoredRowSet, predicates: Sequence[ColumnPredicate]) -> bool:
-    """Could some row of the rowset satisfy all predicates, as far as its columns' bounds tell?"""
-    if not any(isinstance(p, (Range, InList, BitmapFilter)) for p in predicates):
+def may_match(schema: Schema, stored: StoredRowSetView, predicates: Sequence[ColumnPredicate]) -> bool:
+    """Could some row of the rowset satisfy all predicates, as far as its columns' bounds tell?
+
+    Bounds are of base values: where they rule out a predicate, the values that deltas give its column are looked at.
+    """
+    bounded = [(p, bounds) for p in predicates if (bounds := predicate_bounds(p)) is not None]
+    if not bounded:
         return True
     sketches = stored.rowset.statistics()
-    for predicate in predicates:
-        sketch = sketches.get(schema.column(predicate.column).id)
-        if sketch is not None and sketch.low is not None and _is_outside(predicate, sketch.low, sketch.high):
+    for predicate, (lower, upper) in bounded:
+        column = schema.column(predicate.column)
+        sketch = sketches.get(column.id)
+        if sketch is None or sketch.low is None or not _is_outside(lower, upper, sketch.low, sketch.high):
+            continue
+        patches = stored.all_patches
+        if patches is None or not judge(patches, predicate, column, 0, stored.row_count).passed.any():
             return False
     return True
 
 
-def _is_outside(predicate: ColumnPredicate, low: Any, high: Any) -> bool:
-    if isinstance(predicate, Range):
-        lower, upper = predicate.lower, predicate.upper
-    elif isinstance(predicate, InList) and predicate.values:
-        lower, upper = predicate.values[0], predicate.values[-1]
-    elif isinstance(predicate, BitmapFilter):
-        lower, upper = predicate.base, predicate.base + len(predicate.bits) - 1
-    else:
-        return False
+def _is_outside(lower: Any, upper: Any, low: Any, high: Any) -> bool:
+    """Do bounds of what satisfies a predicate leave no value from `low` to `high`?"""
     if isinstance(lower, (str, bytes)):
         # The bound itself may be longer than what the sketch kept of it.
         lower = lower[:_TEXT_BOUND]
@@ -105,48 +114,47 @@ def _is_outside(predicate: ColumnPredicate, low: Any, high: Any) -> bool:
 
 def scan_view(view: TabletView, pieces: Sequence[Piece], spec: ScanSpec, counters: ScanCounters) -> Iterator[Batch]:
     """The rows of some pieces that satisfy the spec's predicates, in batches of at most 131,072 rows."""
-    schema = view.table.schema
-    columns = [schema.column(name) for name in spec.columns]
-    for piece in pieces:
-        if piece.source >= len(view.rowsets):
-            snapshot = view.memrowsets[piece.source - len(view.rowsets)]
-            yield from snapshot.scan(columns, spec.predicates, piece.start, piece.stop, view.timestamp, counters)
-            continue
-        stored = view.rowsets[piece.source]
-        visible = stored.visible_rows(view.timestamp, view.table.name)
-        if visible is None:
-            batches = stored.rowset.scan(columns, spec.predicates, piece.start, piece.stop, counters)
-        else:
-            batches = _scan_visible(stored, columns, spec.predicates, piece, visible, view.table, counters)
-        for batch in batches:
-            yield _pinned(batch, view)
+    if spec.changes is not None:
+        batches = scan_changes(view, spec, counters)
+    elif spec.ordered:
+        batches = scan_ordered(view, spec, partial(_scan_source, view, pieces, spec, counters))
+    else:
+        columns = [view.table.schema.column(name) for name in spec.columns]
+        batches = chain.from_iterable(_scan_piece(view, piece, columns, spec, counters) for piece in pieces)
+    for batch in batches if spec.limit is None else _limited(batches, spec.limit):
+        yield _pinned(batch, view)
 
 
-def _scan_visible(
-    stored: StoredRowSet,
-    columns: Sequence[ColumnSchema],
-    predicates: Sequence[ColumnPredicate],
-    piece: Piece,
-    visible: Array,
-    table: Table,
-    counters: ScanCounters,
+def _scan_piece(
+    view: TabletView, piece: Piece, columns: Sequence[ColumnSchema], spec: ScanSpec, counters: ScanCounters
 ) -> Iterator[Batch]:
-    """A rowset at a snapshot that does not see all of its rows: rare, and soon over."""
-    extra = [table.schema.column(p.column) for p in predicates]
-    row = piece.start
-    counted = ScanCounters()
-    for whole in stored.rowset.scan([*columns, *extra], (), piece.start, piece.stop, counted):
-        rows = np.flatnonzero(visible[row : row + whole.length])
-        row += whole.length
-        batch = whole.select(rows)
-        for place, predicate in enumerate(predicates, len(columns)):
-            batch = batch.select(evaluate(predicate, batch.column(place)))
-        if batch.length:
-            counted.rows_returned += batch.length - whole.length
-            yield batch.project(range(len(columns)))
-        else:
-            counted.rows_returned -= whole.length
-    counters.add(counted)
+    if piece.source >= len(view.rowsets):
+        snapshot = view.memrowsets[piece.source - len(view.rowsets)]
+        return snapshot.scan(columns, spec.predicates, piece.start, piece.stop, view.timestamp, counters)
+    stored = view.rowsets[piece.source]
+    schema = view.table.schema
+    return stored.rowset.scan(columns, spec.predicates, piece.start, piece.stop, counters, stored.all_patches, schema)
+
+
+def _scan_source(
+    view: TabletView,
+    pieces: Sequence[Piece],
+    spec: ScanSpec,
+    counters: ScanCounters,
+    source: int,
+    columns: Sequence[ColumnSchema],
+) -> Iterator[Batch]:
+    """Everything of one source that the pieces cover."""
+    mine = [piece for piece in pieces if piece.source == source]
+    return chain.from_iterable(_scan_piece(view, piece, columns, spec, counters) for piece in mine)
+
+
+def _limited(batches: Iterator[Batch], limit: int) -> Iterator[Batch]:
+    """The first `limit` rows."""
+    while limit > 0 and (batch := next(batches, None)) is not None:
+        batch = batch.slice(0, limit)
+        limit -= batch.length
+        yield batch
 
 
 def _pinned(batch: Batch, view: TabletView) -> Batch:
@@ -168,4 +176,6 @@ def _load(slot: LazyColumn, view: TabletView, selection: Array | None) -> Vector
 def tablet_tokens(tablet: Tablet, spec: ScanSpec, timestamp: int) -> list[tuple[TabletView, tuple[Piece, ...], int]]:
     """(view, pieces, rows before predicates) of each token of a tablet."""
     view = tablet.view(timestamp)
+    if spec.changes is not None:
+        tablet.check_history(spec.changes.since)
     return [(view, pieces, sum(p.stop - p.start for p in pieces)) for pieces in cut(view, spec)]

@@ -1,28 +1,46 @@
-"""Inserting into a tablet: key checks, log, MemRowSet.
+"""Writing to a tablet: where the keys are, what the ops come to, log, memory.
 
 The life of the rows of one batch that belong to one tablet:
-1. `TabletWrite.probe` looks their keys up in the rowsets, without any lock.
-2. Under the tablet's `write_lock`, `TabletWrite.check` adds what the MemRowSets and newer rowsets know.
-3. `TabletWrite.apply` appends the accepted rows to the log and inserts them into the MemRowSet.
-4. Without the lock, `TabletWrite.finish` waits for the log's group commit, then lets readers see them.
+1. `TabletWrite.probe` looks for their keys in the rowsets, without any lock.
+2. Under the tablet's `write_lock`, `TabletWrite.check` adds what has come since, and resolves the ops: some rows are
+   refused, and each key is inserted, updated, deleted or left alone.
+3. `TabletWrite.apply` appends these changes to the log, inserts new rows into the MemRowSet, and puts deltas of rows
+   that are there into the DeltaMemStore of the MemRowSet or DiskRowSet that has them.
+4. Without the lock, `TabletWrite.finish` waits for the log's group commit, then lets readers see the changes.
 
-A refusal waits too, where writes were in flight: the row that it refers to must not vanish after it.
+What is decided here relies on all earlier writes, also those whose log entries may still fail. Entries behind a failed
+one fail with it; a batch that changes nothing waits for those before it, since what it was told must not vanish.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ..errors import AlreadyPresent, DiskError, OperationalError
-from .incoming_rows import describe_key
+from ..errors import (
+    AlreadyPresent,
+    DiskError,
+    ImmutableColumn,
+    IntegrityError,
+    NotFound,
+    NotNullViolation,
+    OperationalError,
+)
+from .deltas import DeltaKind
+from .incoming_rows import IncomingRows, describe_key, incomplete_rows, missing_column
 from .keys import Keys
-from .memrowset import IndexKeys, index_keys
+from .logged_write import ChangedRows, LoggedWrite
+from .memrowset import IndexKeys, MemRowSet
+from .net_changes import NetChanges
+from .op_resolution import OpBatch, Refusal, Resolution, resolve_ops
+from .row_location import Locations, RowLocator
+from .schema import Schema, Table
 from .store import Op, RowError
-from .tablet import LoggedWrite, StoredRowSet, Tablet, TabletState
+from .tablet import Tablet
 from .vector import Array
 from .wal import LogTicket
-from .wal_format import EntryKind, decode_write, encode_write
+from .wal_format import EntryKind, WritePart, decode_write, encode_write
 
 LOG_ROWS = 1 << 17
 """Rows per log entry at most: entries then stay far below the 2 GiB that an Arrow string column can hold."""
@@ -33,133 +51,192 @@ class TabletWrite:
 
     Parameters
     ----------
-    rows : pa.RecordBatch
-        In the table's schema, without NULLs in key columns.
+    tablet : Tablet
+    table : Table
+        For which the batch was made; `check` is not called where it has been altered since.
+    batch : IncomingRows
+        Without rows that are refused already.
     numbers : ndarray of intp, shape (n_rows,)
         The row numbers in the whole batch, for errors.
-    ops : Op or ndarray of uint8, shape (n_rows,)
-        INSERT or INSERT_IGNORE.
     """
 
-    def __init__(self, tablet: Tablet, rows: pa.RecordBatch, numbers: Array, ops: Op | Array):
+    def __init__(self, tablet: Tablet, table: Table, batch: IncomingRows, numbers: Array):
         self.tablet = tablet
         self.errors: list[RowError] = []
-        self._rows = rows
+        self.applied = 0
+        """How many ops change something, once checked."""
+        self._table = table
+        self._batch = _numbered(tablet, table.schema, batch)
         self._numbers = numbers
-        self._ops = ops
-        self._keys = Keys.from_rows(tablet.table.schema, rows)
-        self._index: IndexKeys = index_keys(self._keys)
-        self._present = np.zeros(rows.num_rows, np.bool_)
-        self._probed: frozenset[StoredRowSet] = frozenset()
+        self._keys = Keys.from_rows(self._table.schema, self._batch.rows)
+        self._locator = RowLocator(self._keys)
+        self._locations: Locations | None = None
+        self._changes: NetChanges | None = None
         self._logged: LoggedWrite | None = None
         self._awaited: LogTicket | None = None
 
     @property
-    def accepted(self) -> int:
-        """How many rows will be inserted, once checked."""
-        return len(self._index)
+    def has_changes(self) -> bool:
+        """Is there anything to apply, once checked?"""
+        return bool(self._changes)
 
-    # ---- 1 and 2: which keys are there already -------------------------------------------------------------------
+    # ---- 1 and 2: what the ops come to ---------------------------------------------------------------------------
 
     def probe(self) -> None:
-        """Look the keys up in the rowsets that there are now."""
-        state = self.tablet.state
-        self._look_up(state)
-        self._probed = frozenset(state.rowsets)
+        """Look for the keys in the rowsets that there are now."""
+        pin = self.tablet.pin()
+        self._locator.search(pin.state)
 
     def check(self) -> None:
-        """Refuse the rows whose key is there already. Needs the tablet's `write_lock`."""
-        settle(self.tablet)
-        state = self.tablet.state
-        if not self._probed.issuperset(state.rowsets):
-            self._look_up(state)
-        for memrowset in state.memrowsets:
-            found = memrowset.contains(self._index)
-            if found is not None:
-                self._present |= found
-        repeated = self._keys.duplicates()
-        if len(repeated) or self._present.any():
-            self._refuse(repeated)
-
-    def _look_up(self, state: TabletState) -> None:
-        for stored, rows in state.tree.candidates(self._keys):
-            if stored not in self._probed:
-                offsets = stored.rowset.find(self._keys.take(rows))
-                self._present[rows[offsets >= 0]] = True
-
-    def _refuse(self, repeated: Array) -> None:
-        refused = self._present.copy()
-        refused[repeated] = True
-        rows = np.flatnonzero(refused)
-        if not isinstance(self._ops, Op):
-            rows = rows[self._ops[rows] == Op.INSERT]
-        elif self._ops is Op.INSERT_IGNORE:
-            rows = rows[:0]
-        self.errors = [RowError(int(self._numbers[row]), self._already_present(row)) for row in rows.tolist()]
-        kept = np.flatnonzero(~refused)
-        self._rows = self._rows.take(pa.array(kept))
-        if not isinstance(self._ops, Op):
-            self._ops = self._ops[kept]
-        self._keys = self._keys.take(kept)
-        self._index = index_keys(self._keys)
+        """Resolve the ops. Needs the tablet's `write_lock`."""
+        self.tablet.settle()
         if self.tablet.undecided:
             self._awaited = self.tablet.undecided[-1].ticket
+        schema, batch = self._table.schema, self._batch
+        self._locations = self._locator.locate(self.tablet.state)
+        present = self._locations.present
+        values = slice(schema.key_columns, None)
+        ops = OpBatch(
+            keys=self._keys,
+            ops=batch.ops,
+            given=batch.given[values],
+            immutable=[column.immutable for column in schema.columns[values]],
+            incomplete=incomplete_rows(self._table, batch.given, len(batch)),
+        )
+        resolution = resolve_ops(ops, present)
+        self.applied = resolution.applied
+        self.errors = self._row_errors(resolution, present)
+        self._changes = NetChanges(schema, batch.rows, resolution)
 
-    def _already_present(self, row: int) -> AlreadyPresent:
-        table = self.tablet.table
+    def _row_errors(self, resolution: Resolution, present: Array) -> list[RowError]:
+        rows = np.flatnonzero(resolution.refusals).tolist()
+        return [
+            RowError(int(self._numbers[row]), self._error(row, int(resolution.refusals[row]), bool(present[row])))
+            for row in rows
+        ]
+
+    def _error(self, row: int, refusal: int, present: bool) -> IntegrityError:
+        table = self._table
+        if refusal == Refusal.INCOMPLETE:
+            name, number = missing_column(table, self._batch.given, row), self._numbers[row]
+            return NotNullViolation(
+                f"column {name} of table {table.name} is NOT NULL and has no default; row {number} leaves it out"
+            )
         key = describe_key(table, self._keys.values_at(row))
-        if self._present[row]:
+        if refusal == Refusal.NOT_FOUND:
+            return NotFound(f"no row with key {key} is in table {table.name}")
+        if refusal == Refusal.IMMUTABLE:
+            return ImmutableColumn(
+                f"column {self._immutable_column(row)} of table {table.name} is IMMUTABLE; "
+                f"the row with key {key} keeps its value"
+            )
+        if present:
             return AlreadyPresent(f"a row with key {key} is in table {table.name} already")
         return AlreadyPresent(f"key {key} is twice among the rows for table {table.name}")
 
-    # ---- 3 and 4: log, insert, acknowledge -----------------------------------------------------------------------
+    def _immutable_column(self, row: int) -> str:
+        columns = zip(self._table.schema.columns, self._batch.given)
+        return next(
+            c.name for c, given in columns if c.immutable and (given if isinstance(given, bool) else given[row])
+        )
+
+    # ---- 3 and 4: log, memory, acknowledgement -------------------------------------------------------------------
 
     def apply(self, timestamp: int) -> None:
-        """Log the accepted rows and insert them; `timestamp` is in flight. Needs the tablet's `write_lock`.
+        """Log the changes and make them; `timestamp` is in flight. Needs the tablet's `write_lock`.
 
         Raises `DiskError` (or `StoreClosed`) with nothing done, the timestamp aborted.
         """
-        tablet = self.tablet
-        ops = Op.INSERT  # those that were to be ignored are gone: what is logged happened
-        bodies = [encode_write(self._rows.slice(at, LOG_ROWS), ops) for at in range(0, self.accepted, LOG_ROWS)]
+        tablet, changes = self.tablet, self._changes
+        assert changes is not None
+        bodies = _bodies(changes.parts(), len(self._table.schema.columns))
         try:
-            ticket = tablet.log.append(timestamp, EntryKind.WRITE, bodies)
+            ticket = tablet.log.append(timestamp, EntryKind.WRITE, bodies, after=self._awaited)
         except OperationalError:
             tablet.mvcc.abort(timestamp)
             raise
-        memrowset = tablet.state.memrowset
-        for number, body in enumerate(bodies):
-            # The logged bytes are ours alone: the caller may go on to change arrays under its own batch.
-            rows, _ = decode_write(body, self._rows.schema)
-            memrowset.insert(rows, self._index[number * LOG_ROWS : (number + 1) * LOG_ROWS], timestamp)
-        self._logged = LoggedWrite(ticket, memrowset, self._index, timestamp)
+        self._logged = LoggedWrite(ticket, timestamp)
         tablet.undecided.append(self._logged)
+        tablet.newest = timestamp
+        index = ticket.index - len(bodies) + 1
+        if len(changes.resolution.inserts):
+            self._insert(changes, bodies, timestamp, index)
+        self._change(changes, timestamp, index)
+
+    def _insert(self, changes: NetChanges, bodies: list[bytes], timestamp: int, index: int) -> None:
+        assert self._locations is not None and self._logged is not None
+        tablet, schema = self.tablet, self._table.schema
+        memrowset = tablet.state.memrowset
+        keys = _chosen(self._locator.index, changes.resolution.inserts)
+        fresh = changes.new_rows(self._locations)
+        if fresh is not None:
+            rows = changes.inserted_rows().take(pa.array(fresh))
+            keys = _chosen(keys, fresh)
+            memrowset.insert(rows, keys, timestamp, index)
+        else:
+            place = 0
+            for number, body in enumerate(bodies):
+                # The logged bytes are ours alone: the caller may go on to change arrays under its own batch.
+                for part in decode_write(body, schema.arrow):
+                    if part.op is Op.INSERT:
+                        stop = place + part.rows.num_rows
+                        memrowset.insert(part.rows, keys[place:stop], timestamp, index + number)
+                        place = stop
+        self._logged.inserted.append((memrowset, keys))
+        if schema.key[-1].auto_increment:
+            tablet.note_number(pc.max(changes.inserted_rows().column(schema.key_columns - 1)).as_py())
+
+    def _change(self, changes: NetChanges, timestamp: int, index: int) -> None:
+        assert self._locations is not None and self._logged is not None
+        for home, deltas in changes.deltas(self._locations, timestamp):
+            if isinstance(home, MemRowSet):
+                home.mutate(deltas, index)
+                if all(home is not memrowset for memrowset, _ in self._logged.inserted):
+                    self._logged.inserted.append((home, []))
+            else:
+                deleted = deltas.rows[deltas.kinds == DeltaKind.DELETE]
+                home.memstore.append(deltas, index)
+                home.deleted.add(deleted)
+                self._logged.changed.append(ChangedRows(home.memstore, home.deleted, deleted))
 
     def finish(self) -> None:
-        """Wait until the rows are durable and let readers see them; `DiskError` where they never will be."""
+        """Wait until the changes are durable and let readers see them; `DiskError` where they never will be."""
         tablet, logged = self.tablet, self._logged
+        awaited = self._awaited if logged is None else logged.ticket
         try:
-            if logged is not None:
-                tablet.log.sync(logged.ticket)
-            elif self._awaited is not None:
-                tablet.log.sync(self._awaited)
+            if awaited is not None:
+                tablet.log.sync(awaited)
         except DiskError:
             with tablet.write_lock:
-                settle(tablet)
+                tablet.settle()
             raise
         if logged is not None:
-            logged.memrowset.note_durable(logged.ticket.index)
             tablet.mvcc.commit(logged.timestamp)
 
 
-def settle(tablet: Tablet) -> None:
-    """Undo the writes whose log entries failed, and forget those that are durable. Needs the tablet's `write_lock`.
+def _numbered(tablet: Tablet, schema: Schema, batch: IncomingRows) -> IncomingRows:
+    """The batch with numbers in the AUTO_INCREMENT column of rows that are inserted."""
+    place = schema.key_columns - 1
+    if not schema.columns[place].auto_increment:
+        return batch
+    given = np.broadcast_to(batch.given[place], len(batch))
+    fresh = np.flatnonzero(~given)
+    if not len(fresh):
+        return batch
+    values = batch.rows.column(place).to_numpy().copy()
+    first = tablet.take_numbers(len(fresh))
+    values[fresh] = np.arange(first, first + len(fresh))
+    rows = batch.rows.set_column(place, batch.rows.schema.field(place), pa.array(values))
+    return IncomingRows(rows, batch.given, batch.ops)
 
-    Before any key is checked: a row that failed must not refuse another one.
-    """
-    undecided = tablet.undecided
-    while undecided and undecided[0].ticket.is_decided:
-        logged = undecided.popleft()
-        if logged.ticket.error is not None:
-            logged.memrowset.abort(logged.keys, logged.timestamp)
-            tablet.mvcc.abort(logged.timestamp)
+
+def _chosen(keys: IndexKeys, rows: Array) -> IndexKeys:
+    return keys if len(rows) == len(keys) else [keys[row] for row in rows.tolist()]
+
+
+def _bodies(parts: list[WritePart], columns: int) -> list[bytes]:
+    """One log entry, or several where there are many rows."""
+    if sum(part.rows.num_rows for part in parts) <= LOG_ROWS:
+        return [encode_write(parts, columns)]
+    pieces = [part.slice(at, LOG_ROWS) for part in parts for at in range(0, part.rows.num_rows, LOG_ROWS)]
+    return [encode_write([piece], columns) for piece in pieces]

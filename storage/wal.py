@@ -13,8 +13,10 @@ never behind one that was acknowledged.
 
 from __future__ import annotations
 
+import itertools
 import threading
-from collections.abc import Callable, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -53,6 +55,14 @@ class LogTicket:
     @property
     def is_decided(self) -> bool:
         return self.durable or self.error is not None
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class LogMark:
+    """A place in the log: behind entry `index`. Where that entry fails, the mark falls back with the log's end, since
+    indexes of failed entries are given again."""
+
+    index: int
 
 
 @dataclass(slots=True)
@@ -115,6 +125,7 @@ class WriteAheadLog:
         self._newest: _Newest | None = None
         self._syncing = False
         self._closed = False
+        self._marks: weakref.WeakSet[LogMark] = weakref.WeakSet()
         self._changed = threading.Condition()
 
     # ---- state ---------------------------------------------------------------------------------------------------
@@ -135,6 +146,11 @@ class WriteAheadLog:
         with self._changed:
             return sum(s.size for s in self._segments())
 
+    def size_from(self, index: int) -> int:
+        """Bytes of the segments that must stay because of the entry `index` and those behind it."""
+        with self._changed:
+            return sum(s.size for s in self._segments() if s.last_index >= index or s.last_index < s.first_index)
+
     @property
     def is_broken(self) -> bool:
         """Must the newest segment be cut before the next append?"""
@@ -146,16 +162,22 @@ class WriteAheadLog:
 
     # ---- append and sync -----------------------------------------------------------------------------------------
 
-    def append(self, timestamp: int, kind: EntryKind, bodies: Sequence[bytes]) -> LogTicket:
+    def append(
+        self, timestamp: int, kind: EntryKind, bodies: Sequence[bytes], after: LogTicket | None = None
+    ) -> LogTicket:
         """Write entries behind the others, one per body, all or none; they are durable only after `sync`.
 
-        Returns the ticket of the last. Raises `DiskError` where they could not be written; the log is then as it was.
+        `after` is an entry on which these rely: where it has failed, they fail too; where it fails later, all behind
+        it do. Returns the ticket of the last. Raises `DiskError` where they could not be written; the log is then as
+        it was.
         """
         with self._changed:
             if self._closed:
                 raise StoreClosed(f"the log {self._directory} is closed; open the store again")
             self._repair()
             newest = self._room_for(sum(map(len, bodies)) + ENTRY_OVERHEAD * len(bodies))
+            if after is not None and after.error is not None:
+                raise DiskError(str(after.error)) from after.error
             index, size = self._last_index, newest.segment.size
             try:
                 for body in bodies:
@@ -180,6 +202,18 @@ class WriteAheadLog:
                 self._sync_or_wait()
         if ticket.error is not None:
             raise DiskError(str(ticket.error)) from ticket.error
+
+    def decided(self, tickets: Iterable[LogTicket]) -> int:
+        """How many tickets, from the first on, are decided; those that fail together are counted together."""
+        with self._changed:
+            return sum(1 for _ in itertools.takewhile(lambda ticket: ticket.is_decided, tickets))
+
+    def mark(self) -> LogMark:
+        """The end of the log as it is now."""
+        with self._changed:
+            mark = LogMark(self._last_index)
+            self._marks.add(mark)
+            return mark
 
     def sync_now(self) -> None:
         """Make everything appended so far durable, whatever the durability."""
@@ -228,6 +262,8 @@ class WriteAheadLog:
         newest.needs_cut = True
         newest.segment.size = newest.synced_size
         newest.segment.last_index = self._last_index = self._synced_index
+        for mark in self._marks:
+            mark.index = min(mark.index, self._last_index)
 
     def _repair(self) -> None:
         """Cut away what a failed write or sync left; `DiskError` while the disk still refuses."""
@@ -282,6 +318,14 @@ class WriteAheadLog:
         segment = _Segment(path, first, first - 1, len(header))
         self._newest = _Newest(segment, file, len(header))
         return self._newest
+
+    def change_schema(self, schema: pa.Schema) -> None:
+        """Rows of entries to come have this schema. `DiskError` with nothing changed where the segment that was begun
+        cannot be finished."""
+        with self._changed:
+            self._repair()
+            self._finish_newest()
+            self._schema = schema
 
     def remove_through(self, index: int) -> None:
         """Remove the segments all of whose entries are at or below `index`, oldest first."""

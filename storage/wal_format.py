@@ -18,15 +18,30 @@ A log is a folder of segments, `wal/<first index, 16 hex digits>.log`. All numbe
     16      8      index, u64            one more than the entry before
     24      8      timestamp, u64        hybrid time
     32      8      durable index, u64    the writer knew all entries up to here to be synced
-    40      1      kind: 1 WRITE, 2 LOAD
+    40      1      kind: 1 WRITE, 2 LOAD, 3 ROW
     41      7      zeros
     48      ...    body
 
-    body of WRITE
+    body of WRITE: one part after another, each padded to a multiple of 8 bytes; no key is there twice
+    0       4      number of rows, u32
+    4       1      op code of all rows: 1 INSERT (whole rows), 4 UPDATE (key and new values), 5 DELETE (key)
+    5       1      1
+    6       2      number of columns, u16; 0: all columns of the segment's schema
+    8       2      number of bitmaps, u16
+    10      2      zeros
+    12      4      length of the record batch message, u32
+    16      ...    places of the columns in the segment's schema, u16 each
+            ...    places, among these columns, of those that not all rows set, u16 each; padding to a multiple of 8
+            ...    their bitmaps: 1 where a row sets the column, least significant bit first; padding
+            ...    Arrow IPC record batch message
+
+    body of WRITE in format version 1, whole rows that were inserted
     0       4      number of rows, u32
     4       1      op code of all rows, or 0: then one byte per row follows at 8
     5       3      zeros
     8       ...    op codes, padded to a multiple of 8 bytes; Arrow IPC record batch message
+
+    body of ROW: `wal_row`
 
     body of LOAD: msgpack of the list of new rowsets' metadata (`RowSetMetadata.to_dict`)
 
@@ -40,22 +55,27 @@ from __future__ import annotations
 import enum
 import struct
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
 
 from ..errors import CorruptionError, UnsupportedFormat
+from .schema import Schema
 from .store import Op
 from .vector import Array
+from .wal_row import RowPart, decode_row
 
 MAGIC = b"nyalaWAL"
-VERSION = 1
+COLUMN_ID = b"nyala.column_id"
+"""Field metadata of logged rows: the column's permanent id."""
+VERSION = 2
 _SEGMENT = struct.Struct("<8sIIQI")
 _FRAME = struct.Struct("<II")
 _PREFIX = struct.Struct("<QQQQB7x")
-_WRITE = struct.Struct("<IB3x")
+_PART = struct.Struct("<IBBHH2xI")
+_OLD_WRITE = struct.Struct("<IB3x")
 ENTRY_OVERHEAD = _FRAME.size + _PREFIX.size
 _INDEX_WINDOW = 1 << 24
 """How far above the expected index an entry behind a damaged place may lie."""
@@ -66,6 +86,7 @@ class EntryKind(enum.IntEnum):
 
     WRITE = 1
     LOAD = 2
+    ROW = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +139,60 @@ def encode_front(term: int, index: int, timestamp: int, durable_index: int, kind
     return _FRAME.pack(length, checksum) + prefix
 
 
-def encode_write(rows: pa.RecordBatch, ops: Op | Array) -> bytes:
-    """The body of a WRITE entry. `ops`: one for all rows, or ndarray of uint8, shape (n_rows,)."""
-    message: bytes = rows.serialize().to_pybytes()
-    if isinstance(ops, Op):
-        return _WRITE.pack(rows.num_rows, ops) + message
-    codes = ops.tobytes()
-    return _WRITE.pack(rows.num_rows, 0) + codes + bytes(-len(codes) % 8) + message
+@dataclass(frozen=True, slots=True, eq=False)
+class WritePart:
+    """Rows of a write that went through the same: what one op made of them.
+
+    Parameters
+    ----------
+    op : Op
+        INSERT, UPDATE or DELETE.
+    rows : pa.RecordBatch
+        INSERT: all columns of the segment's schema. UPDATE: the key and the columns that some row sets. DELETE: the
+        key.
+    places : tuple of int
+        Where these columns stand in the segment's schema.
+    isset : dict of int to ndarray of bool, shape (n_rows,)
+        By place, for columns that not every row sets: which rows do.
+    """
+
+    op: Op
+    rows: pa.RecordBatch
+    places: tuple[int, ...]
+    isset: dict[int, Array] = field(default_factory=dict)
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are."""
+        count: int = self.rows.num_rows
+        return count
+
+    def slice(self, start: int, length: int) -> WritePart:
+        """Some of the rows."""
+        isset = {place: mask[start : start + length] for place, mask in self.isset.items()}
+        return WritePart(self.op, self.rows.slice(start, length), self.places, isset)
+
+
+def encode_write(parts: Sequence[WritePart], columns: int) -> bytes:
+    """The body of a WRITE entry of a table with so many columns."""
+    return b"".join(_encode_part(part, columns) for part in parts)
+
+
+def _encode_part(part: WritePart, columns: int) -> bytes:
+    places = () if len(part.places) == columns else part.places
+    numbers = np.array([*places, *(part.places.index(place) for place in part.isset)], "<u2").tobytes()
+    bitmaps = b"".join(np.packbits(mask, bitorder="little").tobytes() for mask in part.isset.values())
+    message: bytes = part.rows.serialize().to_pybytes()
+    head = _PART.pack(part.rows.num_rows, part.op, 1, len(places), len(part.isset), len(message))
+    pieces = (numbers, bitmaps, message)
+    return b"".join((head, *(piece for data in pieces for piece in (data, bytes(-len(data) % 8)))))
+
+
+def log_schema(schema: Schema) -> pa.Schema:
+    """The Arrow schema of logged rows; fields carry their column's id, so that later schemas can read them."""
+    return pa.schema(
+        [pa.field(c.name, c.type.arrow, c.nullable, {COLUMN_ID: str(c.id).encode()}) for c in schema.columns]
+    )
 
 
 def _checksum(payload: bytes | memoryview) -> int:
@@ -134,17 +202,53 @@ def _checksum(payload: bytes | memoryview) -> int:
 # ---- reading -----------------------------------------------------------------------------------------------------
 
 
-def decode_write(body: memoryview | bytes, schema: pa.Schema) -> tuple[pa.RecordBatch, Op | Array]:
-    """The rows and op codes of a WRITE entry's body; the rows are a view of its bytes."""
-    rows, code = _WRITE.unpack_from(body)
-    place = _WRITE.size
-    ops: Op | Array
-    if code:
-        ops = Op(code)
-    else:
-        ops = np.frombuffer(body, np.uint8, rows, place)
-        place += rows + -rows % 8
-    return pa.ipc.read_record_batch(pa.py_buffer(body[place:]), schema), ops
+def entry_parts(entry: LogEntry, schema: pa.Schema) -> Sequence[WritePart | RowPart]:
+    """The rows of an entry; none where it is no write. `schema` is that of the segment."""
+    if entry.kind is EntryKind.ROW:
+        return [decode_row(entry.body, schema)]
+    return decode_write(entry.body, schema) if entry.kind is EntryKind.WRITE else []
+
+
+def decode_write(body: memoryview | bytes, schema: pa.Schema) -> list[WritePart]:
+    """The parts of a WRITE entry's body; the rows are views of its bytes. `schema` is that of the segment."""
+    if len(body) > 5 and body[5] == 0:
+        return [_decode_old_write(body, schema)]
+    parts: list[WritePart] = []
+    place = 0
+    while place < len(body):
+        part, place = _decode_part(body, place, schema)
+        parts.append(part)
+    return parts
+
+
+def _decode_part(body: memoryview | bytes, place: int, schema: pa.Schema) -> tuple[WritePart, int]:
+    rows, op, _, column_count, bitmap_count, length = _PART.unpack_from(body, place)
+    place += _PART.size
+    numbers = np.frombuffer(body, "<u2", column_count + bitmap_count, place).tolist()
+    place = _after(place, 2 * len(numbers))
+    places = tuple(numbers[:column_count]) or tuple(range(len(schema)))
+    size = -(-rows // 8)
+    isset = {}
+    for number, column in enumerate(numbers[column_count:]):
+        packed = np.frombuffer(body, np.uint8, size, place + number * size)
+        isset[places[column]] = np.unpackbits(packed, count=rows, bitorder="little").view(np.bool_)
+    place = _after(place, size * bitmap_count)
+    given = pa.schema([schema.field(column) for column in places]) if column_count else schema
+    batch = pa.ipc.read_record_batch(pa.py_buffer(body[place : place + length]), given)
+    return WritePart(Op(op), batch, places, isset), _after(place, length)
+
+
+def _after(place: int, length: int) -> int:
+    return place + length + -length % 8
+
+
+def _decode_old_write(body: memoryview | bytes, schema: pa.Schema) -> WritePart:
+    rows, code = _OLD_WRITE.unpack_from(body)
+    place = _OLD_WRITE.size
+    if not code:
+        place = _after(place, rows)
+    batch = pa.ipc.read_record_batch(pa.py_buffer(body[place:]), schema)
+    return WritePart(Op.INSERT, batch, tuple(range(len(schema))))
 
 
 def decode_header(data: memoryview, path: str) -> SegmentHeader:

@@ -11,7 +11,7 @@ from nyala.storage.disk_rowset import DiskRowSet
 from nyala.storage.filesystem import ReadableFile
 from nyala.storage.memory_filesystem import MemoryFileSystem
 from nyala.storage.page_cache import PageCache
-from nyala.storage.predicates import BitmapFilter, ColumnPredicate, InList, IsNull, Range
+from nyala.storage.predicates import AnyOf, BitmapFilter, ColumnPredicate, InList, IsNull, Range
 from nyala.storage.rowset_writer import write_rowsets
 from nyala.storage.schema import ColumnSchema, Schema, assign_column_ids
 from nyala.storage.types import DataType
@@ -93,6 +93,8 @@ def holds(predicate: ColumnPredicate, value: Any) -> bool:
     """The oracle: is the predicate true for one physical value?"""
     if isinstance(predicate, IsNull):
         return (value is None) != predicate.negated
+    if isinstance(predicate, AnyOf):
+        return any(holds(member, value) for member in predicate.members)
     if value is None:
         return False
     if isinstance(predicate, InList):

@@ -18,7 +18,7 @@ from ..wal_format import (
     LogEntry,
     SegmentHeader,
     decode_header,
-    decode_write,
+    entry_parts,
     find_entry,
     scan_entries,
 )
@@ -26,10 +26,10 @@ from .files import read_file
 from .findings import WHOLE_FILE, Report
 
 
-def check_log(fs: FileSystem, directory: str, names: Sequence[str], durable_index: int, report: Report) -> None:
+def check_log(fs: FileSystem, directory: str, names: Sequence[str], replay_index: int, report: Report) -> None:
     """Check the segments among `names`, the ascending content of `directory`.
 
-    Entries up to `durable_index` are in rowsets: a segment that has no others is a leftover.
+    What entries up to `replay_index` did is in files: a segment that has no others is a leftover.
     """
     segments = []
     for name in names:
@@ -42,8 +42,8 @@ def check_log(fs: FileSystem, directory: str, names: Sequence[str], durable_inde
         except ValueError:
             report.error(path, "file name", "the name is not that of a log segment")
     for (first, path), follower in zip(segments, [*segments[1:], None]):
-        if follower is not None and follower[0] <= durable_index + 1:
-            report.note(path, WHOLE_FILE, "all its entries are in rowsets; opening the store removes it")
+        if follower is not None and follower[0] <= replay_index + 1:
+            report.note(path, WHOLE_FILE, "what its entries did is in files; opening the store removes it")
             continue
         with report.reading(path):
             _check_segment(fs, path, first, follower, report)
@@ -80,10 +80,11 @@ def _check_segment(fs: FileSystem, path: str, first: int, follower: tuple[int, s
 
 def entry_rows(entry: LogEntry, header: SegmentHeader) -> int:
     """How many rows an entry brings; reads its whole body."""
-    if entry.kind is EntryKind.WRITE:
-        rows, _ = decode_write(entry.body, header.schema)
-        rows.validate(full=True)
-        return int(rows.num_rows)
+    if entry.kind is not EntryKind.LOAD:
+        parts = entry_parts(entry, header.schema)
+        for part in parts:
+            part.rows.validate(full=True)
+        return sum(part.row_count for part in parts)
     msgpack.unpackb(entry.body, strict_map_key=False)
     return 0
 

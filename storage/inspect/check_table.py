@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import partial
 
+import numpy as np
 import pyarrow as pa
 
 from ..catalog import CatalogEntry
@@ -17,9 +18,13 @@ from ..keys import Keys
 from ..load_record import PREFIX, LoadRecord, complete_loads
 from ..page_cache import PageCache
 from ..partition import Partitioner
-from ..schema import Table
+from ..rowset_metadata import RowSetMetadata
+from ..schema import Schema, Table
+from ..stored_rowset import StoredRowSet
 from ..tablet import StoreOptions, Tablet, rowset_files, rowset_keys
 from ..tablet_metadata import TabletMetadata
+from ..tablet_replay import open_tablet
+from .check_deltas import check_deltas
 from .check_log import check_log
 from .check_rowset import check_rowset
 from .files import file_size
@@ -121,10 +126,7 @@ class _TabletCheck:
             if name not in ("metadata", "wal", "rowsets"):
                 self.report.note(f"{self.directory}/{name}", WHOLE_FILE, "is no file of the tablet; harmless")
         missing = self._check_files(loads_known)
-        sound = self._check_rowsets(missing)
-        self._check_log(sound)
-        for rowset in sound:
-            rowset.close()
+        self._check_log(self._check_rowsets(missing))
 
     def _check_metadata(self) -> None:
         """What the metadata says about itself."""
@@ -137,7 +139,7 @@ class _TabletCheck:
         for rowset in mine.rowsets:
             if rowset.min_key > rowset.max_key:
                 self.report.error(path, f"rowset {rowset.id}", "its least key is above its greatest")
-            if rowset.newest_undo > mine.newest:
+            if max(rowset.newest_undo, rowset.inserted) > mine.newest:
                 self.report.error(path, f"rowset {rowset.id}", "it is newer than the tablet's newest timestamp")
 
     def _check_files(self, loads_known: bool) -> set[str]:
@@ -156,16 +158,20 @@ class _TabletCheck:
                 self.report.note(f"{directory}/{name}", WHOLE_FILE, message)
         return wanted.keys() - found
 
-    def _check_rowsets(self, missing: set[str]) -> list[DiskRowSet]:
-        """The rowsets whose keys can be trusted, open for their key columns only."""
+    def _check_rowsets(self, missing: set[str]) -> list[RowSetMetadata]:
+        """The rowsets whose keys, and what REDO files say of them, can be trusted."""
+        directory = f"{self.directory}/rowsets"
         sound = []
         for metadata in self.metadata.rowsets:
-            rowset = check_rowset(
-                self.fs, f"{self.directory}/rowsets", self.table.schema, metadata, missing, self.cache, self.report
-            )
+            rowset = check_rowset(self.fs, directory, self.table.schema, metadata, missing, self.cache, self.report)
             if rowset is not None:
                 self._check_bounds(rowset)
-                sound.append(rowset)
+                rowset.close()
+            is_known = check_deltas(
+                self.fs, directory, self.table, metadata, self.metadata.newest, missing, self.report
+            )
+            if rowset is not None and is_known:
+                sound.append(metadata)
         return sound
 
     def _check_bounds(self, rowset: DiskRowSet) -> None:
@@ -189,56 +195,84 @@ class _TabletCheck:
             label = self.partitioner.partitions[self.number].describe()
             self.report.error(path, place, f"the row with key {key} does not belong to this tablet: {label}")
 
-    def _check_log(self, sound: list[DiskRowSet]) -> None:
+    def _check_log(self, sound: list[RowSetMetadata]) -> None:
+        """The log, then the keys that are alive once it is replayed over the rowsets that are sound."""
         directory = f"{self.directory}/wal"
         names: list[str] | None = None
         with self.report.reading(directory, "directory"):
             names = self.fs.list(directory)
         if names is None:
             return
-        check_log(self.fs, directory, names, self.metadata.durable_index, self.report)
-        sources = [
-            KeySource(
-                f"rowset {r.metadata.id}",
-                r.metadata.min_key,
-                r.metadata.max_key,
-                partial(rowset_keys, self.table.schema, r),
-            )
+        check_log(self.fs, directory, names, self.metadata.replay_index, self.report)
+        tablet: Tablet | None = None
+        with self.report.reading(directory, "log"):
+            tablet = self._recovered(sound)
+        if tablet is None:
+            message = "not checked whether a key is alive twice: only the log knows which rows were deleted last"
+            self.report.note(self.directory, "keys", message)
+            return
+        with self.report.reading(directory, "log"):
+            self._check_unique(self._sources(tablet))
+        tablet.close()
+
+    def _recovered(self, sound: list[RowSetMetadata]) -> Tablet:
+        """What opening the tablet would bring into memory."""
+        # With no other files than are asked for keys: the others are checked already, and a missing one must not keep
+        # the log from being replayed.
+        keys = {column.id for column in self.table.schema.key}
+        rowsets = [
+            replace(r, column_files={c: name for c, name in r.column_files.items() if c in keys}, undo_files=())
             for r in sound
         ]
-        with self.report.reading(directory, "log"):
-            logged = self._logged_keys()
-            if logged is not None:
-                self._check_partition(logged, directory, "log")
-                order = logged.order()
-                ends = [logged.encode_one(int(order[i])) for i in (0, -1)]
-                sources.append(KeySource("the log", ends[0], ends[1], lambda: [logged]))
-        self._check_unique(sources)
-
-    def _logged_keys(self) -> Keys | None:
-        """The keys that opening the tablet would bring into memory."""
-        # Without rowsets: their files are checked already, and a missing one must not keep the log from being read.
-        metadata = replace(self.metadata, rowsets=())
-        tablet = Tablet.open(
+        return open_tablet(
             ReadOnlyFileSystem(self.fs),
             self.directory,
             self.table,
-            metadata,
+            replace(self.metadata, rowsets=tuple(rowsets)),
             cache=self.cache,
             clock=HybridClock(),
             options=StoreOptions(),
         )
+
+    def _sources(self, tablet: Tablet) -> list[KeySource]:
+        """Where live keys are."""
+        sources = [
+            KeySource(
+                f"rowset {stored.metadata.id}",
+                stored.metadata.min_key,
+                stored.metadata.max_key,
+                partial(_live_keys, self.table.schema, stored),
+            )
+            for stored in tablet.state.rowsets
+        ]
         memrowset = tablet.state.memrowset
-        keys = Keys.from_rows(self.table.schema, memrowset.snapshot().to_table()[0]) if memrowset.row_count else None
-        tablet.close()
-        return keys
+        if memrowset.row_count:
+            image = memrowset.snapshot().image(memrowset.newest)
+            logged = Keys.from_rows(self.table.schema, image.rows)
+            self._check_partition(logged, f"{self.directory}/wal", "log")
+            alive = logged.take(np.flatnonzero(~memrowset.deleted.contains(image.numbers)))
+            order = logged.order()
+            ends = [logged.encode_one(int(order[i])) for i in (0, -1)]
+            sources.append(KeySource("the log", ends[0], ends[1], lambda: [alive]))
+        return sources
 
     def _check_unique(self, sources: list[KeySource]) -> None:
         with self.report.reading(self.directory, "keys"):
             repeated = repeated_keys(sources, SHOWN_KEYS)
             for values, names in repeated.shown:
                 key = describe_key(self.table, values)
-                self.report.error(self.directory, f"key {key}", f"it is in {' and in '.join(names)}")
+                self.report.error(self.directory, f"key {key}", f"it is alive in {' and in '.join(names)}")
             if repeated.count > len(repeated.shown):
                 more = repeated.count - len(repeated.shown)
-                self.report.error(self.directory, "keys", f"{more:,} more are in several rowsets")
+                self.report.error(self.directory, "keys", f"{more:,} more are alive in several places")
+
+
+def _live_keys(schema: Schema, stored: StoredRowSet) -> list[Keys]:
+    """The keys of a rowset's rows that are not deleted, in pieces."""
+    found = []
+    start = 0
+    for keys in rowset_keys(schema, stored.rowset):
+        alive = ~stored.deleted.contains(np.arange(start, start + len(keys), dtype=np.int64))
+        found.append(keys if alive.all() else keys.take(np.flatnonzero(alive)))
+        start += len(keys)
+    return found

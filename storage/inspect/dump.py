@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...errors import OperationalError
-from .. import bloom, catalog, column_file, load_record, tablet_metadata, wal_format
+from .. import bloom, catalog, column_file, delta_format, load_record, tablet_metadata, wal_format
 from ..database import FORMAT
 from ..filesystem import FileSystem
 from .dump_column import describe_bloom_filter, describe_column_file, read_bloom_filter, read_column_file
+from .dump_delta import describe_delta_file, read_delta_file
 from .dump_log import describe_segment, read_segment
 from .dump_metadata import describe_catalog, describe_load_record, describe_tablet_metadata
 from .files import read_file, table_of
@@ -22,14 +23,15 @@ FIRST_ROWS = 10
 
 
 def describe_file(fs: FileSystem, path: str, rows: int = FIRST_ROWS) -> str:
-    """What a file holds: column file, Bloom filter, log segment, tablet metadata, catalog, load record or FORMAT.
+    """What a file holds: column file, Bloom filter, delta file, log segment, tablet metadata, catalog, load record or
+    FORMAT.
 
     Parameters
     ----------
     path : str
         Absolute, so that the catalog is found, which knows the names of columns and the types of keys.
     rows : int
-        Of a column file or log segment, so many rows are shown at most.
+        Of a column file, delta file or log segment, so many rows or deltas are shown at most.
 
     Raises `OperationalError` where the file is none of a store, `CorruptionError` where it is so damaged that
     nothing of it can be shown.
@@ -50,8 +52,8 @@ def _kind(fs: FileSystem, path: str) -> bytes:
         if name.endswith(ending):
             return kind
     raise OperationalError(
-        f"{path} is no file of a nyala store: it begins with {head!r}; there are column files, Bloom filters, log "
-        "segments, tablet metadata, load records and the catalog"
+        f"{path} is no file of a nyala store: it begins with {head!r}; there are column files, Bloom filters, "
+        "delta files, log segments, tablet metadata, load records and the catalog"
     )
 
 
@@ -61,6 +63,10 @@ def _column(fs: FileSystem, path: str, rows: int) -> str:
 
 def _bloom(fs: FileSystem, path: str, rows: int) -> str:
     return describe_bloom_filter(read_bloom_filter(fs, path))
+
+
+def _deltas(fs: FileSystem, path: str, rows: int) -> str:
+    return describe_delta_file(read_delta_file(fs, path, table_of(fs, path), rows))
 
 
 def _segment(fs: FileSystem, path: str, rows: int) -> str:
@@ -87,6 +93,7 @@ def _format(fs: FileSystem, path: str, rows: int) -> str:
 _FORMATTERS: dict[bytes, Callable[[FileSystem, str, int], str]] = {
     column_file.MAGIC: _column,
     bloom.MAGIC: _bloom,
+    delta_format.MAGIC: _deltas,
     wal_format.MAGIC: _segment,
     tablet_metadata.MAGIC: _tablet,
     catalog.MAGIC: _catalog,
@@ -96,6 +103,7 @@ _FORMATTERS: dict[bytes, Callable[[FileSystem, str, int], str]] = {
 _ENDINGS = {
     ".col": column_file.MAGIC,
     ".bloom": bloom.MAGIC,
+    ".delta": delta_format.MAGIC,
     ".log": wal_format.MAGIC,
     "metadata": tablet_metadata.MAGIC,
     "catalog": catalog.MAGIC,

@@ -29,7 +29,7 @@ from .column_footer import ColumnFileFacts, file_facts
 from .files import read_file
 from .text import NULL, format_bytes, plural, python_text, table_lines, value_text
 
-_COMPRESSIONS = ("NONE", "LZ4", "ZSTD", "GZIP", "BZ2")
+COMPRESSIONS = ("NONE", "LZ4", "ZSTD", "GZIP", "BZ2")
 _LAYOUTS = ("as they are", "bits", "runs", "fronts", "lengths")
 """By the numbers in page records, which `column_file` draws."""
 
@@ -81,7 +81,7 @@ def read_column_file(fs: FileSystem, path: str, table: Table | None, rows: int) 
         try:
             vector = reader.page(number)
         except CorruptionError as error:
-            states.append(_message(error))
+            states.append(damage(error))
             if len(shown) < rows:
                 shown.append(f"(page {number} is damaged)")
             continue
@@ -150,7 +150,7 @@ def _page_rows(contents: ColumnFileContents) -> Iterator[list[object]]:
             int(record["stored"]),
             int(record["raw"]),
             _compression(record),
-            _named(_LAYOUTS, int(record["layout"])),
+            named(_LAYOUTS, int(record["layout"])),
             int(record["width"]) or "-",
             int(record["nulls"]),
             low,
@@ -181,14 +181,16 @@ def _bound_text(type_: Any, bound: Any) -> str:
 
 
 def _compression(record: Any) -> str:
-    return _named(_COMPRESSIONS, int(record["compression"]))
+    return named(COMPRESSIONS, int(record["compression"]))
 
 
-def _named(names: Sequence[str], number: int) -> str:
+def named(names: Sequence[str], number: int) -> str:
+    """What a number in a record stands for."""
     return names[number] if number < len(names) else f"unknown {number}"
 
 
-def _message(error: CorruptionError) -> str:
+def damage(error: CorruptionError) -> str:
+    """What is wrong, without file and place."""
     return str(error).removeprefix(f"{error.path}: {error.place}: ")
 
 
@@ -237,7 +239,7 @@ def read_bloom_filter(fs: FileSystem, path: str) -> BloomFilterContents:
             bits = np.unpackbits(np.frombuffer(reader.chunk(number), np.uint8))
             filled = float(bits.mean())
         except CorruptionError as error:
-            state = _message(error)
+            state = damage(error)
         chunks.append(BloomChunk(place, blocks * 32, keys, filled, state))
         place += blocks * 32
     reader.close()

@@ -11,14 +11,15 @@ import pyarrow as pa
 from ...errors import CorruptionError
 from ..clock import format_timestamp
 from ..filesystem import FileSystem
-from ..store import Op, Timestamp
-from ..tablet import COLUMN_ID
+from ..store import Timestamp
 from ..types import type_from_arrow
-from ..vector import Array
-from ..wal_format import EntryKind, LogEntry, SegmentHeader, decode_header, decode_write, scan_entries
+from ..wal_format import COLUMN_ID, EntryKind, LogEntry, SegmentHeader, decode_header, entry_parts, scan_entries
 from .check_log import entry_end
 from .files import read_file
 from .text import format_bytes, plural, python_text, table_lines
+
+UNSET = "-"
+"""A column that the row does not set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ def read_segment(fs: FileSystem, path: str, rows: int) -> SegmentContents:
     for entry in found:
         after = entry_end(place, entry)
         entries.append(_summary(entry, place, after - place, header))
-        if entry.kind is EntryKind.WRITE and len(shown) < rows:
+        if entry.kind is not EntryKind.LOAD and len(shown) < rows:
             shown += _row_texts(entry, header, rows - len(shown))
         place = after
     return SegmentContents(path, len(data), header, entries, damage, shown)
@@ -91,10 +92,10 @@ def _entries(data: memoryview, header: SegmentHeader, path: str) -> tuple[list[L
 
 def _summary(entry: LogEntry, place: int, size: int, header: SegmentHeader) -> EntrySummary:
     rows: int | None = None
-    if entry.kind is EntryKind.WRITE:
-        batch, ops = decode_write(entry.body, header.schema)
-        rows = batch.num_rows
-        what = ops.name if isinstance(ops, Op) else ", ".join(sorted({_op_name(code) for code in ops.tolist()}))
+    if entry.kind is not EntryKind.LOAD:
+        parts = entry_parts(entry, header.schema)
+        rows = sum(part.row_count for part in parts)
+        what = ", ".join(part.op.name for part in parts)
     else:
         rowsets = msgpack.unpackb(entry.body, strict_map_key=False)
         loaded = sum(rowset["row_count"] for rowset in rowsets)
@@ -105,20 +106,16 @@ def _summary(entry: LogEntry, place: int, size: int, header: SegmentHeader) -> E
 
 
 def _row_texts(entry: LogEntry, header: SegmentHeader, limit: int) -> list[list[str]]:
-    batch, ops = decode_write(entry.body, header.schema)
-    rows = batch.slice(0, limit)
-    columns = [
-        [python_text(type_from_arrow(array.type), value) for value in array.to_pylist()] for array in rows.columns
-    ]
-    return [[str(entry.index), _op_at(ops, row), *values] for row, values in enumerate(zip(*columns))]
-
-
-def _op_at(ops: Op | Array, row: int) -> str:
-    return ops.name if isinstance(ops, Op) else _op_name(int(ops[row]))
-
-
-def _op_name(code: int) -> str:
-    return Op(code).name if code in Op._value2member_map_ else f"op {code}"
+    found: list[list[str]] = []
+    for part in entry_parts(entry, header.schema):
+        shown = part.rows.slice(0, limit - len(found))
+        columns = [[UNSET] * shown.num_rows for _ in header.schema]
+        for place, array in zip(part.places, shown.columns):
+            type_ = type_from_arrow(array.type)
+            isset = part.isset.get(place, [True] * shown.num_rows)
+            columns[place] = [python_text(type_, v) if s else UNSET for v, s in zip(array.to_pylist(), isset)]
+        found += [[str(entry.index), part.op.name, *values] for values in zip(*columns)]
+    return found
 
 
 def describe_segment(contents: SegmentContents) -> str:

@@ -63,9 +63,11 @@ def describe_tablet_metadata(path: str, metadata: TabletMetadata, table: Table |
         f"  tablet         {metadata.tablet_id}{'' if table is None else f' of table {table.name}'}",
         f"  rowsets        {len(metadata.rowsets):,} with {plural(sum(r.row_count for r in metadata.rowsets), 'row')}",
         f"  next rowset    {metadata.next_rowset_id}",
-        f"  durable index  {metadata.durable_index:,} (log entries up to here are in rowsets)",
+        f"  durable index  {metadata.durable_index:,} (rows of log entries up to here are in rowsets)",
+        f"  replay index   {metadata.replay_index:,} (all that log entries up to here did is in files)",
         f"  last load      {_moment(metadata.last_load)}",
         f"  newest         {_moment(metadata.newest)}",
+        f"  history since  {_moment(metadata.ancient_history_mark)}",
     ]
     if metadata.rowsets:
         lines += ["", *_rowset_lines(metadata.rowsets, table)]
@@ -82,7 +84,18 @@ def describe_load_record(path: str, record: LoadRecord, table: Table | None) -> 
 
 def _rowset_lines(rowsets: Sequence[RowSetMetadata], table: Table | None) -> list[str]:
     types = None if table is None else [column.type for column in table.schema.key]
-    header = ["rowset", "rows", "bytes", "columns", "undo", "redo", "least key", "greatest key", "newest"]
+    header = [
+        "rowset",
+        "rows",
+        "bytes",
+        "columns",
+        "undo",
+        "redo",
+        "least key",
+        "greatest key",
+        "inserted",
+        "newest undo",
+    ]
     rows = [
         [
             r.id,
@@ -93,12 +106,13 @@ def _rowset_lines(rowsets: Sequence[RowSetMetadata], table: Table | None) -> lis
             len(r.redo_files),
             key_text(types, r.min_key),
             key_text(types, r.max_key),
+            _moment(r.inserted),
             _moment(r.newest_undo),
         ]
         for r in rowsets
     ]
     return [
-        *table_lines(header, rows, left=["least key", "greatest key", "newest"]),
+        *table_lines(header, rows, left=["least key", "greatest key", "inserted", "newest undo"]),
         f"together {format_bytes(sum(r.data_bytes for r in rowsets))}",
     ]
 

@@ -49,6 +49,8 @@ class Checked:
     column_files: int = 0
     pages: int = 0
     bloom_filters: int = 0
+    delta_files: int = 0
+    deltas: int = 0
     log_segments: int = 0
     log_entries: int = 0
     logged_rows: int = 0
@@ -120,6 +122,7 @@ class Report:
             f"{plural(done.rowsets, 'rowset')} with {plural(done.rows, 'row')}",
             f"{plural(done.column_files, 'column file')} with {plural(done.pages, 'page')}",
             plural(done.bloom_filters, "Bloom filter"),
+            f"{plural(done.delta_files, 'delta file')} with {plural(done.deltas, 'delta')}",
             f"{plural(done.log_segments, 'log segment')} with {plural(done.log_entries, 'entry', 'entries')} and "
             f"{plural(done.logged_rows, 'row')}",
         ]

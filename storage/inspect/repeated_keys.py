@@ -1,4 +1,5 @@
-"""Keys that several sources share, where every source has each of its own once.
+"""Keys that several sources share, where every source has each of its own once. Of a tablet these are the keys of live
+rows: a deleted row and a live one may have one key.
 
 Sources are swept by key interval: only where intervals overlap are keys compared, first by their 64-bit hashes (sorted
 together, 8 bytes a key), then the few of equal hash by value.
@@ -21,14 +22,14 @@ _COMPARED = 100_000
 
 @dataclass(frozen=True, slots=True)
 class KeySource:
-    """Some keys, each once: a rowset's or the log's.
+    """Some keys, each once: those that are alive in a rowset, or in what the log brings into memory.
 
     Parameters
     ----------
     name : str
         For people.
     min_key, max_key : bytes
-        Encoded, both inclusive.
+        Encoded, both inclusive; all keys lie between them.
     pieces : callable
         Gives all keys, in pieces; called once or twice.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 import zlib
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -436,3 +437,22 @@ def test_chunked_slices_keep_their_offsets() -> None:
     fs = WatchedFileSystem()
     write_column(fs, PATH, spec, whole.slice(1, 4))
     assert reader(fs, spec, 4).read(0, 4, None).to_arrow().to_pylist() == ["left", "middle", None, "right"]
+
+
+@pytest.mark.parametrize(
+    ("type_", "values", "block_size", "rows"),
+    [
+        (INT, list(range(5000)), 4096, 1024),
+        (INT, list(range(5000)), 5000, 1024),
+        (BIGINT, list(range(5000)), 1, 1),
+        (DECIMAL(38, 0), list(range(500)), 1024, 64),
+        (STRING, ["x" * 96] * 600 + ["y" * 96], 1000, 8),
+        (DOUBLE, [float(i) for i in range(300)], 64 << 20, 131_072),
+    ],
+)
+def test_a_block_size_sets_the_rows_of_a_page(type_: DataType, values: list[Any], block_size: int, rows: int) -> None:
+    for encoding in (Encoding.AUTO, Encoding.PLAIN):
+        spec = replace(column(type_, encoding), block_size=block_size)
+        opened = reader(write(spec, values), spec, len(values))
+        assert opened.footer.page_rows == rows
+        assert opened.read(0, len(values), None).to_arrow().to_pylist() == arrow_array(type_, values).to_pylist()

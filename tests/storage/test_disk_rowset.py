@@ -20,7 +20,7 @@ from nyala.storage.disk_rowset import DiskRowSet
 from nyala.storage.keys import Keys
 from nyala.storage.memory_filesystem import MemoryFileSystem
 from nyala.storage.page_cache import PageCache
-from nyala.storage.predicates import BitmapFilter, ColumnPredicate, InList, IsNull, Range
+from nyala.storage.predicates import AnyOf, BitmapFilter, ColumnPredicate, InList, IsNull, Range
 from nyala.storage.rowset_metadata import RowSetMetadata
 from nyala.storage.rowset_writer import write_rowsets
 from nyala.storage.schema import ColumnSchema, Compression, Encoding, Schema
@@ -116,6 +116,19 @@ CASES: dict[str, list[ColumnPredicate]] = {
     "key range from below everything": [Range("id", -(2**70), 0)],
     "key list": [InList("id", (-1000, 109_225, 109_230, 249_995))],
     "key bitmap": [BitmapFilter("id", 50_000, BITS)],
+    "alternatives of days": [
+        AnyOf("day", (Range("day", None, 50), Range("day", 2000, 2010), InList("day", (900, 950))))
+    ],
+    "alternatives of texts": [AnyOf("note", (Range("note", "note 1", "note 11"), Range.equal("note", "note 200003")))],
+    "alternatives of entries": [AnyOf("mode", (Range("mode", "S", None), Range.equal("mode", "AIR")))],
+    "a text or NULL": [AnyOf("mode", (Range.equal("mode", "AIR"), IsNull("mode"))), Range("day", 100, 110)],
+    "a number or NULL": [AnyOf("ratio", (Range("ratio", 0.99, None), IsNull("ratio")))],
+    "a text of a long column or NULL": [AnyOf("note", (Range("note", None, "note 000100"), IsNull("note")))],
+    "anything or NULL": [AnyOf("note", (IsNull("note"), IsNull("note", negated=True))), Range("day", 5, 6)],
+    "alternatives of wide": [AnyOf("wide", (Range("wide", None, -(10**20)), Range("wide", 9 * 10**20, None)))],
+    "key alternatives": [AnyOf("id", (Range("id", 5000, 5010), InList("id", (109_000,)))), Range("line", 1, 2)],
+    "key alternatives, exclusive": [AnyOf("id", (Range("id", 500, 510, False, False), Range("id", 900, 905)))],
+    "no alternative": [AnyOf("day", ())],
     "contradiction": [Range("id", 500, 400)],
     "second key column only": [Range.equal("line", 2), Range("day", None, 10)],
 }
@@ -232,11 +245,11 @@ def test_several_threads_share_a_rowset(table: pa.Table) -> None:
 # ---- columns that came later -------------------------------------------------------------------------------------
 
 
-def test_a_column_without_a_file_reads_as_its_default(table: pa.Table) -> None:
+def test_a_column_without_a_file_reads_as_its_initial_value(table: pa.Table) -> None:
     fs = MemoryFileSystem()
     (old,) = write(fs, SCHEMA, table)
     added = (
-        ColumnSchema("tag", STRING, id=90, default="new"),
+        ColumnSchema("tag", STRING, id=90, initial="new", default="newer"),
         ColumnSchema("score", INT, id=91),
     )
     schema = replace(SCHEMA, columns=SCHEMA.columns + added)

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from nyala.storage.hashing import (
     LONG_BYTES,
     hash64_text,
+    hash64_text_one,
+    hash64_word,
     hash64_words,
     murmur3_32,
     murmur3_32_binary,
@@ -84,6 +86,12 @@ def test_words_are_mixed_as_documented(rows: list[tuple[int, int]]) -> None:
             h = _fmix((h + 0x9E3779B97F4A7C15 ^ word % 2**64) % 2**64)
         expected.append(h)
     assert hashes.tolist() == expected
+    assert [hash64_word(hash64_word(0, a), b) for a, b in rows] == expected
+
+
+@given(st.lists(BYTES))
+def test_one_text_hashes_as_many_do(values: list[bytes]) -> None:
+    assert [hash64_text_one(v) for v in values] == hash64_text(pa.array(values, pa.binary())).tolist()
 
 
 def test_the_precedence_of_the_documented_formula() -> None:

@@ -7,11 +7,14 @@ from dataclasses import replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 
+import numpy as np
 import nyala.storage.inspect.check_table as check_table
 import pyarrow as pa
 import pytest
 from nyala.errors import OperationalError, StoreLocked
 from nyala.storage.database import Database
+from nyala.storage.delta_file import write_delta_file
+from nyala.storage.deltas import DeltaColumn, DeltaKind, Deltas
 from nyala.storage.encodings import possible_encodings
 from nyala.storage.inspect.check import check_store
 from nyala.storage.inspect.findings import describe_report
@@ -21,9 +24,11 @@ from nyala.storage.load_record import LoadRecord, TabletLoad
 from nyala.storage.memory_filesystem import MemoryFileSystem
 from nyala.storage.os_filesystem import OsFileSystem
 from nyala.storage.schema import ColumnSchema, Compression, Schema
+from nyala.storage.store import Op, WriteBatch
+from nyala.storage.tablet_flush import flush_deltas
 from nyala.storage.tablet_metadata import TabletMetadata
 from nyala.storage.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP, Kind
-from tablet_support import HASHED, RANGED, definition, insert, keys_of, load
+from tablet_support import HASHED, RANGED, SCHEMA, batch, definition, insert, keys_of, load
 
 FS = OsFileSystem()
 TABLE = "tables/t000001"
@@ -284,6 +289,120 @@ def test_a_folder_that_is_missing_is_found(store, name):
     assert any(f"{store / name}" in f"{e}" for e in check(store).errors)
 
 
+# ---- delta files ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def with_history(tmp_path_factory):
+    """Rowset 1 with two REDO files, rowset 2 with UNDO and REDO, keys that moved from one to the other, and changes
+    that are in the log only."""
+    path = tmp_path_factory.mktemp("history") / "db"
+    with Database(path, background=False) as db:
+        table = db.create_table(definition())
+        load(db, table, range(0, 400, 2))
+        for text in ("b", "c"):
+            insert(db, table, range(0, 40, 2), text, Op.UPDATE)
+            insert(db, table, range(101, 140, 2), text, Op.UPSERT)
+            db.write(table, WriteBatch(batch(range(100 if text == "b" else 110, 120, 2)), Op.DELETE_IGNORE))
+            insert(db, table, range(100, 110, 2), text, Op.UPSERT)
+            (tablet,) = db._stores[table.id].tablets
+            for stored in tablet.state.rowsets:
+                flush_deltas(tablet, stored)
+        db.write(table, WriteBatch(batch(range(101, 111, 2)), Op.DELETE))
+        db.flush()
+        insert(db, table, range(101, 105, 2), "again")
+        db.write(table, WriteBatch(batch([200, 103]), Op.DELETE))
+        insert(db, table, [202, 111], "log", Op.UPDATE)
+    return path
+
+
+@pytest.fixture
+def changed(with_history, tmp_path):
+    return shutil.copytree(with_history, tmp_path / "changed")
+
+
+def delta_files(path):
+    return sorted((path / ROWSETS).glob("*.delta"))
+
+
+def test_a_store_with_history_is_clean(changed):
+    report = check(changed)
+    assert report.findings == []
+    assert {p.name.rpartition("-")[0] for p in delta_files(changed)} == {
+        "rowset-00000001-redo",
+        "rowset-00000002-undo",
+        "rowset-00000002-redo",
+    }
+    assert report.checked.delta_files == len(delta_files(changed)) >= 4
+    assert report.checked.deltas > 60
+
+
+def test_a_damaged_delta_file_is_found(changed):
+    chance = random.Random(5)
+    for path in delta_files(changed):
+        whole = path.read_bytes()
+        for offset in chance.sample(range(len(whole)), 8):
+            flip(path, offset)
+            assert [e.path for e in check(changed).errors] == [str(path)], f"{path} at {offset}"
+            flip(path, offset)
+        for size in (0, 1, len(whole) // 2, len(whole) - 1):
+            path.write_bytes(whole[:size])
+            assert {e.path for e in check(changed).errors} == {str(path)}, f"{path} cut to {size}"
+        path.unlink()
+        assert any(str(e).startswith(f"error: {path}: whole file: the file is missing") for e in check(changed).errors)
+        path.write_bytes(whole)
+    assert check(changed).findings == []
+
+
+def test_delta_files_that_contradict_their_metadata_are_found(changed):
+    before = metadata_of(changed)
+    first, second = before.rowsets
+    one, other = first.redo_files
+    metadata_of(changed, rowsets=(replace(first, redo_files=(other, one)), second))
+    assert lines(check(changed)) == [
+        f"error: {ROWSETS}/{one}: footer: it has older deltas than {ROWSETS}/{other}, "
+        "which the metadata names before it"
+    ]
+    metadata_of(changed, rowsets=(first, replace(second, newest_undo=second.newest_undo - (1 << 40))))
+    (undo,) = second.undo_files
+    assert (
+        f"error: {ROWSETS}/{undo}: footer: it has newer deltas than the metadata says of the rowset's UNDO files"
+        in lines(check(changed))
+    )
+    metadata_of(changed, rowsets=(replace(first, redo_files=(one, other, *second.redo_files)), second), newest=1)
+    assert any("newer than the tablet's newest timestamp" in line for line in lines(check(changed)))
+
+
+def test_deltas_of_rows_or_columns_that_cannot_be_are_found(changed):
+    second = metadata_of(changed).rowsets[1]
+    path = f"{changed}/{ROWSETS}/{second.undo_files[0]}"
+    values = DeltaColumn(np.array([0]), pa.array(["x"]))
+    stamp = second.newest_undo
+    write_delta_file(FS, path, SCHEMA, Deltas.at(stamp, np.array([999]), DeltaKind.UPDATE, {1: values, 7: values}))
+    assert sorted(
+        line.removeprefix(f"error: {ROWSETS}/{second.undo_files[0]}: ") for line in lines(check(changed))
+    ) == [
+        f"block 0 at offset 16: deltas of the rows 999 to 999, the rowset has {second.row_count}",
+        "footer: table t never had a column with id 7",
+    ]
+    write_delta_file(FS, path, SCHEMA, Deltas.at(stamp, np.array([3, 2]), DeltaKind.DELETE))
+    assert any("the deltas do not ascend by row and time" in line for line in lines(check(changed)))
+    write_delta_file(FS, path, SCHEMA, Deltas.at(stamp, np.array([3]), np.array([9], np.uint8)))
+    assert any("deltas of an unknown kind" in line for line in lines(check(changed)))
+
+
+def test_a_ghost_that_is_alive_again_is_found(changed):
+    """Without its REDO files rowset 1 has keys that were deleted there and live elsewhere."""
+    first, second = metadata_of(changed).rowsets
+    metadata_of(changed, rowsets=(replace(first, redo_files=()), second))
+    for name in first.redo_files:
+        (changed / ROWSETS / name).unlink()
+    found = lines(check(changed))
+    assert found == [
+        f"error: {TABLET}: key (k = {k}): it is alive in rowset 1 and in rowset 2" for k in range(100, 110, 2)
+    ]
+
+
 # ---- references ----------------------------------------------------------------------------------------------------
 
 
@@ -320,8 +439,8 @@ def test_a_key_in_two_rowsets_is_found(store, monkeypatch):
     before = metadata_of(store)
     metadata_of(store, rowsets=(*before.rowsets, replace(before.rowsets[1], id=3)), next_rowset_id=4)
     found = lines(check(store))
-    assert f"error: {TABLET}: key (k = 101): it is in rowset 2 and in rowset 3" in found
-    assert f"error: {TABLET}: keys: 90 more are in several rowsets" in found
+    assert f"error: {TABLET}: key (k = 101): it is alive in rowset 2 and in rowset 3" in found
+    assert f"error: {TABLET}: keys: 90 more are alive in several places" in found
     assert len(found) == check_table.SHOWN_KEYS + 1
 
 
@@ -335,8 +454,10 @@ def test_a_key_in_a_rowset_and_in_the_log_is_found(tmp_path):
         db.flush()
     shutil.rmtree(path / TABLET / "wal")
     shutil.copytree(tmp_path / "wal", path / TABLET / "wal")
-    metadata_of(path, durable_index=0)
-    assert lines(check(path)) == [f"error: {TABLET}: key (k = {k}): it is in rowset 1 and in the log" for k in (1, 2)]
+    metadata_of(path, durable_index=0, replay_index=0)
+    assert lines(check(path)) == [
+        f"error: {TABLET}: key (k = {k}): it is alive in rowset 1 and in the log" for k in (1, 2)
+    ]
 
 
 def test_rows_in_the_wrong_tablet_are_found(tmp_path):
@@ -414,11 +535,12 @@ def test_an_interrupted_load_is_checked_as_if_it_were_complete(tmp_path):
     assert any("rowset-00000001.bloom: whole file: the file is missing" in line for line in lines(check(path)))
 
 
-def test_segments_whose_entries_are_in_rowsets_are_notes(store):
-    metadata_of(store, durable_index=metadata_of(store).durable_index + 8)
+def test_segments_whose_entries_are_in_files_are_notes(store):
+    index = metadata_of(store).durable_index + 8
+    metadata_of(store, durable_index=index, replay_index=index)
     found = lines(check(store))
     assert found
-    assert all("all its entries are in rowsets" in line for line in found)
+    assert all("what its entries did is in files" in line for line in found)
 
 
 # ---- locks and keys ------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from nyala.storage.load_record import LoadRecord, TabletLoad
 from nyala.storage.memory_filesystem import MemoryFileSystem
 from nyala.storage.schema import ColumnSchema, Compression, Encoding, HashRule, PartitionSchema, Schema, TableDefinition
 from nyala.storage.store import Op, WriteBatch
+from nyala.storage.tablet_flush import flush_deltas
 from nyala.storage.tablet_metadata import TabletMetadata
 from nyala.storage.types import DATE, DECIMAL, INT, STRING
 from tablet_support import definition, insert, load
@@ -60,7 +61,7 @@ def rows(first, count, step=1):
 def fs(monkeypatch):
     monkeypatch.setattr(database, "HybridClock", partial(HybridClock, physical=lambda: NOON))
     fs = MemoryFileSystem()
-    with database.Database("/db", fs=fs, threads=1) as db:
+    with database.Database("/db", fs=fs, threads=1, background=False) as db:
         partitions = PartitionSchema((HashRule(("day",), 2),))
         table = db.create_table(TableDefinition("reading", SCHEMA, partitions, "of rain"))
         with db.bulk_loader(table) as loader:
@@ -70,6 +71,13 @@ def fs(monkeypatch):
         db.flush()
         for first in (500, 600):
             db.write(table, WriteBatch(rows(first, 6, 7), Op.INSERT))
+        wet = rows(0, 8, 2)
+        db.write(table, WriteBatch(wet.select(["day", "remark", "rain"]), Op.UPDATE))
+        db.write(table, WriteBatch(wet.slice(3, 3).select(["day"]), Op.DELETE))
+        for tablet in db._stores[table.id].tablets:
+            flush_deltas(tablet, tablet.state.rowsets[0])
+        db.write(table, WriteBatch(rows(500, 6, 7), Op.UPSERT))
+        db.write(table, WriteBatch(rows(600, 2, 7).select(["day"]), Op.DELETE))
     fs.create("/db/stranger").write(b"once upon a time")
     metadata = TabletMetadata.read(fs, "/db/tables/t000001/t000001-p0000")
     record = LoadRecord(7, {metadata.tablet_id: TabletLoad(metadata.rowsets[:1], 2)})

@@ -13,7 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.errors import DataError, InvalidText, NotNullViolation
+from nyala.storage.key_codec import KeyCodec
 from nyala.storage.keys import Keys, decode_key, encode_key, prefix_end, search_encoded
+from nyala.storage.memrowset import index_keys
 from nyala.storage.schema import ColumnSchema, Schema
 from nyala.storage.types import BIGINT, BINARY, DATE, DECIMAL, INT, SMALLINT, STRING, TIMESTAMP, TINYINT, DataType
 from nyala.storage.vector import Const, Dict, Flat, Narrow, Text, Vector, concat
@@ -104,6 +106,17 @@ def test_a_prefix_encodes_as_a_prefix(case: tuple[tuple[DataType, ...], list[tup
             end = prefix_end(prefix)
             assert whole.startswith(prefix)
             assert end is None or whole < end
+
+
+@given(KEYS)
+def test_one_key_is_as_the_same_among_many(case: tuple[tuple[DataType, ...], list[tuple[Any, ...]]]) -> None:
+    types, rows = case
+    keys, codec = Keys.from_values(types, rows), KeyCodec(types)
+    assert [codec.encode(row) for row in rows] == keys.encoded().to_pylist()
+    assert [codec.hash(row) for row in rows] == keys.hashes().tolist()
+    found = [codec.index_key(row) for row in rows]
+    assert found == index_keys(keys)
+    assert [codec.encoded_of(key) for key in found] == keys.encoded().to_pylist()
 
 
 def forms(type_: DataType, values: list[Any]) -> list[Vector]:

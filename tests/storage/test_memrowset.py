@@ -1,29 +1,37 @@
-"""The MemRowSet: keys, visibility, joining of small chunks; and the MVCC manager that decides what is visible."""
+"""The MemRowSet: keys, visibility, mutations, joining of small chunks; and the MVCC manager that decides what is
+visible."""
 
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 from nyala.storage.clock import HybridClock
+from nyala.storage.deltas import DeltaColumn, DeltaKind, Deltas, apply_patch, resolve
 from nyala.storage.keys import Keys
-from nyala.storage.memrowset import FAN_IN, MemRowSet, index_keys
+from nyala.storage.memrowset import MemRowSet, index_keys
+from nyala.storage.memrowset_chunks import FAN_IN
 from nyala.storage.mvcc import MvccManager, start_together
 from nyala.storage.predicates import IsNull, Range
-from nyala.storage.schema import ColumnSchema, Schema
+from nyala.storage.schema import ColumnSchema, Schema, assign_column_ids
 from nyala.storage.store import ScanCounters
 from nyala.storage.types import BIGINT, STRING
-from tablet_support import SCHEMA, batch
+from tablet_support import SCHEMA as PLAIN_SCHEMA
+from tablet_support import batch
+
+SCHEMA = Schema(assign_column_ids(PLAIN_SCHEMA.columns), 1)
 
 
 def insert(memrowset: MemRowSet, rows: pa.RecordBatch, timestamp: int):
     rows = pa.RecordBatch.from_arrays(rows.columns, schema=memrowset.schema.arrow)
     keys = index_keys(Keys.from_rows(memrowset.schema, rows))
-    memrowset.insert(rows, keys, timestamp)
+    memrowset.insert(rows, keys, timestamp, timestamp)
     return keys
 
 
@@ -99,6 +107,218 @@ def test_composite_keys_are_told_apart():
     insert(memrowset, pa.record_batch({"a": ["x", "x"], "b": [1, 2]}), 1)
     probes = Keys.from_values((STRING, BIGINT), [("x", 2), ("x", 3), ("y", 1)])
     assert memrowset.contains(index_keys(probes)).tolist() == [True, False, False]
+
+
+def test_a_table_that_was_altered_is_read_by_column_ids():
+    key, added = ColumnSchema("key", BIGINT, False, 0), ColumnSchema("new", STRING, id=3, initial="old row")
+    before = Schema((replace(key, name="k"), ColumnSchema("v", STRING, id=1), ColumnSchema("w", BIGINT, id=2)), 1)
+    after = Schema((key, added, replace(before.columns[2], name="w2")), 1)
+    memrowset = MemRowSet(before)
+    insert(memrowset, pa.record_batch({"k": [1, 2], "v": ["a", "b"], "w": [10, 20]}), 1)
+    memrowset.mutations.use_schema(after)
+    memrowset.mutate_row(1, DeltaKind.UPDATE, {3: "set", 2: 21}, 2, 2)
+    snapshot = memrowset.snapshot(after)
+    (found,) = snapshot.scan(after.columns, [Range("w2", 0, 100)], 0, 2, 2, ScanCounters())
+    assert found.to_arrow(after.names).to_pylist() == [
+        {"key": 1, "new": "old row", "w2": 10},
+        {"key": 2, "new": "set", "w2": 21},
+    ]
+    assert list(snapshot.scan(after.columns, [Range.equal("new", "none")], 0, 2, 2, ScanCounters())) == []
+    assert memrowset.get(0, after.columns, 2) == (1, "old row", 10)
+    assert memrowset.get(1, after.columns, 2) == (2, "set", 21)
+    assert snapshot.image(2).rows.to_pydict() == {"key": [1, 2], "new": ["old row"] * 2, "w2": [10, 20]}
+
+
+# ---- mutations, against a model ----------------------------------------------------------------------------------
+
+WIDE = Schema(
+    (ColumnSchema("k", BIGINT, False, 0), ColumnSchema("v", STRING, id=1), ColumnSchema("n", BIGINT, id=2)), 1
+)
+KEYS = st.integers(0, 30)
+TEXTS = st.sampled_from(["", "a", "text", None])
+
+
+class MemRowSetMachine(RuleBasedStateMachine):
+    """The model is the list of all writes, `(timestamp, {key: (text, number) or None})`, those that failed removed:
+    the state at a time is what the writes up to it leave. Snapshots must stay as they were."""
+
+    snapshots = Bundle("snapshots")
+
+    @initialize()
+    def begin(self):
+        self.memrowset = MemRowSet(WIDE)
+        self.clock = 0
+        self.writes: list[tuple[int, dict]] = []
+        self.undecided: list[tuple[int, list[int]]] = []
+        self.seen: dict[int, dict] = {}
+
+    def state(self, timestamp: int) -> dict[int, tuple]:
+        rows: dict[int, tuple | None] = {}
+        for stamp, changes in self.writes:
+            if stamp <= timestamp:
+                rows.update(changes)
+        return {key: row for key, row in rows.items() if row is not None}
+
+    def write(self, changes: dict, inserted: list[int]) -> None:
+        self.writes.append((self.clock, changes))
+        self.undecided.append((self.clock, inserted))
+
+    def tick(self) -> int:
+        self.clock += 1
+        return self.clock
+
+    @rule(keys=st.lists(KEYS, min_size=1, max_size=8, unique=True), text=TEXTS)
+    def insert_batch(self, keys, text):
+        new = [key for key in keys if self.memrowset.find_one(key) < 0]
+        if new:
+            now = self.tick()
+            rows = {"k": new, "v": pa.array([text] * len(new), pa.string()), "n": [now] * len(new)}
+            self.memrowset.insert(pa.RecordBatch.from_pydict(rows, WIDE.arrow), new, now, now)
+            self.write(dict.fromkeys(new, (text, now)), new)
+
+    @rule(key=KEYS, text=TEXTS)
+    def insert_row(self, key, text):
+        now = self.tick()
+        row = self.memrowset.find_one(key)
+        if row < 0:
+            self.memrowset.insert_row((key, text, now), key, now, now)
+            self.write({key: (text, now)}, [key])
+        elif self.memrowset.find_one_live(key) < 0:
+            self.memrowset.mutate_row(row, DeltaKind.REINSERT, {1: text, 2: now}, now, now)
+            self.write({key: (text, now)}, [])
+
+    @rule(keys=st.lists(KEYS, min_size=1, max_size=8, unique=True), texts=st.booleans(), numbers=st.booleans())
+    def update_batch(self, keys, texts, numbers):
+        alive = self.state(self.clock)
+        keys = sorted((key for key in keys if key in alive), key=self.memrowset.find_one)
+        if not keys or not (texts or numbers):
+            return
+        now, places = self.tick(), np.arange(len(keys), dtype=np.int64)
+        columns = {1: DeltaColumn(places, pa.array([f"u{now}"] * len(keys)))} if texts else {}
+        if numbers:
+            columns[2] = DeltaColumn(places, pa.array([None] * len(keys), pa.int64()))
+        self.memrowset.mutate(Deltas.at(now, self.memrowset.find(keys), DeltaKind.UPDATE, columns), now)
+        self.write({k: (f"u{now}" if texts else alive[k][0], None if numbers else alive[k][1]) for k in keys}, [])
+
+    @rule(key=KEYS, text=TEXTS)
+    def update_row(self, key, text):
+        row, alive = self.memrowset.find_one_live(key), self.state(self.clock)
+        if row >= 0:
+            now = self.tick()
+            self.memrowset.mutate_row(row, DeltaKind.UPDATE, {1: text}, now, now)
+            self.write({key: (text, alive[key][1])}, [])
+
+    @rule(keys=st.lists(KEYS, min_size=1, max_size=8, unique=True))
+    def delete(self, keys):
+        keys = sorted((key for key in keys if key in self.state(self.clock)), key=self.memrowset.find_one)
+        if keys:
+            now = self.tick()
+            self.memrowset.mutate(Deltas.at(now, self.memrowset.find(keys), DeltaKind.DELETE), now)
+            self.write(dict.fromkeys(keys), [])
+
+    @rule(count=st.integers(1, 3))
+    def fail_the_newest_writes(self, count):
+        for _ in range(min(count, len(self.undecided))):
+            timestamp, inserted = self.undecided.pop()
+            self.memrowset.abort(inserted, timestamp)
+            self.writes = [write for write in self.writes if write[0] != timestamp]
+
+    @rule()
+    def decide(self):
+        self.undecided.clear()
+
+    @rule(target=snapshots)
+    def take_snapshot(self):
+        # A reader's timestamp is above no write in flight.
+        self.undecided.clear()
+        return self.memrowset.snapshot(), self.clock, self.state(self.clock)
+
+    @rule(taken=snapshots)
+    def read_snapshot(self, taken):
+        snapshot, timestamp, rows = taken
+        assert read(snapshot, timestamp) == rows
+
+    @rule(taken=snapshots, back=st.integers(0, 20), key=KEYS)
+    def read_the_past(self, taken, back, key):
+        snapshot, timestamp, _ = taken
+        then = max(timestamp - back, 0)
+        expected = self.state(then)
+        assert read(snapshot, then) == expected
+        assert read(snapshot, then, [Range("k", key, key + 5)]) == {
+            k: row for k, row in expected.items() if key <= k <= key + 5
+        }
+        row = self.memrowset.find_one(key)
+        found = None if row < 0 else self.memrowset.get(row, WIDE.columns[1:], then)
+        assert found == expected.get(key)
+
+    @rule(taken=snapshots)
+    def image_has_everything(self, taken):
+        snapshot, timestamp, rows = taken
+        image = snapshot.image(timestamp)
+        patches = resolve((), (image.mutations,), timestamp)
+        arrays = [image.rows.column(c.name).combine_chunks() for c in WIDE.columns]
+        place_of = {number: place for place, number in enumerate(image.numbers.tolist())}
+        for column, patch in patches.columns.items():
+            places = np.array([place_of[row] for row in patch.rows.tolist()], np.int64)
+            arrays[column] = apply_patch(arrays[column], type(patch)(places, patch.values))
+        hidden = {place_of[row] for row in patches.hidden.tolist()}
+        shown = [row for place, row in enumerate(zip(*(a.to_pylist() for a in arrays))) if place not in hidden]
+        assert {key: (text, number) for key, text, number in shown} == rows
+        assert (image.inserted <= timestamp).all()
+        later = self.memrowset.mutations_after(timestamp)
+        assert not len(later) or later.oldest > timestamp
+
+    @invariant()
+    def keys_are_those_that_live(self):
+        if not hasattr(self, "memrowset"):
+            return
+        alive = self.state(self.clock)
+        keys = list(range(31))
+        found = self.memrowset.find_live(keys)
+        assert {k for k, row in zip(keys, [-1] * 31 if found is None else found.tolist()) if row >= 0} == set(alive)
+        assert [self.memrowset.find_one_live(key) for key in keys] == ([-1] * 31 if found is None else found.tolist())
+        found = self.memrowset.contains(keys)
+        assert (np.zeros(31, bool) if found is None else found).tolist() == [key in alive for key in keys]
+
+
+def read(snapshot, timestamp: int, predicates=()) -> dict[int, tuple]:
+    found = {}
+    for each in snapshot.scan(WIDE.columns, predicates, 0, snapshot.row_count, timestamp, ScanCounters()):
+        for key, text, number in zip(*(each.column(i).to_arrow().to_pylist() for i in range(3))):
+            assert key not in found
+            found[key] = (text, number)
+    return found
+
+
+TestMemRowSetModel = MemRowSetMachine.TestCase
+TestMemRowSetModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+def test_single_rows_become_chunks_when_there_are_many_or_somebody_reads():
+    memrowset = MemRowSet(SCHEMA)
+    for key in range(FAN_IN + 3):
+        memrowset.insert_row((key, f"v{key}"), key, key + 1, key + 1)
+    insert(memrowset, batch([1000]), 300)
+    memrowset.insert_row((1001, None), 1001, 301, 301)
+    assert memrowset.row_count == FAN_IN + 5
+    assert [memrowset.get(row, SCHEMA.columns, 400) for row in (0, FAN_IN, FAN_IN + 3, FAN_IN + 4)] == [
+        (0, "v0"),
+        (FAN_IN, f"v{FAN_IN}"),
+        (1000, "v1000"),
+        (1001, None),
+    ]
+    assert memrowset.get(FAN_IN + 4, SCHEMA.columns, 300) is None
+    assert [len(chunk) for chunk in memrowset.snapshot().chunks] == [FAN_IN, 3, 1, 1]
+    assert scan(memrowset, 400) == [*range(FAN_IN + 3), 1000, 1001]
+    assert memrowset.get(FAN_IN + 4, SCHEMA.columns, 301) == (1001, None)
+
+
+def test_the_first_index_is_the_least_though_indexes_of_failed_entries_come_again():
+    memrowset = MemRowSet(SCHEMA)
+    memrowset.abort(insert(memrowset, batch([1]), 7), 7)
+    insert(memrowset, batch([1]), 6)
+    insert(memrowset, batch([2]), 8)
+    assert memrowset.first_index == 6
 
 
 # ---- MVCC --------------------------------------------------------------------------------------------------------

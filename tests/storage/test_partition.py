@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from nyala.errors import InvalidTableDefinition, NotNullViolation
 from nyala.storage.keys import encode_key
 from nyala.storage.partition import Partition, Partitioner
-from nyala.storage.predicates import BitmapFilter, ColumnPredicate, InList, IsNull, Range
+from nyala.storage.predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, IsNull, Range
 from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, RangePartition, RangeRule, Schema
 from nyala.storage.types import BIGINT, DATE, INT, STRING
 
@@ -83,6 +83,7 @@ def test_a_row_goes_to_the_partition_whose_interval_holds_its_key(
         assert len(holders) <= 1
         expected.append(holders[0] if holders else -1)
     assert partitioner.route(table_of(rows)).tolist() == expected
+    assert [partitioner.route_one([row[c.name] for c in SCHEMA.key]) for row in rows] == expected
 
 
 @given(partition_schemas())
@@ -107,6 +108,14 @@ def test_partitions_are_disjoint_and_without_gaps_tile_the_space(schema: Partiti
 @st.composite
 def predicates(draw: st.DrawFn) -> ColumnPredicate:
     name = draw(st.sampled_from(list(VALUES)))
+    if draw(st.integers(0, 3)):
+        return draw(plain(name))
+    members = draw(st.lists(plain(name), max_size=4))
+    return AnyOf(name, tuple(m for m in members if isinstance(m, (Range, InList, IsNull))))
+
+
+@st.composite
+def plain(draw: st.DrawFn, name: str) -> Any:
     value = VALUES[name]
     kind = draw(st.sampled_from(["equal", "range", "in", "null", "bitmap"]))
     if kind == "equal":
@@ -133,6 +142,8 @@ def satisfies(row: dict[str, Any], predicate: ColumnPredicate) -> bool:
         return value in predicate.values
     if isinstance(predicate, IsNull):
         return predicate.negated
+    if isinstance(predicate, AnyOf):
+        return any(satisfies(row, member) for member in predicate.members)
     place = value - predicate.base
     return bool(0 <= place < len(predicate.bits) and predicate.bits[place])
 
@@ -178,6 +189,11 @@ TWO_LEVELS = PartitionSchema(
         ([Range("d", lower=19, lower_inclusive=False)], {2}),
         ([InList("d", (3, 25, 31))], {0, 2}),
         ([Range("d", 5, 8), InList("d", (1, 9))], set()),
+        ([AnyOf("d", (Range("d", None, 5), InList("d", (31, 32))))], {0, 1, 2}),
+        ([AnyOf("d", (Range("d", 12, 15), InList("d", (31, 32))))], {1, 2}),
+        ([AnyOf("d", (Range.equal("d", 5), InList("d", (31, 32))))], {0, 2}),
+        ([AnyOf("d", (Range("d", 7, 5), IsNull("d")))], set()),
+        ([BloomFilter("d", np.zeros(1, np.uint64))], {0, 1, 2}),
         ([BitmapFilter("d", 12, np.ones(1_000, np.bool_))], {1, 2}),
         ([Range("d", lower=2**40)], set()),
         ([Range("d", upper=2**40)], {0, 1, 2}),

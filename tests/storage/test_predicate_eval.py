@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.storage.code_conditions import ALL, NONE, SOME, Bits, Intervals, Members, members
 from nyala.storage.predicate_eval import condition_of, evaluate
-from nyala.storage.predicates import BitmapFilter, ColumnPredicate, InList, IsNull, Range
+from nyala.storage.predicates import AnyOf, BitmapFilter, ColumnPredicate, InList, IsNull, Range
 from nyala.storage.types import BIGINT, BINARY, BOOLEAN, DECIMAL, DOUBLE, FLOAT, INT, STRING, DataType
 from nyala.storage.vector import Const, Dict, Flat, Narrow, Text, Vector, Wide
 
@@ -41,8 +41,16 @@ def bitmaps(draw: st.DrawFn) -> ColumnPredicate:
     return BitmapFilter("c", draw(st.integers(-400, 400)), bits)
 
 
-def predicates(values: st.SearchStrategy[Any]) -> st.SearchStrategy[ColumnPredicate]:
+def plain(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return ranges(values) | lists(values) | st.builds(IsNull, st.just("c"), st.booleans())
+
+
+def alternatives(values: st.SearchStrategy[Any]) -> st.SearchStrategy[ColumnPredicate]:
+    return st.lists(plain(values), max_size=12).map(lambda members: AnyOf("c", tuple(members)))
+
+
+def predicates(values: st.SearchStrategy[Any]) -> st.SearchStrategy[ColumnPredicate]:
+    return plain(values) | alternatives(values)
 
 
 def physical(values: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
@@ -128,7 +136,7 @@ def test_booleans(value: bool) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(
-    lists(INTEGERS) | ranges(INTEGERS) | bitmaps(),
+    predicates(INTEGERS) | bitmaps(),
     st.lists(st.lists(INTEGERS, min_size=1, max_size=6), min_size=1, max_size=6),
 )
 def test_verdicts_agree_with_the_rows(predicate: ColumnPredicate, pages: list[list[int]]) -> None:
@@ -142,6 +150,13 @@ def test_verdicts_agree_with_the_rows(predicate: ColumnPredicate, pages: list[li
             assert all(true)
         if verdict == SOME and isinstance(predicate, Range):
             assert min(page) != max(page)
+
+
+def test_alternatives_are_joined_where_they_touch() -> None:
+    found = condition_of(AnyOf("c", (Range("c", 3, 5), InList("c", (1, 2, 9)), Range("c", 10, None), IsNull("c"))))
+    assert isinstance(found, Intervals) and found.pairs[0] == (1, 5) and len(found.pairs) == 2
+    many = [Range("c", 10 * i, 10 * i + 3) for i in range(50)]
+    assert isinstance(condition_of(AnyOf("c", tuple(many))), Bits)
 
 
 def test_lists_take_the_cheapest_form() -> None:

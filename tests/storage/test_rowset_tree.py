@@ -10,7 +10,10 @@ from nyala.storage.rowset_tree import RowSetTree
 from nyala.storage.types import BIGINT, STRING, DataType
 
 KEY = st.binary(max_size=2)
-SPANS = st.lists(st.tuples(KEY, KEY).map(lambda pair: (min(pair), max(pair))), max_size=20)
+# More than are looked through one by one.
+SPANS = st.lists(st.tuples(KEY, KEY).map(lambda pair: (min(pair), max(pair))), max_size=40)
+    st.tuples(KEY, KEY).map(lambda pair: (min(pair), max(pair))), max_size=40
+)  # more than are looked through one by one
 
 
 def tree_of(spans: list[tuple[bytes, bytes]]) -> RowSetTree[int]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import threading
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from nyala.errors import AlreadyPresent, DiskError
 from nyala.storage.database import Database
+from nyala.storage.incoming_rows import incoming
 from nyala.storage.memory_filesystem import CrashableFileSystem, FaultyFileSystem
-from nyala.storage.store import Op
+from nyala.storage.store import Op, WriteBatch
 from nyala.storage.tablet_flush import flush
 from nyala.storage.tablet_write import TabletWrite
-from tablet_support import SCHEMA, batch, definition, insert, keys_of
+from tablet_support import batch, definition, insert, keys_of
 
 
 @pytest.fixture
@@ -35,14 +35,14 @@ def tablet(db):
     return db._stores[db.table("t").id].tablets[0]
 
 
-def begin(tablet, keys) -> TabletWrite:
-    """A write that is in the log and the MemRowSet; `finish` is still to come."""
-    rows = pa.RecordBatch.from_arrays(batch(keys).columns, schema=SCHEMA.arrow)
-    part = TabletWrite(tablet, rows, np.arange(rows.num_rows), Op.INSERT)
+def begin(tablet, keys, op: Op = Op.INSERT, text: str = "v") -> TabletWrite:
+    """A write that is in the log and in memory; `finish` is still to come."""
+    rows = incoming(tablet.table, WriteBatch(batch(keys, text), op))
+    part = TabletWrite(tablet, tablet.table, rows, np.arange(len(rows)))
     part.probe()
     with tablet.write_lock:
         part.check()
-        if part.accepted:
+        if part.has_changes:
             part.apply(tablet.mvcc.start())
     return part
 

@@ -16,14 +16,16 @@ from nyala.storage import wal_format
 from nyala.storage.memory_filesystem import CrashableFileSystem, FaultyFileSystem, MemoryFileSystem
 from nyala.storage.store import Op
 from nyala.storage.wal import WriteAheadLog
-from nyala.storage.wal_format import EntryKind, LogEntry, decode_write, encode_front, encode_write
+from nyala.storage.wal_format import EntryKind, LogEntry, WritePart, decode_write, encode_front, encode_write
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False), pa.field("v", pa.string())])
 
 
 def body(number: int, rows: int = 2) -> bytes:
     values = [number] * rows
-    return encode_write(pa.record_batch([values, [f"v{number}"] * rows], schema=SCHEMA), Op.INSERT)
+    return encode_write(
+        [WritePart(Op.INSERT, pa.record_batch([values, [f"v{number}"] * rows], schema=SCHEMA), (0, 1))], 2
+    )
 
 
 def new_log(fs, **options) -> WriteAheadLog:
@@ -37,7 +39,7 @@ def recover(fs, durable_index: int = 0, **options) -> tuple[WriteAheadLog, list[
     log = WriteAheadLog.recover(fs, "wal", SCHEMA, durable_index, lambda entry, _: entries.append(entry), **options)
     indexes = [entry.index for entry in entries]
     assert indexes == list(range(durable_index + 1, durable_index + 1 + len(indexes)))
-    return log, [decode_write(entry.body, SCHEMA)[0].column(0)[0].as_py() for entry in entries]
+    return log, [decode_write(entry.body, SCHEMA)[0].rows.column(0)[0].as_py() for entry in entries]
 
 
 def segment(fs: MemoryFileSystem) -> bytes:
@@ -94,18 +96,99 @@ def test_bytes_of_an_entry():
     }
 
 
-def test_op_codes_travel_with_the_rows():
+def same_parts(found: list[WritePart], parts: list[WritePart]) -> bool:
+    def described(part: WritePart) -> tuple:
+        isset = {place: mask.tolist() for place, mask in part.isset.items()}
+        return part.op, part.places, part.rows.to_pylist(), isset
+
+    return [described(part) for part in found] == [described(part) for part in parts]
+
+
+@given(
+    st.integers(0, 40),
+    st.lists(st.integers(1, 7), unique=True).map(sorted),
+    st.data(),
+)
+def test_the_parts_of_a_write_come_back(rows, others, data):
+    schema = pa.schema([pa.field(f"c{place}", pa.int64() if place % 2 else pa.string()) for place in range(8)])
+
+    def part(op, places):
+        arrays = [pa.array([f"{place}"] * rows) if place % 2 == 0 else pa.array([place] * rows) for place in places]
+        masks = data.draw(st.sets(st.sampled_from(places))) if op is Op.UPDATE else ()
+        isset = {
+            place: np.array(data.draw(st.lists(st.booleans(), min_size=rows, max_size=rows)), bool) for place in masks
+        }
+        batch = pa.RecordBatch.from_arrays(arrays, schema=pa.schema([schema.field(place) for place in places]))
+        return WritePart(op, batch, places, isset)
+
+    kinds = [(Op.INSERT, tuple(range(8))), (Op.UPDATE, (0, *others)), (Op.DELETE, (0,))]
+    chosen = data.draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=3))
+    parts = [part(op, places) for op, places in chosen]
+    body = encode_write(parts, 8)
+    assert len(body) % 8 == 0
+    assert same_parts(decode_write(body, schema), parts)
+
+
+def test_bytes_of_an_update():
+    rows = pa.record_batch([[1, 2, 3]], schema=pa.schema([SCHEMA.field(0)]))
+    wide = pa.record_batch([[1, 2, 3], ["a", None, "c"]], schema=SCHEMA)
+    mask = np.array([True, False, True])
+    body = encode_write([WritePart(Op.UPDATE, wide, (0, 2), {2: mask}), WritePart(Op.DELETE, rows, (0,))], 3)
+    length = len(wide.serialize())
+    fields = {
+        "rows": body[0:4],
+        "op": body[4:5],
+        "one": body[5:6],
+        "columns": body[6:8],
+        "bitmaps": body[8:10],
+        "zeros": body[10:12],
+        "places": body[16:20],
+        "not all set": body[20:22],
+        "bitmap": body[24:25],
+        "next part": body[32 + length : 32 + length + 8],
+    }
+    assert {name: data.hex(" ") for name, data in fields.items()} == {
+        "rows": "03 00 00 00",
+        "op": "04",
+        "one": "01",
+        "columns": "02 00",
+        "bitmaps": "01 00",
+        "zeros": "00 00",
+        "places": "00 00 02 00",
+        "not all set": "01 00",
+        "bitmap": "05",
+        "next part": "03 00 00 00 05 01 01 00",
+    }
+    assert int.from_bytes(body[12:16], "little") == length
+
+
+def test_bodies_of_the_first_format_are_read():
     rows = pa.record_batch([[1, 2, 3], ["a", None, "c"]], schema=SCHEMA)
-    for ops in (Op.INSERT_IGNORE, np.array([1, 2, 1], np.uint8)):
-        found, codes = decode_write(encode_write(rows, ops), SCHEMA)
-        assert found.equals(rows)
-        assert codes is ops or codes.tolist() == [1, 2, 1]
+    message = rows.serialize().to_pybytes()
+    for front in (b"\3\0\0\0\2\0\0\0", b"\3\0\0\0\0\0\0\0" + b"\1\2\1\0\0\0\0\0"):
+        assert same_parts(decode_write(front + message, SCHEMA), [WritePart(Op.INSERT, rows, (0, 1))])
+
+
+def test_a_mark_falls_back_where_entries_fail():
+    fs = FaultyFileSystem(MemoryFileSystem())
+    log = new_log(fs)
+    log.sync(log.append(1, EntryKind.WRITE, [body(1)]))
+    early, failing = log.mark(), log.append(2, EntryKind.WRITE, [body(2)])
+    late = log.mark()
+    assert (early.index, late.index) == (1, 2)
+    fs.fail("sync", "*", times=1)
+    with pytest.raises(DiskError):
+        log.sync(failing)
+    assert (early.index, late.index) == (1, 1)
+    with pytest.raises(DiskError):
+        log.append(3, EntryKind.WRITE, [body(3)], after=failing)
+    assert log.append(3, EntryKind.WRITE, [body(3)]).index == 2
 
 
 def test_a_newer_format_is_refused_by_name(monkeypatch):
     data, _ = written(1)
     monkeypatch.setattr(wal_format, "VERSION", 0)
-    with pytest.raises(UnsupportedFormat, match=r"wal/0000000000000001.log has log format version 1; .* up to 0"):
+    with pytest.raises(UnsupportedFormat, match=r"wal/0000000000000001.log has log format version 2; .* up to 0"):
         recover(with_segment(data))
 
 

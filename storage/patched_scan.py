@@ -1,0 +1,100 @@
+"""Predicates over a DiskRowSet at a time when some of its cells have other values, and some of its rows do not exist.
+
+    predicate on the base's codes   1 0 0 1 1      as ever, page statistics first
+    patched rows that pass            1            evaluated once for all row groups
+    patched rows that fail, hidden        0
+    rows that come out              1 1 0 0 1
+
+What page statistics say is true of base values only. So of a row group in which they rule out every row, the rows are
+left whose patches pass; in one in which they take every row, the rows whose patches fail drop out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from .code_conditions import ALL, NONE
+from .latest_state import RowSetPatches, places_within, rows_within
+from .predicate_eval import evaluate
+from .predicates import ColumnPredicate
+from .row_group import Judged, RowGroup
+from .scan_predicates import BoundPredicate
+from .schema import ColumnSchema
+from .vector import Array
+
+_NO_ROWS = np.empty(0, np.int64)
+
+
+class PatchedScan:
+    """What patches do to the predicates of a scan of the rows `start` to `stop` (exclusive).
+
+    Parameters
+    ----------
+    patches : RowSetPatches
+    predicates : sequence of (ColumnPredicate, ColumnSchema)
+        First those that are bound to a file, then those over columns without one.
+    """
+
+    def __init__(
+        self,
+        patches: RowSetPatches,
+        predicates: Sequence[tuple[ColumnPredicate, ColumnSchema]],
+        start: int,
+        stop: int,
+    ):
+        self._hidden = rows_within(patches.hidden, start, stop)
+        self._judged = [judge(patches, predicate, column, start, stop) for predicate, column in predicates]
+
+    def of_group(self, start: int, stop: int, verdicts: Sequence[int]) -> PatchedGroup | None:
+        """The same for a row group's rows `start` to `stop`; None where no row can come out. `verdicts` are those of
+        the page statistics, one for each of the predicates."""
+        hidden = rows_within(self._hidden, start, stop) - start
+        if len(hidden) == stop - start:
+            return None
+        judged = [mine.within(start, stop) for mine in self._judged]
+        ruled_out = [mine.passing for mine, verdict in zip(judged, verdicts) if verdict == NONE]
+        candidates = None
+        if ruled_out:
+            candidates = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), ruled_out)
+            if not len(candidates):
+                return None
+        excluded = [mine.failing for mine, verdict in zip(judged, verdicts) if verdict == ALL]
+        return PatchedGroup(verdicts, judged, candidates, [rows for rows in (hidden, *excluded) if len(rows)])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PatchedGroup:
+    """What `PatchedScan` knows of one row group; rows are relative to its start.
+
+    `candidates` are the rows that are left where page statistics rule out the base values, `excluded` lists of rows
+    that are out whatever the predicates say.
+    """
+
+    verdicts: Sequence[int]
+    judged: Sequence[Judged]
+    candidates: Array | None
+    excluded: Sequence[Array]
+
+    def survivors(self, rows: RowGroup, bound: Sequence[BoundPredicate]) -> Array | None:
+        """The rows that come out, as `RowGroup.survivors` gives them; `bound` are the first of the scan's
+        predicates."""
+        undecided = [
+            (predicate, mine)
+            for predicate, mine, verdict in zip(bound, self.judged, self.verdicts)
+            if verdict not in (ALL, NONE) and predicate.is_needed
+        ]
+        return rows.survivors([p for p, _ in undecided], [j for _, j in undecided], self.candidates, self.excluded)
+
+
+def judge(patches: RowSetPatches, predicate: ColumnPredicate, column: ColumnSchema, start: int, stop: int) -> Judged:
+    """What a predicate says of the patches of the rows from `start` to `stop`."""
+    patch = patches.column(column.id)
+    low, high = (0, 0) if patch is None else places_within(patch.rows, start, stop)
+    if patch is None or low == high:
+        return Judged(_NO_ROWS, np.zeros(0, np.bool_))
+    values = patches.vector(column.id, column.type).slice(low, high)
+    return Judged(patch.rows[low:high], evaluate(predicate, values))

@@ -1,0 +1,158 @@
+"""Updates and deletes under SIGKILL: what was acknowledged is there, what was not is there whole or not at all, and the
+past reads as it was.
+
+`NYALA_KILLS=1000` makes a long run of it, `NYALA_SEED` another one.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nyala.storage.database import Database
+from nyala.storage.inspect.check import check_store
+from nyala.storage.os_filesystem import OsFileSystem
+from nyala.storage.store import Timestamp
+from tablet_support import read
+
+KILLS = int(os.environ.get("NYALA_KILLS", "50"))
+KEYS = 300
+
+SERVER = '''
+"""Forks one writer per line of input ("directory journal seed")."""
+import os, random, sys
+import numpy as np
+import pyarrow as pa
+from nyala.storage.database import Database
+from nyala.storage.store import Op, WriteBatch
+from tablet_support import ONE_TABLET, definition
+
+def work(directory, journal, seed):
+    rng = random.Random(seed)
+    out = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    db = Database(
+        directory, durability=rng.choice(["fsync", "os"]), memrowset_bytes=rng.choice([20_000, 1_000_000]),
+        segment_bytes=20_000,
+    )
+    table = db.table("t") if db.tables() else db.create_table(definition(partitions=ONE_TABLET))
+    number = seed * 1_000_000
+    while True:
+        number += 1
+        op = rng.choice([Op.UPSERT, Op.UPSERT, Op.UPDATE_IGNORE, Op.INSERT_IGNORE, Op.DELETE_IGNORE])
+        keys = rng.sample(range(300), rng.choice([1, 1, 5, 100]))
+        os.write(out, f"start {op.name} {number} {' '.join(map(str, keys))}\\n".encode())
+        if len(keys) == 1:
+            result = db.write_row(table, op, {"k": keys[0], "v": str(number)})
+        else:
+            rows = pa.record_batch({"k": pa.array(keys, pa.int64()), "v": [str(number)] * len(keys)})
+            result = db.write(table, WriteBatch(rows, op))
+        os.write(out, f"done {result.timestamp}\\n".encode())
+        chance = rng.random()
+        if chance < 0.05:
+            db.flush()
+        elif chance < 0.08:
+            db.maintain()
+        elif chance < 0.09:
+            db.compact_table(table)
+
+for line in sys.stdin:
+    directory, journal, seed = line.split()
+    child = os.fork()
+    if child == 0:
+        try:
+            work(directory, journal, int(seed))
+        except BaseException:
+            import traceback
+            traceback.print_exc()
+            os._exit(3)
+    print(child, flush=True)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+'''
+
+
+@dataclass
+class Expected:
+    """What the journals say: the rows acknowledged, the write in flight at the end, and some states of the past."""
+
+    rows: dict[int, str] = field(default_factory=dict)
+    in_flight: dict[int, str] | None = None
+    past: list[tuple[int, dict[int, str]]] = field(default_factory=list)
+
+    def read(self, journal: Path, rng: random.Random) -> None:
+        self.in_flight = None
+        for line in journal.read_text().splitlines() if journal.exists() else []:
+            word, *rest = line.split()
+            if word == "start":
+                self.in_flight = after(self.rows, rest[0], rest[1], [int(key) for key in rest[2:]])
+            else:
+                assert self.in_flight is not None
+                self.rows, self.in_flight = self.in_flight, None
+                if rng.random() < 0.05:
+                    self.past.append((int(rest[0]), self.rows))
+
+
+def after(rows: dict[int, str], op: str, number: str, keys: list[int]) -> dict[int, str]:
+    changed = dict(rows)
+    for key in keys:
+        if op == "DELETE_IGNORE":
+            changed.pop(key, None)
+        elif op == "UPSERT" or (op == "UPDATE_IGNORE") == (key in rows):
+            changed[key] = number
+    return changed
+
+
+def test_a_killed_process_keeps_what_it_acknowledged(tmp_path):
+    seed = int(os.environ.get("NYALA_SEED", "1"))
+    rng = random.Random(seed)
+    expected = Expected()
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as server:
+        for number in range(KILLS):
+            journal = tmp_path / f"journal-{number}"
+            server.stdin.write(f"{tmp_path / 'db'} {journal} {seed * 10_000 + number}\n")
+            server.stdin.flush()
+            child = int(server.stdout.readline())
+            time.sleep(rng.uniform(0.02, 0.3))
+            os.kill(child, signal.SIGKILL)
+            assert int(server.stdout.readline()) == -signal.SIGKILL, "the writer ended by itself"
+            expected.read(journal, rng)
+            verify(tmp_path / "db", expected, rng, f"after kill {number}")
+        server.stdin.close()
+    assert len(expected.past) > 10
+
+
+def verify(directory: Path, expected: Expected, rng: random.Random, where: str) -> None:
+    if not (directory / "FORMAT").exists():
+        return
+    if rng.random() < 0.2:
+        assert not check_store(OsFileSystem(), str(directory)).errors, where
+    with Database(directory, background=False) as db:
+        if not db.tables():
+            assert not expected.rows, f"{where}: the table is gone"
+            return
+        table = db.table("t")
+        found = dict(read(db, table))
+        if found != expected.rows:
+            assert found == expected.in_flight, f"{where}: {difference(found, expected)}"
+        expected.rows = found
+        for timestamp, rows in rng.sample(expected.past, min(2, len(expected.past))):
+            assert dict(read(db, table, snapshot=Timestamp(timestamp))) == rows, f"{where}: as of {timestamp}"
+        if rng.random() < 0.1:
+            db.check()
+
+
+def difference(found: dict[int, str], expected: Expected) -> str:
+    wrong = [
+        f"{key}: {found.get(key)} instead of {expected.rows.get(key)}"
+        for key in sorted(found.keys() | expected.rows.keys())
+        if found.get(key) != expected.rows.get(key)
+    ]
+    return "; ".join(wrong[:5])

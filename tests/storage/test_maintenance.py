@@ -1,0 +1,324 @@
+"""Background work: what runs next, what it leaves behind, and what happens when the disk fails."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nyala.errors import DiskError
+from nyala.storage import maintenance_ops
+from nyala.storage.compaction_policy import CompactionPolicy
+from nyala.storage.database import Database
+from nyala.storage.maintenance import MaintenanceManager
+from nyala.storage.maintenance_policy import OpKind, OpStatistics, StoreCondition, flush_score, pick
+from nyala.storage.store import Op, WriteBatch
+from tablet_support import HASHED, batch, definition, insert, keys_of, read
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def db():
+    with Database(background=False, rowset_bytes=1 << 20) as database:
+        yield database
+        if not database._closed:
+            database.check()
+
+
+@pytest.fixture
+def table(db):
+    return db.create_table(definition())
+
+
+class Clock:
+    """Time that stands still until it is told."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(db):
+    """Of the store's maintenance; begins with the real time, since DeltaMemStores note that."""
+    clock = db._manager._clock = Clock()
+    clock.now = time.monotonic()
+    return clock
+
+
+def kinds(records) -> list[str]:
+    assert not [record.error for record in records if record.error]
+    return [record.kind for record in records]
+
+
+def update(db, table, keys, text) -> None:
+    assert not insert(db, table, keys, text, Op.UPDATE).errors
+
+
+# ---- choosing ----------------------------------------------------------------------------------------------------
+
+operations = st.lists(
+    st.builds(
+        OpStatistics,
+        st.sampled_from(OpKind),
+        st.integers(0, 100),
+        st.integers(0, 100),
+        st.integers(0, 100),
+        st.floats(0, 10),
+    ),
+    max_size=8,
+)
+
+
+@given(operations, st.booleans(), st.integers(0, 200), st.booleans())
+def test_the_most_pressing_operation_is_picked(found, memory_is_short, log_bytes, favours_disk):
+    picked = pick(found, StoreCondition(memory_is_short, log_bytes, favours_disk, log_target_bytes=100))
+    gc_bytes = [o.log_bytes for o in found if o.kind is OpKind.LOG_GC and o.log_bytes]
+    if picked is None:
+        assert not gc_bytes
+        assert not any(o.score or o.disk_bytes for o in found)
+        return
+    chosen = found[picked[0]]
+    if gc_bytes:
+        assert chosen.kind is OpKind.LOG_GC
+    elif memory_is_short and any(o.ram_bytes for o in found):
+        assert chosen.ram_bytes == max(o.ram_bytes for o in found)
+    elif log_bytes > 100 and any(o.log_bytes for o in found):
+        assert chosen.log_bytes == max(o.log_bytes for o in found)
+    else:
+        best = max(o.score for o in found)
+        assert chosen.score == best > 0 or chosen.disk_bytes == max(o.disk_bytes for o in found) > 0
+        if favours_disk and any(o.disk_bytes for o in found):
+            assert chosen.disk_bytes
+
+
+@given(st.integers(0, 300 * MIB), st.integers(0, 300 * MIB), st.floats(0, 7200), st.floats(0, 7200))
+def test_flushes_gain_with_size_and_age(size, larger, age, older):
+    score = flush_score(size, 128 * MIB, age)
+    assert (score >= 1) == (size >= 128 * MIB or (size > 0 and age >= 3600))
+    if larger >= size and older >= age:
+        assert flush_score(larger, 128 * MIB, older) >= score
+
+
+# ---- flushing ----------------------------------------------------------------------------------------------------
+
+
+def test_a_memrowset_is_flushed_when_it_is_large_or_old(db, table, clock):
+    insert(db, table, range(10))
+    assert db.maintain() == []
+    clock.now += 60
+    assert db.maintain() == []
+    clock.now += 61
+    records = db.maintain()
+    assert kinds(records) == ["FlushMemRowSet"]
+    assert db.maintain() == []
+    assert keys_of(db, table) == list(range(10))
+
+
+def test_a_full_memrowset_is_flushed_at_once():
+    with Database(background=False, memrowset_bytes=20_000) as db:
+        table = db.create_table(definition())
+        insert(db, table, range(200))
+        assert kinds(db.maintain()) == ["FlushMemRowSet"]
+
+
+def test_deltas_are_flushed_joined_and_brought_into_base_data(db, table, clock):
+    insert(db, table, range(1000))
+    db.flush()
+    done: list[str] = []
+    for number in range(4):
+        update(db, table, range(40), f"new{number}")
+        clock.now += 121
+        done += kinds(db.maintain())
+    assert done == ["FlushDeltaMemStores"] * 3 + ["MajorDeltaCompaction", "FlushDeltaMemStores"]
+    assert read(db, table)[39] == (39, "new339")
+
+
+def test_many_small_redo_files_are_joined(db, table, clock):
+    insert(db, table, range(10_000))
+    db.flush()
+    done: list[str] = []
+    for number in range(6):
+        update(db, table, range(10), f"new{number}")
+        clock.now += 121
+        done += kinds(db.maintain())
+    assert done.count("MinorDeltaCompaction") >= 1
+    assert all(len(stored.redo) < 4 for tablet in db._tablets() for stored in tablet.state.rowsets)
+    assert read(db, table)[9] == (9, "new59")
+
+
+def test_log_above_the_target_is_let_go(db, table, clock):
+    db._manager._log_target_bytes = 50_000
+    insert(db, table, range(100))
+    assert db.maintain() == []
+    insert(db, table, range(100, 5000))
+    records = db.maintain()
+    assert kinds(records) == ["FlushMemRowSet"]
+    assert "log" in records[0].reason
+    assert db._tablets()[0].log.size < 50_000
+
+
+# ---- compaction --------------------------------------------------------------------------------------------------
+
+
+def overlapping(db, table, count) -> None:
+    """As many rowsets, each over all keys."""
+    for part in range(count):
+        insert(db, table, range(part, 4000, count))
+        db.flush()
+
+
+def test_overlapping_rowsets_are_merged(db, table):
+    overlapping(db, table, 4)
+    records = db.maintain()
+    assert kinds(records) == ["CompactRowSets"]
+    assert len(db._tablets()[0].state.rowsets) == 1
+    assert keys_of(db, table) == list(range(4000))
+
+
+def test_a_merge_stays_within_its_budget():
+    with Database(background=False, compaction_budget_bytes=60_000) as db:
+        table = db.create_table(definition())
+        overlapping(db, table, 8)
+        sizes = [stored.metadata.data_bytes for stored in db._tablets()[0].state.rowsets]
+        [record] = db.maintain(until_idle=False)
+        assert record.kind == "CompactRowSets"
+        merged = int(record.target.split()[0])
+        assert 2 <= merged < 8
+        assert sum(sorted(sizes)[:merged]) <= 60_000
+        assert keys_of(db, table) == list(range(4000))
+
+
+def test_files_that_scans_read_stay_and_go_afterwards(tmp_path):
+    with Database(tmp_path, background=False) as db:
+        table = db.create_table(definition())
+        overlapping(db, table, 3)
+        view = db._tablets()[0].pin()
+        files = set(tmp_path.glob("tables/*/*/rowsets/*"))
+        assert kinds(db.maintain()) == ["CompactRowSets"]
+        assert files <= set(tmp_path.glob("tables/*/*/rowsets/*"))
+        del view
+        gc.collect()
+        db.maintain()
+        assert not files & set(tmp_path.glob("tables/*/*/rowsets/*"))
+
+
+def test_deleted_rowsets_and_old_history_are_collected():
+    with Database(background=False, history_seconds=0) as db:
+        table = db.create_table(definition())
+        insert(db, table, range(100))
+        db.flush()
+        rows = pa.record_batch({"k": pa.array(range(100), pa.int64())})
+        assert not db.write(table, WriteBatch(rows, Op.DELETE)).errors
+        done = kinds(db.maintain())
+        assert "DeletedRowsetGC" in done
+        assert db._tablets()[0].state.rowsets == ()
+        assert keys_of(db, table) == []
+
+
+# ---- several tablets, failures -----------------------------------------------------------------------------------
+
+
+def test_everything_at_once_keeps_every_row():
+    random = np.random.default_rng(5)
+    with Database(background=False, memrowset_bytes=40_000, rowset_bytes=200_000) as db:
+        table = db.create_table(definition(partitions=HASHED))
+        expected: dict[int, str] = {}
+        for number in range(25):
+            new = [int(k) for k in random.integers(0, 5000, 300) if int(k) not in expected]
+            new = list(dict.fromkeys(new))
+            insert(db, table, new)
+            expected |= {k: f"v{k}" for k in new}
+            changed = [int(k) for k in random.choice(sorted(expected), 50, replace=False)]
+            update(db, table, changed, f"u{number}-")
+            expected |= {k: f"u{number}-{k}" for k in changed}
+            assert not [record for record in db.maintain() if record.error]
+        assert read(db, table) == sorted(expected.items())
+        db.check()
+
+
+def test_a_failing_disk_ends_the_round_and_is_tried_later(db, table, clock, monkeypatch):
+    insert(db, table, range(10))
+    attempts: list[float] = []
+
+    def fail(tablet):
+        attempts.append(clock.now)
+        raise DiskError("no space")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(maintenance_ops, "flush", fail)
+        db.maintain()  # sees the MemRowSet
+        clock.now += 121
+        began = clock.now
+        for _ in range(70):
+            records = db.maintain()
+            assert [record.error for record in records] in ([], ["DiskError: no space"])
+            clock.now += 1
+        assert [round(at - began) for at in attempts] == [0, 1, 3, 7, 15, 31, 63]
+    clock.now += 60
+    assert kinds(db.maintain()) == ["FlushMemRowSet"]
+    status = db.maintenance_status()
+    assert [record.error for record in status.completed][:2] == ["", "DiskError: no space"]
+
+
+def test_an_operation_that_changes_nothing_is_not_repeated(db, table, monkeypatch):
+    overlapping(db, table, 3)
+    monkeypatch.setattr(maintenance_ops, "compact_rowsets", lambda *_: None)
+    assert kinds(db.maintain()) == ["CompactRowSets"]
+    assert db.maintain() == []
+
+
+def test_status_shows_what_runs_and_what_could(db, table, monkeypatch):
+    overlapping(db, table, 3)
+    insert(db, table, range(4000, 4010))
+    found = {candidate.kind: candidate for candidate in db.maintenance_status().candidates}
+    assert found["CompactRowSets"].score > 0
+    assert found["FlushMemRowSet"].ram_bytes > 0
+    assert found["FlushMemRowSet"].log_bytes > 0
+    runs, goes_on = threading.Event(), threading.Event()
+
+    def wait(*_):
+        runs.set()
+        goes_on.wait(10)
+
+    monkeypatch.setattr(maintenance_ops, "compact_rowsets", wait)
+    thread = threading.Thread(target=db.maintain)
+    thread.start()
+    assert runs.wait(10)
+    running = db.maintenance_status().running
+    goes_on.set()
+    thread.join()
+    assert running is not None
+    assert (running.kind, running.table, running.target) == ("CompactRowSets", "t", "3 rowsets")
+
+
+def test_the_background_does_it_by_itself():
+    with Database(memrowset_bytes=30_000) as db:
+        table = db.create_table(definition())
+        for part in range(8):
+            db.write(table, WriteBatch(batch(range(part, 4000, 8))))
+        for _ in range(300):
+            if len(db._tablets()[0].state.rowsets) == 1 and not db._tablets()[0].state.memrowset.row_count:
+                break
+            db._maintenance.wake()
+            threading.Event().wait(0.05)
+        assert keys_of(db, table) == list(range(4000))
+        assert any(record.kind == "FlushMemRowSet" for record in db.maintenance_status().completed)
+
+
+def test_tablets_that_others_work_on_are_left_alone(db, table):
+    overlapping(db, table, 3)
+    tablet = db._tablets()[0]
+    manager = MaintenanceManager(lambda: [tablet], CompactionPolicy(), lambda: False)
+    with tablet.flush_lock:
+        assert manager.run_one() is None
+    assert manager.run_one() is not None
