@@ -5,6 +5,8 @@
     nyala tpch run DIR [--check]          run the 22 queries, check the answers
     nyala tpch compare DIR                the same beside DuckDB
     nyala bench load|storage|q6|tpch ...  micro-benchmarks beside DuckDB and Parquet
+    nyala bench points [DIR]              single rows beside SQLite and DuckDB
+    nyala bench maintenance               hours of background work, simulated
 
 A mistake of the user's is one message on standard error and exit code 1; a wrong command line is exit code 2.
 """
@@ -61,6 +63,18 @@ def _bench_storage(arguments: argparse.Namespace) -> int:
     from .bench.command import storage_command
 
     return storage_command(arguments, *_lineitem(arguments))
+
+
+def _bench_points(arguments: argparse.Namespace) -> int:
+    from .bench.command import points_command
+
+    return points_command(arguments, *_lineitem(arguments))
+
+
+def _bench_maintenance(arguments: argparse.Namespace) -> int:
+    from .bench.command import maintenance_command
+
+    return maintenance_command(arguments)
 
 
 def _lineitem(arguments: argparse.Namespace) -> tuple[Path, str]:
@@ -199,6 +213,33 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     _add_lineitem(storage)
     storage.set_defaults(run=_bench_storage)
+
+    points = steps.add_parser(
+        "points", help="single rows", description="Single rows of lineitem, beside SQLite and DuckDB: writes, look-ups."
+    )
+    points.add_argument(
+        "directory", type=Path, nargs="?", metavar="DIR", help="where the databases are made and removed"
+    )
+    _add_lineitem(points)
+    points.set_defaults(run=_bench_points)
+
+    maintenance = steps.add_parser(
+        "maintenance",
+        help="flushes and compactions, simulated",
+        description="What the maintenance policies make of hours of a workload, without a single row.",
+    )
+    maintenance.add_argument(
+        "--workload",
+        action="append",
+        metavar="NAME",
+        help="uniform, time series, trickle, zipfian, mixed (default: all)",
+    )
+    maintenance.add_argument("--hours", type=_positive, default=2.0, metavar="N", help="of the workload (default 2)")
+    maintenance.add_argument(
+        "--price", type=_positive, default=2.0, metavar="N", help="what a rewritten byte must save (default 2)"
+    )
+    maintenance.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
+    maintenance.set_defaults(run=_bench_maintenance)
 
     _add_compare(steps.add_parser("q6", help="a filtered scan", description="TPC-H query 6."), queries="6")
     _add_compare(steps.add_parser("tpch", help="all of TPC-H", description="The 22 queries of TPC-H."))

@@ -1,4 +1,4 @@
-"""`nyala bench load` and `nyala bench storage`."""
+"""`nyala bench load`, `storage`, `points` and `maintenance`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from . import load, storage
+from ..storage.compaction_policy import CompactionPolicy
+from . import load, maintenance, points, storage
 
 
 def load_command(arguments: argparse.Namespace, source: Path, create_table: str) -> int:
@@ -32,5 +33,27 @@ def storage_command(arguments: argparse.Namespace, source: Path, create_table: s
     storage.show(found, Console(width=140))
     if arguments.json is not None:
         data = [asdict(line) | {"ratio": line.ratio} for line in found]
+        arguments.json.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+def points_command(arguments: argparse.Namespace, source: Path, create_table: str) -> int:
+    """Measure single rows of lineitem beside SQLite and DuckDB; `source` and `create_table` say what."""
+    found = points.measure(source, create_table, runs=arguments.runs, work=arguments.directory or arguments.work_dir)
+    points.show(found, Console(width=140))
+    if arguments.json is not None:
+        data = {engine: {step: asdict(rate) for step, rate in rates.items()} for engine, rates in found.items()}
+        arguments.json.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+def maintenance_command(arguments: argparse.Namespace) -> int:
+    """Simulate the maintenance policies under the workloads that are named, or all."""
+    chosen = [w for w in maintenance.WORKLOADS if w.name in (arguments.workload or w.name)]
+    policy = CompactionPolicy(price=arguments.price)
+    results = [(w.name, maintenance.simulate(w, policy, int(arguments.hours * 3600))) for w in chosen]
+    maintenance.show(results, Console())
+    if arguments.json is not None:
+        data = {name: [asdict(sample) for sample in samples] for name, samples in results}
         arguments.json.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     return 0

@@ -3,7 +3,7 @@
     uniform      inserts with random keys: every flush covers all keys
     time series  ascending keys, the last minutes out of order; small flushes
     trickle      the same, a few rows per second: tiny flushes that must not stay for ever (KUDU-1400)
-    zipfian      updates of 8 GB at rest, most of them to few rows
+    zipfian      updates of 2 GB at rest, most of them to few rows
     mixed        random inserts, and updates of random rows
 
 After the load each runs on at rest: what is still above height 1 then stays so.
@@ -21,9 +21,9 @@ from rich.table import Table as TextTable
 from ..storage.compaction_policy import CompactionPolicy
 from .maintenance_model import STEP, Load, ModelTablet, Sample
 
-SECONDS = 4 * 3600
+SECONDS = 2 * 3600
 REST_SECONDS = 1800
-SAMPLES = 6
+SAMPLES = 4
 _NO_UPDATES = np.empty(0)
 _UPDATES = 200
 """Keys drawn per step; each stands for many updates."""
@@ -64,7 +64,7 @@ WORKLOADS = (
     Workload("uniform", _uniform),
     Workload("time series", _time_series),
     Workload("trickle", _trickle),
-    Workload("zipfian", _zipfian, start=80e6),
+    Workload("zipfian", _zipfian, start=20e6),
     Workload("mixed", _mixed, start=20e6),
 )
 

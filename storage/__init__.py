@@ -8,17 +8,19 @@
                            └── MvccManager        what may be seen
 
 The life of a write (`Store.write`):
-1. `incoming_rows.conform` brings the Arrow batch to the table's columns and types; `incoming_rows.null_errors` refuses
-   rows with a NULL where none may be.
+1. `incoming_rows.incoming` brings the Arrow batch to the table's columns and types; `incoming_rows.row_errors` refuses
+   rows with a NULL where none may be, or with too long a value.
 2. `Partitioner.route` says which tablet each row belongs to.
-3. `TabletWrite.probe` looks the keys up in the rowsets: `RowSetTree.candidates` by key interval, then in each
-   `DiskRowSet.find`: Bloom filter, key index.
-4. Under the tablets' write locks, `TabletWrite.check` asks the MemRowSets too (`MemRowSet.contains`) and refuses
-   rows whose key is there: `AlreadyPresent`, row by row.
+3. `TabletWrite.probe` looks the keys up in the rowsets (`RowLocator.search`): `RowSetTree.candidates` by key interval,
+   then in each `DiskRowSet.find`: Bloom filter, key index.
+4. Under the tablets' write locks, `TabletWrite.check` asks the MemRowSets too, and what has come and was deleted since
+   (`RowLocator.locate`). `op_resolution.resolve_ops` then says what the ops come to: rows that are refused one by one
+   (`AlreadyPresent`, `NotFound`, ...), and one change of each key.
 5. `mvcc.start_together` draws one timestamp, in flight on all tablets.
-6. `TabletWrite.apply` appends the rows to the log (`WriteAheadLog.append`) and to the MemRowSet (`MemRowSet.insert`).
+6. `TabletWrite.apply` appends the changes to the log (`WriteAheadLog.append`), new rows to the MemRowSet
+   (`MemRowSet.insert`), deltas of rows that are there to the DeltaMemStore of where they are (`NetChanges.deltas`).
 7. Without the locks, `WriteAheadLog.sync` waits for the group commit's fsync.
-8. `MvccManager.commit` lets readers see the rows; the write is acknowledged.
+8. `MvccManager.commit` lets readers see the changes; the write is acknowledged.
 Later `tablet_flush.flush` turns the MemRowSet into DiskRowSets (`rowset_writer.write_rowsets`) and
 `WriteAheadLog.remove_through` drops the log below. Bulk loads (`TableBulkLoader`) write rowsets directly and publish
 them in one step (`load_publish.publish`).
@@ -37,8 +39,9 @@ The life of a store after a crash (`Database`):
 1. The lock is free, since it ended with the process; `Catalog.read` says which tables there are.
 2. Folders that no table owns are removed: what is left of an interrupted CREATE or DROP TABLE.
 3. `load_record.complete_loads` finishes a bulk load that had happened.
-4. `tablet_replay.open_tablet` removes files that no metadata names, and `WriteAheadLog.recover` replays the log: a torn tail is cut,
-   damage is an error.
+4. `tablet_replay.open_tablet` removes files that no metadata names, and `WriteAheadLog.recover` replays the log: a
+   torn tail is cut, damage is an error. `Replay` finds for each change where its row lies now, and whether the files
+   there have the change already.
 
 `inspect` looks at a store from outside: `inspect.check.check_store` verifies every file, `inspect.dump` shows one,
 `inspect.layout` shows how rowsets lie over the keys.

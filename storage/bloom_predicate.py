@@ -27,8 +27,10 @@ _BITS = 4
 """Of a word that one value sets."""
 _MOST_WORDS = 1 << 24
 """128 MiB: a larger filter costs more to carry about than it saves."""
-_SHIFTS = (np.uint64(0), np.uint64(6), np.uint64(12), np.uint64(18))
-"""Where the numbers of its bits stand in a hash."""
+_ROWS = 16_384  # probed at a time: the temporaries then stay in the cache
+_NUMBERS = np.arange(4096, dtype=np.uint64)
+_TWO_BITS = np.uint64(1) << (_NUMBERS & np.uint64(63)) | np.uint64(1) << (_NUMBERS >> np.uint64(6))
+"""The two bits that twelve bits of a hash name."""
 
 
 def bloom_predicate(column: str, values: Vector | pa.Array, false_positive_rate: float = 0.01) -> BloomFilter:
@@ -91,17 +93,19 @@ def may_contain_value(words: Array, value: Any, type_: DataType) -> bool:
 
 def probe(words: Array, hashes: Array) -> Array:
     """`may_contain` for hashes (ndarray of uint64)."""
-    places, masks = _places_and_masks(words, hashes)
-    return np.asarray((words.take(places) & masks) == masks)
+    found = np.empty(len(hashes), np.bool_)
+    for start in range(0, len(hashes), _ROWS):
+        places, masks = _places_and_masks(words, hashes[start : start + _ROWS])
+        np.equal(words.take(places) & masks, masks, out=found[start : start + _ROWS])
+    return found
 
 
 def _places_and_masks(words: Array, hashes: Array) -> tuple[Array, Array]:
     bits = len(words).bit_length() - 1
     # A shift by 64 is undefined; with one word every place is 0.
     places = (hashes >> np.uint64(64 - bits)).view(np.int64) if bits else np.zeros(len(hashes), np.int64)
-    masks = np.zeros(len(hashes), np.uint64)
-    for shift in _SHIFTS:
-        masks |= np.uint64(1) << ((hashes >> shift) & np.uint64(63))
+    masks = _TWO_BITS.take((hashes & np.uint64(4095)).view(np.int64))
+    masks |= _TWO_BITS.take((hashes >> np.uint64(12) & np.uint64(4095)).view(np.int64))
     return places, masks
 
 

@@ -95,8 +95,9 @@ class ChangeSource(ABC):
         after = redo.timestamps > np.uint64(self.since)
         rows = np.concatenate([undo.rows[before], redo.rows[after]])
         times = np.concatenate([undo.timestamps[before], redo.timestamps[after]])
-        order = np.lexsort((times, rows))
-        rows, times = rows[order], times[order]
+        if before.any() and after.any():
+            order = np.lexsort((times, rows))
+            rows, times = rows[order], times[order]
         fresh = np.ones(len(rows), np.bool_)
         fresh[1:] = (rows[1:] != rows[:-1]) | (times[1:] != times[:-1])
         return Events(rows[fresh], times[fresh], _about_existence(undo), _about_existence(redo))
@@ -116,7 +117,7 @@ class ChangeSource(ABC):
         times : ndarray of uint64, shape (n,)
             Times at which the row exists.
         """
-        distinct, source = np.unique(rows, return_inverse=True)
+        distinct, source = distinct_rows(rows)
         cells = [self.base(column, distinct, counters)]
         undo, redo = self.column_deltas(column.id, int(distinct[0]), int(distinct[-1]) + 1)
         above = _cells(undo, column.id, lambda run: run.timestamps > np.uint64(self.since))
@@ -149,6 +150,14 @@ def _cells(runs: Iterable[Deltas], column: int, within: Callable[[Deltas], Array
     return merge(chosen)
 
 
+def distinct_rows(rows: Array) -> tuple[Array, Array]:
+    """Some rows ascending, none twice, and for each of `rows` its place among them."""
+    if (rows[1:] > rows[:-1]).all():
+        return rows, np.arange(len(rows))
+    distinct, places = np.unique(rows, return_inverse=True)
+    return distinct, places
+
+
 # ---- places in time ----------------------------------------------------------------------------------------------
 
 
@@ -173,10 +182,11 @@ def first_after(rows: Array, times: Array, asked_rows: Array, asked_times: Array
 
 def _behind(rows: Array, times: Array, asked_rows: Array, asked_times: Array) -> Array:
     """Behind which entries each asked row and time stands: ndarray of int64."""
-    # Times as ranks, so that row and time fit one integer, which numpy searches for.
-    ranks = np.unique(np.concatenate([times, asked_times]))
-    entries = rows * len(ranks) + np.searchsorted(ranks, times)
-    asked = asked_rows * len(ranks) + np.searchsorted(ranks, asked_times)
+    # Times as ranks among those asked, so that row and time fit one integer, which numpy searches for.
+    first = asked_times[:1]
+    ranks = first if (asked_times == first).all() else np.unique(asked_times)
+    entries = rows * (len(ranks) + 1) + np.searchsorted(ranks, times)
+    asked = asked_rows * (len(ranks) + 1) + np.searchsorted(ranks, asked_times)
     return np.searchsorted(entries, asked, side="right").astype(np.int64)
 
 

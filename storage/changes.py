@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from .change_sources import ChangeSource, Events, MemorySource, StoredSource
+from .change_sources import ChangeSource, Events, MemorySource, StoredSource, distinct_rows
 from .keys import Keys
 from .predicate_eval import evaluate
 from .rowset_source import concat_keys
@@ -137,7 +137,7 @@ def _every_event(source: int, events: Events, since: int, until: int) -> _Versio
 
 
 def _keys(schema: Schema, source: ChangeSource, rows: Array, counters: ScanCounters) -> Keys:
-    distinct, places = np.unique(rows, return_inverse=True)
+    distinct, places = distinct_rows(rows)
     keys = source.keys(schema, distinct, counters)
     return keys if len(distinct) == len(rows) else keys.take(places)
 
@@ -234,7 +234,7 @@ class _Columns:
         sources, rows, times = (a[places] for a in (self._changes.sources, self._changes.rows, self._changes.times))
         parts = [pa.array([], column.type.arrow)]
         found = []
-        for number in np.unique(sources).tolist():
+        for number in np.flatnonzero(np.bincount(sources)).tolist():
             mine = np.flatnonzero(sources == number)
             found.append(mine)
             parts.append(self._sources[number].values(column, rows[mine], times[mine], self._counters))

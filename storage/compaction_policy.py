@@ -196,7 +196,7 @@ class _Search:
         best, best_place = least, (-1, -1)
         for number, at in enumerate(others.tolist()):
             hull = max(float(self._stops[at]), float(self._stops[leftmost])) - start
-            if most - hull <= best * APPROXIMATION:
+            if most - hull <= max(best, least * APPROXIMATION):
                 break  # the hull only grows from here on
             weight = int(self._weights[at])
             with_it = values[: self._capacity + 1 - weight] + self._values[at]

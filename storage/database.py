@@ -37,7 +37,7 @@ from ..errors import (
     did_you_mean,
 )
 from .alterations import AlterStep
-from .altered_table import apply_steps
+from .altered_table import apply_steps, check_same_columns
 from .bulk_load import TableBulkLoader
 from .catalog import Catalog, CatalogEntry
 from .checked_file import TEMPORARY_SUFFIX
@@ -480,6 +480,7 @@ class Database:
         no row of a tablet whose log failed was applied, and the call may be repeated.
         """
         store = self._store_of(table)
+        check_same_columns(table, store.table, batch.rows.schema.names)
         self._settle_catalog()
         self._memory.admit(batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows)
         result = store.write(batch)

@@ -1,4 +1,4 @@
-"""Deltas: changes to rows that are stored already, as columns. MemRowSets, DeltaMemStores and DeltaFiles all hold these.
+"""Deltas: changes to rows that are stored already, as columns. MemRowSets, DeltaMemStores and DeltaFiles all hold them.
 
     row         0    0    2    7         ascending
     timestamp   t1   t4   t2   t3        ascending within a row; (row, timestamp) is there once

@@ -108,9 +108,10 @@ class DiskRowSet:
         """What reads its files."""
         return [*self._readers.values(), self._bloom]
 
-    def find(self, keys: Keys) -> Array:
-        """Row offset per key, -1 where it is not here: ndarray of int64, shape (n_keys,)."""
-        return self._index.find(keys)
+    def find(self, keys: Keys, likely: bool = False) -> Array:
+        """Row offset per key, -1 where it is not here: ndarray of int64, shape (n_keys,). Where the keys are `likely`
+        to be here, the Bloom filter is not asked."""
+        return self._index.find(keys, likely)
 
     def find_one(self, key: Sequence[Any], probe: BloomProbe | None, counters: ScanCounters | None = None) -> int:
         """`find` for one key of physical values; without a probe, the Bloom filter is not asked."""

@@ -104,11 +104,11 @@ class KeyIndex:
 
     # ---- many keys -----------------------------------------------------------------------------------------------
 
-    def find(self, keys: Keys) -> Array:
+    def find(self, keys: Keys, likely: bool = False) -> Array:
         """Row offset per key, -1 where it is not here: ndarray of int64, shape (n_keys,).
 
         Keys are grouped by row group; in each the Bloom filter's chunk is asked first (Kudu paper, insert path), and
-        only what it lets pass is searched for.
+        only what it lets pass is searched for. Where the keys are `likely` to be here, it would be asked in vain.
         """
         if len(keys) <= FEW_KEYS:
             return self._find_few(keys)
@@ -116,10 +116,10 @@ class KeyIndex:
         groups = search_encoded(self._group_firsts, keys.encoded(), right=True) - 1
         order = np.argsort(groups, kind="stable")
         ends = np.searchsorted(groups[order], np.arange(len(self._group_firsts) + 1))
-        hashes = keys.hashes()
         for group in np.flatnonzero(np.diff(ends)).tolist():
             asked = order[ends[group] : ends[group + 1]]
-            asked = asked[probe_chunk(self._bloom.chunk(group), hashes.take(asked))]
+            if not likely:
+                asked = asked[probe_chunk(self._bloom.chunk(group), keys.hashes().take(asked))]
             if len(asked):
                 found[asked] = self._find_in_group(group, keys.take(asked))
         return found

@@ -7,7 +7,6 @@ done before (`bulk_load`); what is left are the MemRowSets and the rowsets that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -30,6 +29,7 @@ from .store import Timestamp
 from .stored_rowset import StoredRowSet
 from .table_store import TableStore
 from .tablet import Tablet, rowset_keys
+from .wal import LogTicket, WriteAheadLog
 from .wal_format import EntryKind
 
 
@@ -160,8 +160,7 @@ def _commit(store: TableStore, runs: list[Run], timestamp: int) -> LoadRecord:
     for run in runs:
         body = msgpack.packb([m.to_dict() for m in run.metadata()], use_bin_type=True)
         tickets.append((run.tablet.log, run.tablet.log.append(timestamp, EntryKind.LOAD, [body])))
-    for _ in _side_by_side(store.pool, tickets):
-        pass
+    list(store.pool.map(_sync, tickets))
     try:
         record.write(store.fs, store.directory)
     except DiskError:
@@ -172,8 +171,11 @@ def _commit(store: TableStore, runs: list[Run], timestamp: int) -> LoadRecord:
     return record
 
 
-def _side_by_side(pool: Executor, tickets: list[Any]) -> Iterable[None]:
-    return list(pool.map(lambda pair: pair[0].sync(pair[1]), tickets))
+def _sync(place: tuple[WriteAheadLog, LogTicket]) -> None:
+    log, ticket = place
+    log.sync(ticket)
+    # The rowsets' metadata refers to the log's end: whatever the durability, a power failure must not take it back.
+    log.sync_now()
 
 
 def _install(store: TableStore, runs: list[Run], record: LoadRecord) -> None:

@@ -17,6 +17,7 @@ after a while.
 from __future__ import annotations
 
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -35,6 +36,9 @@ from .tablet_flush import flush, flush_deltas
 
 HISTORY_SECONDS = 60.0
 """UNDO files of unchanged rowsets are looked at again after so long: they only get older."""
+
+_REMEMBERED = 64
+"""Merges whose outputs are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +71,9 @@ class TabletOperations:
         self._born: weakref.WeakKeyDictionary[MemRowSet, float] = weakref.WeakKeyDictionary()
         """When each MemRowSet was first seen with rows."""
         self._judged: tuple[StoredRowSet, ...] | None = None
-        self._choice: Choice | None = None
+        self._choice: tuple[Choice, list[StoredRowSet]] | None = None
+        self._outputs: deque[frozenset[int]] = deque(maxlen=_REMEMBERED)
+        """The ids of the rowsets that came out of each of the last merges."""
         self._aged: tuple[StoredRowSet, ...] | None = None
         self._aged_at = 0.0
         self._ancient: list[Operation] = []
@@ -148,16 +154,27 @@ class TabletOperations:
 
     def _compact_rowsets(self, rowsets: tuple[StoredRowSet, ...]) -> Iterator[Operation]:
         if self._judged is not rowsets:
-            self._choice = self._policy.choose([extent(stored) for stored in rowsets])
-            self._judged = rowsets
-        choice = self._choice
-        if choice is not None:
-            tablet, chosen = self.tablet, [rowsets[place] for place in choice.rowsets]
-            yield self._operation(
-                OpStatistics(OpKind.COMPACT_ROWSETS, score=choice.score),
-                f"{len(chosen)} rowsets",
-                lambda: compact_rowsets(tablet, chosen, next_mark(tablet)),
-            )
+            self._choice, self._judged = self._choose(rowsets), rowsets
+        if self._choice is not None:
+            choice, chosen = self._choice
+            statistics = OpStatistics(OpKind.COMPACT_ROWSETS, score=choice.score)
+            yield self._operation(statistics, f"{len(chosen)} rowsets", lambda: self._merge(chosen))
+
+    def _choose(self, rowsets: Sequence[StoredRowSet]) -> tuple[Choice, list[StoredRowSet]] | None:
+        """What the policy says, except for rowsets that came out of one merge: where they did not become as few or as
+        full as the policy expects, they would not do so a second time."""
+        considered = list(rowsets)
+        while (choice := self._policy.choose([extent(stored) for stored in considered])) is not None:
+            chosen = [considered[place] for place in choice.rowsets]
+            ids = {stored.metadata.id for stored in chosen}
+            if not any(ids <= outputs for outputs in self._outputs):
+                return choice, chosen
+            considered = [stored for stored in considered if stored not in chosen]
+        return None
+
+    def _merge(self, rowsets: Sequence[StoredRowSet]) -> None:
+        merged = compact_rowsets(self.tablet, rowsets, next_mark(self.tablet))
+        self._outputs.append(frozenset(stored.metadata.id for stored in merged.rowsets))
 
     # ---- disk ----------------------------------------------------------------------------------------------------
 

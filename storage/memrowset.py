@@ -18,7 +18,6 @@ are found by their ids, and those that came later show their initial value.
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from itertools import repeat
 from typing import Any, TypeAlias
@@ -29,7 +28,6 @@ import pyarrow as pa
 from .delta_memstore import DeltaMemStore
 from .deltas import DeltaKind, Deltas, merge
 from .keys import Keys
-from .latest_state import places_within
 from .memrowset_chunks import Chunks
 from .memrowset_snapshot import MemRowSetSnapshot, column_places, initial_value
 from .schema import ColumnSchema, Schema
@@ -71,8 +69,6 @@ class MemRowSet:
         self._index: dict[int | bytes, int] = {}
         self._chunks = Chunks(schema)
         self._aborted: set[int] = set()
-        self._mutated = DeletedRows(0)
-        """The rows with mutations, in the same form: those without are read without looking at any."""
         self._patches = PatchCache()
         self._places = column_places(schema)
         self._mutex = threading.Lock()
@@ -167,13 +163,11 @@ class MemRowSet:
         """Take over the mutations of one write, by row number; REINSERT only of rows that are deleted, with all
         columns."""
         self.mutations.append(deltas, index)
-        self._mutated.add(np.unique(deltas.rows))
         self._mark_deleted(deltas)
 
     def mutate_row(self, row: int, kind: DeltaKind, values: Mapping[int, Any], timestamp: int, index: int) -> None:
         """`mutate` for one row; `values` by column id, as `DeltaMemStore.append_row` takes them."""
         self.mutations.append_row(row, kind, values, timestamp, index)
-        self._mutated.add_row(row)
         if kind is DeltaKind.DELETE:
             self.deleted.add_row(row)
         elif kind is DeltaKind.REINSERT:
@@ -232,16 +226,9 @@ class MemRowSet:
         for place, column in enumerate(columns):
             if column.id not in self._places:
                 values[place] = initial_value(column)
-        if self._mutated.has(row):
-            given = self._mutations_of(row, columns, timestamp)
-            if given is None:
-                return None
-            if given:
-                values = [given.get(c.id, value) for c, value in zip(columns, values)]
+        given: dict[int, Any] = {}
+        if self.mutations.look_up(row, timestamp, [column.id for column in columns], given) is DeltaKind.DELETE:
+            return None
+        if given:
+            values = [given.get(column.id, value) for column, value in zip(columns, values)]
         return tuple(values)
-
-    def _mutations_of(self, row: int, columns: Sequence[ColumnSchema], timestamp: int) -> dict[int, Any] | None:
-        """The values that mutations give a row, by column id; None where it is deleted."""
-        values: dict[int, Any] = {}
-        kind = self.mutations.look_up(row, timestamp, [column.id for column in columns], values)
-        return None if kind is DeltaKind.DELETE else values

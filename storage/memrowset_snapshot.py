@@ -77,8 +77,6 @@ class MemRowSetSnapshot:
         self.aborted = aborted
         self.mutations = mutations
         self.row_count = sum(len(chunk) for chunk in chunks)
-        self.newest_mutation = max((run.newest for run in mutations), default=0)
-        """The greatest timestamp of a mutation; 0 for none."""
         self._places = column_places(stored)
         self._cache = cache
         self._resolved: tuple[int, RowSetPatches | None] = (-1, None)

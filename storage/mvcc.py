@@ -30,11 +30,14 @@ class MvccManager:
     def __init__(self, clock: HybridClock):
         self._clock = clock
         self._in_flight: set[int] = set()
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0
+        """How many readers wait; telling nobody costs as much as all the rest."""
 
     def start(self) -> Timestamp:
         """A timestamp for a new write, in flight from now on."""
-        with self._changed:
+        with self._lock:
             timestamp = self._clock.now()
             self._in_flight.add(timestamp)
             return timestamp
@@ -55,24 +58,30 @@ class MvccManager:
     def wait_until_clean(self, timestamp: int) -> None:
         """Return when every write at or below `timestamp` is decided: at most about the time of one fsync."""
         # Never without the lock: a writer that drew its timestamp may not have entered it yet.
-        with self._changed:
-            self._changed.wait_for(lambda: self._is_clean(timestamp))
+        with self._lock:
+            self._wait(timestamp)
 
     def clean_now(self) -> Timestamp:
         """A new timestamp at which every write is decided: all that was acknowledged so far lies below it."""
-        with self._changed:
+        with self._lock:
             timestamp = self._clock.now()
-            while self._in_flight and not self._is_clean(timestamp):
-                self._changed.wait()
+            self._wait(timestamp)
             return timestamp
+
+    def _wait(self, timestamp: int) -> None:
+        while self._in_flight and not self._is_clean(timestamp):
+            self._waiting += 1
+            self._changed.wait()
+            self._waiting -= 1
 
     def _is_clean(self, timestamp: int) -> bool:
         return all(started > timestamp for started in self._in_flight)
 
     def _decide(self, timestamp: int) -> None:
-        with self._changed:
+        with self._lock:
             self._in_flight.remove(timestamp)
-            self._changed.notify_all()
+            if self._waiting:
+                self._changed.notify_all()
 
 
 def start_together(managers: Sequence[MvccManager]) -> Timestamp:

@@ -145,12 +145,18 @@ class _OsWritable(_OpenFile):
         super().__init__("create", path, _WRITE_FLAGS | flags)
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        view = memoryview(data).cast("B")
-        with _disk_errors("write", self._path):
-            while view.nbytes:
-                written = os.write(self._descriptor, view)
-                self._size += written
-                view = view[written:]
+        # Without `_disk_errors`, which takes longer than the write of one row.
+        try:
+            written = os.write(self._descriptor, data)
+            self._size += written
+            if written < len(data) or not isinstance(data, bytes):
+                view = memoryview(data).cast("B")[written:]
+                while view.nbytes:
+                    written = os.write(self._descriptor, view)
+                    self._size += written
+                    view = view[written:]
+        except OSError as error:
+            raise DiskError(f"cannot write {self._path}: {error.strerror or error}") from error
 
     def sync(self) -> None:
         if self._descriptor < 0:  # fsync calls that a ValueError

@@ -112,8 +112,8 @@ class Partitioner:
         """`route` for one row, given the physical values of its whole primary key (in range of their types)."""
         result = 0
         for places, codec, buckets, seed in self._hashers:
-            encoded = codec.encode([key[place] for place in places])
-            result = result * buckets + murmur3_32(encoded, seed) % buckets
+            values = (key[places[0]],) if len(places) == 1 else [key[place] for place in places]
+            result = result * buckets + murmur3_32(codec.encode(values), seed) % buckets
         if self._ranges is not None:
             place = self._ranges.route_one([key[place] for place in self._range_places])
             result = -1 if place < 0 else result * len(self._ranges) + place

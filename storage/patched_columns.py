@@ -54,6 +54,8 @@ class PatchedColumn:
             else:
                 dictionary = pa.array([] if column.initial is None else [column.initial], column.type.arrow)
             self._values = _coded(self._values, dictionary)
+        elif isinstance(self._values, Flat) and column.type.is_integer_like:
+            self._values = _bounded(self._values)
 
     def over(self, base: Vector, start: int, stop: int, rows: Array | None, ascending: bool = False) -> Vector:
         """The patched values of the rows `start` to `stop` (exclusive), or of those of them at `rows` (ndarray of intp
@@ -100,6 +102,16 @@ def _coded(values: Vector, dictionary: pa.Array) -> Dict:
     )
 
 
+def _bounded(values: Flat) -> Flat:
+    """Integers (as int64) with the bounds of those that are present; under NULLs there is one within them."""
+    plain = values.values().astype(np.int64)
+    present = plain if values.validity is None else plain[values.validity]
+    low, high = (int(present.min()), int(present.max())) if len(present) else (0, 0)
+    if values.validity is not None:
+        plain[~values.validity] = low
+    return Flat(values.type, plain, values.validity, low, high)
+
+
 def _code_type(top: int) -> np.dtype[Any]:
     """The narrowest type of codes up to `top`."""
     return next(dtype for dtype in _CODES if top < 1 << 8 * dtype.itemsize)
@@ -116,6 +128,7 @@ def _overlaid(base: Vector, places: Array, values: Vector) -> Vector:
     if isinstance(base, (Text, Wide)):
         return _over_arrow(base, places, values)
     validity = _over_validity(base, places, values)
+    assert isinstance(values, Flat)
     if isinstance(base, Narrow):
         narrow = _over_narrow(base, places, values, validity)
         if narrow is not None:
@@ -162,36 +175,41 @@ def _over_dict(base: Vector, places: Array, values: Dict) -> Vector:
     return Dict(base.type, codes, values.dictionary, validity, base.ordered and values.ordered)
 
 
-def _over_narrow(base: Narrow, places: Array, values: Vector, validity: Array | None) -> Narrow | None:
+def _over_narrow(base: Narrow, places: Array, values: Flat, validity: Array | None) -> Narrow | None:
     """None where the codes would take as much as the values."""
-    plain = values.values()
-    if values.validity is not None:
-        plain = np.where(values.validity, plain, base.base)
-    low, high = min(int(plain.min()), base.base), max(int(plain.max()), base.bounds()[1])
-    dtype = np.promote_types(base.codes.dtype, _code_type(high - low)) if high - low < 1 << 64 else None
-    if dtype is None or dtype.itemsize > max(base.codes.dtype.itemsize, base.type.dtype.itemsize - 1):
-        return None
+    low, high, dtype = base.base, base.bounds()[1], base.codes.dtype
+    assert values.low is not None and values.high is not None
+    # Nearly always the bounds of all patches fit the codes; if not, perhaps those that are wanted here do.
+    if values.low < low or values.high > low + np.iinfo(dtype).max:
+        plain = values.values() if values.validity is None else values.values()[values.validity]
+        low, high = int(plain.min(initial=low)), int(plain.max(initial=high))
+        if high - low >= 1 << 64:
+            return None
+        dtype = np.promote_types(dtype, _code_type(high - low))
+        if dtype.itemsize > max(base.codes.dtype.itemsize, base.type.dtype.itemsize - 1):
+            return None
+    else:
+        high = max(high, values.high)
     codes = base.codes.astype(dtype)
     if low < base.base:
         codes += dtype.type(base.base - low)
-    # Modulo 2**64 is right for any base: the codes themselves are small.
-    words = plain.astype(np.int64, copy=False).view(np.uint64) - np.uint64(low % 2**64)
+    # Modulo 2**64 is right for any base: the codes themselves are small. Under NULLs they are arbitrary, but bounded.
+    words = values.values().view(np.uint64) - np.uint64(low % 2**64)
+    if values.validity is not None:
+        words *= values.validity
     codes[places] = words.astype(dtype)
     return Narrow(base.type, codes, low, validity, high - low)
 
 
-def _over_flat(base: Vector, places: Array, values: Vector, validity: Array | None) -> Flat:
-    plain = values.values()
+def _over_flat(base: Vector, places: Array, values: Flat, validity: Array | None) -> Flat:
     result = base.values()
     if not isinstance(base, Narrow):  # which makes a new array
         result = result.copy()
-    result[places] = plain
-    bounds = base.bounds()
-    if bounds is None or not len(plain) or base.type.is_float:
+    result[places] = values.values()
+    bounds = None if base.type.is_float else base.bounds()
+    if bounds is None or values.low is None or values.high is None:
         return Flat(base.type, result, validity)
-    present = plain if values.validity is None else plain[values.validity]
-    low, high = int(present.min(initial=bounds[0])), int(present.max(initial=bounds[1]))
-    return Flat(base.type, result, validity, low, high)
+    return Flat(base.type, result, validity, min(bounds[0], values.low), max(bounds[1], values.high))
 
 
 def _over_arrow(base: Text | Wide, places: Array, values: Vector) -> Vector:

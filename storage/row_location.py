@@ -53,21 +53,31 @@ class RowLocator:
     Rowsets are searched without a lock (`search`); what has come since, and what has been deleted, is looked up under
     the tablet's `write_lock` (`locate`). A rowset keeps its id and its rows their numbers whatever becomes of its
     deltas.
+
+    Parameters
+    ----------
+    keys : Keys
+    likely : bool
+        They are there as a rule: rows are to be updated or deleted.
     """
 
-    def __init__(self, keys: Keys):
+    def __init__(self, keys: Keys, likely: bool = False):
         self.index: IndexKeys = index_keys(keys)
         """The keys as MemRowSets know them."""
         self._keys = keys
+        self._likely = likely
         self._searched: set[int] = set()
         self._found: list[tuple[int, Array, Array]] = []
         """(Rowset id, rows of `keys`, row numbers there)."""
 
     def search(self, state: TabletState) -> None:
         """Look for the keys in the rowsets of a pinned state."""
-        for stored, among in state.tree.candidates(self._keys):
+        candidates = list(state.tree.candidates(self._keys))
+        # Where rowsets overlap, a key is in one of several.
+        likely = self._likely and sum(len(among) for _, among in candidates) <= len(self._keys)
+        for stored, among in candidates:
             if stored.metadata.id not in self._searched:
-                numbers = stored.rowset.find(self._keys.take(among))
+                numbers = stored.rowset.find(self._keys.take(among), likely)
                 hits = numbers >= 0
                 if hits.any():
                     self._found.append((stored.metadata.id, among[hits], numbers[hits]))

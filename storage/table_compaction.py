@@ -81,7 +81,7 @@ def _to_merge(rowsets: Sequence[StoredRowSet], rowset_bytes: int, mark: int) -> 
     for overlapping in _overlapping(rowsets):
         if len(overlapping) > 1:
             yield overlapping
-        if _size([*group, *overlapping]) > rowset_bytes:
+        if not _fit_into_one([*group, *overlapping], rowset_bytes):
             if len(group) > 1:
                 yield group
             group = []
@@ -91,6 +91,11 @@ def _to_merge(rowsets: Sequence[StoredRowSet], rowset_bytes: int, mark: int) -> 
     for stored in rowsets:
         if _has_forgotten_rows(stored, mark):
             yield [stored]
+
+
+def _fit_into_one(rowsets: Sequence[StoredRowSet], rowset_bytes: int) -> bool:
+    rows = sum(stored.row_count for stored in rowsets)
+    return _size(rowsets) <= rowset_bytes and rows <= rowset_compaction.PIECE_ROWS
 
 
 def _overlapping(rowsets: Iterable[StoredRowSet]) -> Iterator[list[StoredRowSet]]:

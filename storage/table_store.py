@@ -36,6 +36,7 @@ from .store import (
     CHANGED_AT_COLUMN,
     Op,
     RowError,
+    ScanCounters,
     ScanSpec,
     ScanToken,
     TableStatistics,

@@ -46,6 +46,7 @@ from .memrowset import MemRowSet
 from .memrowset_snapshot import MemRowSetSnapshot
 from .mvcc import MvccManager
 from .page_cache import PageCache
+from .retired_files import RetiredFiles
 from .rowset_metadata import RowSetMetadata
 from .rowset_tree import RowSetTree
 from .schema import Schema, Table
@@ -137,15 +138,6 @@ class Cut:
         return self.mark.index
 
 
-@dataclass(slots=True, eq=False)
-class _Retired:
-    """What is to be closed and removed when the pins are gone."""
-
-    pins: list[weakref.ref[Pin]]
-    closers: list[Callable[[], None]]
-    paths: list[str]
-
-
 @dataclass(eq=False)
 class Tablet:
     """A tablet that is open; see the module's page.
@@ -177,7 +169,9 @@ class Tablet:
     _ids_lock: threading.Lock = field(default_factory=threading.Lock)
     _pins_lock: threading.Lock = field(default_factory=threading.Lock)
     _next_rowset_id: int = 1
-    _retired: list[_Retired] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._retired = RetiredFiles(self.fs)
 
     # ---- birth and end -------------------------------------------------------------------------------------------
 
@@ -193,11 +187,7 @@ class Tablet:
         try:
             self.log.close()
         finally:
-            with self._pins_lock:
-                retired, self._retired = self._retired, []
-            for done in retired:
-                for close in done.closers:
-                    close()
+            self._retired.close()
             for stored in self.state.rowsets:
                 stored.close()
 
@@ -287,27 +277,13 @@ class Tablet:
         """Close readers and remove files as soon as nobody can read them. To be called after the state, and the
         metadata on the disk, have stopped to name them."""
         with self._pins_lock:
-            pins = [weakref.ref(pin) for pin in self.pins]
-            self._retired.append(_Retired(pins, list(closers), list(paths)))
+            pins = list(self.pins)
+        self._retired.add(pins, closers, paths)
 
     def remove_retired(self) -> None:
         """Remove what was retired and is read by nobody any more. `DiskError` where a file cannot be removed: it is
         tried again next time."""
-        with self._pins_lock:
-            free = [r for r in self._retired if all(pin() is None for pin in r.pins)]
-            self._retired = [r for r in self._retired if r not in free]
-        for number, done in enumerate(free):
-            try:
-                while done.closers:
-                    done.closers.pop()()
-                while done.paths:
-                    if self.fs.exists(done.paths[-1]):
-                        self.fs.remove(done.paths[-1])
-                    done.paths.pop()
-            except DiskError:
-                with self._pins_lock:
-                    self._retired.extend(free[number:])
-                raise
+        self._retired.remove_free()
 
     # ---- writers -------------------------------------------------------------------------------------------------
 

@@ -44,6 +44,8 @@ from .wal_format import EntryKind, WritePart, decode_write, encode_write
 
 LOG_ROWS = 1 << 17
 """Rows per log entry at most: entries then stay far below the 2 GiB that an Arrow string column can hold."""
+_NEEDS_ROW = np.zeros(max(Op) + 1, np.bool_)
+_NEEDS_ROW[[Op.UPDATE, Op.UPDATE_IGNORE, Op.DELETE, Op.DELETE_IGNORE]] = True
 
 
 class TabletWrite:
@@ -69,7 +71,7 @@ class TabletWrite:
         self._batch = _numbered(tablet, table.schema, batch)
         self._numbers = numbers
         self._keys = Keys.from_rows(self._table.schema, self._batch.rows)
-        self._locator = RowLocator(self._keys)
+        self._locator = RowLocator(self._keys, likely=bool(_NEEDS_ROW[batch.ops].all()))
         self._locations: Locations | None = None
         self._changes: NetChanges | None = None
         self._logged: LoggedWrite | None = None

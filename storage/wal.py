@@ -126,7 +126,8 @@ class WriteAheadLog:
         self._syncing = False
         self._closed = False
         self._marks: weakref.WeakSet[LogMark] = weakref.WeakSet()
-        self._changed = threading.Condition()
+        self._mutex = threading.Lock()
+        self._changed = threading.Condition(self._mutex)
 
     # ---- state ---------------------------------------------------------------------------------------------------
 
@@ -171,10 +172,11 @@ class WriteAheadLog:
         it do. Returns the ticket of the last. Raises `DiskError` where they could not be written; the log is then as
         it was.
         """
-        with self._changed:
+        with self._mutex:
             if self._closed:
                 raise StoreClosed(f"the log {self._directory} is closed; open the store again")
-            self._repair()
+            if self._newest is not None and self._newest.needs_cut:
+                self._repair()
             newest = self._room_for(sum(map(len, bodies)) + ENTRY_OVERHEAD * len(bodies))
             if after is not None and after.error is not None:
                 raise DiskError(str(after.error)) from after.error

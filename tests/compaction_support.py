@@ -184,9 +184,10 @@ class History:
         """Hold the rowsets against the versions, at every time above the ancient history mark."""
         assert not self._memory, "flush first"
         assert [s.metadata for s in self.rowsets] == list(self.tablet.metadata.rowsets)
-        for time in range(0, self.time + 10, 5):
+        bases = {stored: base_columns(stored) for stored in self.rowsets}
+        for time in range(0, self.time + 10, 10):
             if time >= self.tablet.metadata.ancient_history_mark:
-                found = sorted(row for stored in self.rowsets for row in rows_at(stored, time))
+                found = sorted(row for stored in self.rowsets for row in rows_at(stored, bases[stored], time))
                 assert found == self.expected(time), f"at {time}"
 
     def reopen(self) -> None:
@@ -216,13 +217,17 @@ def keys_of(stored: StoredRowSet) -> list[int]:
     return RowSetSource(stored, 0).base(COLUMNS[0], 0, stored.row_count).to_pylist()
 
 
-def rows_at(stored: StoredRowSet, time: int) -> list[Row]:
+def base_columns(stored: StoredRowSet) -> list[pa.Array]:
+    """The base data of a rowset."""
+    return [RowSetSource(stored, 0).base(column, 0, stored.row_count) for column in COLUMNS]
+
+
+def rows_at(stored: StoredRowSet, base: list[pa.Array], time: int) -> list[Row]:
     """The rows of a rowset that are visible at a time."""
     patches = stored.patches(time, 0, stored.row_count)
     hidden = set(patches.hidden.tolist())
     columns = []
-    for column in COLUMNS:
-        values = RowSetSource(stored, 0).base(column, 0, stored.row_count)
+    for column, values in zip(COLUMNS, base):
         patch = patches.columns.get(column.id)
         columns.append((values if patch is None else apply_patch(values, patch)).to_pylist())
     return [row for number, row in enumerate(zip(*columns)) if number not in hidden]

@@ -25,6 +25,8 @@ class Version:
 
     timestamp: int
     row: Row | None
+    columns: frozenset[int] | None = None
+    """Of an update: the columns that it set."""
 
 
 @dataclass
@@ -34,6 +36,24 @@ class Outcome:
     errors: dict[int, str] = field(default_factory=dict)
     applied: int = 0
     changes: dict[tuple[Any, ...], Row | None] = field(default_factory=dict)
+    columns: dict[tuple[Any, ...], set[int]] = field(default_factory=dict)
+
+
+@dataclass
+class Changes:
+    """What a diff scan shows, and which of it may be missing."""
+
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    certain: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def add(self, row: tuple[Any, ...], is_certain: bool) -> None:
+        self.rows.append(row)
+        if is_certain:
+            self.certain.append(row)
+
+    def allow(self, found: Sequence[tuple[Any, ...]]) -> bool:
+        """Is this what a scan may show?"""
+        return [row for row in self.rows if row in found] == list(found) and all(r in found for r in self.certain)
 
 
 class TableModel:
@@ -55,8 +75,12 @@ class TableModel:
             if isinstance(result, str):
                 outcome.errors[number] = result
             elif result is not None:
-                outcome.changes[key] = result[0]
+                row = outcome.changes[key] = result[0]
                 outcome.applied += 1
+                if row is not None:
+                    # An update of a row's whole life in one batch sets everything.
+                    names = self._changeable & given.keys() if before is not None else self._changeable
+                    outcome.columns.setdefault(key, set()).update(self.schema.column(n).id for n in names)
         return outcome
 
     def _apply(self, op: Op, before: Row | None, given: Mapping[str, Any]) -> str | tuple[Row | None] | None:
@@ -76,7 +100,10 @@ class TableModel:
             frozen = {c.id for c in self.schema.columns if c.immutable}
             if frozen & values.keys() and op not in IGNORES:
                 return "ImmutableColumn"
-            return ({**before, **{column: v for column, v in values.items() if column not in frozen}},)
+            keys = {c.id for c in self.schema.key}
+            changed = {column: v for column, v in values.items() if column not in frozen | keys}
+            # What sets nothing is no change, and leaves no version.
+            return ({**before, **changed},) if changed else None
         row = {}
         for column in self.schema.columns:
             row[column.id] = values[column.id] if column.id in values else python(column, column.default)
@@ -84,11 +111,19 @@ class TableModel:
                 return "NotNullViolation"
         return (row,)
 
+    @property
+    def _changeable(self) -> set[str]:
+        return {c.name for c in self.schema.columns[self.schema.key_columns :] if not c.immutable}
+
     def commit(self, outcome: Outcome, timestamp: int) -> None:
         """Make a batch's changes versions. A key that is again as if nothing had happened gets none."""
         for key, row in outcome.changes.items():
-            if row is not None or self.latest(key) is not None:
-                self.versions.setdefault(key, []).append(Version(timestamp, row))
+            before = self.latest(key)
+            if row is not None or before is not None:
+                columns = None
+                if row is not None and before is not None:
+                    columns = frozenset(outcome.columns[key])
+                self.versions.setdefault(key, []).append(Version(timestamp, row, columns))
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
@@ -115,24 +150,28 @@ class TableModel:
                 found.append(shown(row, wanted))
         return found
 
-    def net_changes(self, columns: Sequence[str], since: int, until: int) -> list[tuple[Any, ...]]:
+    def net_changes(self, columns: Sequence[str], since: int, until: int) -> Changes:
         """(change, columns...) by key of the rows that a diff scan shows; an update may have changed nothing."""
         wanted = [self.schema.column(name) for name in columns]
-        found = []
+        found = Changes()
         for key in sorted(self.versions):
-            if not any(since < v.timestamp <= until for v in self.versions[key]):
-                continue
+            within = [v for v in self.versions[key] if since < v.timestamp <= until]
             before, after = self.state(key, since), self.state(key, until)
-            if after is not None:
-                found.append(("insert" if before is None else "update", *shown(after, wanted)))
-            elif before is not None:
-                found.append(("delete", *shown(before, wanted)))
+            if not within or (before is None and after is None):
+                continue
+            if after is None:
+                assert before is not None
+                found.add(("delete", *shown(before, wanted)), True)
+            elif before is None:
+                found.add(("insert", *shown(after, wanted)), True)
+            else:
+                found.add(("update", *shown(after, wanted)), any(map(self._shows, within)))
         return found
 
-    def history(self, columns: Sequence[str], since: int, until: int) -> list[tuple[Any, ...]]:
+    def history(self, columns: Sequence[str], since: int, until: int) -> Changes:
         """(change, timestamp, columns...) of all changes, by key and time."""
         wanted = [self.schema.column(name) for name in columns]
-        found = []
+        found = Changes()
         for key in sorted(self.versions):
             before: Row | None = None
             for version in self.versions[key]:
@@ -140,9 +179,13 @@ class TableModel:
                     change = "insert" if before is None else "delete" if version.row is None else "update"
                     row = version.row if version.row is not None else before
                     assert row is not None
-                    found.append((change, version.timestamp, *shown(row, wanted)))
+                    found.add((change, version.timestamp, *shown(row, wanted)), self._shows(version))
                 before = version.row
         return found
+
+    def _shows(self, version: Version) -> bool:
+        """An update of columns that have been dropped since is forgotten sooner or later."""
+        return version.columns is None or any(c.id in version.columns for c in self.schema.columns)
 
     @property
     def timestamps(self) -> list[int]:

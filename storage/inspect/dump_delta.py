@@ -10,7 +10,7 @@ from ..clock import format_timestamp
 from ..column_file import HEADER, TAIL, footer_size
 from ..delta_file import DeltaFile, DeltaStatistics
 from ..delta_format import BlockRecord, DeltaFooter
-from ..deltas import DeltaKind, Deltas
+from ..deltas import DeltaColumn, DeltaKind, Deltas
 from ..filesystem import FileSystem
 from ..page_cache import PageCache
 from ..schema import Table
@@ -75,7 +75,7 @@ def _read_block(file: DeltaFile, number: int) -> tuple[Deltas | None, list[str]]
     """What of a block is whole, and the state of each of its parts; None where its head is damaged."""
     found: Deltas | None = None
     states = []
-    columns = {}
+    columns: dict[int, DeltaColumn] = {}
     for wanted in ((), *((column,) for column in file.footer.blocks[number].columns)):
         try:
             found = file.read_block(number, wanted)

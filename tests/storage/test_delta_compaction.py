@@ -22,7 +22,7 @@ def updated(seed: int, files: int, writes: int = 6) -> History:
     return history
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.data())
 def test_all_states_stay_readable(seed, data):
     history = updated(seed, data.draw(st.integers(1, 4)))

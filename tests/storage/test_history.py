@@ -26,7 +26,7 @@ def grown(seed: int, rounds: int = 3) -> History:
     return history
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.data())
 def test_what_is_above_the_mark_stays(seed, data):
     history = grown(seed, data.draw(st.integers(1, 3)))

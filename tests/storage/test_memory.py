@@ -8,7 +8,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from nyala.errors import DiskError, MemoryLimitExceeded
 from nyala.storage import database as database_module
 from nyala.storage.database import Database

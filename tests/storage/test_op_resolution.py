@@ -101,7 +101,7 @@ def after(found: Resolution, given_rows: pa.RecordBatch, before: dict[int, dict[
     return table
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(st.sets(st.integers(0, 3)), rows())
 def test_a_batch_comes_to_what_its_rows_come_to_one_by_one(present, batch):
     ops, given_rows = batch

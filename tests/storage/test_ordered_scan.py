@@ -7,12 +7,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.storage.column_file import ROW_GROUP_ROWS
+from nyala.storage.database import Database
 from nyala.storage.ordered_scan import KeyColumns, OrderedSource, merged
+from nyala.storage.predicates import Range
+from nyala.storage.schema import PartitionSchema, Table
+from nyala.storage.store import Op, ScanCounters, ScanSpec, WriteBatch
 from nyala.storage.types import BIGINT, INT, STRING
 from nyala.storage.vector import Batch, Flat, LazyColumn, Text
+from tablet_support import HASHED, ONE_TABLET, batch, definition, insert, load
 
 KEY = KeyColumns((INT, STRING), (1, 0))
 Row = tuple[int, str]
@@ -54,9 +60,9 @@ class Source:
 
 def rows_of(batches: Iterator[Batch]) -> list[Row]:
     found: list[Row] = []
-    for batch in batches:
-        assert 0 < batch.length <= ROW_GROUP_ROWS
-        texts, numbers, payload = (column.to_arrow().to_pylist() for column in batch.columns())
+    for part in batches:
+        assert 0 < part.length <= ROW_GROUP_ROWS
+        texts, numbers, payload = (column.to_arrow().to_pylist() for column in part.columns())
         assert payload == [n * 1000 + len(t) for n, t in zip(numbers, texts)]
         found += zip(numbers, texts)
     return found
@@ -110,3 +116,65 @@ def test_columns_are_read_when_they_are_touched() -> None:
     before = one.columns_read
     assert batch.column(2).to_arrow().to_pylist() == [1001, 2001, 3001]
     assert one.columns_read == before + 1
+
+
+# ---- through a store ---------------------------------------------------------------------------------------------
+
+
+def ordered(db: Database, table: Table, columns: tuple[str, ...], **spec: Any) -> list[list[tuple[Any, ...]]]:
+    """The rows of each token, in the order in which they come."""
+    found = []
+    for token in db.scan_tokens(table, ScanSpec(columns, ordered=True, **spec)):
+        rows: list[tuple[Any, ...]] = []
+        for part in db.scan(token):
+            rows += zip(*(column.to_arrow().to_pylist() for column in part.columns()))
+        found.append(rows)
+    return found
+
+
+@pytest.mark.parametrize("partitions", [ONE_TABLET, HASHED], ids=["one", "three"])
+def test_rowsets_with_deltas_and_memory_come_in_key_order(partitions: PartitionSchema) -> None:
+    random = np.random.default_rng(5)
+    with Database(":memory:") as db:
+        table = db.create_table(definition(partitions=partitions))
+        keys = random.permutation(3000)
+        for round_, part in enumerate(np.array_split(keys, 6)):
+            if round_ % 2:
+                load(db, table, part.tolist())
+            else:
+                insert(db, table, part.tolist())
+            if round_ < 4:
+                db.flush()
+        before = db.now()
+        db.write(table, WriteBatch(batch(range(0, 3000, 7), "new"), Op.UPDATE))
+        db.write(table, WriteBatch(pa.record_batch({"k": list(range(0, 3000, 5))}), Op.DELETE))
+        insert(db, table, range(0, 3000, 15), "again")
+        now = {k: f"{'new' if k % 7 == 0 else 'v'}{k}" for k in range(3000) if k % 5}
+        now |= {k: f"again{k}" for k in range(0, 3000, 15)}
+        then = {k: f"v{k}" for k in range(3000)}
+        for _ in range(2):
+            for expected, snapshot in ((now, None), (then, before)):
+                tokens = ordered(db, table, ("v", "k"), snapshot=snapshot)
+                assert len(tokens) == db.tablet_count(table)
+                for rows in tokens:
+                    assert [k for _, k in rows] == sorted(k for _, k in rows)
+                assert sorted((k, v) for rows in tokens for v, k in rows) == sorted(expected.items())
+            wanted = [v for k, v in sorted(now.items()) if k >= 100]
+            few = ordered(db, table, ("v",), predicates=(Range("k", 100, None),), limit=9)
+            assert all(len(rows) == 9 for rows in few)
+            if len(few) == 1:
+                assert [v for (v,) in few[0]] == wanted[:9]
+            db.flush()
+
+
+def test_ten_rows_of_a_large_table_cost_a_few_pages() -> None:
+    with Database(":memory:", rowset_bytes=200_000) as db:
+        table = db.create_table(definition())
+        load(db, table, range(6 * ROW_GROUP_ROWS))
+        insert(db, table, [-5, 10**9])
+        (token,) = db.scan_tokens(table, ScanSpec(("k", "v"), ordered=True, limit=10))
+        assert len(token.part[0].rowsets) > 2
+        counters = ScanCounters()
+        keys = [k for found in db.scan(token, counters) for k in found.column(0).to_arrow().to_pylist()]
+        assert keys == [-5, *range(9)]
+        assert counters.pages_read <= 3

@@ -24,7 +24,7 @@ def build(data, seed) -> History:
     return history
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 10**6), st.data())
 def test_all_states_stay_readable(seed, data):
     history = build(data, seed)
