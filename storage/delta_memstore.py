@@ -43,7 +43,7 @@ class DeltaMemStore:
         self.nbytes = 0
         """About the memory taken."""
         self.first_index = 0
-        """Index of the log entry with the first delta; 0 while there is none."""
+        """The least index of a log entry with a delta here; 0 while there is none."""
         self.last_index = 0
         """Index of the log entry with the newest delta."""
         self.newest = 0
@@ -89,7 +89,7 @@ class DeltaMemStore:
             self.last_index = index
             self.newest = max(self.newest, newest)
             self.version += 1
-        if not self.first_index:
+        if index < self.first_index or not self.first_index:
             self._note_first(index)
 
     def append_row(self, row: int, kind: DeltaKind, values: Mapping[int, Any], timestamp: int, index: int) -> None:
@@ -107,12 +107,14 @@ class DeltaMemStore:
             self.last_index = index
             self.newest = timestamp
             self.version += 1
-        if not self.first_index:
+        if index < self.first_index or not self.first_index:
             self._note_first(index)
 
     def _note_first(self, index: int) -> None:
+        """Not only once: the index of an entry that failed is given again, to one whose deltas may come here later."""
+        if not self.first_index:
+            self.created = time.monotonic()
         self.first_index = index
-        self.created = time.monotonic()
 
     def abort(self, timestamp: int) -> None:
         """Forget the deltas of a failed write."""

@@ -7,8 +7,8 @@
     ───────────────────────┴──────────────────────► time
 
 The *ancient history mark* of a tablet is a timestamp below which reads are refused (`HistoryGone`). It follows the
-clock at a distance of `StoreOptions.history_seconds` and only grows. An UNDO delta at t serves reads below t, so those at or
-below the mark serve nobody. A rowset all of whose rows were deleted at or below it holds nothing at all.
+clock at a distance of `StoreOptions.history_seconds` and only grows. An UNDO delta at t serves reads below t, so those
+at or below the mark serve nobody. A rowset all of whose rows were deleted at or below it holds nothing at all.
 
 The mark becomes durable in the same replacement of the tablet's metadata that stops naming the files. Scans that have
 begun are not concerned: they pin the state that they read, and its files stay until they end.

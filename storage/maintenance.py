@@ -227,7 +227,7 @@ class MaintenanceManager:
             if known is None:
                 known = self._known[tablet] = TabletOperations(tablet, self._policy)
             state, fruitless = self._fruitless.get(tablet, (None, set()))
-            mine = known.list(now)
+            mine = known.candidates(now)
             found += [o for o in mine if state is not tablet.state or _key(o) not in fruitless]
         return found
 

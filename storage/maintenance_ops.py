@@ -78,7 +78,7 @@ class TabletOperations:
         self._aged_at = 0.0
         self._ancient: list[Operation] = []
 
-    def list(self, now: float) -> list[Operation]:
+    def candidates(self, now: float) -> list[Operation]:
         """What could be done now, at `time.monotonic`; nothing while somebody else works on the tablet."""
         tablet = self.tablet
         if tablet.flush_lock.locked():

@@ -3,9 +3,9 @@
     write files ──► sync their names ──► metadata names them ──► state has them ──► files that went out of use: retired
         └── an error up to here removes them          └── from here on they exist
 
-Where the replacement of the metadata fails, the file may have been replaced all the same, although a crash might undo it.
-The new files stay then, the state is as before, and so is what the next replacement writes; the next opening removes
-what is not named. Therefore no file gets the name of one that exists, whether it is known or not.
+Where the replacement of the metadata fails, the file may have been replaced all the same, although a crash might undo
+that. The new files stay then, the state is as before, and so is what the next replacement writes; the next opening
+removes what is not named. Therefore no file gets the name of one that exists, whether it is known or not.
 """
 
 from __future__ import annotations

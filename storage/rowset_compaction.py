@@ -6,7 +6,8 @@
 
 1. Under `write_lock`, the cut: what was written before it goes into the outputs.
 2. Piece by piece of the keys, versions are put in order (`version_merge`). The outputs are written one by one, each
-   column by column: a contiguous part of each input, brought forward by its REDO deltas (`deltas.invert`), taken in key order.
+   column by column: a contiguous part of each input, brought forward by its REDO deltas (`deltas.invert`), taken in
+   key order.
 3. The metadata names the outputs in place of the inputs. Replay gives them the log entries after the cut.
 4. Under `write_lock`, the deltas that came after the cut move to the outputs' DeltaMemStores, and the state is
    replaced.
@@ -35,7 +36,6 @@ from .stored_rowset import StoredRowSet, open_rowset
 from .tablet import Cut, Tablet
 from .vector import Array
 from .version_merge import MergePlan, above, combined, moved, plan_merge, with_insertions, without_insertions
-
 
 PIECE_ROWS = 8 << 20
 """Keys are merged so many at a time, which takes up to 100 bytes for each."""

@@ -11,7 +11,7 @@ from nyala.storage import delta_compaction, rowset_compaction
 def updated(seed: int, files: int, writes: int = 6) -> History:
     """One rowset with several REDO files."""
     history = History(seed)
-    history.write(30)
+    history.write(16)
     history.flush()
     for _ in range(files):
         history.write(writes)
@@ -22,29 +22,37 @@ def updated(seed: int, files: int, writes: int = 6) -> History:
     return history
 
 
+def compact(history: History, kind: str, first: int) -> None:
+    stored = history.rng.choice(history.rowsets)
+    if kind == "minor":
+        delta_compaction.compact_minor(history.tablet, stored, first, first + 2)
+    elif kind == "major":
+        delta_compaction.compact_major(history.tablet, stored)
+    elif kind == "one column":
+        delta_compaction.compact_major(history.tablet, stored, {history.rng.choice([1, 2])})
+    elif kind == "rowsets":
+        rowset_compaction.compact_rowsets(history.tablet, history.rowsets)
+    else:
+        history.flush_deltas(stored)
+
+
+KINDS = st.sampled_from(["minor", "major", "one column", "rowsets", "deltas"])
+
+
 @settings(max_examples=30, deadline=None)
-@given(st.integers(0, 10**6), st.data())
-def test_all_states_stay_readable(seed, data):
-    history = updated(seed, data.draw(st.integers(1, 4)))
-    for _ in range(4):
-        stored = history.rng.choice(history.rowsets)
-        first = data.draw(st.integers(0, 2))
-        steps = {
-            "minor": lambda: delta_compaction.compact_minor(history.tablet, stored, first, first + 2),
-            "major": lambda: delta_compaction.compact_major(history.tablet, stored),
-            "one column": lambda: delta_compaction.compact_major(history.tablet, stored, {history.rng.choice([1, 2])}),
-            "rowsets": lambda: rowset_compaction.compact_rowsets(history.tablet, history.rowsets),
-            "deltas": lambda: history.flush_deltas(stored),
-        }
-        steps[data.draw(st.sampled_from(sorted(steps)))]()
-        history.check()
-        history.write(data.draw(st.integers(0, 4)))
+@given(st.integers(0, 10**6), st.integers(1, 4), st.lists(st.tuples(KINDS, st.integers(0, 2)), max_size=5))
+def test_all_states_stay_readable(seed, files, steps):
+    history = updated(seed, files, writes=4)
+    for kind, first in steps:
+        compact(history, kind, first)
+        history.check(some=6)
+        history.write(history.rng.randint(0, 4))
         history.flush()
     history.check()
     for stored in history.rowsets:
         history.flush_deltas(stored)
     history.reopen()
-    history.check()
+    history.check(some=6)
 
 
 def test_a_minor_compaction_joins_the_files_that_it_is_given():

@@ -399,3 +399,19 @@ def open_and_verify(
         flush_all_deltas(tablet_of(db))
         assert dict(read(db, db.table("t"))) == seen.state(), where
         db.check()
+
+
+def test_an_index_that_is_given_again_stays_in_the_log(fs, db, tablet):
+    seen = Versions()
+    seen.write(db, Op.INSERT, range(50), "a")
+    db.flush()
+    first, second = begin(tablet, Op.INSERT, [100]), begin(tablet, Op.UPDATE, [1], "lost")
+    fs.fail("sync", "*/wal/*", times=1)
+    for part in (first, second):
+        with pytest.raises(DiskError):
+            part.finish()
+    seen.write(db, Op.UPDATE, [4, 5], "c")
+    seen.write(db, Op.INSERT, [200], "d")
+    flush(tablet)
+    seen.verify(db)
+    reopened(fs, seen)

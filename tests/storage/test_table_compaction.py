@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from itertools import pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -119,7 +120,7 @@ def test_large_rowsets_are_merged_piece_by_piece(monkeypatch):
         rowset_compaction.compact_rowsets(tablet, tablet.state.rowsets)
         assert len(tablet.state.rowsets) > 3
         spans = sorted((s.metadata.min_key, s.metadata.max_key) for s in tablet.state.rowsets)
-        assert all(one[1] < other[0] for one, other in zip(spans, spans[1:]))
+        assert all(one[1] < other[0] for one, other in pairwise(spans))
         assert read(db, table, snapshot=before) == old
         assert read(db, table) == new
         db.check()
@@ -139,7 +140,7 @@ def test_writers_and_readers_go_on_meanwhile(seed):
             try:
                 while not stop.is_set():
                     action()
-            except BaseException as error:  # noqa: BLE001
+            except BaseException as error:
                 errors.append(error)
                 stop.set()
 
