@@ -146,15 +146,14 @@ class _Search:
         self._capacity = int(policy.budget_bytes / unit)
         weights = np.maximum(np.ceil(sizes / unit), 1).astype(np.int64)
         target = policy.target_bytes
-        values = spans.widths + COUNT_WEIGHT * (target - sizes) - policy.price * sizes
+        values = spans.widths + COUNT_WEIGHT * target - policy.price * sizes
         # Whoever adds nothing on its own adds nothing to any set.
         kept = np.flatnonzero((values > 0) & (weights <= self._capacity))
         self._rowsets = kept[np.argsort(spans.stops[kept], kind="stable")]
         self._starts, self._stops = spans.starts[self._rowsets], spans.stops[self._rowsets]
         self._weights, self._values = weights[self._rowsets], values[self._rowsets]
-        # A set below the target's size still makes one rowset.
-        filled = np.arange(self._capacity + 1) * unit
-        self._least_output = -COUNT_WEIGHT * np.maximum(target - filled, 0.0)
+        self._sizes = sizes[self._rowsets]
+        self._target = float(target)
 
     def run(self) -> tuple[Array | None, float]:
         """(The best set found or None, the greatest value that any set may have)."""
@@ -172,7 +171,7 @@ class _Search:
         return chosen, best
 
     def _most(self) -> Array:
-        """For each rowset: the values of no set of which it is the leftmost have a greater sum."""
+        """For each rowset: more than the values, less the outputs, of any set of which it is the leftmost."""
         density = np.argsort(-self._values / self._weights, kind="stable")
         starts, weights, values = self._starts[density], self._weights[density], self._values[density]
         most = np.zeros(len(values))
@@ -183,15 +182,18 @@ class _Search:
             whole = int(np.searchsorted(filled, self._capacity, "right"))
             # All that fit, and the one behind them whole: at least as much as a part of it.
             most[at] = sums[min(whole, len(sums) - 1)]
-        return most
+        return most - COUNT_WEIGHT * self._target
 
     def _search(self, leftmost: int, least: float, most: float) -> tuple[float, Array | None]:
-        """The best set with this leftmost rowset, if its value is above `least`; its values' sum is at most `most`."""
+        """The best set with this leftmost rowset, if its value is above `least`; `most` as of `_most`."""
         start = self._starts[leftmost]
         others = np.flatnonzero(self._starts >= start)
         others = others[others != leftmost]
+        # For each sum of weights: the best values, and the size of the set that has them.
         values = np.full(self._capacity + 1, -np.inf)
-        values[self._weights[leftmost] :] = self._values[leftmost]
+        sizes = np.zeros(self._capacity + 1)
+        values[self._weights[leftmost]] = self._values[leftmost]
+        sizes[self._weights[leftmost]] = self._sizes[leftmost]
         taken = np.zeros((len(others), self._capacity + 1), np.bool_)
         best, best_place = least, (-1, -1)
         for number, at in enumerate(others.tolist()):
@@ -200,9 +202,11 @@ class _Search:
                 break  # the hull only grows from here on
             weight = int(self._weights[at])
             with_it = values[: self._capacity + 1 - weight] + self._values[at]
-            taken[number, weight:] = with_it > values[weight:]
+            better = np.greater(with_it, values[weight:], out=taken[number, weight:])
+            sizes[weight:] = np.where(better, sizes[: self._capacity + 1 - weight] + self._sizes[at], sizes[weight:])
             values[weight:] = np.maximum(values[weight:], with_it)
-            totals = values + self._least_output
+            # A set below the target's size still makes one rowset.
+            totals = values - COUNT_WEIGHT * np.maximum(sizes, self._target)
             place = int(totals.argmax())
             if totals[place] - hull > best:
                 best, best_place = float(totals[place] - hull), (number, place)

@@ -190,9 +190,9 @@ def _integers(codes: Array, start: int, stop: int) -> memoryview:
     """Some of the codes as Python integers: bisecting over them costs less than one call of numpy, and neither they
     nor what is looked for need to fit the other's range."""
     part = codes[start:stop]
-    items = memoryview(part)
+    items = part.data
     # Pages that are views of a file's bytes may be unaligned, or name their byte order: such items have no value.
-    return items if len(items.format) == 1 else memoryview(part.astype(part.dtype.type))
+    return items if len(items.format) == 1 else part.astype(part.dtype.type).data
 
 
 def _comparable(reader: ColumnReader, page: Vector, probes: Vector) -> tuple[Array, Any, Any]:

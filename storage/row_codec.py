@@ -89,7 +89,9 @@ class RowCodec:
         self.ids = tuple(c.id for c in schema.columns)
         self._nothing = [MISSING] * len(self.columns)
         self._projections: dict[tuple[str, ...], tuple[ColumnSchema, ...]] = {}
-        self._takers = {c.schema.name: (c.place, *_plain(c.schema), c.take) for c in self.columns}
+        self._takers: dict[str, tuple[int, Any, Any, Any, Taker]] = {
+            c.schema.name: (c.place, *_plain(c.schema), c.take) for c in self.columns
+        }
 
     def take(self, row: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         """A row as (physical values, stored values), in the schema's order, `MISSING` where the row says nothing.

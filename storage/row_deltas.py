@@ -35,7 +35,7 @@ def look_up_run(
     -------
     DELETE or REINSERT where that is what the search ends with, else None.
     """
-    rows = memoryview(run.rows)
+    rows = run.rows.data
     low = bisect_left(rows, row)
     if low == len(rows) or rows[low] != row:
         return None
@@ -55,7 +55,7 @@ def _take_values(run: Deltas, place: int, columns: Sequence[int], found: dict[in
     for column in columns:
         given = run.columns.get(column)
         if given is not None and column not in found:
-            places = memoryview(given.places)
+            places = given.places.data
             at = bisect_left(places, place)
             if at < len(places) and places[at] == place:
                 found[column] = given.values[at].as_py()

@@ -99,8 +99,8 @@ def find_row(
     timestamp: int,
     counters: ScanCounters | None = None,
 ) -> Row | None:
-    """The row with a primary key of physical values, in a state that is pinned, at a timestamp whose writes are decided:
-    its `columns` as Python values; None where there is no such row."""
+    """The row with a primary key of physical values, in a pinned state, at a timestamp whose writes are decided: its
+    `columns` as Python values; None where there is no such row."""
     index = codec.index_key(key)
     for memrowset in (state.memrowset, state.flushing):
         if memrowset is not None:

@@ -101,9 +101,11 @@ class RowWriter:
         self._write_batch = write_batch
         schema = codec.table.schema
         self._insert_front = row_front(Op.INSERT, ())
+        self._whole_update_front = row_front(Op.UPDATE, ())
         self._delete_front = row_front(Op.DELETE, range(schema.key_columns))
         self._update_fronts: dict[tuple[int, ...], bytes] = {}
         self._values = tuple(range(schema.key_columns, len(schema.columns)))
+        self._value_ids = codec.ids[schema.key_columns :]
         self._immutable = frozenset(place for place in self._values if schema.columns[place].immutable)
         self._required = tuple(
             c.place for c in codec.columns[schema.key_columns :] if not c.schema.nullable and c.default_physical is None
@@ -179,6 +181,9 @@ class RowWriter:
         return _Change(Op.INSERT, encode_row(self._insert_front, self._loggable(physical)), tuple(stored))
 
     def _update(self, op: Op, physical: list[Any], stored: list[Any]) -> _Change:
+        if not self._immutable and MISSING not in physical:
+            body = encode_row(self._whole_update_front, self._loggable(physical))
+            return _Change(Op.UPDATE, body, dict(zip(self._value_ids, stored[self.codec.key_columns :])))
         places = [place for place in self._values if physical[place] is not MISSING]
         if self._immutable and not self._immutable.isdisjoint(places):
             if op not in _SILENT:
@@ -290,7 +295,7 @@ class RowWriter:
             values = {self.codec.ids[place]: change.values[place] for place in self._values}
             memrowset.mutate_row(ghost, DeltaKind.REINSERT, values, timestamp, entry)
         if logged is not None:
-            logged.inserted.append((memrowset, [index] if ghost < 0 else []))  # type: ignore[list-item]
+            logged.inserted.append((memrowset, [index] if ghost < 0 else []))  # type: ignore[arg-type]
         if self.codec.number is not None:
             tablet.note_number(change.values[self.codec.number])
 

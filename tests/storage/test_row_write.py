@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import datetime
+import subprocess
+import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -168,7 +171,11 @@ def test_rows_are_numbered_as_in_batches(steps: Sequence[Any]) -> None:
 
 VALUES: list[tuple[DataType, list[Any], list[Any]]] = [
     (TINYINT, [-128, 127], [128, 1.0, True, "1", Decimal(1)]),
-    (DECIMAL(4, 1), [Decimal("999.9"), Decimal("1E+1"), 7], [Decimal("1000"), Decimal("0.25"), 1.5, Decimal("NaN"), "1"]),
+    (
+        DECIMAL(4, 1),
+        [Decimal("999.9"), Decimal("1E+1"), 7],
+        [Decimal("1000"), Decimal("0.25"), 1.5, Decimal("NaN"), "1"],
+    ),
     (DECIMAL(38, 0), [Decimal(10**38 - 1), -(10**37)], [Decimal(10**38)]),
     (FLOAT, [1.5, 0.1, float("inf")], ["1", True]),
     (DOUBLE, [1.5, 3], ["1", Decimal(1)]),
@@ -280,3 +287,53 @@ def test_threads_insert_each_row_once() -> None:
         store.check()
     with Database("/d", fs=fs, background=False) as store:
         assert contents(store) == found
+
+
+WRITER = """
+import sys
+from nyala.storage.database import Database
+from nyala.storage.store import Op
+
+store = Database(sys.argv[1], durability=sys.argv[2], memrowset_bytes=1 << 16, deltamemstore_bytes=1 << 15)
+table = store.table("t")
+for number in range(1_000_000):
+    key = number % 500
+    if number < 500:
+        store.write_row(table, Op.INSERT, {"k": key, "v": number})
+    elif number % 7 == 0:
+        store.write_row(table, Op.DELETE_IGNORE, {"k": key})
+    else:
+        store.write_row(table, Op.UPSERT, {"k": key, "v": number})
+    print(number, flush=True)
+"""
+
+
+@pytest.mark.parametrize("durability", ["os", "fsync"])
+def test_acknowledged_rows_survive_the_end_of_the_process(durability: str, tmp_path: Path) -> None:
+    path = str(tmp_path / "store")
+    schema = Schema((ColumnSchema("k", INT, False), ColumnSchema("v", INT)), 1)
+    with Database(path) as store:
+        store.create_table(TableDefinition("t", schema))
+    with subprocess.Popen([sys.executable, "-c", WRITER, path, durability], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        last = -1
+        for line in writer.stdout:
+            last = int(line)
+            if last >= 2_500:
+                writer.kill()
+                break
+        last = max([last, *(int(line) for line in writer.stdout if line.endswith(b"\n"))])
+    expected: dict[int, int] = {}
+    possible = []
+    for number in range(last + 2):  # one more may have been written, but not acknowledged
+        if number >= 500 and number % 7 == 0:
+            expected.pop(number % 500, None)
+        else:
+            expected[number % 500] = number
+        if number >= last:
+            possible.append(sorted(expected.items()))
+    with Database(path) as store:
+        assert contents(store) in possible
+        table = store.table("t")
+        assert [store.read_row(table, row[:1], ["k", "v"]) for row in contents(store)] in possible
+        store.check()
