@@ -251,7 +251,7 @@ class Estimator:
             return 1.0 - 1.0 / max(1.0, *(self.domain(arg) for arg in args))
         if function in ("lt", "le", "gt", "ge"):
             return self._range_selectivity(condition)
-        if function in ("like", "ilike"):
+        if function in ("like", "ilike", "starts_with"):
             pattern = args[1]
             anchored = isinstance(pattern, Literal) and bool(pattern.value) and bool(like_prefix(pattern.value)[0])
             return CONTAINS / 2 if anchored else CONTAINS

@@ -13,7 +13,8 @@ from ..storage.types import Kind
 from .fold import fold
 from .physical import PhysicalNode, TableScan
 from .plan import Plan
-from .scan_predicates import extract, merge
+from .regions import merge
+from .scan_predicates import extract
 from .trees import all_of, each, rewrite
 
 

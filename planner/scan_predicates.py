@@ -3,15 +3,17 @@
 A conjunct goes down if it compares one column with literals; its literals become physical values of the column's
 type, exactly: `x < 2.5` on an INT column is `x <= 2`, never `x < 2`. Ranges of one column are merged into one.
 
-A condition that a column predicate only approximates (`LIKE 'a%b'`, an OR) goes down as the wider range or list
-*and* stays in the residual.
+An OR becomes for each column that all its branches restrict the union of what they say (`planner.regions`): for one
+column alone that is the condition itself, `x < 3 OR x IN (7, 9) OR x IS NULL` in one predicate. A condition that a
+column predicate only approximates (`LIKE 'a%b'`, an OR of several columns) goes down as the wider one *and* stays in
+the residual.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -19,9 +21,10 @@ import numpy as np
 
 from ..errors import Error
 from ..sql.expressions import Call, Cast, Column, Expr, InValues, Literal, conjuncts
-from ..storage.predicates import ColumnPredicate, InList, IsNull, Range
+from ..storage.predicates import ColumnPredicate, InList, IsNull, Range, prefix_range
 from ..storage.types import INTEGER_WIDTHS, DataType, Kind
 from .fold import MICROSECONDS_PER_DAY, exact_number
+from .regions import MOST_MEMBERS, Member, Region, as_predicate, hull, intersection, is_everything, merge, union
 from .trees import MIRRORED, disjuncts
 
 
@@ -36,7 +39,7 @@ class Extracted(NamedTuple):
 class _Bound:
     """One comparison of a column with a physical value; `exact` is False where it only approximates the condition."""
 
-    predicate: ColumnPredicate
+    predicate: Member
     exact: bool = True
 
 
@@ -57,18 +60,11 @@ def extract(conditions: Iterable[Expr], names: Mapping[int, str]) -> Extracted:
     found: list[ColumnPredicate] = []
     residual: list[Expr] = []
     for condition in conditions:
-        bounds = _bounds(condition, names)
-        found += [bound.predicate for bound in bounds]
-        if not bounds or not all(bound.exact for bound in bounds):
+        says = _restriction(condition, names)
+        found += [as_predicate(name, region) for name, region in says.regions.items()]
+        if not says.exact:
             residual.append(condition)
     return Extracted(merge(found), tuple(residual))
-
-
-def _bounds(condition: Expr, names: Mapping[int, str]) -> list[_Bound]:
-    if isinstance(condition, Call) and condition.function == "or":
-        return _disjunction(condition, names)
-    bound = _bound(condition, names)
-    return [] if bound is None else [bound]
 
 
 def _bound(condition: Expr, names: Mapping[int, str]) -> _Bound | None:
@@ -101,8 +97,8 @@ def _call_bound(condition: Call, names: Mapping[int, str]) -> _Bound | None:
     if function == "not" and isinstance(args[0], Call) and args[0].function == "is_null":
         inner = args[0].args[0]
         return _Bound(IsNull(names[inner.id], True)) if isinstance(inner, Column) and inner.id in names else None
-    if function == "like":
-        return _like_bound(args, names)
+    if function in ("like", "starts_with"):
+        return _prefix_bound(function, args, names)
     return None
 
 
@@ -138,7 +134,7 @@ _INTEGER_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT:
 # ---- comparisons -------------------------------------------------------------------------------------------------
 
 
-def _comparison(name: str, type_: DataType, function: str, literal: Literal) -> ColumnPredicate:
+def _comparison(name: str, type_: DataType, function: str, literal: Literal) -> Member:
     if type_.is_integer or type_.is_decimal or type_.kind in (Kind.DATE, Kind.TIMESTAMP):
         return _integer_comparison(name, type_, function, _scaled(literal, type_))
     value = _plain_value(literal, type_)
@@ -182,7 +178,7 @@ def _scaled(literal: Literal, type_: DataType) -> Fraction:
     return exact_number(literal.value, literal.type) * Fraction(10) ** (type_.scale or 0)
 
 
-def _integer_comparison(name: str, type_: DataType, function: str, value: Fraction) -> ColumnPredicate:
+def _integer_comparison(name: str, type_: DataType, function: str, value: Fraction) -> Member:
     low, high = _limits(type_)
     if function == "eq":
         if value.denominator != 1 or not low <= value <= high:
@@ -260,141 +256,69 @@ def like_prefix(pattern: str) -> tuple[str, str]:
     return "".join(prefix), pattern[position:]
 
 
-def _like_bound(args: Sequence[Expr], names: Mapping[int, str]) -> _Bound | None:
-    column, pattern = args[0], args[1]
-    if not isinstance(column, Column) or column.id not in names or column.type.kind is not Kind.STRING:
+def _prefix_bound(function: str, args: Sequence[Expr], names: Mapping[int, str]) -> _Bound | None:
+    """`column LIKE pattern`, `starts_with(column, prefix)`."""
+    column, pattern = _stripped(args[0]), args[1]
+    if column is None or column.id not in names or column.type.kind is not Kind.STRING:
         return None
     if len(args) > 2 or not isinstance(pattern, Literal) or not isinstance(pattern.value, str):
         return None
-    prefix, rest = like_prefix(pattern.value)
-    name = names[column.id]
+    prefix, rest = like_prefix(pattern.value) if function == "like" else (pattern.value, "%")
+    name, exact = names[column.id], rest.strip("%") == ""
     if not rest:
         return _Bound(Range.equal(name, prefix))
-    following = _next_text(prefix)
-    if following is None:
-        return None
-    return _Bound(Range(name, prefix, following, upper_inclusive=False), exact=rest.strip("%") == "")
+    if not prefix:
+        return _Bound(IsNull(name, negated=True)) if exact else None
+    return _Bound(prefix_range(name, prefix), exact)
 
 
-def _next_text(prefix: str) -> str | None:
-    """The least text above all texts that start with `prefix`; None where there is none to be written."""
-    for cut in range(len(prefix), 0, -1):
-        code = ord(prefix[cut - 1]) + 1
-        if 0xD800 <= code <= 0xDFFF:
-            code = 0xE000  # the surrogates are no characters
-        if code <= 0x10FFFF:
-            return prefix[: cut - 1] + chr(code)
-    return None
+@dataclass(frozen=True, slots=True)
+class _Restriction:
+    """What a condition says of columns: where it is true, each value is in the region of its column; where `exact`,
+    the converse holds as well. A region is never empty."""
+
+    regions: Mapping[str, Region]
+    exact: bool
 
 
-def _disjunction(condition: Call, names: Mapping[int, str]) -> list[_Bound]:
-    """Per column that every branch restricts, the smallest list or range around all branches."""
-    branches: list[dict[str, list[ColumnPredicate]]] = []
-    only_simple = True
-    for branch in disjuncts(condition):
-        per_column: dict[str, list[ColumnPredicate]] = {}
-        for part in conjuncts(branch):
-            bound = _bound(part, names)
-            if bound is None or not bound.exact:
-                only_simple = False
-            if bound is not None and isinstance(bound.predicate, (Range, InList)):
-                per_column.setdefault(bound.predicate.column, []).append(bound.predicate)
-            else:
-                only_simple = False
-        branches.append(per_column)
-    common = [name for name in branches[0] if all(name in other for other in branches[1:])]
-    found: list[_Bound] = []
+_SAYS_NOTHING = _Restriction({}, False)
+
+
+def _restriction(condition: Expr, names: Mapping[int, str]) -> _Restriction:
+    if isinstance(condition, Call) and condition.function == "or":
+        return _one_of([_conjunction(branch, names) for branch in disjuncts(condition)])
+    bound = _bound(condition, names)
+    return _SAYS_NOTHING if bound is None else _Restriction({bound.predicate.column: (bound.predicate,)}, bound.exact)
+
+
+def _conjunction(branch: Expr, names: Mapping[int, str]) -> _Restriction | None:
+    """What one branch of an OR says; None where it is never true."""
+    regions: dict[str, Region] = {}
+    exact = True
+    for part in conjuncts(branch):
+        says = _restriction(part, names)
+        exact = exact and says.exact
+        for name, region in says.regions.items():
+            regions[name] = intersection(name, regions[name], region) if name in regions else union(name, [region])
+            if not regions[name]:
+                return None
+    return _Restriction(regions, exact)
+
+
+def _one_of(branches: Sequence[_Restriction | None]) -> _Restriction:
+    """Per column that every branch restricts, the union of what they say."""
+    possible = [branch for branch in branches if branch is not None]
+    if not possible:
+        return _SAYS_NOTHING
+    first = possible[0].regions
+    common = [name for name in first if all(name in other.regions for other in possible[1:])]
+    # Of several columns, the union of each is more than the condition: (1, 2) or (3, 4) is not {1, 3} x {2, 4}.
+    exact = all(branch.exact and len(branch.regions) == 1 for branch in possible) and len(common) == 1
+    regions: dict[str, Region] = {}
     for name in common:
-        merged = [merge(branch[name]) for branch in branches]
-        if all(len(predicates) == 1 for predicates in merged):
-            hull = _hull(name, [predicates[0] for predicates in merged])
-            alone = only_simple and all(len(branch) == 1 for branch in branches)
-            if hull is not None:
-                without_gap = isinstance(hull, InList) or _is_gapless([predicates[0] for predicates in merged])
-                found.append(_Bound(hull, exact=alone and without_gap))
-    return found
-
-
-def _is_gapless(predicates: Sequence[ColumnPredicate]) -> bool:
-    """Is the union of closed ranges one range?"""
-    ranges = [p for p in predicates if isinstance(p, Range) and p.lower is not None and p.upper is not None]
-    if len(ranges) < len(predicates):
-        return False
-    ranges.sort(key=_lower_key)
-    reach = ranges[0].upper
-    for r in ranges[1:]:
-        if r.lower >= reach and not (r.lower == reach and r.lower_inclusive):
-            return False
-        reach = max(reach, r.upper)
-    return True
-
-
-def _hull(name: str, predicates: Sequence[ColumnPredicate]) -> ColumnPredicate | None:
-    values: set[Any] = set()
-    for predicate in predicates:
-        if isinstance(predicate, InList):
-            values.update(predicate.values)
-        elif isinstance(predicate, Range) and _is_one_value(predicate):
-            values.add(predicate.lower)
-        else:
-            break
-    else:
-        return InList(name, tuple(sorted(values)))
-    ranges = [_span(p) for p in predicates]
-    lower: Range | None = min(ranges, key=_lower_key) if all(r.lower is not None for r in ranges) else None
-    upper: Range | None = max(ranges, key=_upper_key) if all(r.upper is not None for r in ranges) else None
-    if lower is None and upper is None:
-        return None
-    hull = Range(name)
-    if lower is not None:
-        hull = replace(hull, lower=lower.lower, lower_inclusive=lower.lower_inclusive)
-    if upper is not None:
-        hull = replace(hull, upper=upper.upper, upper_inclusive=upper.upper_inclusive)
-    return hull
-
-
-def _is_one_value(r: Range) -> bool:
-    return r.lower is not None and r.lower == r.upper and r.lower_inclusive and r.upper_inclusive
-
-
-def _span(predicate: ColumnPredicate) -> Range:
-    if isinstance(predicate, InList):
-        return Range(predicate.column, predicate.values[0], predicate.values[-1])
-    assert isinstance(predicate, Range), "only ranges and lists have a hull"
-    return predicate
-
-
-def _lower_key(r: Range) -> tuple[Any, bool]:
-    return r.lower, not r.lower_inclusive
-
-
-def _upper_key(r: Range) -> tuple[Any, bool]:
-    return r.upper, r.upper_inclusive
-
-
-# ---- merging -----------------------------------------------------------------------------------------------------
-
-
-def merge(predicates: Iterable[ColumnPredicate]) -> tuple[ColumnPredicate, ...]:
-    """The same conjunction with one `Range` per column and nothing said twice."""
-    ranges: dict[str, Range] = {}
-    others: list[ColumnPredicate] = []
-    for predicate in predicates:
-        if isinstance(predicate, Range):
-            known = ranges.get(predicate.column)
-            ranges[predicate.column] = predicate if known is None else _intersect(known, predicate)
-        elif predicate not in others:
-            others.append(predicate)
-    kept = [p for p in others if not (isinstance(p, IsNull) and p.negated and p.column in ranges)]
-    return (*ranges.values(), *kept)
-
-
-def _intersect(a: Range, b: Range) -> Range:
-    lower = max((r for r in (a, b) if r.lower is not None), key=_lower_key, default=None)
-    upper = min((r for r in (a, b) if r.upper is not None), key=_upper_key, default=None)
-    merged = Range(a.column)
-    if lower is not None:
-        merged = replace(merged, lower=lower.lower, lower_inclusive=lower.lower_inclusive)
-    if upper is not None:
-        merged = replace(merged, upper=upper.upper, upper_inclusive=upper.upper_inclusive)
-    return merged
+        region = union(name, [branch.regions[name] for branch in possible])
+        if len(region) > MOST_MEMBERS:
+            region, exact = hull(name, region), False
+        if not is_everything(region):
+            regions[name] = region
+    return _Restriction(regions, exact)

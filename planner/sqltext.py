@@ -21,7 +21,7 @@ from ..sql.expressions import (
     Quantified,
     ScalarSubquery,
 )
-from ..storage.predicates import ColumnPredicate, InList, IsNull, Range
+from ..storage.predicates import AnyOf, BloomFilter, ColumnPredicate, InList, IsNull, Range
 from ..storage.types import DataType, Interval, Kind
 
 _INFIX = {
@@ -167,7 +167,11 @@ def predicate_text(predicate: ColumnPredicate, type_: DataType) -> str:
         return f"{predicate.column} IN ({', '.join(literal_text(v, type_) for v in predicate.values)})"
     if isinstance(predicate, Range):
         return _range_text(predicate, type_)
-    return f"{predicate.column} IN bitmap of {len(predicate.bits)}"
+    if isinstance(predicate, AnyOf):
+        return f"({' OR '.join(predicate_text(member, type_) for member in predicate.members)})"
+    if isinstance(predicate, BloomFilter):
+        return f"{predicate.column} IN Bloom filter of {64 * len(predicate.words):,} bits"
+    return f"{predicate.column} IN bitmap of {len(predicate.bits):,}"
 
 
 def _range_text(predicate: Range, type_: DataType) -> str:

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ..storage.predicates import ColumnPredicate, InList, IsNull, Range
+from ..storage.predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, IsNull, Range, admits_null
 from ..storage.store import ColumnStatistics, TableStatistics
 from ..storage.types import DataType
 
@@ -60,9 +60,12 @@ def selectivity(predicate: ColumnPredicate, profile: ColumnProfile) -> float:
     if isinstance(predicate, InList):
         within = sum(1 for value in predicate.values if _within(value, profile))
         return solid * min(1.0, within / profile.domain)
-    if isinstance(predicate, Range):
-        return solid * _range_share(predicate, profile)
-    return RANGE
+    if isinstance(predicate, AnyOf):
+        # The members have no value in common.
+        return min(1.0, sum(selectivity(member, profile) for member in predicate.members))
+    if isinstance(predicate, (BitmapFilter, BloomFilter)):
+        return RANGE  # they come to be when the plan runs
+    return solid * _range_share(predicate, profile)
 
 
 def _within(value: Any, profile: ColumnProfile) -> bool:
@@ -107,6 +110,8 @@ def restricted(profile: ColumnProfile, predicate: ColumnPredicate, share: float)
     """The profile after a predicate on the column itself."""
     if isinstance(predicate, IsNull) and not predicate.negated:
         return ColumnProfile(1.0, null_fraction=1.0)
+    if isinstance(predicate, AnyOf):
+        return _restricted_by_any(profile, predicate, share)
     domain = max(1.0, profile.domain * min(1.0, share))
     if isinstance(predicate, InList):
         domain = min(float(len(predicate.values)), profile.domain)
@@ -115,6 +120,17 @@ def restricted(profile: ColumnProfile, predicate: ColumnPredicate, share: float)
         low = predicate.lower if predicate.lower is not None and (low is None or predicate.lower > low) else low
         high = predicate.upper if predicate.upper is not None and (high is None or predicate.upper < high) else high
     return ColumnProfile(domain, low, high, unique=profile.unique)
+
+
+def _restricted_by_any(profile: ColumnProfile, predicate: AnyOf, share: float) -> ColumnProfile:
+    """The profile after an OR on the column: what its members leave, together."""
+    solid = [member for member in predicate.members if not admits_null(member)]
+    parts = [restricted(profile, member, selectivity(member, profile)) for member in solid]
+    domain = max(1.0, min(profile.domain, sum(part.domain for part in parts)))
+    low = None if any(part.low is None for part in parts) else min((part.low for part in parts), default=None)
+    high = None if any(part.high is None for part in parts) else max((part.high for part in parts), default=None)
+    nulls = min(1.0, profile.null_fraction / share) if len(solid) < len(predicate.members) and share > 0 else 0.0
+    return ColumnProfile(domain, low, high, nulls, profile.unique)
 
 
 def distinct_among(domain: float, rows: float) -> float:

@@ -14,23 +14,7 @@ class NyalaGenerator(generator.Generator):
     # sqlglot finds a method by its node's name among its own nodes only, so ours are listed.
     TRANSFORMS = {
         **generator.Generator.TRANSFORMS,
-        nodes.CreateTable: lambda self, node: self.createtable_sql(node),
-        nodes.DropTable: lambda self, node: self.droptable_sql(node),
-        nodes.CompactTable: lambda self, node: self.compacttable_sql(node),
-        nodes.Upsert: lambda self, node: self.upsert_sql(node),
-        nodes.CopyFrom: lambda self, node: self.copyfrom_sql(node),
-        nodes.CopyOption: lambda self, node: self.copyoption_sql(node),
-        nodes.ShowTables: lambda self, node: self.showtables_sql(node),
-        nodes.DescribeTable: lambda self, node: self.describetable_sql(node),
-        nodes.Explain: lambda self, node: self.explain_sql(node),
-        nodes.DistributeBy: lambda self, node: self.distributeby_sql(node),
-        nodes.HashPartition: lambda self, node: self.hashpartition_sql(node),
-        nodes.RangePartition: lambda self, node: self.rangepartition_sql(node),
-        nodes.RangeBounds: lambda self, node: self.rangebounds_sql(node),
-        nodes.Replicas: lambda self, node: self.replicas_sql(node),
-        nodes.TableComment: lambda self, node: self.tablecomment_sql(node),
-        nodes.EncodingConstraint: lambda self, node: self.encodingconstraint_sql(node),
-        nodes.CompressionConstraint: lambda self, node: self.compressionconstraint_sql(node),
+        **dict.fromkeys(nodes.ALL, lambda self, node: getattr(self, f"{node.key}_sql")(node)),
     }
     TYPE_MAPPING = {
         **generator.Generator.TYPE_MAPPING,
@@ -52,6 +36,36 @@ class NyalaGenerator(generator.Generator):
         exists = "IF EXISTS " if node.args.get("exists") else ""
         return f"DROP TABLE {exists}{self.sql(node, 'this')}"
 
+    def altertable_sql(self, node: nodes.AlterTable) -> str:
+        return f"ALTER TABLE {self.sql(node, 'this')} {self.expressions(node, flat=True)}"
+
+    def addcolumn_sql(self, node: nodes.AddColumn) -> str:
+        exists = "IF NOT EXISTS " if node.args.get("exists") else ""
+        return f"ADD COLUMN {exists}{self.sql(node, 'this')}"
+
+    def dropcolumn_sql(self, node: nodes.DropColumn) -> str:
+        exists = "IF EXISTS " if node.args.get("exists") else ""
+        return f"DROP COLUMN {exists}{self.sql(node, 'this')}"
+
+    def renamecolumn_sql(self, node: nodes.RenameColumn) -> str:
+        return f"RENAME COLUMN {self.sql(node, 'this')} TO {self.sql(node, 'expression')}"
+
+    def renametable_sql(self, node: nodes.RenameTable) -> str:
+        return f"RENAME TO {self.sql(node, 'this')}"
+
+    def altercolumn_sql(self, node: nodes.AlterColumn) -> str:
+        setting = self.sql(node, "expression")
+        return f"ALTER COLUMN {self.sql(node, 'this')} " + (f"SET {setting}" if setting else "DROP DEFAULT")
+
+    def addpartition_sql(self, node: nodes.AddPartition) -> str:
+        return f"ADD RANGE {self.sql(node, 'this')}"
+
+    def droppartition_sql(self, node: nodes.DropPartition) -> str:
+        return f"DROP RANGE {self.sql(node, 'this')}"
+
+    def truncatetable_sql(self, node: nodes.TruncateTable) -> str:
+        return f"TRUNCATE TABLE {self.sql(node, 'this')}"
+
     def compacttable_sql(self, node: nodes.CompactTable) -> str:
         return f"COMPACT TABLE {self.sql(node, 'this')}"
 
@@ -69,6 +83,12 @@ class NyalaGenerator(generator.Generator):
 
     def showtables_sql(self, node: nodes.ShowTables) -> str:
         return "SHOW TABLES"
+
+    def showcreatetable_sql(self, node: nodes.ShowCreateTable) -> str:
+        return f"SHOW CREATE TABLE {self.sql(node, 'this')}"
+
+    def showpartitions_sql(self, node: nodes.ShowPartitions) -> str:
+        return f"SHOW PARTITIONS {self.sql(node, 'this')}"
 
     def describetable_sql(self, node: nodes.DescribeTable) -> str:
         return f"DESCRIBE {self.sql(node, 'this')}"
@@ -92,6 +112,8 @@ class NyalaGenerator(generator.Generator):
         return f"RANGE ({self.expressions(node, flat=True)}) ({body})"
 
     def rangebounds_sql(self, node: nodes.RangeBounds) -> str:
+        if node.args.get("value"):
+            return f"PARTITION VALUE = {self.sql(node, 'value')}"
         lower = f"{self.sql(node, 'lower')} <= " if node.args.get("lower") else ""
         upper = f" < {self.sql(node, 'upper')}" if node.args.get("upper") else ""
         return f"PARTITION {lower}VALUES{upper}"
@@ -101,6 +123,33 @@ class NyalaGenerator(generator.Generator):
 
     def tablecomment_sql(self, node: nodes.TableComment) -> str:
         return f"COMMENT {self.sql(node, 'this')}"
+
+    def storedas_sql(self, node: nodes.StoredAs) -> str:
+        return f"STORED AS {self.sql(node, 'this')}"
+
+    def tableproperties_sql(self, node: nodes.TableProperties) -> str:
+        return f"TBLPROPERTIES ({self.expressions(node, flat=True)})"
+
+    def nonuniquekey_sql(self, node: nodes.NonUniqueKey) -> str:
+        return f"NON UNIQUE PRIMARY KEY ({self.expressions(node, flat=True)})"
+
+    def nonuniquekeyconstraint_sql(self, node: nodes.NonUniqueKeyConstraint) -> str:
+        return "NON UNIQUE PRIMARY KEY"
+
+    def immutableconstraint_sql(self, node: nodes.ImmutableConstraint) -> str:
+        return "IMMUTABLE"
+
+    def blocksizeconstraint_sql(self, node: nodes.BlockSizeConstraint) -> str:
+        return f"BLOCK_SIZE {self.sql(node, 'this')}"
+
+    def version_sql(self, expression: exp.Version) -> str:
+        time = expression.expression
+        if isinstance(time, exp.Tuple):
+            word = "AND" if expression.text("kind") == "BETWEEN" else "TO"
+            times = f" {word} ".join(self.sql(part) for part in time.expressions)
+        else:
+            times = self.sql(time)
+        return f"FOR SYSTEM_TIME {expression.text('kind')} {times}"
 
     def encodingconstraint_sql(self, node: nodes.EncodingConstraint) -> str:
         return f"ENCODING {self.sql(node, 'this')}"

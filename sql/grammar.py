@@ -1,6 +1,6 @@
 """Reads statements: tokens into syntax trees; the grammar is drawn in `dialect.py`.
 
-Each statement has its own method, expressions are read by `grammar_expressions`.
+Each statement has its own method; those about tables are read by `grammar_tables`, expressions by `grammar_expressions`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from . import nodes
-from .grammar_expressions import PlacedParser
+from .grammar_tables import TableParser
 
 UNSUPPORTED = {
-    "ALTER": "ALTER",
     "ANALYZE": "ANALYZE as a statement",
     "BEGIN": "BEGIN",
     "CALL": "CALL",
@@ -32,19 +31,13 @@ UNSUPPORTED = {
     "ROLLBACK": "ROLLBACK",
     "SET": "SET",
     "START": "START TRANSACTION",
-    "TRUNCATE": "TRUNCATE",
     "USE": "USE",
     "VACUUM": "VACUUM",
 }
 """Statements that other databases have: their first word and what to call them."""
 
 
-_OTHERS = "DATABASE EXTENSION FUNCTION INDEX MATERIALIZED OR PROCEDURE ROLE SCHEMA SEQUENCE TEMP TEMPORARY TRIGGER TYPE"
-OTHER_OBJECTS = frozenset([*_OTHERS.split(), "UNIQUE", "UNLOGGED", "USER", "VIEW"])
-"""What other databases CREATE and DROP besides tables, by the first word."""
-
-
-class NyalaParser(PlacedParser):
+class NyalaParser(TableParser):
     """sqlglot's parser with nyala's statements."""
 
     # ---- queries: what sqlglot reads too freely ----------------------------------------------------------------------
@@ -70,6 +63,29 @@ class NyalaParser(PlacedParser):
             self.refuse("FETCH ... WITH TIES", instead="ROWS ONLY")
         self._expect("ONLY")
         return self.expression(exp.Limit(expression=count))
+
+    def _parse_version(self) -> Any:
+        """`FOR SYSTEM_TIME` behind a table's name."""
+        start = self._curr
+        if not self._match_text_seq("FOR", "SYSTEM_TIME"):
+            return None
+        if self._match_text_seq("AS", "OF"):
+            kind, words = "AS OF", []
+        elif self._match(TokenType.BETWEEN):
+            kind, words = "BETWEEN", ["AND"]
+        elif self._match(TokenType.FROM):
+            kind, words = "FROM", ["TO"]
+        else:
+            return self.raise_error("AS OF, BETWEEN or FROM expected")
+        times = [self._moment()]
+        for word in words:
+            self._expect(word)
+            times.append(self._moment())
+        time = exp.Tuple(expressions=times) if words else times[0]
+        return self.expression(exp.Version(this="SYSTEM_TIME", kind=kind, expression=time), start)
+
+    def _moment(self) -> Any:
+        return self._parse_bitwise() or self.raise_error("a point in time expected")
 
     def _parse_table_alias(self, *args: Any, **kwargs: Any) -> Any:
         alias = super()._parse_table_alias(*args, **kwargs)
@@ -104,105 +120,6 @@ class NyalaParser(PlacedParser):
             return self.refuse(UNSUPPORTED[word], self._curr)
         known = "SELECT, WITH, VALUES, " + ", ".join(sorted(STATEMENTS))
         return self.raise_error(f"a statement starts with {known}")
-
-    def _query(self) -> Any:
-        query = self._parse_select(nested=True, parse_subquery_alias=False)
-        query = self._parse_query_modifiers(self._parse_set_operations(query))
-        return query if query is not None else self.raise_error("a query expected")
-
-    def _expect_table(self, verb: str) -> None:
-        if not self._match(TokenType.TABLE):
-            if self._word() in OTHER_OBJECTS:
-                self.refuse(f"{verb} {self._word()}", self._curr, f"{verb} TABLE")
-            self.raise_error("TABLE expected")
-
-    def _create_table(self) -> Any:
-        self._expect_table("CREATE")
-        exists = self._parse_exists(not_=True)
-        name = self._parse_table_parts(schema=True)
-        columns: list[Any] = []
-        if self._match(TokenType.L_PAREN):
-            columns = self._parse_csv(lambda: self._parse_constraint() or self._column_definition())
-            self._match_r_paren()
-        clauses = []
-        while (clause := self._table_clause()) is not None:
-            clauses.append(clause)
-        query = self._query() if self._match(TokenType.ALIAS) else None
-        if not columns and query is None:
-            self.raise_error("the table's columns in parentheses expected")
-        return nodes.CreateTable(this=name, expressions=columns, exists=exists, clauses=clauses, query=query)
-
-    def _column_definition(self) -> Any:
-        name = self._identifier("a column name expected")
-        kind = self._parse_types(schema=True)
-        if kind is None:
-            self.raise_error("a column type expected")
-        constraints = []
-        while (constraint := self._parse_column_constraint()) is not None:
-            constraints.append(constraint)
-        return self.expression(exp.ColumnDef(this=name, kind=kind, constraints=constraints))
-
-    def _table_clause(self) -> Any:
-        if self._match(TokenType.DISTRIBUTE_BY) or self._match_text_seq("DISTRIBUTE", "BY"):
-            return nodes.DistributeBy(expressions=self._parse_csv(self._partition_rule))
-        if self._match(TokenType.PARTITION_BY):
-            return nodes.DistributeBy(expressions=self._parse_csv(self._partition_rule))
-        if self._match_text_seq("REPLICAS"):
-            return nodes.Replicas(this=self._number())
-        if self._match_text_seq("COMMENT"):
-            return nodes.TableComment(this=self._text())
-        return None
-
-    def _partition_rule(self) -> Any:
-        if self._match_text_seq("HASH"):
-            return self._hash_partition()
-        if self._match_text_seq("RANGE"):
-            return self._range_partition()
-        return self.raise_error("HASH or RANGE expected")
-
-    def _hash_partition(self) -> Any:
-        columns = self._parse_wrapped_csv(self._identifier) if self._match(TokenType.L_PAREN, advance=False) else None
-        if self._match_text_seq("PARTITIONS"):
-            return nodes.HashPartition(expressions=columns, buckets=self._number())
-        self._expect("INTO")
-        buckets = self._number()
-        self._expect("BUCKETS")
-        return nodes.HashPartition(expressions=columns, buckets=buckets)
-
-    def _range_partition(self) -> Any:
-        columns = self._parse_wrapped_csv(self._identifier)
-        if self._match_text_seq("SPLIT", "ROWS"):
-            return nodes.RangePartition(expressions=columns, splits=self._parse_wrapped_csv(self._bound))
-        if not self._match(TokenType.L_PAREN):
-            self.raise_error("the partitions in parentheses expected")
-        if self._match_text_seq("SPLIT", "ROWS"):
-            rule = nodes.RangePartition(expressions=columns, splits=self._parse_wrapped_csv(self._bound))
-        else:
-            rule = nodes.RangePartition(expressions=columns, partitions=self._parse_csv(self._range_bounds))
-        self._match_r_paren()
-        return rule
-
-    def _range_bounds(self) -> Any:
-        self._expect("PARTITION")
-        lower = upper = None
-        if not self._match(TokenType.VALUES):
-            lower = self._bound()
-            if not self._match(TokenType.LTE):
-                self.raise_error("a range partition is written lower <= VALUES < upper")
-            self._expect("VALUES")
-        if self._match(TokenType.LT):
-            upper = self._bound()
-        elif lower is None:
-            self.raise_error("a range partition is written lower <= VALUES < upper")
-        return nodes.RangeBounds(lower=lower, upper=upper)
-
-    def _bound(self) -> Any:
-        return self._parse_bitwise() or self.raise_error("a value expected")
-
-    def _drop_table(self) -> Any:
-        self._expect_table("DROP")
-        exists = self._parse_exists()
-        return nodes.DropTable(this=self._parse_table_parts(schema=True), exists=exists)
 
     def _insert(self) -> Any:
         ignore = self._match(TokenType.IGNORE) or self._match_text_seq("IGNORE")
@@ -304,9 +221,15 @@ class NyalaParser(PlacedParser):
     def _show(self) -> Any:
         if self._match_text_seq("TABLES"):
             return nodes.ShowTables()
+        if self._match_text_seq("CREATE"):
+            self._expect_table("SHOW CREATE")
+            return nodes.ShowCreateTable(this=self._parse_table_parts(schema=True))
+        if self._match_text_seq("PARTITIONS"):
+            return nodes.ShowPartitions(this=self._parse_table_parts(schema=True))
         if self._curr:
-            return self.refuse(f"SHOW {self._curr.text.upper()}", self._curr, "SHOW TABLES")
-        return self.raise_error("SHOW TABLES expected")
+            known = "SHOW TABLES, SHOW CREATE TABLE and SHOW PARTITIONS"
+            return self.refuse(f"SHOW {self._curr.text.upper()}", self._curr, known)
+        return self.raise_error("TABLES, CREATE TABLE or PARTITIONS expected")
 
     def _describe(self) -> Any:
         self._match(TokenType.TABLE)
@@ -331,6 +254,7 @@ class NyalaParser(PlacedParser):
 
 
 STATEMENTS: dict[str, Callable[[NyalaParser], Any]] = {
+    "ALTER": NyalaParser._alter_table,
     "COMPACT": NyalaParser._compact,
     "COPY": NyalaParser._copy,
     "CREATE": NyalaParser._create_table,
@@ -341,6 +265,7 @@ STATEMENTS: dict[str, Callable[[NyalaParser], Any]] = {
     "EXPLAIN": NyalaParser._explain,
     "INSERT": NyalaParser._insert,
     "SHOW": NyalaParser._show,
+    "TRUNCATE": NyalaParser._truncate_table,
     "UPDATE": NyalaParser._update,
     "UPSERT": NyalaParser._upsert,
 }

@@ -161,6 +161,11 @@ class PlacedParser(parser.Parser):
                 self.refuse("INTERVAL ... TO", instead="one unit")
         return self.expression(exp.Interval(this=text, unit=unit), start)
 
+    def _query(self) -> Any:
+        query = self._parse_select(nested=True, parse_subquery_alias=False)
+        query = self._parse_query_modifiers(self._parse_set_operations(query))
+        return query if query is not None else self.raise_error("a query expected")
+
     def _parse_as_command(self, start: Token) -> Any:
         self.raise_error("")
 

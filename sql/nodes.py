@@ -18,6 +18,61 @@ class DropTable(exp.Expression):
     arg_types = {"this": True, "exists": False}
 
 
+class AlterTable(exp.Expression):
+    """`ALTER TABLE this action, ...`; `expressions` are the actions: `AddColumn`, `DropColumn`, `RenameColumn`,
+    `AlterColumn`, `AddPartition`, `DropPartition`, `RenameTable`, `TableComment`."""
+
+    arg_types = {"this": True, "expressions": True}
+
+
+class AddColumn(exp.Expression):
+    """`ADD COLUMN [IF NOT EXISTS] this`, a `ColumnDef`."""
+
+    arg_types = {"this": True, "exists": False}
+
+
+class DropColumn(exp.Expression):
+    """`DROP COLUMN [IF EXISTS] this`."""
+
+    arg_types = {"this": True, "exists": False}
+
+
+class RenameColumn(exp.Expression):
+    """`RENAME COLUMN this TO expression`."""
+
+    arg_types = {"this": True, "expression": True}
+
+
+class RenameTable(exp.Expression):
+    """`RENAME TO this`."""
+
+    arg_types = {"this": True}
+
+
+class AlterColumn(exp.Expression):
+    """`ALTER COLUMN this SET expression`, a column attribute as in CREATE TABLE; `DROP DEFAULT` where there is none."""
+
+    arg_types = {"this": True, "expression": False}
+
+
+class AddPartition(exp.Expression):
+    """`ADD RANGE this`, a `RangeBounds`."""
+
+    arg_types = {"this": True}
+
+
+class DropPartition(exp.Expression):
+    """`DROP RANGE this`, a `RangeBounds`."""
+
+    arg_types = {"this": True}
+
+
+class TruncateTable(exp.Expression):
+    """`TRUNCATE TABLE this`."""
+
+    arg_types = {"this": True}
+
+
 class CompactTable(exp.Expression):
     """`COMPACT TABLE this`."""
 
@@ -46,6 +101,18 @@ class ShowTables(exp.Expression):
     """`SHOW TABLES`."""
 
     arg_types: dict[str, bool] = {}
+
+
+class ShowCreateTable(exp.Expression):
+    """`SHOW CREATE TABLE this`."""
+
+    arg_types = {"this": True}
+
+
+class ShowPartitions(exp.Expression):
+    """`SHOW PARTITIONS this`."""
+
+    arg_types = {"this": True}
 
 
 class DescribeTable(exp.Expression):
@@ -79,9 +146,9 @@ class RangePartition(exp.Expression):
 
 
 class RangeBounds(exp.Expression):
-    """`PARTITION lower <= VALUES < upper`; either bound may be missing."""
+    """`PARTITION lower <= VALUES < upper`, either bound may be missing; or `PARTITION VALUE = value`."""
 
-    arg_types = {"lower": False, "upper": False}
+    arg_types = {"lower": False, "upper": False, "value": False}
 
 
 class Replicas(exp.Expression):
@@ -96,6 +163,42 @@ class TableComment(exp.Expression):
     arg_types = {"this": True}
 
 
+class StoredAs(exp.Expression):
+    """`STORED AS this`."""
+
+    arg_types = {"this": True}
+
+
+class TableProperties(exp.Expression):
+    """`TBLPROPERTIES (expressions)`, each an `EQ` of two texts."""
+
+    arg_types = {"expressions": True}
+
+
+class NonUniqueKey(exp.Expression):
+    """`NON UNIQUE PRIMARY KEY (expressions)`."""
+
+    arg_types = {"expressions": True}
+
+
+class NonUniqueKeyConstraint(exp.Expression, exp.ColumnConstraintKind):
+    """`NON UNIQUE PRIMARY KEY` of a column."""
+
+    arg_types: dict[str, bool] = {}
+
+
+class ImmutableConstraint(exp.Expression, exp.ColumnConstraintKind):
+    """`IMMUTABLE` of a column."""
+
+    arg_types: dict[str, bool] = {}
+
+
+class BlockSizeConstraint(exp.Expression, exp.ColumnConstraintKind):
+    """`BLOCK_SIZE bytes` of a column."""
+
+    arg_types = {"this": True}
+
+
 class EncodingConstraint(exp.Expression, exp.ColumnConstraintKind):
     """`ENCODING name` of a column."""
 
@@ -106,3 +209,9 @@ class CompressionConstraint(exp.Expression, exp.ColumnConstraintKind):
     """`COMPRESSION name` of a column."""
 
     arg_types = {"this": True}
+
+
+ALL = tuple(
+    node for node in tuple(globals().values()) if isinstance(node, type) and node.__module__ == __name__
+)
+"""Every kind of node above."""

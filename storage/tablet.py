@@ -205,6 +205,8 @@ class Tablet:
         with self.metadata_lock, self._pins_lock:
             state = self.state
             old = state.memrowset if state.memrowset.row_count else None
+            if old is not None:
+                old.mutations.use_schema(table.schema)  # its rows may be given values of new columns yet
             self.state = TabletState.of(
                 MemRowSet(table.schema), old, [r.with_schema(table.schema) for r in state.rowsets]
             )

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nyala.planner.fold import compare
 from nyala.planner.scan_predicates import extract, like_prefix
-from nyala.planner.trees import all_of, any_of, call
+from nyala.planner.trees import all_of, any_of, call, is_null
 from nyala.sql.expressions import Call, Cast, Column, Expr, InValues, Literal, conjuncts
-from nyala.storage.predicates import ColumnPredicate, InList, IsNull, Range
-from nyala.storage.types import BIGINT, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP, TINYINT, DataType
+from nyala.storage.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
+from nyala.storage.types import BIGINT, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP, TINYINT, DataType, Kind
 
 NAMES = {1: "x", 2: "y"}
 
@@ -99,18 +99,25 @@ def test_lists_and_nulls() -> None:
         ("a_", Range("x", "a", "b", upper_inclusive=False), False),
         ("plain", Range.equal("x", "plain"), True),
         (r"50\%%", Range("x", "50%", "50&", upper_inclusive=False), True),
-        ("\U0010ffff%", None, False),
+        ("\U0010ffff%", Range("x", "\U0010ffff"), True),
+        ("%", IsNull("x", negated=True), True),
         ("%x", None, False),
     ],
 )
-def test_patterns(pattern: str, expected: Range | None, exact: bool) -> None:
+def test_patterns(pattern: str, expected: ColumnPredicate | None, exact: bool) -> None:
     condition = call("like", column(STRING), literal(STRING, pattern))
     found = extract([condition], NAMES)
     assert found.predicates == (() if expected is None else (expected,))
     assert found.residual == (() if exact else (condition,))
 
 
-def test_an_or_goes_down_as_what_surrounds_it() -> None:
+def test_a_prefix_is_a_range_also_below_a_cast() -> None:
+    short = Column(DataType(Kind.STRING, length=10), True, 1, "x")
+    condition = call("starts_with", Cast(STRING, True, short), literal(STRING, "a%"))
+    assert extract([condition], NAMES) == ((Range("x", "a%", "a&", upper_inclusive=False),), ())
+
+
+def test_an_or_of_one_column_goes_down_whole() -> None:
     x, y = column(INT), column(INT, 2)
 
     def between(a: int, b: int) -> Expr:
@@ -119,11 +126,25 @@ def test_an_or_goes_down_as_what_surrounds_it() -> None:
     touching = any_of([between(1, 5), between(4, 9)])
     assert extract([touching], NAMES) == ((Range("x", 1, 9),), ())
     apart = any_of([between(1, 2), between(8, 9)])
-    assert extract([apart], NAMES) == ((Range("x", 1, 9),), (apart,))
+    assert extract([apart], NAMES) == ((AnyOf("x", (Range("x", 1, 2), Range("x", 8, 9))),), ())
+    three = any_of([call("eq", x, literal(INT, 5)), call("lt", x, literal(INT, 5)), is_null(x)])
+    assert extract([three], NAMES) == ((AnyOf("x", (Range("x", upper=5), IsNull("x"))),), ())
+    never = any_of([call("and", call("lt", x, literal(INT, 1)), call("gt", x, literal(INT, 2))), between(3, 4)])
+    assert extract([never], NAMES) == ((Range("x", 3, 4),), ())
+    always = any_of([is_null(x), call("lt", x, literal(INT, 1)), call("gt", x, literal(INT, 0))])
+    assert extract([always], NAMES) == ((), ())
+
+
+def test_an_or_of_several_columns_goes_down_as_what_surrounds_it() -> None:
+    x, y = column(INT), column(INT, 2)
     both = any_of([call("and", call("eq", x, literal(INT, i)), call("eq", y, literal(INT, -i))) for i in (1, 2)])
     assert extract([both], NAMES) == ((InList("x", (1, 2)), InList("y", (-2, -1))), (both,))
     loose = any_of([call("eq", x, literal(INT, 1)), call("eq", y, literal(INT, 1))])
     assert extract([loose], NAMES) == ((), (loose,))
+    many = any_of(
+        [call("and", call("gt", x, literal(INT, i)), call("lt", x, literal(INT, i + 2))) for i in range(0, 200, 4)]
+    )
+    assert extract([many], NAMES) == ((Range("x", 0, 198, False, False),), (many,))
 
 
 # ---- against plain Python --------------------------------------------------------------------------------------------
@@ -143,8 +164,9 @@ LISTS = st.builds(
     lambda values: InValues(BOOLEAN, True, column(INT), tuple(literal(INT, v) for v in values)),
     st.lists(VALUES, min_size=1, max_size=4),
 )
+NULL_TESTS = st.sampled_from([is_null(column(INT)), call("not", is_null(column(INT)))])
 CONDITIONS = st.recursive(
-    st.one_of(SIMPLE, LISTS),
+    st.one_of(SIMPLE, LISTS, NULL_TESTS),
     lambda inner: st.one_of(
         st.lists(inner, min_size=2, max_size=3).map(lambda parts: call("or", *parts)),
         st.lists(inner, min_size=2, max_size=3).map(lambda parts: call("and", *parts)),
@@ -172,12 +194,16 @@ def evaluate(expr: Expr, x: int | None) -> Any:
         return False if False in args else None if None in args else True
     if expr.function == "or":
         return True if True in args else None if None in args else False
+    if expr.function in ("is_null", "not"):
+        return args[0] is None if expr.function == "is_null" else not args[0]
     return None if None in args else compare(expr.function, args[0], args[1])
 
 
 def satisfies(predicate: ColumnPredicate, x: int | None) -> bool:
     if isinstance(predicate, IsNull):
         return (x is None) != predicate.negated
+    if isinstance(predicate, AnyOf):
+        return any(satisfies(member, x) for member in predicate.members)
     if x is None:
         return False
     if isinstance(predicate, InList):

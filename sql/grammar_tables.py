@@ -1,0 +1,226 @@
+"""Reads the statements about tables: CREATE TABLE with its clauses, ALTER TABLE, DROP TABLE, TRUNCATE TABLE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sqlglot import exp
+from sqlglot.tokens import TokenType
+
+from . import nodes
+from .grammar_expressions import PlacedParser
+
+_OTHERS = "DATABASE EXTENSION FUNCTION INDEX MATERIALIZED OR PROCEDURE ROLE SCHEMA SEQUENCE TEMP TEMPORARY TRIGGER TYPE"
+OTHER_OBJECTS = frozenset([*_OTHERS.split(), "UNIQUE", "UNLOGGED", "USER", "VIEW"])
+"""What other databases CREATE and DROP besides tables, by the first word."""
+
+
+class TableParser(PlacedParser):
+    """The part of `grammar.NyalaParser` that reads table definitions."""
+
+    CONSTRAINT_PARSERS: ClassVar[dict[str, Any]] = {
+        **PlacedParser.CONSTRAINT_PARSERS,
+        "BLOCK_SIZE": lambda self: self.expression(nodes.BlockSizeConstraint(this=self._number())),
+        "IMMUTABLE": lambda self: self.expression(nodes.ImmutableConstraint(), self._prev),
+        "NON": lambda self: self._non_unique_key(),
+    }
+
+    def _expect_table(self, verb: str) -> None:
+        if not self._match(TokenType.TABLE):
+            if self._word() in OTHER_OBJECTS:
+                self.refuse(f"{verb} {self._word()}", self._curr, f"{verb} TABLE")
+            self.raise_error("TABLE expected")
+
+    def _create_table(self) -> Any:
+        self._expect_table("CREATE")
+        exists = self._parse_exists(not_=True)
+        name = self._parse_table_parts(schema=True)
+        columns: list[Any] = []
+        if self._match(TokenType.L_PAREN):
+            columns = self._parse_csv(self._table_item)
+            self._match_r_paren()
+        elif self._match(TokenType.PRIMARY_KEY, advance=False) or self._word() == "NON":
+            columns = [self._table_item()]  # CREATE TABLE AS, as Impala has it
+        clauses = []
+        while (clause := self._table_clause()) is not None:
+            clauses.append(clause)
+        query = self._query() if self._match(TokenType.ALIAS) else None
+        if not columns and query is None:
+            self.raise_error("the table's columns in parentheses expected")
+        return nodes.CreateTable(this=name, expressions=columns, exists=exists, clauses=clauses, query=query)
+
+    def _table_item(self) -> Any:
+        """A column, or a rule about the table: its PRIMARY KEY."""
+        if self._match_text_seq("NON", "UNIQUE"):
+            self._expect_primary_key()
+            return nodes.NonUniqueKey(expressions=self._parse_wrapped_csv(self._identifier))
+        if self._match(TokenType.PRIMARY_KEY):
+            return exp.PrimaryKey(expressions=self._parse_wrapped_csv(self._identifier))
+        return self._parse_constraint() or self._column_definition()
+
+    def _non_unique_key(self) -> Any:
+        start = self._prev
+        self._expect("UNIQUE")
+        self._expect_primary_key()
+        return self.expression(nodes.NonUniqueKeyConstraint(), start)
+
+    def _expect_primary_key(self) -> None:
+        if not self._match(TokenType.PRIMARY_KEY):
+            self.raise_error("PRIMARY KEY expected")
+
+    def _column_definition(self) -> Any:
+        name = self._identifier("a column name expected")
+        kind = self._parse_types(schema=True)
+        if kind is None:
+            self.raise_error("a column type expected")
+        constraints = []
+        while (constraint := self._parse_column_constraint()) is not None:
+            constraints.append(constraint)
+        return self.expression(exp.ColumnDef(this=name, kind=kind, constraints=constraints))
+
+    def _table_clause(self) -> Any:
+        if self._match(TokenType.DISTRIBUTE_BY) or self._match_text_seq("DISTRIBUTE", "BY"):
+            return nodes.DistributeBy(expressions=self._parse_csv(self._partition_rule))
+        if self._match(TokenType.PARTITION_BY):
+            return nodes.DistributeBy(expressions=self._parse_csv(self._partition_rule))
+        if self._match_text_seq("STORED"):
+            self._expect("AS")
+            return nodes.StoredAs(this=self._name())
+        if self._match_text_seq("TBLPROPERTIES"):
+            return nodes.TableProperties(expressions=self._parse_wrapped_csv(self._property))
+        if self._match_text_seq("REPLICAS"):
+            return nodes.Replicas(this=self._number())
+        if self._match_text_seq("COMMENT"):
+            return nodes.TableComment(this=self._text())
+        return None
+
+    def _property(self) -> Any:
+        name = self._text()
+        if not self._match(TokenType.EQ):
+            self.raise_error("a property is written 'name' = 'value'")
+        return self.expression(exp.EQ(this=name, expression=self._text()))
+
+    def _partition_rule(self) -> Any:
+        if self._match_text_seq("HASH"):
+            return self._hash_partition()
+        if self._match_text_seq("RANGE"):
+            return self._range_partition()
+        return self.raise_error("HASH or RANGE expected")
+
+    def _hash_partition(self) -> Any:
+        columns = self._parse_wrapped_csv(self._identifier) if self._match(TokenType.L_PAREN, advance=False) else None
+        if self._match_text_seq("PARTITIONS"):
+            return nodes.HashPartition(expressions=columns, buckets=self._number())
+        self._expect("INTO")
+        buckets = self._number()
+        self._expect("BUCKETS")
+        return nodes.HashPartition(expressions=columns, buckets=buckets)
+
+    def _range_partition(self) -> Any:
+        columns = self._parse_wrapped_csv(self._identifier)
+        if self._match_text_seq("SPLIT", "ROWS"):
+            return nodes.RangePartition(expressions=columns, splits=self._parse_wrapped_csv(self._bound))
+        if not self._match(TokenType.L_PAREN):
+            self.raise_error("the partitions in parentheses expected")
+        if self._match_text_seq("SPLIT", "ROWS"):
+            rule = nodes.RangePartition(expressions=columns, splits=self._parse_wrapped_csv(self._bound))
+        else:
+            rule = nodes.RangePartition(expressions=columns, partitions=self._parse_csv(self._range_bounds))
+        self._match_r_paren()
+        return rule
+
+    def _range_bounds(self) -> Any:
+        self._expect("PARTITION")
+        if self._match_text_seq("VALUE", "="):
+            return nodes.RangeBounds(value=self._bound())
+        lower = upper = None
+        if not self._match(TokenType.VALUES):
+            lower = self._bound()
+            if not self._match(TokenType.LTE):
+                self.raise_error("a range partition is written lower <= VALUES < upper")
+            self._expect("VALUES")
+        if self._match(TokenType.LT):
+            upper = self._bound()
+        elif lower is None:
+            self.raise_error("a range partition is written lower <= VALUES < upper")
+        return nodes.RangeBounds(lower=lower, upper=upper)
+
+    def _bound(self) -> Any:
+        return self._parse_bitwise() or self.raise_error("a value expected")
+
+    def _drop_table(self) -> Any:
+        self._expect_table("DROP")
+        exists = self._parse_exists()
+        return nodes.DropTable(this=self._parse_table_parts(schema=True), exists=exists)
+
+    # ---- ALTER TABLE -------------------------------------------------------------------------------------------------
+
+    def _alter_table(self) -> Any:
+        self._expect_table("ALTER")
+        name = self._parse_table_parts(schema=True)
+        return nodes.AlterTable(this=name, expressions=self._parse_csv(self._alter_action))
+
+    def _alter_action(self) -> Any:
+        for word, method in ALTER_ACTIONS.items():
+            if self._match_text_seq(word):
+                return method(self)
+        return self.raise_error(f"{', '.join(ALTER_ACTIONS)} expected")
+
+    def _add(self) -> Any:
+        if self._range_next():
+            return nodes.AddPartition(this=self._range_bounds())
+        self._match(TokenType.COLUMN)
+        exists = self._parse_exists(not_=True)
+        return nodes.AddColumn(this=self._column_definition(), exists=exists)
+
+    def _drop(self) -> Any:
+        if self._range_next():
+            return nodes.DropPartition(this=self._range_bounds())
+        self._match(TokenType.COLUMN)
+        exists = self._parse_exists()
+        return nodes.DropColumn(this=self._identifier("a column name expected"), exists=exists)
+
+    def _range_next(self) -> bool:
+        """Does `[RANGE] PARTITION` come next? RANGE is passed over."""
+        if self._word() == "RANGE" and self._next and self._next.token_type == TokenType.PARTITION:
+            self._advance()
+        return self._word() == "PARTITION"
+
+    def _rename(self) -> Any:
+        if self._match_text_seq("TO"):
+            return nodes.RenameTable(this=self._identifier("a table name expected"))
+        self._match(TokenType.COLUMN)
+        column = self._identifier("a column name expected")
+        self._expect("TO")
+        return nodes.RenameColumn(this=column, expression=self._identifier("a column name expected"))
+
+    def _alter_column(self) -> Any:
+        self._match(TokenType.COLUMN)
+        column = self._identifier("a column name expected")
+        if self._match_text_seq("DROP"):
+            self._expect("DEFAULT")
+            return nodes.AlterColumn(this=column)
+        self._expect("SET")
+        if self._word() not in COLUMN_SETTINGS:
+            self.raise_error(f"{', '.join(COLUMN_SETTINGS)} expected")
+        return nodes.AlterColumn(this=column, expression=self._parse_column_constraint().args["kind"])
+
+    def _table_comment(self) -> Any:
+        return nodes.TableComment(this=self._text())
+
+    def _truncate_table(self) -> Any:
+        self._match(TokenType.TABLE)
+        return nodes.TruncateTable(this=self._parse_table_parts(schema=True))
+
+
+COLUMN_SETTINGS = ("DEFAULT", "ENCODING", "COMPRESSION", "BLOCK_SIZE", "COMMENT")
+"""What ALTER COLUMN can SET."""
+ALTER_ACTIONS: dict[str, Callable[[TableParser], Any]] = {
+    "ADD": TableParser._add,
+    "DROP": TableParser._drop,
+    "RENAME": TableParser._rename,
+    "ALTER": TableParser._alter_column,
+    "COMMENT": TableParser._table_comment,
+}
+"""The actions of ALTER TABLE, by their first word."""
