@@ -17,14 +17,14 @@ class Actual:
     """One operator's share.
 
     `seconds` is the time spent inside it and its inputs, summed over threads (so it may exceed the time on the wall);
-    `counters` are a table scan's; `filtered` says how many runtime filters a scan was given.
+    `counters` are a table scan's; `filtered` names the runtime filters that a scan was given ("bitmap on x").
     """
 
     rows: int = 0
     batches: int = 0
     seconds: float = 0.0
     counters: ScanCounters | None = None
-    filtered: int = 0
+    filtered: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)

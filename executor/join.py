@@ -27,7 +27,7 @@ from .join_keys import KeyCoder
 from .lazy import empty_batch, empty_vector, joined
 from .nested_loop import all_pairs
 from .pairs import MARKS_BUILD, Matches
-from .runtime_filters import RuntimeFilters, filter_for
+from .runtime_filters import RuntimeFilters, filters_for
 from .stream import Morsel, Stream, stream_of
 
 Opener = Callable[[PhysicalNode, ExecutionContext, RuntimeFilters], Stream]
@@ -71,8 +71,7 @@ def _read_build(node: HashJoin, stream: Stream, context: ExecutionContext) -> tu
 
 def _with_filters(node: HashJoin, keys: Sequence[Vector], filters: RuntimeFilters) -> RuntimeFilters:
     for wanted in node.runtime_filters:
-        factory = filter_for(keys[wanted.key])
-        if factory is not None:
+        for factory in filters_for(keys[wanted.key], wanted.bloom_keys):
             filters = filters.with_filter(wanted.column, factory)
     return filters
 

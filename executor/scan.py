@@ -2,7 +2,8 @@
 
 A table scan asks the store for tokens of about `SPLIT_ROWS` rows, each a morsel. Predicates and the runtime filters of
 joins above travel in the `ScanSpec`; the residual is evaluated on the batches that come back, whose other columns have
-not been read by then.
+not been read by then. A limit that the operator above has travels along as well, unless there is a residual to be
+evaluated first; then the morsel stops by itself.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ..storage.vector import Batch, LazyColumn, vector_from_arrow
 from .context import ExecutionContext
 from .evaluate import Compiler, physical
 from .kernels.choose import from_physical
-from .runtime_filters import RuntimeFilters
+from .runtime_filters import RuntimeFilters, described
 from .stream import BATCH_ROWS, Morsel, Stream, stream_of
 
 SPLIT_ROWS = 4 * BATCH_ROWS
@@ -33,29 +34,60 @@ outweigh what starting it costs."""
 
 def open_table_scan(node: TableScan, context: ExecutionContext, filters: RuntimeFilters) -> Stream:
     """The scan's stream, one morsel per token."""
-    predicates = (*node.predicates, *filters.predicates(node))
-    spec = ScanSpec(node.names, predicates, context.snapshot, SPLIT_ROWS)
+    at_runtime = filters.predicates(node)
+    limit = _most_rows(node)
+    spec = ScanSpec(
+        node.names,
+        (*node.predicates, *at_runtime),
+        context.snapshot,
+        split_rows=None if node.ordered else SPLIT_ROWS,
+        ordered=node.ordered,
+        limit=limit if node.residual is None else None,
+    )
     tokens = context.store.scan_tokens(node.table, spec)
     if context.collect:
-        context.actuals.of(node).filtered = len(predicates) - len(node.predicates)
+        context.actuals.of(node).filtered = tuple(described(predicate) for predicate in at_runtime)
     finish = _finisher(node)
-    morsels = tuple(Morsel(_reader(node, context, token, finish), token.tablet_id) for token in tokens)
+    morsels = tuple(Morsel(_reader(node, context, token, finish, limit), token.tablet_id) for token in tokens)
     return Stream(node.columns, morsels, _partition_columns(node))
 
 
+def _most_rows(node: TableScan) -> int | None:
+    """How many rows a token has to give at most; None for all. What is wrong with a limit says the operator above."""
+    values = [
+        None if expr is None else physical(Compiler(()).compile(expr)(Batch([], 1)))
+        for expr in (node.limit, node.offset)
+    ]
+    limit, offset = values
+    return None if limit is None or limit < 0 else int(limit) + max(0, int(offset or 0))
+
+
 def _reader(
-    node: TableScan, context: ExecutionContext, token: ScanToken, finish: Callable[[Batch], Batch]
+    node: TableScan,
+    context: ExecutionContext,
+    token: ScanToken,
+    finish: Callable[[Batch], Batch],
+    limit: int | None,
 ) -> Callable[[], Iterator[Batch]]:
     def run() -> Iterator[Batch]:
         counters = ScanCounters() if context.collect else None
-        for batch in context.checked(context.store.scan(token, counters)):
-            kept = finish(batch)
-            if kept.length:
-                yield kept
-        if counters is not None:
-            context.actuals.add_counters(context.actuals.of(node), counters)
+        try:
+            found = map(finish, context.checked(context.store.scan(token, counters)))
+            yield from (kept for kept in found if kept.length) if limit is None else _first(found, limit)
+        finally:
+            if counters is not None:
+                context.actuals.add_counters(context.actuals.of(node), counters)
 
     return run
+
+
+def _first(batches: Iterator[Batch], rows: int) -> Iterator[Batch]:
+    """The batches up to the one that completes so many rows, cut there."""
+    while rows > 0 and (batch := next(batches, None)) is not None:
+        if batch.length:
+            kept = batch if batch.length <= rows else batch.slice(0, rows)
+            rows -= kept.length
+            yield kept
 
 
 def _finisher(node: TableScan) -> Callable[[Batch], Batch]:

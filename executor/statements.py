@@ -221,6 +221,6 @@ def actuals_for(actuals: Actuals) -> dict[int, Actual]:
                 f"{counters.pages_skipped:,} skipped; {counters.rowgroups_skipped:,} row groups skipped"
             )
         if actual.filtered:
-            notes.append(f"{actual.filtered} runtime filter{'s' if actual.filtered > 1 else ''} applied")
+            notes.append(f"runtime filters: {', '.join(actual.filtered)}")
         result[id(node)] = Actual(actual.rows, max(0.0, actual.seconds - below), tuple(notes))
     return result

@@ -14,7 +14,7 @@ from ..storage.types import INT, Kind
 from . import physical
 from .check import same_type
 from .context import Context
-from .cost import WORTH_FILTERING, CostModel, KeyPair, key_pairs
+from .cost import CostModel, KeyPair, key_pairs
 from .logical import (
     Aggregate,
     FileScan,
@@ -32,6 +32,7 @@ from .logical import (
 )
 from .physical import PhysicalNode, RuntimeFilter, TableScan
 from .properties import LEFT_ONLY
+from .scan_limits import limited, ordered
 from .scan_predicates import extract
 from .trees import all_of, as_equality, case, columns_in, columns_in_all, each, is_null, node_expressions
 
@@ -116,6 +117,7 @@ class Chooser:
 
     def _sort(self, node: Sort, wanted: Wanted) -> PhysicalNode:
         source = self._visit(node.source, wanted | columns_in_all(node_expressions(node)))
+        source = ordered(source, node.order, node.limit, node.offset)
         return physical.Sort(
             columns=source.columns,
             estimate=self._estimator.rows(node),
@@ -126,7 +128,7 @@ class Chooser:
         )
 
     def _limit(self, node: Limit, wanted: Wanted) -> PhysicalNode:
-        source = self._visit(node.source, wanted)
+        source = limited(self._visit(node.source, wanted), node.limit, node.offset)
         estimate = self._estimator.rows(node)
         return physical.Limit(
             columns=source.columns, estimate=estimate, source=source, limit=node.limit, offset=node.offset
@@ -219,11 +221,15 @@ class Chooser:
     ) -> tuple[RuntimeFilter, ...]:
         found: list[RuntimeFilter] = []
         for position, pair in enumerate(pairs):
-            if not isinstance(pair.probe, Column) or not is_filterable(pair.probe):
+            if not isinstance(pair.probe, Column):
                 continue
             target = scan_column(probe, pair.probe.id)
-            if target is not None and self._model.filter_share(pair, build_rows) <= WORTH_FILTERING:
-                found.append(RuntimeFilter(position, target))
+            if target is None:
+                continue
+            scan = _scan_with(probe, target)
+            width = len(scan.fetched)
+            if self._model.is_worth_filtering(pair, build_rows, scan.estimate, width):
+                found.append(RuntimeFilter(position, target, self._model.bloom_keys(pair.probe, scan.estimate, width)))
         return tuple(found)
 
 
@@ -271,12 +277,6 @@ _STAND_INS: dict[Kind, object] = {
 }
 
 
-def is_filterable(column: Column) -> bool:
-    """Are the column's physical values integers of at most 64 bits?"""
-    type_ = column.type
-    return type_.is_integer_like and (not type_.is_decimal or (type_.precision or 0) <= 18)
-
-
 def scan_column(node: PhysicalNode, number: int) -> int | None:
     """The number of the scanned column whose values a column of `node` passes on, None where there is none.
 
@@ -302,6 +302,17 @@ def scan_column(node: PhysicalNode, number: int) -> int | None:
             if column.id == number:
                 return scan_column(node.source, expr.id) if isinstance(expr, Column) else None
     return None
+
+
+def _scan_with(node: PhysicalNode, number: int) -> TableScan:
+    """The scan that `scan_column` has found."""
+    waiting = [node]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, TableScan) and any(c.id == number for c in found.fetched):
+            return found
+        waiting += found.children()
+    raise AssertionError(f"no scan gives column {number}")
 
 
 def aligned(node: PhysicalNode, columns: tuple[Column, ...]) -> PhysicalNode:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..sql.expressions import Column, Expr, conjuncts
+from ..storage.types import DataType
 from .cardinality import Estimator
 from .logical import Aggregate, Filter, Join, Limit, Node, Project, Scan, Shared, Sort
 from .trees import as_equality, columns_in
@@ -32,7 +33,13 @@ GROUP = 4.0
 PAIR = 0.3
 """Comparing one pair of rows in a nested loop."""
 WORTH_FILTERING = 0.7
-"""A runtime filter that lets more than this share through is not worth checking."""
+"""An exact runtime filter that lets more than this share through is not worth checking."""
+BLOOM = 1.8
+"""Asking a Bloom filter about one hashed value."""
+BLOOM_BUILD = 40.0
+"""Putting one build key into a Bloom filter, most of it for telling keys apart."""
+HASH_TEXT = 12.0
+"""Hashing one text; of a column of few texts only its dictionary is hashed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ class CostModel:
         rows = self.estimator.rows(node)
         if isinstance(node, Scan):
             whole = float(self.estimator.table(node).row_count)
-            carriers = frozenset(c.id for c in node.output if c.type.is_integer_like)
+            carriers = frozenset(c.id for c in node.output)
             return Cost(whole * CHECK * max(1, len(node.predicates)), rows * READ * (1 + len(node.output)), carriers)
         if isinstance(node, Filter):
             below = self.cost(node.source)
@@ -130,10 +137,8 @@ class CostModel:
         """A hash join; `keys` are those over which a runtime filter may reach the probe side."""
         share = 1.0
         for pair in keys:
-            if _carried(pair.probe, probe):
+            if _carried(pair.probe, probe) and self.is_worth_filtering(pair, build_rows, probe_rows):
                 share = min(share, self.filter_share(pair, build_rows))
-        if share > WORTH_FILTERING:
-            share = 1.0
         fixed = probe.fixed + build.total + build_rows * BUILD
         # A build key equals its probe key, so a filter on it reaches the probe side's scan as well.
         equal = [p.build.id for p in keys if isinstance(p.build, Column) and _carried(p.probe, probe)]
@@ -145,11 +150,36 @@ class CostModel:
         present = self.estimator.distinct(pair.build, build_rows)
         return min(1.0, present / max(1.0, self.estimator.domain(pair.probe)))
 
+    def is_worth_filtering(self, pair: KeyPair, build_rows: float, probe_rows: float, columns: int = 1) -> bool:
+        """Should the build side's keys go down to a scan that else gives `probe_rows` rows of so many columns?"""
+        if has_exact_filter(pair.probe.type) != has_exact_filter(pair.build.type):
+            return False
+        if has_exact_filter(pair.probe.type):
+            return self.filter_share(pair, build_rows) <= WORTH_FILTERING
+        return self.estimator.distinct(pair.build, build_rows) <= self.bloom_keys(pair.probe, probe_rows, columns)
+
+    def bloom_keys(self, probe: Expr, rows: float, columns: int) -> int:
+        """Up to how many distinct build keys a Bloom filter saves more than it costs.
+
+        Each of the scan's `rows` is asked, the share of those without a partner is neither read nor looked up:
+
+            rows * (1 - keys / domain) * saved  >  rows * asked + keys * BLOOM_BUILD
+        """
+        rows, domain = max(1.0, rows), self.estimator.domain(probe)
+        hashed = HASH_TEXT * min(1.0, domain / rows) if probe.type.is_text else 0.0
+        saved, asked = PROBE + READ * columns + hashed, BLOOM + hashed
+        return int(rows * (saved - asked) / (BLOOM_BUILD + rows * saved / max(1.0, domain)))
+
     def nested(self, left: Cost, right: Cost, left_rows: float, right_rows: float, out: float) -> Cost:
         """A nested loop over all pairs."""
         return Cost(
             left.fixed + right.total, left.stream + left_rows * max(1.0, right_rows) * PAIR + out * EMIT, left.carriers
         )
+
+
+def has_exact_filter(type_: DataType) -> bool:
+    """Are the type's physical values integers of at most 64 bits, of which a bitmap or a range can be made?"""
+    return type_.is_integer_like and (not type_.is_decimal or (type_.precision or 0) <= 18)
 
 
 def _carried(key: Expr, side: Cost) -> bool:

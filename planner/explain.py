@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from ..sql.bound import OrderItem
-from ..sql.expressions import Column, Expr
+from ..sql.expressions import Column, Expr, Literal
 from . import logical, physical
 from .logical import Node
 from .physical import PhysicalNode
@@ -291,6 +291,13 @@ class _Drawing:
             yield "where " + " AND ".join(predicate_text(p, schema.column(p.column).type) for p in node.predicates)
         if node.residual is not None:
             yield f"and then {self._text(node.residual)}"
+        if node.limit is not None:
+            yield f"{'ordered by key, ' if node.ordered else ''}limit {self._sum(node.limit, node.offset)}"
+
+    def _sum(self, limit: Expr, offset: Expr | None) -> str:
+        if isinstance(limit, Literal) and isinstance(offset, Literal):
+            return str(limit.value + (offset.value or 0))
+        return self._text(limit) if offset is None else f"{self._text(limit)} + {self._text(offset)}"
 
 
 def _fetched(node: PhysicalNode) -> Iterator[Column]:

@@ -33,10 +33,12 @@ class TableScan(PhysicalNode):
     """Reads a table: `predicates` go down to the tablets, `residual` is evaluated on their batches.
 
     `names` are the table's names of `fetched`, the columns that the scan yields lazily: `columns` first, then those
-    that
-    only `residual` needs. `predicates` are in physical values; those whose value is not known until parameters are
-    bound
-    stay in `residual`.
+    that only `residual` needs. `predicates` are in physical values; those whose value is not known until parameters are
+    bound stay in `residual`.
+
+    With a `limit`, no part of the table needs to give more than its first `limit` rows after `offset` (which is the
+    business of the operator above, and only adds to them here); with `ordered` as well, the first by primary key of
+    each tablet.
     """
 
     table: Table
@@ -45,6 +47,9 @@ class TableScan(PhysicalNode):
     fetched: tuple[Column, ...]
     predicates: tuple[ColumnPredicate, ...] = ()
     residual: Expr | None = None
+    ordered: bool = False
+    limit: Expr | None = None
+    offset: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,10 +87,11 @@ class Project(PhysicalNode):
 class RuntimeFilter:
     """The build keys of a join, offered to a `TableScan` below its probe side: rows whose column matches no build key
     cannot survive. `key` is the position of the join key, `column` the number of a column among that scan's
-    `fetched`."""
+    `fetched`. Where the keys allow no exact filter, a Bloom filter of up to `bloom_keys` distinct ones is worth it."""
 
     key: int
     column: int
+    bloom_keys: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

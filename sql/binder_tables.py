@@ -6,7 +6,6 @@ The primary key's columns must be the table's first columns, in key order: a row
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,19 +16,20 @@ from ..storage.schema import (
     ColumnSchema,
     Compression,
     Encoding,
-    HashRule,
     PartitionSchema,
-    RangePartition,
-    RangeRule,
     Schema,
     Table,
     TableDefinition,
     check_partitions,
+    non_unique_key,
 )
-from ..storage.types import Kind
+from ..storage.encodings import check_encoding
+from ..storage.types import STRING, Kind
 from . import nodes
 from .binder_from import table_name
-from .bound import CreateTable
+from .binder_partitions import bind_partitions, whole_number
+from .binder_query import bind_query, cast_query
+from .bound import CreateTable, CreateTableAs, Query
 from .coercion import assign
 from .context import Context, Frame, name_of, only, unsupported
 from .expressions import Literal
@@ -47,37 +47,85 @@ def find_table(node: Any, context: Context) -> Table:
 
 def bind_create_table(node: Any, context: Context) -> CreateTable:
     """Bind CREATE TABLE; `InvalidTableDefinition` points at what cannot be."""
-    if node.args.get("query") is not None:
-        raise NotSupportedError("CREATE TABLE AS is not supported; CREATE TABLE, then INSERT INTO ... SELECT")
     with context.at(node.this):
         name = table_name(node.this)
     definitions = [item for item in node.expressions if isinstance(item, exp.ColumnDef)]
     _refuse_foreign(node.expressions)
-    keys = _key_names(node.expressions, definitions, context)
-    columns = tuple(_column(item, keys, context) for item in definitions)
+    keys, is_unique = _key_names(node.expressions, definitions, context)
+    columns = tuple(bind_column(item, [key for key, _ in keys], context) for item in definitions)
     _check_key(keys, columns, definitions, context)
+    definition = _definition(node, name, columns, len(keys), is_unique, context)
+    return CreateTable(definition, bool(node.args.get("exists")))
+
+
+def bind_create_table_as(node: Any, context: Context) -> CreateTableAs:
+    """Bind CREATE TABLE AS: names, types and nullability are the query's; the key's columns move to the front."""
     with context.at(node.this):
-        schema = Schema(columns, len(keys))
+        name = table_name(node.this)
+    for item in node.expressions:
+        with context.at(item):
+            if isinstance(item, exp.ColumnDef):
+                raise InvalidTableDefinition(
+                    "the columns of CREATE TABLE AS are those of its query; only PRIMARY KEY (...) is written here"
+                )
+    _refuse_foreign(node.expressions)
+    keys, is_unique = _key_names(node.expressions, [], context)
+    source = node.args["query"]
+    query = bind_query(source, Scope(), context)
+    query = cast_query(query, tuple(STRING if c.type.kind is Kind.NULL else c.type for c in query.columns), context)
+    with context.at(node.this):
+        if not keys:
+            raise InvalidTableDefinition("CREATE TABLE AS needs a key: write PRIMARY KEY (column, ...) before AS")
+    with context.at(source):
+        columns = _columns_of(query, [key for key, _ in keys])
+    _check_key(keys, columns, [], context)
+    definition = _definition(node, name, columns, len(keys), is_unique, context)
+    names = tuple(column.name for column in query.columns)
+    return CreateTableAs(definition, names, query, bool(node.args.get("exists")))
+
+
+def _columns_of(query: Query, keys: Sequence[str]) -> tuple[ColumnSchema, ...]:
+    """The columns of a query as those of a table, the key's first."""
+    found: dict[str, ColumnSchema] = {}
+    for column in query.columns:
+        if column.name in found:
+            raise InvalidTableDefinition(f"the query has two columns {column.name}; name one of them differently, AS")
+        found[column.name] = ColumnSchema(column.name, column.type, column.nullable and column.name not in keys)
+    first = [found[key] for key in keys if key in found]
+    return (*first, *(column for name, column in found.items() if name not in keys))
+
+
+def _definition(
+    node: Any, name: str, columns: tuple[ColumnSchema, ...], key_columns: int, is_unique: bool, context: Context
+) -> TableDefinition:
+    with context.at(node.this):
+        schema = Schema(columns, key_columns) if is_unique else non_unique_key(columns, key_columns)
     partitions, comment, replicas = _clauses(node.args.get("clauses") or [], schema, context)
     with context.at(node.this):
         check_partitions(schema, partitions)
-    return CreateTable(TableDefinition(name, schema, partitions, comment, replicas), bool(node.args.get("exists")))
+    return TableDefinition(name, schema, partitions, comment, replicas)
 
 
 def _refuse_foreign(items: Sequence[Any]) -> None:
     for item in items:
-        if not isinstance(item, exp.ColumnDef | exp.PrimaryKey):
+        if not isinstance(item, exp.ColumnDef | exp.PrimaryKey | nodes.NonUniqueKey):
             raise unsupported(item)
 
 
 # ---- the key ---------------------------------------------------------------------------------------------------------
 
 
-def _key_names(items: Sequence[Any], definitions: Sequence[Any], context: Context) -> list[tuple[str, Any]]:
-    """The key's column names with their syntax nodes, from PRIMARY KEY (...) or from the columns' own PRIMARY KEY."""
+_KEY_ATTRIBUTES = exp.PrimaryKeyColumnConstraint | nodes.NonUniqueKeyConstraint
+
+
+def _key_names(
+    items: Sequence[Any], definitions: Sequence[Any], context: Context
+) -> tuple[list[tuple[str, Any]], bool]:
+    """The key's column names with their syntax nodes, from PRIMARY KEY (...) or from the columns' own PRIMARY KEY, and
+    whether it is unique."""
     keys: list[tuple[str, Any]] = []
-    clauses = [item for item in items if isinstance(item, exp.PrimaryKey)]
-    inline = [item for item in definitions if any(_is_key(c) for c in item.args.get("constraints") or [])]
+    clauses = [item for item in items if isinstance(item, exp.PrimaryKey | nodes.NonUniqueKey)]
+    inline = [item for item in definitions if any(is_key(c) for c in item.args.get("constraints") or [])]
     if len(clauses) + (1 if inline else 0) > 1:
         with context.at(clauses[-1]):
             raise InvalidTableDefinition("a table has one PRIMARY KEY")
@@ -90,22 +138,25 @@ def _key_names(items: Sequence[Any], definitions: Sequence[Any], context: Contex
             if name in seen:
                 raise InvalidTableDefinition(f"column {name} is in the PRIMARY KEY twice")
         seen.add(name)
-    return keys
+    kinds = [*clauses, *(c.args["kind"] for item in inline for c in item.args["constraints"])]
+    return keys, not any(isinstance(kind, nodes.NonUniqueKey | nodes.NonUniqueKeyConstraint) for kind in kinds)
 
 
-def _is_key(constraint: Any) -> bool:
-    return isinstance(constraint.args.get("kind"), exp.PrimaryKeyColumnConstraint)
+def is_key(constraint: Any) -> bool:
+    """Does a column attribute make the column the key?"""
+    return isinstance(constraint.args.get("kind"), _KEY_ATTRIBUTES)
 
 
 def _check_key(
     keys: list[tuple[str, Any]], columns: tuple[ColumnSchema, ...], definitions: Sequence[Any], context: Context
 ) -> None:
-    by_name: dict[str, ColumnSchema] = {}
+    by_name = {column.name: column for column in columns}
+    seen: set[str] = set()
     for column, item in zip(columns, definitions):
         with context.at(item.this):
-            if column.name in by_name:
+            if column.name in seen:
                 raise InvalidTableDefinition(f"column {column.name} is there twice")
-        by_name[column.name] = column
+        seen.add(column.name)
     for name, part in keys:
         with context.at(part):
             if name not in by_name:
@@ -125,30 +176,34 @@ def _check_key(
 # ---- columns ---------------------------------------------------------------------------------------------------------
 
 
-def _column(node: exp.ColumnDef, keys: list[tuple[str, Any]], context: Context) -> ColumnSchema:
+def bind_column(node: Any, keys: Sequence[str], context: Context) -> ColumnSchema:
+    """Bind a column definition; `keys` are the names of the key's columns."""
     only(node, "this", "kind", "constraints")
     name = name_of(node.this)
     type_ = bind_type(node.args["kind"], context)
-    is_key = any(name == key for key, _ in keys)
+    in_key = name in keys
     given: dict[str, Any] = {}
     for constraint in node.args.get("constraints") or []:
         with context.at(node.this):
-            attribute, value = _attribute(constraint.args.get("kind"), name, type_, context)
+            attribute, value = bind_attribute(constraint.args.get("kind"), name, type_, context)
             if attribute in given and attribute != "key":
                 said = "NULL or NOT NULL" if attribute == "nullable" else attribute.upper()
                 raise InvalidTableDefinition(f"column {name} says {said} twice")
             given[attribute] = value
     given.pop("key", None)
-    if is_key and given.get("nullable"):
+    if in_key and given.get("nullable"):
         with context.at(node.this):
             raise InvalidTableDefinition(f"primary key column {name} must be NOT NULL")
-    given.setdefault("nullable", not is_key)
-    return ColumnSchema(name, type_, **given)
+    given.setdefault("nullable", not in_key)
+    column = ColumnSchema(name, type_, **given)
+    with context.at(node.this):
+        check_encoding(column)
+    return column
 
 
-def _attribute(kind: Any, name: str, type_: Any, context: Context) -> tuple[str, Any]:
+def bind_attribute(kind: Any, name: str, type_: Any, context: Context) -> tuple[str, Any]:
     """One column attribute as a field of `ColumnSchema`."""
-    if isinstance(kind, exp.PrimaryKeyColumnConstraint):
+    if isinstance(kind, _KEY_ATTRIBUTES):
         only(kind)
         return "key", True
     if isinstance(kind, exp.NotNullColumnConstraint):
@@ -163,7 +218,18 @@ def _attribute(kind: Any, name: str, type_: Any, context: Context) -> tuple[str,
         return "encoding", _choice(kind.this, Encoding, "encoding", context)
     if isinstance(kind, nodes.CompressionConstraint):
         return "compression", _choice(kind.this, Compression, "compression", context)
+    if isinstance(kind, nodes.BlockSizeConstraint):
+        return "block_size", _block_size(kind.this, name, context)
+    if isinstance(kind, nodes.ImmutableConstraint):
+        return "immutable", True
     raise unsupported(kind)
+
+
+def _block_size(node: Any, name: str, context: Context) -> int:
+    size = whole_number(node, context)
+    with context.at(node):
+        Schema((ColumnSchema(name, STRING, nullable=False, block_size=size),), 1)  # refuses what cannot be
+    return size
 
 
 def _choice(node: Any, choices: Any, what: str, context: Context) -> Any:
@@ -196,114 +262,39 @@ def _clauses(clauses: Sequence[Any], schema: Schema, context: Context) -> tuple[
                 raise InvalidTableDefinition("each clause of CREATE TABLE may stand once")
         seen.add(type(clause))
         if isinstance(clause, nodes.DistributeBy):
-            partitions = _partitions(clause, schema, context)
+            partitions = bind_partitions(clause, schema, context)
         elif isinstance(clause, nodes.TableComment):
             comment = str(clause.this.this)
+        elif isinstance(clause, nodes.StoredAs):
+            _check_stored_as(clause.this, context)
+        elif isinstance(clause, nodes.TableProperties):
+            replicas = _property_replicas(clause.expressions, replicas, context)
         else:
             replicas = _replicas(clause.this, context)
     return partitions, comment, replicas
 
 
+def _check_stored_as(node: Any, context: Context) -> None:
+    with context.at(node):
+        if str(node.name).upper() != "KUDU":
+            raise NotSupportedError(f"STORED AS {str(node.name).upper()} is not supported: all tables are as Kudu's")
+
+
+REPLICAS_PROPERTY = "kudu.num_tablet_replicas"
+"""The one property that means something; all others are Impala's own and say nothing to nyala."""
+
+
+def _property_replicas(properties: Sequence[Any], replicas: int, context: Context) -> int:
+    for item in properties:
+        if str(item.this.this) == REPLICAS_PROPERTY:
+            replicas = _replicas(item.expression, context)
+    return replicas
+
+
 def _replicas(node: Any, context: Context) -> int:
-    count = _count(node, context)
+    count = whole_number(node, context)
     with context.at(node):
         # An even number outvotes no more failures than the odd one below it.
         if count % 2 == 0 or count > MAX_REPLICAS:
             raise InvalidTableDefinition(f"REPLICAS must be 1, 3, 5 or {MAX_REPLICAS}, not {count}")
     return count
-
-
-def _count(node: Any, context: Context) -> int:
-    with context.at(node):
-        if not str(node.this).isdigit():
-            raise InvalidTableDefinition(f"{node.this} is not a whole number")
-    return int(node.this)
-
-
-def _partitions(clause: Any, schema: Schema, context: Context) -> PartitionSchema:
-    hashes: list[HashRule] = []
-    range_rule: RangeRule | None = None
-    for rule in clause.expressions:
-        with context.at(rule):
-            if range_rule is not None:
-                raise InvalidTableDefinition("RANGE comes last in DISTRIBUTE BY, and only once")
-        if isinstance(rule, nodes.HashPartition):
-            hashes.append(_hash_rule(rule, schema, context))
-        else:
-            range_rule = _range_rule(rule, schema, context)
-    return PartitionSchema(tuple(hashes), range_rule)
-
-
-def _hash_rule(node: Any, schema: Schema, context: Context) -> HashRule:
-    names = _key_columns(node.expressions, schema, "HASH", context) or tuple(c.name for c in schema.key)
-    buckets = _count(node.args["buckets"], context)
-    with context.at(node.args["buckets"]):
-        check_partitions(schema, PartitionSchema((HashRule(names, buckets),)))
-    return HashRule(names, buckets)
-
-
-def _key_columns(items: Sequence[Any], schema: Schema, what: str, context: Context) -> tuple[str, ...]:
-    keys = [c.name for c in schema.key]
-    names = []
-    for item in items:
-        name = name_of(item)
-        with context.at(item):
-            if name not in schema:
-                raise UnknownColumn(
-                    f"{what} names {name}, which is no column{did_you_mean(name, schema.names, 'the table has')}"
-                )
-            if name not in keys:
-                raise InvalidTableDefinition(
-                    f"{what} column {name} is not part of the primary key ({', '.join(keys)}); "
-                    "only key columns can partition a table"
-                )
-            if name in names:
-                raise InvalidTableDefinition(f"{what} names column {name} twice")
-        names.append(name)
-    return tuple(names)
-
-
-def _range_rule(node: Any, schema: Schema, context: Context) -> RangeRule:
-    names = _key_columns(node.expressions, schema, "RANGE", context)
-    columns = [schema.column(name) for name in names]
-    splits = node.args.get("splits")
-    if splits:
-        bounds = [_bound(split, columns, context) for split in splits]
-        edges: list[tuple[Any, ...] | None] = [None, *bounds, None]
-        found = [RangePartition(lower, upper) for lower, upper in itertools.pairwise(edges)]
-    else:
-        found = [_range_partition(part, columns, context) for part in node.args["partitions"]]
-        # Any order in the text will do; None, the open lower bound, comes first.
-        found.sort(key=lambda part: (part.lower is not None, part.lower or ()))
-    rule = RangeRule(names, tuple(found))
-    with context.at(node):
-        check_partitions(schema, PartitionSchema((), rule))
-    return rule
-
-
-def _range_partition(node: Any, columns: Sequence[ColumnSchema], context: Context) -> RangePartition:
-    lower, upper = node.args.get("lower"), node.args.get("upper")
-    return RangePartition(
-        _bound(lower, columns, context) if lower is not None else None,
-        _bound(upper, columns, context) if upper is not None else None,
-    )
-
-
-def _bound(node: Any, columns: Sequence[ColumnSchema], context: Context) -> tuple[Any, ...]:
-    """The physical values of a bound: `x`, `(x)` or `(x, y)`."""
-    if isinstance(node, exp.Tuple):
-        parts = list(node.expressions)
-    else:
-        parts = [node.this if isinstance(node, exp.Paren) else node]
-    with context.at(node):
-        if len(parts) != len(columns):
-            raise InvalidTableDefinition(f"a RANGE bound needs {len(columns)} values, one per column, not {len(parts)}")
-    return tuple(_bound_value(part, column, context) for part, column in zip(parts, columns))
-
-
-def _bound_value(node: Any, column: ColumnSchema, context: Context) -> Any:
-    with context.at(node):
-        found = assign(Frame(context, Scope(), "RANGE").bind(node), column.type, column.name)
-        if not isinstance(found, Literal) or found.value is None:
-            raise InvalidTableDefinition(f"a RANGE bound of {column.name} must be a constant and not NULL")
-        return found.value

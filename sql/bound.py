@@ -3,7 +3,8 @@
     Statement ──┬── SelectStatement(query)           ──► planner
                 ├── InsertStatement, CopyFrom        ──► planner for the source, executor for the sink
                 ├── ChangeStatement                  ──► the same: UPDATE and DELETE
-                ├── CreateTable, DropTable           ──► the store's catalog
+                ├── CreateTableAs                    ──► the same: a new table and its rows
+                ├── CreateTable, AlterTable, DropTable   ──► the store's catalog
                 ├── CompactTable                     ──► the store's maintenance
                 └── Explain(statement)
 
@@ -17,21 +18,39 @@ Shape of a Select with aggregation: `groups` pairs each grouping expression with
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ..storage.alterations import AlterStep
 from ..storage.schema import Table, TableDefinition
-from ..storage.store import Op
+from ..storage.store import ChangeRange, Op, Timestamp
 from .expressions import Aggregate, Column, Expr
 
 
 @dataclass(frozen=True, slots=True)
+class TimeTravel:
+    """`FOR SYSTEM_TIME` of one use of a table: its state at `until`, or, with `changes`, what happened to its rows
+    until then.
+
+    `table` is the table as it is stored; the use's own schema has the columns of a diff scan besides. `excerpt` draws
+    the place in the statement, for errors of the scan.
+    """
+
+    table: Table
+    until: Timestamp
+    changes: ChangeRange | None = None
+    excerpt: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class TableRef:
-    """A use of a table: `columns` are fresh, one per table column, in schema order."""
+    """A use of a table: `columns` are fresh, one per table column, in schema order. `time` None reads the state of the
+    statement's beginning."""
 
     table: Table
     alias: str
     columns: tuple[Column, ...]
+    time: TimeTravel | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +176,24 @@ class CreateTable:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateTableAs:
+    """CREATE TABLE [IF NOT EXISTS] ... AS query; `columns` are the names in the new table of the query's columns."""
+
+    definition: TableDefinition
+    columns: tuple[str, ...]
+    query: Query
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable:
+    """ALTER TABLE: all steps or none; no step where IF [NOT] EXISTS left nothing to do."""
+
+    table: Table
+    steps: tuple[AlterStep, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class DropTable:
     """DROP TABLE [IF EXISTS]."""
 
@@ -210,6 +247,20 @@ class ShowTables:
 
 
 @dataclass(frozen=True, slots=True)
+class ShowCreateTable:
+    """SHOW CREATE TABLE table."""
+
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
+class ShowPartitions:
+    """SHOW PARTITIONS table."""
+
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
 class Describe:
     """DESCRIBE table."""
 
@@ -228,12 +279,16 @@ class Explain:
 Statement: TypeAlias = (
     SelectStatement
     | CreateTable
+    | CreateTableAs
+    | AlterTable
     | DropTable
     | InsertStatement
     | ChangeStatement
     | CopyFrom
     | CompactTable
     | ShowTables
+    | ShowCreateTable
+    | ShowPartitions
     | Describe
     | Explain
 )

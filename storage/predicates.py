@@ -93,7 +93,7 @@ def admits_null(predicate: ColumnPredicate) -> bool:
 
 
 def prefix_range(column: str, prefix: str | bytes) -> Range:
-    """`column LIKE 'prefix%'`: all values that start with `prefix`, as a range up to the least one above them.
+    r"""`column LIKE 'prefix%'`: all values that start with `prefix`, as a range up to the least one above them.
 
     >>> prefix_range("name", "ab")
     Range(column='name', lower='ab', upper='ac', lower_inclusive=True, upper_inclusive=False)

@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from nyala.errors import AlreadyPresent, DuplicateTable, UnknownTable
-from nyala.storage.predicates import BitmapFilter, InList, IsNull, Range
+from nyala.storage.bloom_predicate import may_contain
+from nyala.storage.predicates import AnyOf, BitmapFilter, BloomFilter, InList, IsNull, Range
 from nyala.storage.schema import (
     ColumnSchema,
     HashRule,
@@ -144,6 +145,7 @@ class MemoryStore:
         tokens = []
         for number, part in enumerate(self._parts[table.name]):
             step = max(self._batch_rows, min(spec.split_rows or len(part[0]), 4 * self._batch_rows))
+            step = max(1, len(part[0])) if spec.ordered else step
             for start in range(0, len(part[0]), step):
                 stop = min(start + step, len(part[0]))
                 tokens.append(ScanToken(table, f"tablet-{number}", spec, (number, start, stop), stop - start))
@@ -239,6 +241,10 @@ def satisfies(vector: Vector, predicate: Any) -> Any:
     present = np.ones(len(vector), np.bool_) if vector.validity is None else vector.validity
     if isinstance(predicate, IsNull):
         return present if predicate.negated else ~present
+    if isinstance(predicate, AnyOf):
+        return np.logical_or.reduce([satisfies(vector, member) for member in predicate.members])
+    if isinstance(predicate, BloomFilter):
+        return may_contain(predicate.words, vector)
     if isinstance(vector, Dict):
         table = _holds(pa_objects(vector.dictionary), predicate)
         return present & (table[vector.codes] if len(table) else np.zeros(len(vector), np.bool_))

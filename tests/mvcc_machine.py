@@ -1,7 +1,6 @@
 """A store against a dictionary of versions: all ops, all background work, DDL, crashes, and reads at any time.
 
-A failing run is printed as calls of the machine's rules: pasted into a function of `storage/test_mvcc_regressions.py` it
-stays.
+A failing run is printed as calls of the machine's rules: pasted into `storage/test_mvcc_regressions.py`, it stays.
 Values are small numbers that stand for values of whatever type a column has (`value`).
 """
 
@@ -14,9 +13,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from nyala.errors import AlreadyPresent
+from nyala.errors import AlreadyPresent, HistoryGone
 from nyala.storage.alterations import AddColumn, DropColumn, RenameColumn, SetDefault
 from nyala.storage.database import Database
 from nyala.storage.memory_filesystem import CrashableFileSystem
@@ -112,11 +112,17 @@ class MvccMachine(RuleBasedStateMachine):
         kind=st.sampled_from(list(SCHEMAS)),
         buckets=st.sampled_from([0, 3]),
         memrowset_bytes=st.sampled_from([1_500, 1 << 20]),
+        history_seconds=st.sampled_from([604_800, 0]),
     )
-    def open_store(self, kind, buckets, memrowset_bytes):
+    def open_store(self, kind, buckets, memrowset_bytes, history_seconds=604_800):
         schema, hashed = SCHEMAS[kind]
         partitions = PartitionSchema((HashRule(hashed, buckets),)) if buckets else PartitionSchema()
-        self.options = {"memrowset_bytes": memrowset_bytes, "segment_bytes": 1500, "background": False}
+        self.options = {
+            "memrowset_bytes": memrowset_bytes,
+            "segment_bytes": 1500,
+            "background": False,
+            "history_seconds": history_seconds,
+        }
         self.fs = CrashableFileSystem()
         self.db = Database("db", fs=self.fs, **self.options)
         table = self.db.create_table(TableDefinition("t", schema, partitions))
@@ -259,6 +265,11 @@ class MvccMachine(RuleBasedStateMachine):
                 found.extend(zip(*(column.to_arrow().to_pylist() for column in batch.columns())))
         return found
 
+    def is_forgotten(self, time: int) -> bool:
+        """Is the history of some tablet collected at a time? Reads must be refused then, and only then."""
+        tablets = self.db._store_of(self.table).tablets
+        return any(tablet.metadata.ancient_history_mark > time for tablet in tablets)
+
     def by_key(self, rows, skipped=0):
         count = self.model.schema.key_columns
         return sorted(rows, key=lambda row: row[skipped : skipped + count])
@@ -268,17 +279,26 @@ class MvccMachine(RuleBasedStateMachine):
         times = [self.begun, *(t + d for t in self.model.timestamps for d in (-1, 0))]
         return max(self.begun, times[min(int(share * len(times)), len(times) - 1)])
 
+    def remembered(self, share: float) -> int:
+        """A moment of the past that can be read."""
+        time = self.time(share)
+        return int(self.db.now()) if self.is_forgotten(time) else time
+
     @rule(share=st.floats(0, 1))
     def read_the_past(self, share):
         time = self.time(share)
         names = self.model.schema.names
+        if self.is_forgotten(time):
+            with pytest.raises(HistoryGone):
+                self.scan(names, snapshot=Timestamp(time))
+            return
         assert self.by_key(self.scan(names, snapshot=Timestamp(time))) == self.model.rows(names, time)
 
     @rule(place=st.integers(0, 12), low=CODES, high=CODES, form=st.integers(0, 4), share=st.floats(0, 1))
     def read_some(self, place, low, high, form, share):
         schema = self.model.schema
         column = schema.columns[place % len(schema.columns)]
-        time = self.time(share) if form % 2 else int(self.db.now())
+        time = self.remembered(share) if form % 2 else int(self.db.now())
         physical = [column.type.to_physical(value(column.type, code)) for code in sorted({low, high})]
         physical = sorted(set(physical))
         bounds = Range(column.name, physical[0], physical[-1])
@@ -304,7 +324,7 @@ class MvccMachine(RuleBasedStateMachine):
 
     @rule(limit=st.none() | st.integers(1, 4), share=st.floats(0, 1))
     def read_in_order(self, limit, share):
-        time = self.time(share)
+        time = self.remembered(share)
         names = self.model.schema.names
         expected = self.model.rows(names, time)
         tokens = self.db.scan_tokens(
@@ -323,7 +343,7 @@ class MvccMachine(RuleBasedStateMachine):
 
     @rule(one=st.floats(0, 1), other=st.floats(0, 1))
     def read_changes(self, one, other):
-        since, until = sorted((self.time(one), self.time(other)))
+        since, until = sorted((self.remembered(one), self.remembered(other)))
         names = self.model.schema.names
         found = self.scan((CHANGE_COLUMN, *names), snapshot=Timestamp(until), changes=ChangeRange(Timestamp(since)))
         expected = self.model.net_changes(names, since, until)
@@ -339,7 +359,7 @@ class MvccMachine(RuleBasedStateMachine):
     @rule(key=st.integers(0, KEYS - 1), share=st.none() | st.floats(0, 1))
     def read_row(self, key, share):
         schema = self.model.schema
-        time = None if share is None else self.time(share)
+        time = None if share is None else self.remembered(share)
         found = self.db.read_row(self.table, key_values(schema, key), schema.names, time and Timestamp(time))
         now = int(self.db.now()) if time is None else time
         expected = [

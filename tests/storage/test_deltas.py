@@ -69,9 +69,9 @@ def states(stamps, initial, records, time):
     for row in range(ROWS):
         state = {c: values[row] for c, values in initial.items()} if stamps[row] <= time else None
         kept = dict(state) if state else None
-        for r, timestamp, kind, given in records:
+        for r, timestamp, kind, values in records:
             if r == row and timestamp <= time:
-                kept = {**kept, **given}
+                kept = {**kept, **values}
                 state = None if kind == DeltaKind.DELETE else kept
         found.append(state)
     return found

@@ -1,5 +1,5 @@
-"""A store against a dictionary of versions (`mvcc_machine`): many short runs that hypothesis makes up and shortens, and a
-few long ones in which most writes change something.
+"""A store against a dictionary of versions (`mvcc_machine`): many short runs that hypothesis makes up and shortens, and
+a few long ones in which most writes change something.
 
 `NYALA_RUNS`, `NYALA_STEPS` and `NYALA_SEED` make more, longer and other runs.
 """
@@ -136,6 +136,7 @@ def test_long_runs(number):
         "kind": rng.choice(list(SCHEMAS)),
         "buckets": rng.choice([0, 3]),
         "memrowset_bytes": rng.choice([1_500, 1 << 20]),
+        "history_seconds": rng.choice([604_800, 0]),
     }
     steps: list[Step] = [("open_store", opening), *(random_step(rng) for _ in range(STEPS))]
     failure = play(steps)

@@ -12,8 +12,6 @@ from nyala.storage.types import BIGINT, STRING, DataType
 KEY = st.binary(max_size=2)
 # More than are looked through one by one.
 SPANS = st.lists(st.tuples(KEY, KEY).map(lambda pair: (min(pair), max(pair))), max_size=40)
-    st.tuples(KEY, KEY).map(lambda pair: (min(pair), max(pair))), max_size=40
-)  # more than are looked through one by one
 
 
 def tree_of(spans: list[tuple[bytes, bytes]]) -> RowSetTree[int]:
