@@ -37,7 +37,7 @@ from ..storage.database import Database
 from ..storage.predicates import ColumnPredicate, Range
 from ..storage.schema import Table
 from ..storage.store import Op, ScanSpec, WriteBatch
-from ..storage.vector import Batch
+from ..storage.vector import Batch, physical_to_arrow
 from . import load
 
 Q6 = (
@@ -196,10 +196,8 @@ def _update(store: Database, table: Table, rows: pa.Table, chosen: Any, rng: np.
     for start in range(0, len(chosen), BATCH_ROWS):
         mine = keys.take(pa.array(chosen[start : start + BATCH_ROWS])).combine_chunks()
         columns = dict(zip(mine.column_names, (c.combine_chunks() for c in mine.columns)))
-        for name, low, high in (("l_quantity", 1, 51), ("l_discount", 0, 11)):
-            values = pa.array(rng.integers(low, high, mine.num_rows))
-            scaled = pc.divide(values.cast(pa.decimal128(15, 2)), 100) if name == "l_discount" else values
-            columns[name] = scaled.cast(table.schema.column(name).type.arrow, safe=False)
+        for name, hundredths in (("l_quantity", np.arange(100, 5_001, 100)), ("l_discount", np.arange(11))):
+            columns[name] = physical_to_arrow(table.schema.column(name).type, rng.choice(hundredths, mine.num_rows))
         batch = pa.record_batch({n: c.cast(table.schema.column(n).type.arrow) for n, c in columns.items()})
         result = store.write(table, WriteBatch(batch, Op.UPDATE))
         if result.errors:

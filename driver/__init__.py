@@ -15,11 +15,11 @@ The life of a statement:
    `Connection.cancel` sets.
 5. The `Execution` hands out Arrow record batches as the executor makes them; the cursor turns them into rows of Python
    values a batch at a time, or passes them on as they are.
-6. `Cursor.executemany` takes a shorter road for `INSERT ... VALUES`: parameter rows become the columns of an Arrow
-   batch (`bulk.insert_rows`), so that a thousand rows cost one bind and one write.
+6. `Cursor.executemany` takes a shorter road for INSERT and UPSERT of `VALUES`: parameter rows become the columns of
+   an Arrow batch (`bulk.insert_rows`), so that a thousand rows cost one bind and one write.
 7. `Connection.load` streams Arrow data or files into the store's bulk loader (`loading.load`).
 
 Every statement is durable when it returns, so there is no transaction to commit or to roll back. A query sees the
-moment it began; a load adds all its rows or none; an INSERT of several rows refuses them one by one, as Kudu does, and
-its error says how many were inserted all the same.
+moment it began; a statement that writes and a load do all of it or nothing. `Cursor.executemany` writes in pieces of
+16,384 rows, each of them all or none.
 """

@@ -25,7 +25,9 @@ from .parameters import Parameters
 from .session import Session
 from .stores import SharedStore, acquire
 
-_STORE_OPTIONS: Final = ("durability",)
+_STORE_OPTIONS: Final = ("durability", "history_seconds", "store_memory")
+_DATABASE_NAMES: Final = {"store_memory": "memory_limit_bytes"}
+"""Options that `storage.database.Database` calls otherwise."""
 _SESSION_OPTIONS: Final = ("threads", "memory_limit")
 DURABILITIES: Final = ("fsync", "os")
 
@@ -44,6 +46,11 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
     durability : {"fsync", "os"}, optional
         "fsync" (the default): an acknowledged write survives a power failure. "os": it survives the end of the process;
         the operating system decides when it reaches the disk.
+    history_seconds : int, optional
+        How long the past stays readable (by default 604,800: seven days); older history may be collected.
+    store_memory : int or str, optional
+        Memory for rows that are not on disk yet and for pages that were read, of all stores of this process together;
+        half of the machine's by default. Writers wait for flushes before it is reached.
 
     Raises
     ------
@@ -55,7 +62,7 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
         The target is a cluster (`nyala://`).
     """
     settings = _check_options(given)
-    options = {name: settings[name] for name in _STORE_OPTIONS if name in settings}
+    options = {_DATABASE_NAMES.get(name, name): settings[name] for name in _STORE_OPTIONS if name in settings}
     shared = acquire(target, settings.get("threads") or os.cpu_count() or 1, **options)
     try:
         session = Session(shared.store, **{name: settings[name] for name in _SESSION_OPTIONS if name in settings})
@@ -188,16 +195,20 @@ def _check_options(options: dict[str, Any]) -> dict[str, Any]:
     durability = checked.get("durability", "fsync")
     if durability not in DURABILITIES:
         raise InterfaceError(f"durability={durability!r}: there are {' and '.join(map(repr, DURABILITIES))}")
-    if "memory_limit" in checked:
-        checked["memory_limit"] = parse_bytes(checked["memory_limit"])
+    seconds = checked.get("history_seconds", 0)
+    if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds < 0:
+        raise InterfaceError(f"history_seconds={seconds!r}: a whole number of seconds is needed")
+    for name in ("memory_limit", "store_memory"):
+        if name in checked:
+            checked[name] = parse_bytes(checked[name], name)
     return checked
 
 
 _UNITS: Final = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
-def parse_bytes(value: int | str) -> int:
-    """Bytes from a number or a text with a unit of 1024's powers.
+def parse_bytes(value: int | str, name: str = "memory_limit") -> int:
+    """Bytes from a number or a text with a unit of 1024's powers; `name` is the option's, for the error.
 
     >>> parse_bytes("1.5 GB"), parse_bytes(4096)
     (1610612736, 4096)
@@ -208,5 +219,5 @@ def parse_bytes(value: int | str) -> int:
     except ValueError:
         amount = 0.0
     if amount < 1:
-        raise InterfaceError(f"memory_limit={value!r}: give bytes, or a text such as '2GB'")
+        raise InterfaceError(f"{name}={value!r}: give bytes, or a text such as '2GB'")
     return int(amount)

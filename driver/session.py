@@ -182,7 +182,7 @@ class Session:
         if isinstance(statement, bound.Explain):
             options = PlannerOptions(trace=statement.verbose)
             statement = statement.statement
-        if isinstance(statement, bound.SelectStatement | bound.InsertStatement | bound.ChangeStatement):
+        if isinstance(statement, bound.WITH_QUERY):
             return plan_query(statement.query, self.store, options)
         return None
 

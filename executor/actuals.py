@@ -52,16 +52,19 @@ class Actuals:
         actual = self.of(node)
         rows = count = 0
         seconds = 0.0
-        while True:
-            started = time.perf_counter()
-            batch = next(batches, None)
-            seconds += time.perf_counter() - started
-            if batch is None:
-                break
-            rows += batch.length
-            count += 1
-            yield batch
-        self.add(actual, rows, count, seconds)
+        try:
+            while True:
+                started = time.perf_counter()
+                batch = next(batches, None)
+                seconds += time.perf_counter() - started
+                if batch is None:
+                    break
+                rows += batch.length
+                count += 1
+                yield batch
+        finally:
+            # A limit stops asking before the end.
+            self.add(actual, rows, count, seconds)
 
     def add(self, actual: Actual, rows: int = 0, batches: int = 0, seconds: float = 0.0) -> None:
         """Count work into a record."""

@@ -61,7 +61,7 @@ def _format(statement: CopyFrom, options: dict[str, Any]) -> Any:
     if unknown:
         raise ProgrammingError(f"CSV has no option {unknown[0]}{did_you_mean(unknown[0], _OPTIONS, 'it has')}")
     schema = statement.table.schema
-    names = list(statement.columns or schema.names)
+    names = list(statement.columns or (column.name for column in schema.visible_columns))
     parse = pa_csv.ParseOptions(
         delimiter=options.get("delimiter", ","),
         quote_char=options.get("quote", '"'),
@@ -83,7 +83,7 @@ def conform(rows: pa.RecordBatch, table: Table, columns: Sequence[str] | None, p
     schema = table.schema
     names = _targets(rows.schema.names, table, columns, path)
     arrays = {n: _cast(a, schema.column(n).type.arrow, f"{table.name}.{n}") for n, a in zip(names, rows.columns)}
-    for column in schema.columns:
+    for column in schema.visible_columns:
         if column.name not in arrays and column.default is None and not column.nullable:
             raise NotNullViolation(f"{path} lacks column {column.name}, which is NOT NULL in table {table.name}")
     return pa.table({name: arrays[name] for name in schema.names if name in arrays})

@@ -77,6 +77,26 @@ class _Integers(_Column):
         return np.where(inside, np.where(inside, values, self._low) - self._low, -1).astype(np.int64)
 
 
+class _FarApart(_Column):
+    """Integers numbered by the distinct ones: between the least and the greatest lies more than a code can tell."""
+
+    def __init__(self, keys: Vector):
+        values = np.broadcast_to(np.asarray(integers(keys)), (len(keys),))
+        self._known = np.unique(values if keys.validity is None else values[keys.validity])
+        self.size = max(1, len(self._known))
+
+    def encode(self, keys: Vector) -> Array:
+        if isinstance(keys, Wide):
+            wide = keys.values()
+            fitting = ((wide >= INT64[0]) & (wide <= INT64[1])).astype(np.bool_)
+            codes = np.where(fitting, _search(self._known, np.where(fitting, wide, 0).astype(np.int64)), -1)
+        else:
+            codes = _search(self._known, np.broadcast_to(np.asarray(integers(keys)), (len(keys),)))
+        if keys.validity is not None:
+            codes[~keys.validity] = -1
+        return codes
+
+
 class _Entries(_Column):
     """Keys numbered by an Arrow array of distinct values."""
 
@@ -165,7 +185,8 @@ def _learn(keys: Vector) -> _Column:
         return _Floats(keys)
     if isinstance(keys, Wide):
         return _Entries(pc.unique(keys.array).drop_null())
-    return _Integers(*measured_bounds(keys))
+    low, high = measured_bounds(keys)
+    return _Integers(low, high) if high - low < _MOST else _FarApart(keys)
 
 
 def _distinct(keys: Vector) -> pa.Array:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow.compute as pc
 
+from ..planner.cost import MOST_TEXTS
 from ..planner.physical import TableScan
 from ..storage.bloom_predicate import bloom_predicate
 from ..storage.predicates import BitmapFilter, BloomFilter, ColumnPredicate, InList, Range
@@ -30,8 +31,6 @@ CHEAP_BITS = 1 << 23
 """A bitmap of this span is worth making for any number of keys: zeroing 8 MB takes less than reading one column."""
 MOST_LISTED = 4096
 """Far-flung integer keys in a list: pages without any of them are never read."""
-MOST_TEXTS = 256
-"""Distinct texts in a list; with more, most dictionaries match anyway."""
 MOST_REPEATED = 8
 """Build rows per key that a Bloom filter may have: with more, finding the distinct ones costs more than it saves."""
 
@@ -123,7 +122,7 @@ def _text_list(keys: Vector) -> tuple[FilterFactory, ...]:
 def _bloom(keys: Vector, most: int) -> tuple[FilterFactory, ...]:
     if not most or len(keys) > MOST_REPEATED * most:
         return ()
-    distinct = pc.unique(keys.to_arrow())
+    distinct = pc.unique(keys.to_arrow()).drop_null()
     if len(distinct) > most:
         return ()
     words = bloom_predicate("", distinct).words

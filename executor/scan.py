@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
-from ..errors import DataError, NotSupportedError, OperationalError
+from ..errors import DataError, HistoryGone, NotSupportedError, OperationalError
 from ..planner.physical import FileScan, TableScan, ValuesScan
 from ..sql.expressions import Column
 from ..storage.schema import Table
@@ -39,17 +39,27 @@ def open_table_scan(node: TableScan, context: ExecutionContext, filters: Runtime
     spec = ScanSpec(
         node.names,
         (*node.predicates, *at_runtime),
-        context.snapshot,
+        context.snapshot if node.time is None else node.time.until,
         split_rows=None if node.ordered else SPLIT_ROWS,
         ordered=node.ordered,
         limit=limit if node.residual is None else None,
+        changes=None if node.time is None else node.time.changes,
     )
-    tokens = context.store.scan_tokens(node.table, spec)
+    tokens = _tokens(node, context, spec)
     if context.collect:
         context.actuals.of(node).filtered = tuple(described(predicate) for predicate in at_runtime)
     finish = _finisher(node)
     morsels = tuple(Morsel(_reader(node, context, token, finish, limit), token.tablet_id) for token in tokens)
     return Stream(node.columns, morsels, _partition_columns(node))
+
+
+def _tokens(node: TableScan, context: ExecutionContext, spec: ScanSpec) -> list[ScanToken]:
+    if node.time is None:
+        return context.store.scan_tokens(node.table, spec)
+    try:
+        return context.store.scan_tokens(node.time.table, spec)
+    except HistoryGone as error:
+        raise HistoryGone(f"{error}{node.time.excerpt}") from error
 
 
 def _most_rows(node: TableScan) -> int | None:

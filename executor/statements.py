@@ -1,7 +1,7 @@
 """Running bound statements: queries through the executor, everything else through the store.
 
 SELECT, EXPLAIN, SHOW, DESCRIBE, COMPACT              columns and batches
-INSERT, UPSERT, UPDATE, DELETE, COPY, CREATE, DROP    no columns; the work is done when `run` returns
+all others                                            no columns; the work is done when `run` returns
 """
 
 from __future__ import annotations
@@ -16,7 +16,9 @@ from ..errors import IntegrityError, InternalError, NotSupportedError
 from ..planner import Actual, Plan, explain
 from ..sql import bound
 from ..sql.expressions import Column
-from ..storage.schema import ColumnSchema, Table
+from ..sql.show_create import create_table_text, range_text
+from ..storage.partition import Partitioner
+from ..storage.schema import ColumnSchema, Schema, Table
 from ..storage.store import Op, WriteBatch
 from ..storage.types import BIGINT, BOOLEAN, STRING, DataType
 from .actuals import Actuals
@@ -62,10 +64,18 @@ def run(statement: bound.Statement, context: ExecutionContext, plan: Planner = N
         return _done(copy_from(statement, context))
     if isinstance(statement, bound.CreateTable):
         return _create(statement, context)
+    if isinstance(statement, bound.CreateTableAs):
+        return _done(_create_as(statement, _planned(statement.query, plan), context))
+    if isinstance(statement, bound.AlterTable):
+        return _alter(statement, context)
     if isinstance(statement, bound.DropTable):
         return _drop(statement, context)
     if isinstance(statement, bound.ShowTables):
         return _show_tables(context)
+    if isinstance(statement, bound.ShowCreateTable):
+        return _listing(["statement"], [STRING], [[create_table_text(statement.table)]])
+    if isinstance(statement, bound.ShowPartitions):
+        return _show_partitions(statement.table)
     if isinstance(statement, bound.Describe):
         return _describe(statement.table)
     if isinstance(statement, bound.Explain):
@@ -102,13 +112,11 @@ def _write(statement: bound.InsertStatement | bound.ChangeStatement, plan: Plan,
     meets its own rows. A row that a query names twice is changed once, or twice to the same end, so that a row that
     somebody else deleted in between is no error of an UPDATE or a DELETE.
     """
-    types = [statement.table.schema.column(name).type for name in statement.columns]
-    fields = [pa.field(name, type_.arrow) for name, type_ in zip(statement.columns, types, strict=True)]
-    schema = pa.schema(fields)
+    schema = _arrow_schema(statement.table.schema, statement.columns)
     found = []
-    for rows in _arrow(plan, context):
+    for rows in _rows_as(schema, plan, context):
         context.reserve(rows.nbytes, f"{_article(statement.op)} {statement.op.name.partition('_')[0]}")
-        found.append(pa.RecordBatch.from_arrays([a.cast(f.type) for a, f in zip(rows.columns, fields)], schema=schema))
+        found.append(rows)
     whole = pa.Table.from_batches(found, schema).combine_chunks()
     op = {Op.UPDATE: Op.UPDATE_IGNORE, Op.DELETE: Op.DELETE_IGNORE}.get(statement.op, statement.op)
     applied = 0
@@ -121,6 +129,18 @@ def _write(statement: bound.InsertStatement | bound.ChangeStatement, plan: Plan,
                 written.errors[0].error, len(written.errors), applied, whole.num_rows, _DONE.get(op, "changed")
             )
     return applied
+
+
+def _arrow_schema(schema: Schema, names: Sequence[str]) -> pa.Schema:
+    """Some columns of a table as Arrow has them."""
+    return pa.schema([pa.field(name, schema.column(name).type.arrow) for name in names])
+
+
+def _rows_as(schema: pa.Schema, plan: Plan, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
+    """A query's rows, brought to a table's columns."""
+    for rows in _arrow(plan, context):
+        arrays = [array.cast(type_) for array, type_ in zip(rows.columns, schema.types, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def _article(op: Op) -> str:
@@ -139,17 +159,40 @@ def _refusal(first: IntegrityError, refused: int, applied: int, rows: int, done:
 
 
 def _create(statement: bound.CreateTable, context: ExecutionContext) -> StatementResult:
-    name = statement.definition.name
-    if statement.if_not_exists and any(table.name == name for table in context.store.tables()):
-        return _done()
-    context.store.create_table(statement.definition)
+    if not (statement.if_not_exists and _exists(statement.definition.name, context)):
+        context.store.create_table(statement.definition)
+    return _done()
+
+
+def _exists(name: str, context: ExecutionContext) -> bool:
+    return any(table.name == name for table in context.store.tables())
+
+
+def _create_as(statement: bound.CreateTableAs, plan: Plan, context: ExecutionContext) -> int:
+    """Create the table and load the query's rows in bulk; how many there were. A table whose load fails is dropped
+    again; a crash in the middle may leave it empty."""
+    if statement.if_not_exists and _exists(statement.definition.name, context):
+        return 0
+    table = context.store.create_table(statement.definition)
+    try:
+        with context.store.bulk_loader(table) as loader:
+            for rows in _rows_as(_arrow_schema(table.schema, statement.columns), plan, context):
+                loader.append(rows)
+            return loader.finish()
+    except BaseException:
+        context.store.drop_table(table.name)
+        raise
+
+
+def _alter(statement: bound.AlterTable, context: ExecutionContext) -> StatementResult:
+    if statement.steps:
+        context.store.alter_table(statement.table.name, statement.steps)
     return _done()
 
 
 def _drop(statement: bound.DropTable, context: ExecutionContext) -> StatementResult:
-    if statement.if_exists and all(table.name != statement.name for table in context.store.tables()):
-        return _done()
-    context.store.drop_table(statement.name)
+    if not statement.if_exists or _exists(statement.name, context):
+        context.store.drop_table(statement.name)
     return _done()
 
 
@@ -164,18 +207,34 @@ def _show_tables(context: ExecutionContext) -> StatementResult:
     return _listing(["table"], [STRING], [[table.name for table in context.store.tables()]])
 
 
+def _show_partitions(table: Table) -> StatementResult:
+    """One row per tablet: its place, its bucket of each hash rule, its range."""
+    rules = [f"HASH ({', '.join(rule.columns)})" for rule in table.partitions.hash_rules]
+    range_rule = table.partitions.range_rule
+    columns: list[list[object]] = [[] for _ in ("partition", *rules, *(["range"] if range_rule else []))]
+    for place, partition in enumerate(Partitioner(table.schema, table.partitions).partitions):
+        shown = [] if range_rule is None else [range_text(table, partition.range)]
+        for column, value in zip(columns, (place, *partition.buckets, *shown), strict=True):
+            column.append(value)
+    names = ["partition", *(f"{rule} bucket" for rule in rules), *(["range"] if range_rule else [])]
+    types = [BIGINT] * (1 + len(rules)) + ([STRING] if range_rule else [])
+    return _listing(names, types, columns)
+
+
 def _describe(table: Table) -> StatementResult:
     columns = table.schema.columns
-    names = ["column", "type", "nullable", "key", "default", "encoding", "compression", "comment"]
-    types = [STRING, STRING, BOOLEAN, BOOLEAN, STRING, STRING, STRING, STRING]
+    names = ["column", "type", "nullable", "key", "default", "encoding", "compression"]
+    names += ["block_size", "immutable", "auto_increment", "comment"]
+    types = [STRING, STRING, BOOLEAN, BOOLEAN, STRING, STRING, STRING, BIGINT, BOOLEAN, BOOLEAN, STRING]
     rows = [_described(column, i < table.schema.key_columns) for i, column in enumerate(columns)]
     return _listing(names, types, list(zip(*rows, strict=True)))
 
 
 def _described(column: ColumnSchema, is_key: bool) -> tuple[object, ...]:
     default = None if column.default is None else str(column.type.to_python(column.default))
-    encodings = column.encoding.value, column.compression.value
-    return column.name, str(column.type), column.nullable, is_key, default, *encodings, column.comment
+    storage = column.encoding.value, column.compression.value, column.block_size or None
+    rules = column.immutable, column.auto_increment
+    return column.name, str(column.type), column.nullable, is_key, default, *storage, *rules, column.comment
 
 
 def _compact(table: Table, context: ExecutionContext) -> StatementResult:
@@ -190,9 +249,10 @@ def _compact(table: Table, context: ExecutionContext) -> StatementResult:
 
 def _explain(statement: bound.Explain, context: ExecutionContext, plan: Planner) -> StatementResult:
     inner = statement.statement
-    if not isinstance(inner, bound.SelectStatement | bound.InsertStatement | bound.ChangeStatement):
+    if not isinstance(inner, bound.WITH_QUERY):
         raise NotSupportedError(
-            "EXPLAIN shows the plan of a SELECT, INSERT, UPSERT, UPDATE or DELETE; other statements have none"
+            "EXPLAIN shows the plan of a SELECT, INSERT, UPSERT, UPDATE, DELETE or CREATE TABLE AS; other statements "
+            "have none"
         )
     found = _planned(inner.query, plan)
     actuals = None

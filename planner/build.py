@@ -56,7 +56,8 @@ class Builder:
         """The plan of one item of FROM."""
         if isinstance(relation, bound.TableRef):
             names = zip(relation.columns, relation.table.schema.names, strict=True)
-            return Scan(relation.table, relation.alias, relation.columns, tuple((c.id, name) for c, name in names))
+            numbers = tuple((c.id, name) for c, name in names)
+            return Scan(relation.table, relation.alias, relation.columns, numbers, time=relation.time)
         if isinstance(relation, bound.FileRef):
             return FileScan(relation, relation.columns)
         if isinstance(relation, bound.SubqueryRef):

@@ -76,6 +76,7 @@ class Chooser:
             fetched=fetched,
             predicates=parts.predicates,
             residual=all_of(parts.residual),
+            time=node.time,
         )
 
     def _file_scan(self, node: FileScan, wanted: Wanted) -> PhysicalNode:

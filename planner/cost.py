@@ -38,8 +38,14 @@ BLOOM = 1.8
 """Asking a Bloom filter about one hashed value."""
 BLOOM_BUILD = 40.0
 """Putting one build key into a Bloom filter, most of it for telling keys apart."""
-HASH_TEXT = 12.0
-"""Hashing one text; of a column of few texts only its dictionary is hashed."""
+HASH_TEXT = 16.0
+"""Hashing one text for it."""
+LOOKUP_TEXT = 4.0
+"""Looking up one text, beyond `PROBE`."""
+ROWS_PER_ENTRY = 50
+"""A column of texts with so many rows for each is kept as a dictionary: only that is hashed and looked up."""
+MOST_TEXTS = 256
+"""Distinct texts of a build side that become a list, which is exact and costs no more than the join's look-up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +162,10 @@ class CostModel:
             return False
         if has_exact_filter(pair.probe.type):
             return self.filter_share(pair, build_rows) <= WORTH_FILTERING
-        return self.estimator.distinct(pair.build, build_rows) <= self.bloom_keys(pair.probe, probe_rows, columns)
+        keys = self.estimator.distinct(pair.build, build_rows)
+        if pair.probe.type.is_text and keys <= MOST_TEXTS:
+            return self.filter_share(pair, build_rows) <= WORTH_FILTERING
+        return keys <= self.bloom_keys(pair.probe, probe_rows, columns)
 
     def bloom_keys(self, probe: Expr, rows: float, columns: int) -> int:
         """Up to how many distinct build keys a Bloom filter saves more than it costs.
@@ -165,10 +174,11 @@ class CostModel:
 
             rows * (1 - keys / domain) * saved  >  rows * asked + keys * BLOOM_BUILD
         """
-        rows, domain = max(1.0, rows), self.estimator.domain(probe)
-        hashed = HASH_TEXT * min(1.0, domain / rows) if probe.type.is_text else 0.0
-        saved, asked = PROBE + READ * columns + hashed, BLOOM + hashed
-        return int(rows * (saved - asked) / (BLOOM_BUILD + rows * saved / max(1.0, domain)))
+        rows, domain = max(1.0, rows), max(1.0, self.estimator.domain(probe))
+        saved, asked = PROBE + READ * columns, BLOOM
+        if probe.type.is_text and domain * ROWS_PER_ENTRY > rows:
+            saved, asked = saved + LOOKUP_TEXT, asked + HASH_TEXT
+        return max(0, int(rows * (saved - asked) / (BLOOM_BUILD + rows * saved / domain)))
 
     def nested(self, left: Cost, right: Cost, left_rows: float, right_rows: float, out: float) -> Cost:
         """A nested loop over all pairs."""

@@ -17,8 +17,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..sql.bound import OrderItem
+from ..sql.bound import OrderItem, TimeTravel
 from ..sql.expressions import Column, Expr, Literal
+from ..storage.clock import format_timestamp
 from . import logical, physical
 from .logical import Node
 from .physical import PhysicalNode
@@ -173,11 +174,21 @@ def _logical_head(node: Node, names: Names) -> str:
 
 def _scan_head(node: logical.Scan, names: Names) -> str:
     called = node.table.name if node.alias == node.table.name else f"{node.table.name} {node.alias}"
+    if node.time is not None:
+        called += f" {time_text(node.time)}"
     text = f"Scan {called}: {_join_list([column.name for column in node.output])}".rstrip(": ")
     if node.predicates:
         parts = [to_sql(p, names) for p in node.predicates]
         text += f" WHERE {' AND '.join(f'({p})' if ' OR ' in p else p for p in parts)}"
     return text
+
+
+def time_text(time: TimeTravel) -> str:
+    """When a table is read, in words."""
+    if time.changes is None:
+        return f"as of {format_timestamp(time.until)}"
+    what = "all changes" if time.changes.history else "net changes"
+    return f"{what} after {format_timestamp(time.changes.since)} up to {format_timestamp(time.until)}"
 
 
 # ---- physical ----------------------------------------------------------------------------------------------------
@@ -281,6 +292,8 @@ class _Drawing:
             yield from actual.notes
 
     def _scan_details(self, node: physical.TableScan) -> Iterator[str]:
+        if node.time is not None:
+            yield time_text(node.time)
         if node.columns:
             yield f"reads {_join_list([c.name for c in node.columns])}"
         only_residual = [c.name for c in node.fetched[len(node.columns) :]]

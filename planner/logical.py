@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ..sql.bound import FileRef, OrderItem
+from ..sql.bound import FileRef, OrderItem, TimeTravel
 from ..sql.expressions import Aggregate as AggregateCall
 from ..sql.expressions import Column, Expr
 from ..storage.schema import Table
@@ -55,7 +55,8 @@ def _inputs(kind: type[Node]) -> tuple[str, ...]:
 class Scan(Node):
     """The rows of a table for which all `predicates` are true; `output` are the columns still wanted.
 
-    `source_names` maps a column's number to its name in the table.
+    `source_names` maps a column's number to its name in the table. `time` is that of FOR SYSTEM_TIME, None the
+    statement's own; statistics, which speak of the newest state, are estimates for it all the more.
     """
 
     table: Table
@@ -63,6 +64,7 @@ class Scan(Node):
     output: tuple[Column, ...]
     source_names: tuple[tuple[int, str], ...]
     predicates: tuple[Expr, ...] = ()
+    time: TimeTravel | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from ..sql.bound import FileRef, OrderItem
+from ..sql.bound import FileRef, OrderItem, TimeTravel
 from ..sql.expressions import Aggregate as AggregateCall
 from ..sql.expressions import Column, Expr
 from ..storage.predicates import ColumnPredicate
@@ -38,7 +38,7 @@ class TableScan(PhysicalNode):
 
     With a `limit`, no part of the table needs to give more than its first `limit` rows after `offset` (which is the
     business of the operator above, and only adds to them here); with `ordered` as well, the first by primary key of
-    each tablet.
+    each tablet. `time` is as in the logical node.
     """
 
     table: Table
@@ -50,6 +50,7 @@ class TableScan(PhysicalNode):
     ordered: bool = False
     limit: Expr | None = None
     offset: Expr | None = None
+    time: TimeTravel | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

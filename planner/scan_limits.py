@@ -71,6 +71,8 @@ def _ordered(node: PhysicalNode, order: Sequence[int], limit: Expr | None, offse
 
 def _follows_key(scan: TableScan, order: Sequence[int]) -> bool:
     """Are rows that ascend by primary key in this order too? Columns of one value only change nothing."""
+    if scan.time is not None and scan.time.changes is not None:
+        return False  # a diff scan's rows are told apart by more than the key that they ascend by
     names = {column.id: name for column, name in zip(scan.fetched, scan.names, strict=True)}
     constant = set(_constants(scan))
     wanted = [names[number] for number in order if names[number] not in constant]

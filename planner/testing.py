@@ -12,7 +12,7 @@ from ..errors import UnknownTable
 from ..sql import bind, parse
 from ..sql.bound import Query, SelectStatement
 from ..storage.schema import ColumnSchema, PartitionSchema, Schema, Table, assign_column_ids
-from ..storage.store import ColumnStatistics, TableStatistics
+from ..storage.store import ColumnStatistics, TableStatistics, Timestamp
 from ..storage.types import INT, DataType
 from .context import PlannerOptions
 from .explain import draw_logical
@@ -36,6 +36,10 @@ class FixedCatalog:
     def tables(self) -> Sequence[Table]:
         """All tables by name, ascending."""
         return [self.by_name[name] for name in sorted(self.by_name)]
+
+    def now(self) -> Timestamp:
+        """The beginning of time: nothing has been written."""
+        return Timestamp(0)
 
     def statistics(self, table: Table) -> TableStatistics:
         """What was given for the table."""

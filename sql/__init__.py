@@ -12,14 +12,16 @@ The life of a statement:
    statement's `context.Context`: its text, its catalog, its counter of column numbers.
 3. `binder_query.bind_query` binds WITH (each CTE once), set operations, VALUES and LIMIT, and hands each SELECT to
    `binder_select.bind_select`.
-4. `binder_from.bind_from` looks tables up, gives each use of one fresh columns, binds joins. What names mean from here
+4. `binder_from.bind_from` looks tables up, gives each use of one fresh columns and its time (`binder_time.bind_time`),
+   binds joins. What names mean from here
    on is a `scope.Scope`; a subquery's scope has the surrounding one as its parent.
 5. `context.Frame.bind` binds expressions, bottom-up, by the handlers of `binder_expressions` and `binder_subqueries`:
    names through the scope, calls through the registry (`functions.build`), operators through `arithmetic.operate` and
    `coercion.unify`, which put a `Cast` wherever a type changes and fold what is constant.
 6. `binder_grouping.Grouping` lifts the select list, HAVING and ORDER BY above the aggregation.
-7. `binder_tables.bind_create_table`, `binder_writes.bind_insert` and `binder_writes.bind_copy` do the same for tables
-   and rows: constants are converted to the columns' types here, so that a wrong one is refused before anything runs.
+7. `binder_tables.bind_create_table`, `binder_alter.bind_alter_table`, `binder_writes.bind_insert` and
+   `binder_writes.bind_copy` do the same for tables and rows: constants are converted to the columns' types here, so that
+   a wrong one is refused before anything runs.
 8. The bound statement goes to the planner; `describe.describe` prints it for people and golden files.
 
 Errors are raised where a rule is known, without a place; `context.Context.at` adds line and caret on the way out.

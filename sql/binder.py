@@ -8,12 +8,23 @@ from sqlglot import exp
 
 from ..errors import NotSupportedError
 from . import binder_expressions, binder_subqueries, nodes
-from .binder_changes import bind_delete, bind_update
+from .binder_alter import bind_alter_table
+from .binder_changes import bind_delete, bind_truncate, bind_update
 from .binder_from import table_name
 from .binder_query import bind_query
-from .binder_tables import bind_create_table, find_table
+from .binder_tables import bind_create_table, bind_create_table_as, find_table
 from .binder_writes import bind_copy, bind_insert, bind_upsert
-from .bound import CompactTable, Describe, DropTable, Explain, SelectStatement, ShowTables, Statement
+from .bound import (
+    CompactTable,
+    Describe,
+    DropTable,
+    Explain,
+    SelectStatement,
+    ShowCreateTable,
+    ShowPartitions,
+    ShowTables,
+    Statement,
+)
 from .context import Catalog, Context, unsupported
 from .parameters import Parameters, bind_parameters
 from .parser import ParsedStatement
@@ -66,7 +77,11 @@ def _statement(tree: Any, context: Context) -> Statement:
     if isinstance(tree, exp.Delete):
         return bind_delete(tree, context)
     if isinstance(tree, nodes.CreateTable):
-        return bind_create_table(tree, context)
+        return (bind_create_table if tree.args.get("query") is None else bind_create_table_as)(tree, context)
+    if isinstance(tree, nodes.AlterTable):
+        return bind_alter_table(tree, context)
+    if isinstance(tree, nodes.TruncateTable):
+        return bind_truncate(tree, context)
     if isinstance(tree, nodes.DropTable):
         return DropTable(table_name(tree.this), bool(tree.args.get("exists")))
     if isinstance(tree, nodes.CopyFrom):
@@ -75,6 +90,10 @@ def _statement(tree: Any, context: Context) -> Statement:
         return CompactTable(find_table(tree.this, context))
     if isinstance(tree, nodes.ShowTables):
         return ShowTables()
+    if isinstance(tree, nodes.ShowCreateTable):
+        return ShowCreateTable(find_table(tree.this, context))
+    if isinstance(tree, nodes.ShowPartitions):
+        return ShowPartitions(find_table(tree.this, context))
     if isinstance(tree, nodes.DescribeTable):
         return Describe(find_table(tree.this, context))
     if isinstance(tree, nodes.Explain):

@@ -30,7 +30,7 @@ from .scope import Scope
 def bind_update(node: exp.Update, context: Context) -> ChangeStatement:
     """Bind UPDATE. The primary key of a row cannot be changed."""
     only(node, "this", "expressions", "from_", "where")
-    table = find_table(node.this, context)
+    table = _target(node, context)
     changed = _changed_columns(table, node, context)
     values = [exp.Null() if is_default(item.expression) else item.expression for item in node.expressions]
     from_ = node.args.get("from_")
@@ -59,9 +59,23 @@ def _converted(node: Any, expr: Expr, column: ColumnSchema, context: Context) ->
 def bind_delete(node: exp.Delete, context: Context) -> ChangeStatement:
     """Bind DELETE."""
     only(node, "this", "using", "where")
-    table = find_table(node.this, context)
+    table = _target(node, context)
     query = bind_query(_selection(node, table, [], node.args.get("using") or []), Scope(), context)
     return ChangeStatement(table, Op.DELETE, tuple(c.name for c in table.schema.key), query)
+
+
+def bind_truncate(node: Any, context: Context) -> ChangeStatement:
+    """Bind TRUNCATE TABLE: a DELETE of all rows."""
+    return bind_delete(exp.Delete(this=node.this.copy()), context)
+
+
+def _target(node: Any, context: Context) -> Table:
+    """The table that changes."""
+    version = node.this.args.get("version")
+    if version is not None:
+        with context.at(version):
+            raise StatementError("the past cannot be changed; FOR SYSTEM_TIME stands in FROM, USING and subqueries")
+    return find_table(node.this, context)
 
 
 def _selection(node: Any, table: Table, values: list[Any], sources: list[Any]) -> exp.Select:

@@ -11,7 +11,8 @@ from typing import Any
 from sqlglot import exp
 
 from ..errors import GroupingError, InvalidText, NotSupportedError, SqlSyntaxError, TypeMismatch
-from ..storage.types import BINARY, BOOLEAN, STRING, Kind
+from ..storage.clock import split_timestamp
+from ..storage.types import BINARY, BOOLEAN, STRING, TIMESTAMP, Kind
 from . import arithmetic, functions, literals
 from .coercion import cast, convert, is_text_literal, unify
 from .context import Frame, Handler, name_of, only, unsupported
@@ -295,12 +296,23 @@ def _call(node: exp.Anonymous, frame: Frame) -> Expr:
     only(node, "this", "expressions")
     name = name_of(node.this) if isinstance(node.this, exp.Identifier) else str(node.this).lower()
     args = list(node.expressions)
+    if name == "now":
+        if args:
+            raise TypeMismatch("now() takes no arguments")
+        return _now(node, frame)
     if functions.look_up(name).aggregate:
         return _aggregate(name, args, None, frame)
     for arg in args:
         if isinstance(arg, exp.Distinct | exp.Star | exp.Order):
             raise TypeMismatch(f"{name} is not an aggregate function: it takes no {generate_word(arg)}")
     return functions.build(name, frame.bind_all(args))
+
+
+def _now(node: Any, frame: Frame) -> Expr:
+    """`now()`: the statement's time."""
+    if frame.clause in ("DEFAULT", "RANGE"):
+        raise TypeMismatch(f"{frame.clause} needs a constant; now() is another time in each statement")
+    return Literal(TIMESTAMP, False, split_timestamp(frame.context.now())[0])
 
 
 def generate_word(node: Any) -> str:
@@ -393,6 +405,7 @@ HANDLERS: dict[type, Handler] = {
     exp.TryCast: _cast,
     exp.Extract: _extract,
     exp.Anonymous: _call,
+    exp.CurrentTimestamp: _now,
     exp.Filter: _filter,
     exp.Window: _window,
 }

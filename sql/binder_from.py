@@ -23,9 +23,12 @@ from ..errors import (
     UnknownColumn,
     did_you_mean,
 )
+from ..storage.schema import Table
+from ..storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN
 from ..storage.types import Kind
 from .binder_expressions import compare, condition, connect
-from .bound import Join, Query, Relation, SubqueryRef, TableRef
+from .binder_time import bind_time
+from .bound import Join, Query, Relation, SubqueryRef, TableRef, TimeTravel
 from .coercion import unify
 from .context import Context, Frame, name_of, only, unsupported
 from .expressions import Call, Column, Expr
@@ -99,22 +102,37 @@ def _single(node: Any, scope: Scope, context: Context, nullable: bool) -> Source
 
 
 def _table(node: exp.Table, scope: Scope, context: Context, nullable: bool) -> Source:
-    only(node, "this", "alias", "joins", "db", "catalog")
+    only(node, "this", "alias", "joins", "db", "catalog", "version")
     if isinstance(node.this, exp.Anonymous):
         raise NotSupportedError(f"table function {node.this.name} is not supported")
     name = table_name(node)
+    version = node.args.get("version")
     common = scope.common_table(name)
     if common is not None:
+        if version is not None:
+            raise StatementError(f"{name} is a query of WITH; FOR SYSTEM_TIME stands behind a table's name")
         alias, renamed = _alias(node, name)
         fresh = _fresh(zip(common.names, common.query.columns), context, nullable)
         columns = _renamed(fresh, renamed, alias)
         shared = name if common.shared else None
         return _leaf(SubqueryRef(common.query, alias, columns, shared), alias, columns)
-    table = context.catalog.table(name)
+    table, time = context.catalog.table(name), None
+    if version is not None:
+        table, time = bind_time(version, table, context)
     alias, renamed = _alias(node, name)
-    fresh = tuple(context.column(c.name, c.type, c.nullable or nullable) for c in table.schema.columns)
-    columns = _renamed(fresh, renamed, alias)
-    return _leaf(TableRef(table, alias, columns), alias, columns)
+    found = {c.name: context.column(c.name, c.type, c.nullable or nullable) for c in table.schema.columns}
+    shown = _renamed(tuple(found[name] for name in _shown_names(table, time)), renamed, alias)
+    by_number = {column.id: column for column in shown}
+    columns = tuple(by_number.get(column.id, column) for column in found.values())
+    hidden = tuple(Field(c.name, c, alias, hidden=True) for c in columns if c.id not in by_number)
+    source = _leaf(TableRef(table, alias, columns, time), alias, shown)
+    return replace(source, fields=source.fields + hidden)
+
+
+def _shown_names(table: Table, time: TimeTravel | None) -> list[str]:
+    """What `*` shows: the table's visible columns, then those of a diff scan."""
+    names = [column.name for column in (table if time is None else time.table).schema.visible_columns]
+    return names if time is None or time.changes is None else [*names, CHANGE_COLUMN, CHANGED_AT_COLUMN]
 
 
 def table_name(node: Any) -> str:
@@ -213,8 +231,8 @@ def _using(node: Any, left: Source, right: Source) -> list[tuple[str, Any]] | No
     if node.args.get("using"):
         return [(name_of(item), item) for item in node.args["using"]]
     if node.args.get("method"):
-        there = {f.name for f in right.fields if not f.merged}
-        return [(f.name, node) for f in left.fields if f.name in there and not f.merged]
+        there = {f.name for f in right.fields if not (f.merged or f.hidden)}
+        return [(f.name, node) for f in left.fields if f.name in there and not (f.merged or f.hidden)]
     return None
 
 

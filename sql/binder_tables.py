@@ -12,6 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from ..errors import InvalidTableDefinition, NotSupportedError, UnknownColumn, did_you_mean
+from ..storage.encodings import check_encoding
 from ..storage.schema import (
     ColumnSchema,
     Compression,
@@ -23,7 +24,6 @@ from ..storage.schema import (
     check_partitions,
     non_unique_key,
 )
-from ..storage.encodings import check_encoding
 from ..storage.types import STRING, Kind
 from . import nodes
 from .binder_from import table_name

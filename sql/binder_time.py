@@ -19,7 +19,7 @@ from ..errors import DataError, StatementError, TypeMismatch
 from ..storage.clock import format_timestamp, make_timestamp, split_timestamp
 from ..storage.schema import ColumnSchema, Schema, Table
 from ..storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ChangeRange, Timestamp
-from ..storage.types import BIGINT, STRING, TIMESTAMP
+from ..storage.types import BIGINT, DATE, STRING, TIMESTAMP
 from .bound import TimeTravel
 from .coercion import convert
 from .context import Context, Frame
@@ -41,12 +41,13 @@ def bind_time(node: exp.Version, table: Table, context: Context) -> tuple[Table,
     """
     times = node.expression.expressions if isinstance(node.expression, exp.Tuple) else [node.expression]
     moments = [_moment(time, context) for time in times]
-    excerpt = str(context.located(StatementError(""), node))
+    excerpt = str(context.located(StatementError(""), node.expression))
     if len(moments) == 1:
         return table, TimeTravel(table, moments[0], None, excerpt)
     since, until = moments
-    if since > until:
-        raise DataError(f"{format_timestamp(since)} is not before {format_timestamp(until)}")
+    with context.at(node.expression):
+        if since > until:
+            raise DataError(f"{_shown(since)} comes after {_shown(until)}")
     changes = ChangeRange(since, history=node.text("kind") == "BETWEEN")
     return _with_changes(table, changes.history), TimeTravel(table, until, changes, excerpt)
 
@@ -54,9 +55,7 @@ def bind_time(node: exp.Version, table: Table, context: Context) -> tuple[Table,
 def _moment(node: Any, context: Context) -> Timestamp:
     with context.at(node):
         found = Frame(context, Scope(), _CLAUSE).bind(node)
-        if isinstance(found, Literal) and found.type == STRING:
-            found = convert(found, TIMESTAMP)
-        elif isinstance(found, Literal) and found.type.kind.value == "DATE":
+        if isinstance(found, Literal) and found.type in (STRING, DATE):
             found = convert(found, TIMESTAMP)
         if not isinstance(found, Literal) or found.value is None:
             raise TypeMismatch(f"{_CLAUSE} needs a constant that is not NULL: a TIMESTAMP, or a BIGINT of hybrid time")
@@ -76,8 +75,13 @@ def _end_of_microsecond(microseconds: int, context: Context) -> Timestamp:
 
 def _passed(time: Timestamp, context: Context) -> Timestamp:
     if time > context.now():
-        raise DataError(f"{format_timestamp(time)} lies in the future: it is only {format_timestamp(context.now())}")
+        raise DataError(f"{_shown(time)} lies in the future: it is only {format_timestamp(context.now())}")
     return Timestamp(max(0, time))  # before 1970 there was nothing either
+
+
+def _shown(time: Timestamp) -> str:
+    microseconds, logical = split_timestamp(time)
+    return format_timestamp(make_timestamp(microseconds, logical if logical != _LAST_LOGICAL else 0))
 
 
 def _with_changes(table: Table, history: bool) -> Table:

@@ -31,7 +31,7 @@ def bind_insert(node: exp.Insert, context: Context) -> InsertStatement:
     without default must be listed."""
     only(node, "this", "expression", "ignore")
     table, columns, query = _incoming(node, context)
-    missing = [c for c in table.schema.columns if c not in columns]
+    missing = [c for c in table.schema.visible_columns if c not in columns]
     with context.at(node.this):
         _refuse_missing(table, missing)
     defaults = [c for c in missing if c.default is not None]
@@ -66,7 +66,7 @@ def _incoming(node: Any, context: Context) -> tuple[Table, list[ColumnSchema], Q
 
 def _target_columns(table: Table, listed: Sequence[Any], context: Context) -> list[ColumnSchema]:
     if not listed:
-        return list(table.schema.columns)
+        return list(table.schema.visible_columns)
     return [_listed_column(table, item, [name_of(i) for i in listed[:n]], context) for n, item in enumerate(listed)]
 
 

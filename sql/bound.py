@@ -276,6 +276,8 @@ class Explain:
     verbose: bool = False
 
 
+WITH_QUERY = SelectStatement | InsertStatement | ChangeStatement | CreateTableAs
+"""The statements that have a `query`, and so a plan."""
 Statement: TypeAlias = (
     SelectStatement
     | CreateTable

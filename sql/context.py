@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from ..errors import DataError, IntegrityError, NotSupportedError, StatementError
 from ..storage.schema import Table
+from ..storage.store import Timestamp
 from ..storage.types import DataType
 from .bound import Query
 from .dialect import fold
@@ -31,6 +32,9 @@ class Catalog(Protocol):
 
     def tables(self) -> Sequence[Table]:
         """All tables."""
+
+    def now(self) -> Timestamp:
+        """The time: hybrid, above all that was written."""
 
 
 Handler = Callable[[Any, "Frame"], Expr]
@@ -49,10 +53,17 @@ class Context:
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     mentions: dict[int, list[Any]] = field(default_factory=dict)
     """The syntax nodes that were bound to a column, by its number."""
+    _now: Timestamp | None = None
 
     def column(self, name: str, type_: DataType, nullable: bool) -> Column:
         """A column with a number of its own."""
         return Column(type_, nullable, next(self.numbers), name)
+
+    def now(self) -> Timestamp:
+        """The time of the statement: the same wherever it asks."""
+        if self._now is None:
+            self._now = self.catalog.now()
+        return self._now
 
     def located(self, error: StatementError, node: Any) -> StatementError:
         """The error with its place, unless it has one."""

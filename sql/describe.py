@@ -8,8 +8,11 @@ select, order, limit.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any, assert_never
 
+from ..storage.alterations import AddColumn, AlterStep
+from ..storage.schema import ColumnSchema
 from ..storage.types import DataType, Interval, Kind
 from . import bound
 from .expressions import (
@@ -49,6 +52,14 @@ def _statement(statement: bound.Statement) -> Iterator[str]:
         case bound.CreateTable(definition, if_not_exists):
             yield f"create table {definition.name}{' if not exists' if if_not_exists else ''}"
             yield from _definition(definition)
+        case bound.CreateTableAs(definition, columns, query, if_not_exists):
+            yield f"create table {definition.name}{' if not exists' if if_not_exists else ''}"
+            yield from _definition(definition)
+            yield f"  as ({', '.join(columns)})"
+            yield from _indented(_indented(describe_query(query)))
+        case bound.AlterTable(table, steps):
+            yield f"alter table {table.name}"
+            yield from (f"  {_step(step)}" for step in steps)
         case bound.DropTable(name, if_exists):
             yield f"drop table {name}{' if exists' if if_exists else ''}"
         case bound.InsertStatement(table, columns, query, op):
@@ -65,6 +76,10 @@ def _statement(statement: bound.Statement) -> Iterator[str]:
             yield f"copy {table.name}{listed} from {path!r} ({format_}{extra})"
         case bound.ShowTables():
             yield "show tables"
+        case bound.ShowCreateTable(table):
+            yield f"show create table {table.name}"
+        case bound.ShowPartitions(table):
+            yield f"show partitions {table.name}"
         case bound.Describe(table):
             yield f"describe {table.name}"
         case bound.Explain(inner, analyze, verbose):
@@ -80,13 +95,7 @@ def _indented(lines: Iterator[str]) -> Iterator[str]:
 
 def _definition(definition: Any) -> Iterator[str]:
     for i, column in enumerate(definition.schema.columns):
-        words = [f"  {column.name} {column.type}", "null" if column.nullable else "not null"]
-        words += ["key"] if i < definition.schema.key_columns else []
-        words += [f"default {column.type.to_python(column.default)!r}"] if column.default is not None else []
-        words += [f"encoding {column.encoding.value}"] if column.encoding.value != "AUTO" else []
-        words += [f"compression {column.compression.value}"] if column.compression.value != "AUTO" else []
-        words += [f"comment {column.comment!r}"] if column.comment else []
-        yield " ".join(words)
+        yield f"  {_column(column, i < definition.schema.key_columns)}"
     for rule in definition.partitions.hash_rules:
         yield f"  hash ({', '.join(rule.columns)}) into {rule.buckets}"
     rule = definition.partitions.range_rule
@@ -98,6 +107,27 @@ def _definition(definition: Any) -> Iterator[str]:
         yield f"  replicas {definition.replicas}"
     if definition.comment:
         yield f"  comment {definition.comment!r}"
+
+
+def _column(column: ColumnSchema, in_key: bool) -> str:
+    words = [f"{column.name} {column.type}", "null" if column.nullable else "not null"]
+    words += ["key"] if in_key else []
+    words += ["auto increment"] if column.auto_increment else []
+    words += [f"default {column.type.to_python(column.default)!r}"] if column.default is not None else []
+    words += ["immutable"] if column.immutable else []
+    words += [f"encoding {column.encoding.value}"] if column.encoding.value != "AUTO" else []
+    words += [f"compression {column.compression.value}"] if column.compression.value != "AUTO" else []
+    words += [f"block size {column.block_size}"] if column.block_size else []
+    words += [f"comment {column.comment!r}"] if column.comment else []
+    return " ".join(words)
+
+
+def _step(step: AlterStep) -> str:
+    if isinstance(step, AddColumn):
+        return f"AddColumn {_column(step.column, False)}"
+    given = ((spec.name, getattr(step, spec.name)) for spec in fields(step))
+    shown = [f"{name}={getattr(value, 'name', repr(value))}" for name, value in given if value is not None]
+    return f"{type(step).__name__} {', '.join(shown)}"
 
 
 # ---- queries ---------------------------------------------------------------------------------------------------------
@@ -162,9 +192,9 @@ def _select(body: bound.Select, visible: int) -> Iterator[str]:
 
 def _relation(relation: bound.Relation) -> Iterator[str]:
     match relation:
-        case bound.TableRef(table, alias, columns):
+        case bound.TableRef(table, alias, columns, time):
             alias = f" as {alias}" if alias != table.name else ""
-            yield f"{table.name}{alias} {_span(columns)}"
+            yield f"{table.name}{_time(time)}{alias} {_span(columns)}"
         case bound.FileRef(format_, path, alias, columns):
             yield f"{format_} {path!r} as {alias} {_span(columns)}"
         case bound.SubqueryRef(query, alias, columns, shared):
@@ -178,6 +208,14 @@ def _relation(relation: bound.Relation) -> Iterator[str]:
             yield from _indented(_relation(right))
         case _:
             assert_never(relation)
+
+
+def _time(time: bound.TimeTravel | None) -> str:
+    if time is None:
+        return ""
+    if time.changes is None:
+        return f" as of {time.until}"
+    return f" {'history' if time.changes.history else 'changes'} after {time.changes.since} up to {time.until}"
 
 
 def _span(columns: tuple[Column, ...]) -> str:

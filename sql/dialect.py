@@ -1,17 +1,26 @@
 """The `Nyala` dialect on sqlglot: PostgreSQL's expressions, Kudu and Impala's table DDL.
 
     CREATE TABLE [IF NOT EXISTS] name (
-        column type [NULL | NOT NULL] [DEFAULT value] [PRIMARY KEY] [ENCODING e] [COMPRESSION c] [COMMENT 'text'], ...
-        [, PRIMARY KEY (column, ...)])
+        column type [NULL | NOT NULL] [DEFAULT value] [[NON UNIQUE] PRIMARY KEY] [IMMUTABLE]
+                    [ENCODING e] [COMPRESSION c] [BLOCK_SIZE n] [COMMENT 'text'], ...
+        [, [NON UNIQUE] PRIMARY KEY (column, ...)])
       [DISTRIBUTE BY HASH [(column, ...)] INTO n BUCKETS [, HASH ...]
-                     [, RANGE (column, ...) (PARTITION VALUES < x, PARTITION x <= VALUES < y, ...
+                     [, RANGE (column, ...) (PARTITION VALUES < x, PARTITION x <= VALUES < y, PARTITION VALUE = y, ...
                                              | SPLIT ROWS ((x, ...), ...))]]
-      [REPLICAS n] [COMMENT 'text']
-    DROP TABLE [IF EXISTS] name
-    INSERT INTO name [(column, ...)] VALUES (...), ... | query
+      [REPLICAS n] [STORED AS KUDU] [TBLPROPERTIES ('name' = 'value', ...)] [COMMENT 'text']
+    CREATE TABLE [IF NOT EXISTS] name ([NON UNIQUE] PRIMARY KEY (column, ...)) clauses AS query
+    ALTER TABLE name ADD [COLUMN] [IF NOT EXISTS] column type ... | DROP [COLUMN] [IF EXISTS] column
+                   | RENAME [COLUMN] column TO column | RENAME TO name
+                   | ALTER [COLUMN] column SET DEFAULT value | DROP DEFAULT | SET ENCODING e | SET COMPRESSION c
+                                         | SET BLOCK_SIZE n | SET COMMENT 'text'
+                   | ADD [RANGE] PARTITION x <= VALUES < y | DROP [RANGE] PARTITION VALUE = x | COMMENT 'text', ...
+    DROP TABLE [IF EXISTS] name    TRUNCATE [TABLE] name    COMPACT TABLE name
+    INSERT INTO name [(column, ...)] VALUES (...), ... | query    UPSERT INTO ...
+    UPDATE name SET column = value, ... [FROM ...] [WHERE ...]    DELETE FROM name [USING ...] [WHERE ...]
     COPY name [(column, ...)] FROM 'path' [(FORMAT parquet | csv, option value, ...)]
-    SHOW TABLES    DESCRIBE name    EXPLAIN [ANALYZE] [VERBOSE] statement
-    query
+    SHOW TABLES    SHOW CREATE TABLE name    SHOW PARTITIONS name    DESCRIBE name
+    EXPLAIN [ANALYZE] [VERBOSE] statement
+    query, its tables as name [FOR SYSTEM_TIME AS OF t | BETWEEN a AND b | FROM a TO b]
 
 The tokenizer is here; `grammar.py` reads tokens into trees, `generator.py` writes trees as text. Every tree written
 and read again is the same tree.

@@ -151,6 +151,9 @@ class NyalaGenerator(generator.Generator):
             times = self.sql(time)
         return f"FOR SYSTEM_TIME {expression.text('kind')} {times}"
 
+    def currenttimestamp_sql(self, expression: exp.CurrentTimestamp) -> str:
+        return "CURRENT_TIMESTAMP"
+
     def encodingconstraint_sql(self, node: nodes.EncodingConstraint) -> str:
         return f"ENCODING {self.sql(node, 'this')}"
 

@@ -1,6 +1,6 @@
 """Reads statements: tokens into syntax trees; the grammar is drawn in `dialect.py`.
 
-Each statement has its own method; those about tables are read by `grammar_tables`, expressions by `grammar_expressions`.
+Each statement has its own method; those about tables are in `grammar_tables`, expressions in `grammar_expressions`.
 """
 
 from __future__ import annotations

@@ -138,12 +138,12 @@ class TableParser(PlacedParser):
         if not self._match(TokenType.VALUES):
             lower = self._bound()
             if not self._match(TokenType.LTE):
-                self.raise_error("a range partition is written lower <= VALUES < upper")
+                self.raise_error(BOUNDS_SYNTAX)
             self._expect("VALUES")
         if self._match(TokenType.LT):
             upper = self._bound()
         elif lower is None:
-            self.raise_error("a range partition is written lower <= VALUES < upper")
+            self.raise_error(BOUNDS_SYNTAX)
         return nodes.RangeBounds(lower=lower, upper=upper)
 
     def _bound(self) -> Any:
@@ -165,7 +165,7 @@ class TableParser(PlacedParser):
         for word, method in ALTER_ACTIONS.items():
             if self._match_text_seq(word):
                 return method(self)
-        return self.raise_error(f"{', '.join(ALTER_ACTIONS)} expected")
+        return self.raise_error("ADD, DROP, RENAME, ALTER or COMMENT expected")
 
     def _add(self) -> Any:
         if self._range_next():
@@ -203,7 +203,7 @@ class TableParser(PlacedParser):
             return nodes.AlterColumn(this=column)
         self._expect("SET")
         if self._word() not in COLUMN_SETTINGS:
-            self.raise_error(f"{', '.join(COLUMN_SETTINGS)} expected")
+            self.raise_error(f"{', '.join(COLUMN_SETTINGS[:-1])} or {COLUMN_SETTINGS[-1]} expected")
         return nodes.AlterColumn(this=column, expression=self._parse_column_constraint().args["kind"])
 
     def _table_comment(self) -> Any:
@@ -214,6 +214,7 @@ class TableParser(PlacedParser):
         return nodes.TruncateTable(this=self._parse_table_parts(schema=True))
 
 
+BOUNDS_SYNTAX = "a range partition is written lower <= VALUES < upper, or VALUE = x"
 COLUMN_SETTINGS = ("DEFAULT", "ENCODING", "COMPRESSION", "BLOCK_SIZE", "COMMENT")
 """What ALTER COLUMN can SET."""
 ALTER_ACTIONS: dict[str, Callable[[TableParser], Any]] = {

@@ -211,7 +211,5 @@ class CompressionConstraint(exp.Expression, exp.ColumnConstraintKind):
     arg_types = {"this": True}
 
 
-ALL = tuple(
-    node for node in tuple(globals().values()) if isinstance(node, type) and node.__module__ == __name__
-)
+ALL = tuple(node for node in tuple(globals().values()) if isinstance(node, type) and node.__module__ == __name__)
 """Every kind of node above."""

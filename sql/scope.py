@@ -21,13 +21,15 @@ class Field:
     """One column that FROM offers.
 
     `relation` is the alias it belongs to, None for a column that USING or NATURAL merged of two; `merged` marks the two
-    originals, which are seen only when qualified. `expr` is a Column, but for a FULL JOIN's merged column.
+    originals, which are seen only when qualified. `expr` is a Column, but for a FULL JOIN's merged column. A `hidden`
+    one is seen where it is named, and not by `*` and NATURAL.
     """
 
     name: str
     expr: Expr
     relation: str | None
     merged: bool = False
+    hidden: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +108,11 @@ class Scope:
     def star(self, qualifier: str | None = None) -> list[Field]:
         """The fields of `*` or `qualifier.*`; `UnknownTable` where no relation of FROM is called that."""
         if qualifier is None:
-            return [f for f in self.fields if not f.merged]
+            return [f for f in self.fields if not (f.merged or f.hidden)]
         if qualifier not in self.relations:
             hint = did_you_mean(qualifier, self.relations, "FROM has")
             raise UnknownTable(f"there is no table or alias {qualifier} here{hint}")
-        return [f for f in self.fields if f.relation == qualifier]
+        return [f for f in self.fields if f.relation == qualifier and not f.hidden]
 
     @property
     def own_columns(self) -> frozenset[int]:

@@ -40,8 +40,8 @@ The life of a scan (`Store.scan_tokens`, `Store.scan`):
 4. `tablet_scan.cut` leaves out rowsets by their statistics and cuts the rest into tokens.
 5. For each token, in any thread, `tablet_scan.scan_view` reads. Where deltas have something to say at this time,
    `StoredRowSetView.all_patches` resolves them to one value per changed cell and the hidden rows (`latest_state`).
-6. `DiskRowSet.scan` narrows by key range and page statistics, evaluates predicates on encoded pages, sets right what the
-   patches change of the outcome (`patched_scan.judge`), and hands out batches of lazy columns. `MemRowSetSnapshot.scan`
+6. `DiskRowSet.scan` narrows by key range and page statistics, evaluates predicates on encoded pages, corrects the
+   outcome for rows with patches (`patched_scan.judge`), and hands out batches of lazy columns. `MemRowSetSnapshot.scan`
    does the same over Arrow arrays, and passes over rows above the snapshot.
 7. A column that the executor touches is read then, through the `PageCache`, for the rows that are still wanted, and
    patched while it stays encoded (`patched_columns`).
@@ -57,8 +57,8 @@ The life of a flush or a compaction (`tablet`, from `Tablet.cut` to `Tablet.swap
    what nobody can ask for any more.
 3. All of them write files beside what is there (`NewFiles`), name them in the tablet's metadata in one replacement
    (`Tablet.write_metadata`), carry over what was changed meanwhile, and replace the state (`Tablet.replace_rowsets`).
-4. Files that went out of use go when the last `Pin` from before is gone (`Tablet.retire`); `WriteAheadLog.remove_through`
-   drops the log that is in files.
+4. Files that went out of use are removed when the last `Pin` from before is gone (`Tablet.retire`);
+   `WriteAheadLog.remove_through` drops log segments whose entries are all in files.
 
 The life of a store after a crash (`Database`):
 1. The lock is free, since it ended with the process; `Catalog.read` says which tables there are.

@@ -46,7 +46,15 @@ from .compaction_policy import BUDGET_BYTES, CompactionPolicy
 from .delta_memstore import ROW_BYTES
 from .encodings import check_encoding
 from .filesystem import FileSystem
-from .maintenance import MaintenanceManager, MaintenanceStatus, OperationRecord, Rounds, remove_retired, sync_logs
+from .maintenance import (
+    MaintenanceManager,
+    MaintenanceStatus,
+    OperationRecord,
+    Rounds,
+    note_logs,
+    remove_retired,
+    sync_logs,
+)
 from .maintenance_ops import flush_largest, memory_bytes
 from .memory import Memory, MemoryStatus
 from .memory_filesystem import MemoryFileSystem
@@ -237,7 +245,10 @@ class Database:
         return found
 
     def _open_tables(self) -> None:
-        self._catalog = Catalog.read(self._fs, f"{self._directory}/catalog")
+        path = f"{self._directory}/catalog"
+        if not self._fs.exists(path):
+            raise CorruptionError("the file is missing", path, "whole file")
+        self._catalog = Catalog.read(self._fs, path)
         owned = {entry.table.id for entry in self._catalog.entries.values()}
         for name in self._fs.list(f"{self._directory}/tables"):
             if name not in owned:
@@ -458,7 +469,9 @@ class Database:
     ) -> tuple[Any, ...] | None:
         """The row with a primary key (Python values in key order): its columns as Python values, None where there is
         no such row. It sees every write that was acknowledged before the call, or the state at `snapshot`."""
-        store = self._store_of(table)
+        store = self._stores.get(table.id)
+        if store is None or self._closed:
+            store = self._store_of(table)
         if snapshot is not None and snapshot > (now := self.now()):
             raise DataError(
                 f"cannot read table {table.name} as of {format_timestamp(snapshot)}: it is only {format_timestamp(now)}"
@@ -494,7 +507,9 @@ class Database:
         Raises `UnknownColumn`, `TypeMismatch`, `NumericOutOfRange` or `InvalidText` for a value that the column does
         not take; what is refused because of the table's rules is answered as for a batch.
         """
-        store = self._store_of(table)
+        store = self._stores.get(table.id)
+        if store is None or self._closed:
+            store = self._store_of(table)
         if not self._catalog_is_durable:
             self._settle_catalog()
         self._memory.admit(ROW_BYTES)
@@ -570,6 +585,7 @@ class Database:
         self._memory.measure()
         if self._options.durability == "os":
             sync_logs(self._tablets())
+        note_logs(self._tablets())
         remove_retired(self._tablets())
         for store in list(self._stores.values()):
             with contextlib.suppress(DiskError):

@@ -133,8 +133,9 @@ class DiskRowSet:
         reader = self._readers.get(column.id)
         if reader is None:
             return column.type.to_python(column.initial)
-        number, place = divmod(row, reader.footer.page_rows)
-        return cell(reader.page(number, counters), place)
+        size = reader.footer.page_rows
+        number = row // size
+        return cell(reader.page(number, counters), row - number * size)
 
     def statistics(self) -> dict[int, ColumnSketch]:
         """What is known of each column that has a file, by column id."""

@@ -97,6 +97,10 @@ class KeyCodec:
         return BloomProbe(self.hash(values))
 
     def _packed(self, values: Sequence[Any]) -> int:
+        if len(values) == 2:
+            first, second = values
+            packed: int = (first << self._bits[1]) + second + self._bias
+            return packed
         number = 0
         for value, bits in zip(values, self._bits):
             number = (number << bits) + value

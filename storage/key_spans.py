@@ -33,7 +33,7 @@ class RowSetExtent:
     min_key, max_key : bytes
         Encoded keys of the first and the last row.
     size : int
-        Bytes that a compaction would read: base data and REDO deltas.
+        Bytes that a compaction would read: all files, history included.
     """
 
     min_key: bytes

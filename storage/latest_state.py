@@ -191,7 +191,8 @@ class RowSetPatches:
 
 def places_within(rows: Array, start: int, stop: int) -> tuple[int, int]:
     """Which part of ascending row numbers lies from `start` to `stop` (exclusive)."""
-    return int(rows.searchsorted(start)), int(rows.searchsorted(stop))
+    low, high = rows.searchsorted((start, stop)).tolist()
+    return low, high
 
 
 def rows_within(rows: Array, start: int, stop: int) -> Array:

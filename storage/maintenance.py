@@ -298,6 +298,13 @@ def sync_logs(tablets: Iterable[Tablet]) -> None:
             tablet.log.sync_now()
 
 
+def note_logs(tablets: Iterable[Tablet]) -> None:
+    """Where a segment was finished, have the tablet's metadata say so: the loss of the next one is noticed then."""
+    for tablet in tablets:
+        with contextlib.suppress(DiskError):
+            tablet.note_log(tablet.log.finished_index)
+
+
 def remove_retired(tablets: Iterable[Tablet]) -> None:
     """Remove the files that went out of use and that nobody reads any more."""
     for tablet in tablets:

@@ -44,11 +44,14 @@ class MvccManager:
 
     def commit(self, timestamp: int) -> None:
         """The write is durable: let readers see it."""
-        self._decide(timestamp)
+        with self._lock:
+            self._in_flight.remove(timestamp)
+            if self._waiting:
+                self._changed.notify_all()
 
     def abort(self, timestamp: int) -> None:
         """The write failed, and its rows are marked so: let readers pass over it."""
-        self._decide(timestamp)
+        self.commit(timestamp)
 
     def is_clean(self, timestamp: int) -> bool:
         """Is every write at or below `timestamp` decided?"""
@@ -65,7 +68,8 @@ class MvccManager:
         """A new timestamp at which every write is decided: all that was acknowledged so far lies below it."""
         with self._lock:
             timestamp = self._clock.now()
-            self._wait(timestamp)
+            if self._in_flight:
+                self._wait(timestamp)
             return timestamp
 
     def _wait(self, timestamp: int) -> None:
@@ -76,12 +80,6 @@ class MvccManager:
 
     def _is_clean(self, timestamp: int) -> bool:
         return all(started > timestamp for started in self._in_flight)
-
-    def _decide(self, timestamp: int) -> None:
-        with self._lock:
-            self._in_flight.remove(timestamp)
-            if self._waiting:
-                self._changed.notify_all()
 
 
 def start_together(managers: Sequence[MvccManager]) -> Timestamp:

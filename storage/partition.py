@@ -335,9 +335,19 @@ def _cut(keys: Keys, bounds: Sequence[bytes]) -> Array:
 def describe_range(range_: RangePartition, rule: RangeRule, types: Sequence[DataType]) -> str:
     """A range partition for people: `10 <= a < 20`."""
     name = rule.columns[0] if len(rule.columns) == 1 else f"({', '.join(rule.columns)})"
+    if range_.lower is not None and _is_one_text(range_):
+        return f"{name} = {_literal(range_.lower, types)}"
     lower = "" if range_.lower is None else f"{_literal(range_.lower, types)} <= "
     upper = "" if range_.upper is None else f" < {_literal(range_.upper, types)}"
     return f"{lower}{name}{upper}" if lower or upper else f"RANGE ({', '.join(rule.columns)}) unbounded"
+
+
+def _is_one_text(range_: RangePartition) -> bool:
+    """Does a range end with the text after the one that it begins with?"""
+    assert range_.lower is not None
+    *first, last = range_.lower
+    following = last + "\0" if isinstance(last, str) else last + b"\0" if isinstance(last, bytes) else None
+    return following is not None and range_.upper == (*first, following)
 
 
 def _literal(bound: Sequence[Any], types: Sequence[DataType]) -> str:

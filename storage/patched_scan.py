@@ -26,6 +26,10 @@ from .scan_predicates import BoundPredicate
 from .schema import ColumnSchema
 from .vector import Array
 
+_SHARED = 16
+"""A part of the rowset's patches is judged for itself if it is less than this part of them."""
+_KEPT = 16
+"""Predicates whose answers are kept with the patches."""
 _NO_ROWS = np.empty(0, np.int64)
 
 
@@ -96,5 +100,20 @@ def judge(patches: RowSetPatches, predicate: ColumnPredicate, column: ColumnSche
     low, high = (0, 0) if patch is None else places_within(patch.rows, start, stop)
     if patch is None or low == high:
         return Judged(_NO_ROWS, np.zeros(0, np.bool_))
-    values = patches.vector(column.id, column.type).slice(low, high)
-    return Judged(patch.rows[low:high], evaluate(predicate, values))
+    if (high - low) * _SHARED < len(patch.rows):
+        passed = evaluate(predicate, patches.vector(column.id, column.type).slice(low, high))
+    else:
+        passed = _all_passed(patches, predicate, column)[low:high]
+    return Judged(patch.rows[low:high], passed)
+
+
+def _all_passed(patches: RowSetPatches, predicate: ColumnPredicate, column: ColumnSchema) -> Array:
+    """What a predicate says of all patches of the rowset: the tokens of one scan, which share their predicates, ask one
+    after the other."""
+    known: tuple[tuple[ColumnPredicate, int, Array], ...] = patches.kept.get(_all_passed, ())
+    for other, column_id, passed in known:
+        if other is predicate and column_id == column.id:
+            return passed
+    passed = evaluate(predicate, patches.vector(column.id, column.type))
+    patches.kept[_all_passed] = ((predicate, column.id, passed), *known[: _KEPT - 1])
+    return passed

@@ -40,6 +40,8 @@ Taker: TypeAlias = Callable[[Any], tuple[Any, Any]]
 """A Python value that is not None as (physical value, stored value); raises where the column cannot hold it."""
 
 
+LONG_TEXT = 1000
+"""Characters; a key with more in one column may pass the limit of keys."""
 _WIDE_BYTES = 16
 _PROJECTIONS = 1000
 """Lists of names that are remembered."""
@@ -77,6 +79,7 @@ class RowCodec:
             for place, c in enumerate(schema.columns)
         )
         self.key_columns = schema.key_columns
+        self.key_places = tuple(range(schema.key_columns))
         self.number = schema.key_columns - 1 if schema.key[-1].auto_increment else None
         """Where the AUTO_INCREMENT column stands."""
         self.not_null = tuple(c.place for c in self.columns if not c.schema.nullable and c.place != self.number)
@@ -87,17 +90,26 @@ class RowCodec:
         )
         self.key = KeyCodec(tuple(c.type for c in schema.key))
         self.ids = tuple(c.id for c in schema.columns)
+        self.long_texts = tuple(p for p in self.texts if (schema.columns[p].type.length or LONG_TEXT + 1) > LONG_TEXT)
+        """Where texts stand that may have more than `LONG_TEXT` characters."""
+        self._names = tuple(schema.names)
         self._nothing = [MISSING] * len(self.columns)
         self._projections: dict[tuple[str, ...], tuple[ColumnSchema, ...]] = {}
         self._takers: dict[str, tuple[int, Any, Any, Any, Taker]] = {
             c.schema.name: (c.place, *_plain(c.schema), c.take) for c in self.columns
         }
+        self._all_takers = tuple(self._takers.values())
+        self._key_takers = tuple((exact, low, high, take) for _, exact, low, high, take in self._all_takers)[
+            : self.key_columns
+        ]
 
     def take(self, row: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         """A row as (physical values, stored values), in the schema's order, `MISSING` where the row says nothing.
 
         Raises `UnknownColumn`, `TypeMismatch`, `NumericOutOfRange` or `InvalidText`; NULLs are not looked at.
         """
+        if len(row) == len(self._names) and tuple(row) == self._names:
+            return self._take_whole(row)
         physical, stored = self._nothing.copy(), self._nothing.copy()
         takers = self._takers
         for name, value in row.items():
@@ -116,16 +128,33 @@ class RowCodec:
                 physical[place], stored[place] = take(value)
         return physical, stored
 
+    def _take_whole(self, row: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+        """`take` for a row that gives all columns in the schema's order: what is taken as it is, is in place already."""
+        physical = list(row.values())
+        stored = physical.copy()
+        for place, exact, low, high, take in self._all_takers:
+            value = physical[place]
+            if type(value) is exact:
+                if low <= value <= high if exact is int else len(value) <= high and value.isascii():
+                    continue
+            elif value is None:
+                continue
+            physical[place], stored[place] = take(value)
+        return physical, stored
+
     def take_key(self, values: Sequence[Any]) -> list[Any]:
         """A primary key of Python values as physical ones; raises as `take`."""
         if len(values) != self.key_columns:
             names = ", ".join(c.name for c in self.table.schema.key)
             raise TypeMismatch(f"the key of table {self.table.name} is ({names}); {len(values)} values are given")
-        found = []
-        for column, value in zip(self.columns, values):
+        found = list(values)
+        for place, (exact, low, high, take) in enumerate(self._key_takers):
+            value = found[place]
+            if exact is int and type(value) is int and low <= value <= high:
+                continue
             if value is None:
-                raise mismatch(self.table, column.schema, value)
-            found.append(column.take(value)[0])
+                raise mismatch(self.table, self.columns[place].schema, value)
+            found[place] = take(value)[0]
         return found
 
     def place(self, name: str) -> int:

@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 
 from .deltas import DeltaKind, Deltas
 
+_DELETE, _REINSERT = DeltaKind.DELETE, DeltaKind.REINSERT  # a look-up in an Enum takes longer than a comparison
+
 RowDelta: TypeAlias = "tuple[int, int, Mapping[int, Any], int]"
 """Row, kind, stored values by column id, timestamp."""
 
@@ -43,11 +45,11 @@ def look_up_run(
         if run.timestamps[place] > timestamp:
             continue
         kind = run.kinds[place]
-        if kind == DeltaKind.DELETE:
-            return DeltaKind.DELETE
+        if kind == _DELETE:
+            return _DELETE
         _take_values(run, place, columns, found)
-        if kind == DeltaKind.REINSERT:
-            return DeltaKind.REINSERT
+        if kind == _REINSERT:
+            return _REINSERT
     return None
 
 
@@ -68,11 +70,11 @@ def look_up_rows(
     for _, kind, values, stamp in deltas:
         if stamp > timestamp:
             continue
-        if kind == DeltaKind.DELETE:
-            return DeltaKind.DELETE
+        if kind == _DELETE:
+            return _DELETE
         for column in columns:
             if column in values and column not in found:
                 found[column] = values[column]
-        if kind == DeltaKind.REINSERT:
-            return DeltaKind.REINSERT
+        if kind == _REINSERT:
+            return _REINSERT
     return None

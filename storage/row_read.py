@@ -26,6 +26,7 @@ from typing import Any, TypeAlias
 from .delta_file import DeltaFile
 from .deltas import DeltaKind, resolve
 from .key_codec import KeyCodec
+from .memrowset import MemRowSet
 from .partition import Partitioner
 from .row_codec import RowCodec
 from .row_deltas import look_up_run
@@ -33,6 +34,8 @@ from .schema import ColumnSchema
 from .store import ScanCounters, Timestamp
 from .stored_rowset import StoredRowSet
 from .tablet import Tablet, TabletState
+
+_DELETE = DeltaKind.DELETE
 
 Row: TypeAlias = "tuple[Any, ...]"
 
@@ -83,7 +86,7 @@ class RowReader:
         else:
             timestamp = snapshot
             tablet.mvcc.wait_until_clean(timestamp)
-        pin = tablet.pin()
+        pin = tablet.shared_pin()
         if not self._is_current():
             raise Altered
         if snapshot is not None:
@@ -102,11 +105,12 @@ def find_row(
     """The row with a primary key of physical values, in a pinned state, at a timestamp whose writes are decided: its
     `columns` as Python values; None where there is no such row."""
     index = codec.index_key(key)
-    for memrowset in (state.memrowset, state.flushing):
-        if memrowset is not None:
-            row = memrowset.find_one(index)
-            if row >= 0 and (found := memrowset.get(row, columns, timestamp)) is not None:
-                return found
+    memrowset: MemRowSet | None = state.memrowset
+    while memrowset is not None:
+        row = memrowset.find_one(index)
+        if row >= 0 and (found := memrowset.get(row, columns, timestamp)) is not None:
+            return found
+        memrowset = state.flushing if memrowset is state.memrowset else None
     candidates = state.tree.containing(codec.encoded_of(index))
     # A key that is looked up is there, as a rule: one rowset's pages are read anyway.
     probe = codec.probe(key) if len(candidates) > 1 else None
@@ -129,23 +133,24 @@ def stored_row(
     if timestamp < metadata.newest_undo or timestamp < metadata.inserted:
         return _past_row(stored, row, columns, timestamp, counters)
     if not stored.memstore.count and stored.flushing is None and not stored.redo:
-        return tuple([stored.rowset.cell(column, row, counters) for column in columns])
+        cell = stored.rowset.cell
+        return tuple([cell(column, row, counters) for column in columns])
     found: dict[int, Any] = {}
-    if _look_up(stored, row, timestamp, [column.id for column in columns], found) is DeltaKind.DELETE:
+    if _look_up(stored, row, timestamp, [column.id for column in columns], found) is _DELETE:
         return None
-    return tuple(
-        [found[c.id] if c.id in found else stored.rowset.cell(c, row, counters) for c in columns],
-    )
+    cell = stored.rowset.cell
+    return tuple([found[c.id] if c.id in found else cell(c, row, counters) for c in columns])
 
 
 def _look_up(
     stored: StoredRowSet, row: int, timestamp: int, columns: Sequence[int], found: dict[int, Any]
 ) -> DeltaKind | None:
     """What the REDO deltas in memory and in files make of a row: see `look_up_run`."""
-    for memstore in reversed(stored.memstores):
-        kind = memstore.look_up(row, timestamp, columns, found)
-        if kind is not None:
-            return kind
+    kind = stored.memstore.look_up(row, timestamp, columns, found)
+    if kind is None and stored.flushing is not None:
+        kind = stored.flushing.look_up(row, timestamp, columns, found)
+    if kind is not None:
+        return kind
     for file in reversed(stored.redo):
         kind = _look_up_file(file, row, timestamp, columns, found)
         if kind is not None:

@@ -1,4 +1,4 @@
-"""Writing one row by a short way: `Store.write_row`, some ten times as fast as a batch of one row.
+"""Writing one row by a short way: `Store.write_row`, many times as fast as a batch of one row.
 
 The life of a row:
 1. `RowCodec.take` brings its Python values to the columns' types, `Partitioner.route_one` finds its tablet.
@@ -20,7 +20,7 @@ the entry names the one before it, and fails with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -31,7 +31,7 @@ from .deltas import DeltaKind
 from .logged_write import ChangedRows, LoggedWrite
 from .memrowset import MemRowSet
 from .partition import Partitioner
-from .row_codec import MISSING, RowCodec
+from .row_codec import LONG_TEXT, MISSING, RowCodec
 from .row_location import RowHome
 from .store import Op, Timestamp, WriteBatch, WriteResult
 from .tablet import Tablet, TabletState
@@ -39,31 +39,35 @@ from .wal import LogTicket
 from .wal_format import EntryKind
 from .wal_row import encode_row, row_front, wide_bytes
 
-LONG_TEXT = 1000
-"""Characters; a key with more in one column may pass the limit of keys."""
 LONG_CELL = 1 << 18
 """Characters; a text beyond may pass the limit of cells."""
 
-_INSERTS = frozenset((Op.INSERT, Op.INSERT_IGNORE))
-_UPSERTS = frozenset((Op.UPSERT, Op.UPSERT_IGNORE))
-_DELETES = frozenset((Op.DELETE, Op.DELETE_IGNORE))
-_SILENT = frozenset((Op.INSERT_IGNORE, Op.UPSERT_IGNORE, Op.UPDATE_IGNORE, Op.DELETE_IGNORE))
+
+class _Rules(NamedTuple):
+    """What an op does: looked up once per row, since a member of an Enum takes longer to find than all the rest."""
+
+    is_insert: bool
+    is_upsert: bool
+    is_delete: bool
+    is_silent: bool
 
 
-class _Change(NamedTuple):
-    """What a row comes to: the log entry's body, and what happens in memory."""
+_RULES = {
+    op: _Rules(*(op.name.startswith(n) for n in ("INSERT", "UPSERT", "DELETE")), "IGNORE" in op.name) for op in Op
+}
+_UPDATE, _DELETE, _REINSERT = DeltaKind.UPDATE, DeltaKind.DELETE, DeltaKind.REINSERT
+_ROW = EntryKind.ROW
 
-    op: Op
-    body: bytes
-    values: Any
-    """INSERT: the whole row. UPDATE: the new values by column id. DELETE: nothing."""
+_Change: TypeAlias = tuple[DeltaKind, bytes, Any]
+"""What a row comes to: what happens to its key, the log entry's body, and the values in memory. REINSERT, as every
+insertion is called here: the whole row. UPDATE: the new values by column id. DELETE: an empty mapping."""
+
+
+_NO_VALUES: dict[int, Any] = {}
 
 
 class _LongWay(Exception):
     """The row must be written as a batch; nothing has been done."""
-
-
-_NOTHING = _Change(Op.UPDATE, b"", {})
 
 
 class RowWriter:
@@ -115,20 +119,21 @@ class RowWriter:
         """`Store.write` for one row of Python values."""
         physical, stored = self.codec.take(row)
         try:
-            self._prepare(op, physical, stored)
-            return self._write(op, physical, stored)
+            rules = _RULES[op]
+            self._prepare(rules, physical, stored)
+            return self._write(rules, physical, stored)
         except _LongWay:
             return self._write_batch(self._as_batch(op, row, stored))
 
     # ---- before the lock -----------------------------------------------------------------------------------------
 
-    def _prepare(self, op: Op, physical: list[Any], stored: list[Any]) -> None:
+    def _prepare(self, rules: _Rules, physical: list[Any], stored: list[Any]) -> None:
         """Fill in defaults of key columns; `_LongWay` where something is wrong with the row itself, or may be."""
         codec = self.codec
-        for place in range(codec.key_columns):
+        for place in codec.key_places:
             value = physical[place]
             if place == codec.number:
-                if (value is MISSING or value is None) is not (op in _INSERTS):
+                if (value is MISSING or value is None) is not rules.is_insert:
                     raise _LongWay
             elif value is MISSING:
                 column = codec.columns[place]
@@ -139,7 +144,7 @@ class RowWriter:
                 raise _LongWay
         if None in physical and any(physical[place] is None for place in codec.not_null):
             raise _LongWay
-        for place in codec.texts:
+        for place in codec.long_texts:
             value = physical[place]
             if value is None or value is MISSING or len(value) <= LONG_TEXT:
                 continue
@@ -156,19 +161,19 @@ class RowWriter:
 
     # ---- what it comes to ----------------------------------------------------------------------------------------
 
-    def _resolve(self, op: Op, physical: list[Any], stored: list[Any], present: bool) -> _Change:
-        """The change of one row, `_NOTHING` for none; `_LongWay` where it is refused."""
-        if present is (op in _INSERTS) and op not in _UPSERTS:
+    def _resolve(self, rules: _Rules, physical: list[Any], stored: list[Any], present: bool) -> _Change | None:
+        """The change of one row, None for none; `_LongWay` where it is refused."""
+        if present is rules.is_insert and not rules.is_upsert:
             # INSERT of a key that is there, UPDATE or DELETE of one that is not.
-            if op in _SILENT:
-                return _NOTHING
+            if rules.is_silent:
+                return None
             raise _LongWay
         if not present:
             return self._insertion(physical, stored)
-        if op in _DELETES:
+        if rules.is_delete:
             key = self._loggable(physical)[: self.codec.key_columns]
-            return _Change(Op.DELETE, encode_row(self._delete_front, key), _NOTHING.values)
-        return self._update(op, physical, stored)
+            return _DELETE, encode_row(self._delete_front, key), _NO_VALUES
+        return self._update(rules, physical, stored)
 
     def _insertion(self, physical: list[Any], stored: list[Any]) -> _Change:
         if MISSING in physical:
@@ -178,26 +183,26 @@ class RowWriter:
             for column in self.codec.columns:
                 if physical[column.place] is MISSING:
                     physical[column.place], stored[column.place] = column.default_physical, column.default_stored
-        return _Change(Op.INSERT, encode_row(self._insert_front, self._loggable(physical)), tuple(stored))
+        return _REINSERT, encode_row(self._insert_front, self._loggable(physical)), tuple(stored)
 
-    def _update(self, op: Op, physical: list[Any], stored: list[Any]) -> _Change:
+    def _update(self, rules: _Rules, physical: list[Any], stored: list[Any]) -> _Change | None:
         if not self._immutable and MISSING not in physical:
             body = encode_row(self._whole_update_front, self._loggable(physical))
-            return _Change(Op.UPDATE, body, dict(zip(self._value_ids, stored[self.codec.key_columns :])))
+            return _UPDATE, body, dict(zip(self._value_ids, stored[self.codec.key_columns :]))
         places = [place for place in self._values if physical[place] is not MISSING]
         if self._immutable and not self._immutable.isdisjoint(places):
-            if op not in _SILENT:
+            if not rules.is_silent:
                 raise _LongWay
             places = [place for place in places if place not in self._immutable]
         if not places:
-            return _NOTHING
+            return None
         logged = (*range(self.codec.key_columns), *places)
         front = self._update_fronts.get(logged)
         if front is None:
             front = self._update_fronts[logged] = row_front(Op.UPDATE, logged)
         loggable, ids = self._loggable(physical), self.codec.ids
         body = encode_row(front, [loggable[place] for place in logged])
-        return _Change(Op.UPDATE, body, {ids[place]: stored[place] for place in places})
+        return _UPDATE, body, {ids[place]: stored[place] for place in places}
 
     def _loggable(self, physical: list[Any]) -> list[Any]:
         if not self.codec.wide:
@@ -210,14 +215,13 @@ class RowWriter:
 
     # ---- the short way -------------------------------------------------------------------------------------------
 
-    def _write(self, op: Op, physical: list[Any], stored: list[Any]) -> WriteResult:
+    def _write(self, rules: _Rules, physical: list[Any], stored: list[Any]) -> WriteResult:
         codec = self.codec
         place = self._partitioner.route_one(physical)
         if place < 0:
             raise _LongWay
         tablet = self._tablets[place]
-        is_insert = op in _INSERTS
-        if is_insert and codec.number is not None:
+        if codec.number is not None and rules.is_insert:
             physical[codec.number] = stored[codec.number] = tablet.take_numbers(1)
         key = physical[: codec.key_columns]
         index = codec.key.index_key(key)
@@ -229,26 +233,26 @@ class RowWriter:
                 tablet.settle()
                 if tablet.undecided:
                     awaited = tablet.undecided[-1].ticket
-            home, number, ghost = self._locate(tablet.state, key, index, is_insert)
-            change = self._resolve(op, physical, stored, home is not None)
-            if change is _NOTHING:
+            home, number, ghost = self._locate(tablet.state, key, index, rules.is_insert)
+            change = self._resolve(rules, physical, stored, home is not None)
+            if change is None:
                 timestamp, ticket = self._clock.now(), awaited
             else:
-                timestamp, ticket = _log(tablet, change.body, awaited)
+                timestamp, ticket = _log(tablet, change[1], awaited)
                 logged = None
                 if not ticket.durable:
                     logged = LoggedWrite(ticket, timestamp)
                     tablet.undecided.append(logged)
                 if home is None:
-                    self._insert(tablet, change, index, ghost, timestamp, ticket.index, logged)
+                    self._insert(tablet, change[2], index, ghost, timestamp, ticket.index, logged)
                 else:
                     _change_row(home, number, change, timestamp, ticket.index, logged)
         if ticket is not None and not ticket.durable:
             _sync(tablet, ticket)
-        if change is _NOTHING:
+        if change is None:
             return WriteResult(0, (), timestamp)
         tablet.mvcc.commit(timestamp)
-        self.grown += len(change.body)
+        self.grown += len(change[1])
         return WriteResult(1, (), timestamp)
 
     def _locate(
@@ -270,6 +274,8 @@ class RowWriter:
             return None, -1, ghost
         codec = self.codec.key
         candidates = state.tree.containing(codec.encoded_of(index))
+        if not candidates:
+            return None, -1, ghost
         # A key that is to be changed is there, as a rule: one rowset's pages are read anyway.
         probe = codec.probe(key) if is_insert or len(candidates) > 1 else None
         for stored in candidates:
@@ -281,7 +287,7 @@ class RowWriter:
     def _insert(
         self,
         tablet: Tablet,
-        change: _Change,
+        row: tuple[Any, ...],
         index: int | bytes,
         ghost: int,
         timestamp: int,
@@ -290,21 +296,21 @@ class RowWriter:
     ) -> None:
         memrowset = tablet.state.memrowset
         if ghost < 0:
-            memrowset.insert_row(change.values, index, timestamp, entry)
+            memrowset.insert_row(row, index, timestamp, entry)
         else:
-            values = {self.codec.ids[place]: change.values[place] for place in self._values}
-            memrowset.mutate_row(ghost, DeltaKind.REINSERT, values, timestamp, entry)
+            values = {self.codec.ids[place]: row[place] for place in self._values}
+            memrowset.mutate_row(ghost, _REINSERT, values, timestamp, entry)
         if logged is not None:
             logged.inserted.append((memrowset, [index] if ghost < 0 else []))  # type: ignore[arg-type]
         if self.codec.number is not None:
-            tablet.note_number(change.values[self.codec.number])
+            tablet.note_number(row[self.codec.number])
 
 
 def _log(tablet: Tablet, body: bytes, awaited: LogTicket | None) -> tuple[Timestamp, LogTicket]:
     """Append a row; its timestamp is in flight then. `DiskError` (or `StoreClosed`) with nothing done."""
     timestamp = tablet.mvcc.start()
     try:
-        ticket = tablet.log.append(timestamp, EntryKind.ROW, (body,), awaited)
+        ticket = tablet.log.append_one(timestamp, _ROW, body, awaited)
     except OperationalError:
         tablet.mvcc.abort(timestamp)
         raise
@@ -315,21 +321,18 @@ def _log(tablet: Tablet, body: bytes, awaited: LogTicket | None) -> tuple[Timest
 def _change_row(
     home: RowHome, row: int, change: _Change, timestamp: int, entry: int, logged: LoggedWrite | None
 ) -> None:
-    kind = _KINDS[change.op]
+    kind, _, values = change
     if isinstance(home, MemRowSet):
-        home.mutate_row(row, kind, change.values, timestamp, entry)
+        home.mutate_row(row, kind, values, timestamp, entry)
         if logged is not None:
             logged.inserted.append((home, []))
         return
-    home.memstore.append_row(row, kind, change.values, timestamp, entry)
-    if kind is DeltaKind.DELETE:
+    home.memstore.append_row(row, kind, values, timestamp, entry)
+    if kind is _DELETE:
         home.deleted.add_row(row)
     if logged is not None:
-        deleted = np.array([row] if kind is DeltaKind.DELETE else [], np.int64)
+        deleted = np.array([row] if kind is _DELETE else [], np.int64)
         logged.changed.append(ChangedRows(home.memstore, home.deleted, deleted))
-
-
-_KINDS = {Op.UPDATE: DeltaKind.UPDATE, Op.DELETE: DeltaKind.DELETE}
 
 
 def _sync(tablet: Tablet, ticket: LogTicket) -> None:

@@ -71,7 +71,7 @@ def alter(
 
 def remove_dropped(store: TableStore) -> None:
     """Remove the tablets of dropped range partitions that nobody reads any more."""
-    free = [tablet for tablet in store.dropped if not any(tablet.pins)]
+    free = [tablet for tablet in store.dropped if not any(tablet.held_pins())]
     store.dropped = [tablet for tablet in store.dropped if tablet not in free]
     for tablet in free:
         with tablet.flush_lock:  # a flush that had begun ends first

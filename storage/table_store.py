@@ -315,7 +315,7 @@ class TableStore:
     def views(self) -> Iterator[object]:
         """The pins of views that some token, scan or batch still holds."""
         for tablet in (*self.tablets, *self.dropped):
-            yield from tablet.pins
+            yield from tablet.held_pins()
 
 
 def _route(layout: TableLayout, rows: IncomingRows, errors: list[RowError]) -> list[TabletWrite]:

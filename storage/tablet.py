@@ -172,6 +172,7 @@ class Tablet:
 
     def __post_init__(self) -> None:
         self._retired = RetiredFiles(self.fs)
+        self._shared: Pin | None = None
 
     # ---- birth and end -------------------------------------------------------------------------------------------
 
@@ -185,6 +186,8 @@ class Tablet:
     def close(self) -> None:
         """Sync the log and close all files. Scans must have ended."""
         try:
+            with contextlib.suppress(DiskError):
+                self.note_log(self.log.last_index)
             self.log.close()
         finally:
             self._retired.close()
@@ -255,6 +258,25 @@ class Tablet:
             self.pins.add(pin)
         return pin
 
+    def shared_pin(self) -> Pin:
+        """`pin` for somebody who reads for some microseconds: all who read the same state share one.
+
+        It is a pin like others, which the tablet itself holds, too, and lets go of in `held_pins`: whoever took it
+        before is counted there, whoever comes later finds that it is gone, or of another state, and gets a new one.
+        """
+        pin = self._shared
+        if pin is None or pin.state is not self.state:
+            with self._pins_lock:
+                pin = self._shared = Pin(self.state, self.table)
+                self.pins.add(pin)
+        return pin
+
+    def held_pins(self) -> list[Pin]:
+        """The pins that some reader holds."""
+        with self._pins_lock:
+            self._shared = None
+            return list(self.pins)
+
     def view(self, timestamp: int) -> TabletView:
         """The rows as of a timestamp that the clock has passed; waits for writes in flight below it. `HistoryGone`
         where the past is forgotten."""
@@ -278,9 +300,7 @@ class Tablet:
     def retire(self, closers: Sequence[Callable[[], None]], paths: Sequence[str]) -> None:
         """Close readers and remove files as soon as nobody can read them. To be called after the state, and the
         metadata on the disk, have stopped to name them."""
-        with self._pins_lock:
-            pins = list(self.pins)
-        self._retired.add(pins, closers, paths)
+        self._retired.add(self.held_pins(), closers, paths)
 
     def remove_retired(self) -> None:
         """Remove what was retired and is read by nobody any more. `DiskError` where a file cannot be removed: it is
@@ -358,8 +378,16 @@ class Tablet:
         # With durability "os", too, the log must not end before what the metadata says of its entries: their indexes
         # would be given again.
         self.log.sync_now()
+        filled = replace(filled, log_index=max(filled.log_index, self.log.synced_index))
         filled.write(self.fs, self.directory)
         self.metadata = filled
+
+    def note_log(self, index: int) -> None:
+        """Have the metadata file say that the log reaches as far as entry `index`: where a later opening finds less,
+        it knows that something was lost. `DiskError` where the disk fails."""
+        with self.metadata_lock:
+            if self.metadata.log_index < index:
+                self.write_metadata(self.metadata)
 
     def trim_log(self) -> None:
         """Remove the segments that hold only what is in files."""
@@ -385,6 +413,7 @@ class Tablet:
         place = min((state.rowsets.index(stored) for stored in old), default=len(kept))
         flushing = None if flushed is not None and flushed is state.flushing else state.flushing
         self.state = TabletState.of(state.memrowset, flushing, [*kept[:place], *new, *kept[place:]])
+        self.held_pins()  # the shared one would keep what was flushed in memory until the next look-up
 
 
 # ---- files -------------------------------------------------------------------------------------------------------

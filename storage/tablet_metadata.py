@@ -41,6 +41,8 @@ class TabletMetadata:
         Hybrid timestamp; states before it cannot be read any more. Only grows.
     next_number : int
         Above every number that the AUTO_INCREMENT column of a row in the rowsets was given.
+    log_index : int
+        The log was durable up to here when this was written: one that ends before has lost something.
     """
 
     tablet_id: str
@@ -52,6 +54,12 @@ class TabletMetadata:
     replay_index: int = 0
     ancient_history_mark: int = 0
     next_number: int = 1
+    log_index: int = 0
+
+    @property
+    def known_index(self) -> int:
+        """The log went on at least to this entry."""
+        return max([self.log_index, self.durable_index, *(rowset.redo_index for rowset in self.rowsets)])
 
     def with_flush(self, rowsets: Sequence[RowSetMetadata], durable_index: int) -> TabletMetadata:
         """After a flush of all rows that log entries up to `durable_index` inserted."""
@@ -86,6 +94,7 @@ class TabletMetadata:
             "replay_index": self.replay_index,
             "ancient_history_mark": self.ancient_history_mark,
             "next_number": self.next_number,
+            "log_index": self.log_index,
         }
 
     @classmethod

@@ -77,13 +77,9 @@ def open_tablet(
         add,
         syncs=options.durability == "fsync",
         segment_bytes=options.segment_bytes,
+        known_index=metadata.known_index,
     )
     replay.finish()
-    known = max([metadata.durable_index, *(m.redo_index for m in metadata.rowsets)])
-    if log.last_index < known:
-        raise CorruptionError(
-            f"the log ends with entry {log.last_index}, but rowsets hold entry {known}", f"{directory}/wal", "end"
-        )
     return Tablet(
         id=metadata.tablet_id,
         table=table,

@@ -40,6 +40,9 @@ SEGMENT_BYTES = 64 << 20
 TERM = 1
 """Without replication there is one leader for ever."""
 
+_JOINED_BYTES = 1 << 14
+"""Joining an entry's parts costs a copy, a second call to the system about as much as copying so many bytes."""
+
 Replay = Callable[[LogEntry, pa.Schema], None]
 """Applies one entry; the schema is that of the segment's rows."""
 
@@ -153,6 +156,12 @@ class WriteAheadLog:
             return sum(s.size for s in self._segments() if s.last_index >= index or s.last_index < s.first_index)
 
     @property
+    def finished_index(self) -> int:
+        """Last entry of the segments that are finished; 0 where there is none."""
+        with self._changed:
+            return self._old[-1].last_index if self._old else 0
+
+    @property
     def is_broken(self) -> bool:
         """Must the newest segment be cut before the next append?"""
         newest = self._newest
@@ -196,6 +205,29 @@ class WriteAheadLog:
             if self._syncs:
                 newest.pending.append(ticket)
             return ticket
+
+    def append_one(self, timestamp: int, kind: EntryKind, body: bytes, after: LogTicket | None = None) -> LogTicket:
+        """`append` of one entry: where nothing is in the way, in half the time."""
+        size = len(body) + ENTRY_OVERHEAD
+        with self._mutex:
+            newest = self._newest
+            if newest is not None and not newest.needs_cut and not self._closed and size <= _JOINED_BYTES:
+                segment, index = newest.segment, self._last_index + 1
+                if segment.size + size <= self._segment_bytes and (after is None or after.error is None):
+                    front = encode_front(TERM, index, timestamp, self._synced_index, kind, body)
+                    try:
+                        newest.file.write(front + body)
+                    except DiskError:
+                        newest.needs_cut = True
+                        raise
+                    segment.size += size
+                    segment.last_index = self._last_index = index
+                    if not self._syncs:
+                        return LogTicket(index, True)
+                    ticket = LogTicket(index)
+                    newest.pending.append(ticket)
+                    return ticket
+        return self.append(timestamp, kind, (body,), after)
 
     def sync(self, ticket: LogTicket) -> None:
         """Return when the entry is durable; raise the `DiskError` for which it failed."""
@@ -369,10 +401,12 @@ class WriteAheadLog:
         replay: Replay,
         syncs: bool = True,
         segment_bytes: int = SEGMENT_BYTES,
+        known_index: int = 0,
     ) -> WriteAheadLog:
         """Open the log of a tablet whose rowsets hold everything up to `durable_index`; replay what lies above.
 
-        A torn tail is cut. Raises `CorruptionError` where an entry that was durable is damaged or missing.
+        A torn tail is cut. Raises `CorruptionError` where an entry that was durable is damaged or missing; those up to
+        `known_index` were.
         """
         expected = durable_index + 1
         segments: list[_Segment] = []
@@ -382,12 +416,19 @@ class WriteAheadLog:
             if follower is not None and _first_index(directory, follower) <= durable_index + 1:
                 fs.remove(path)  # all its entries are in rowsets: a removal that a crash undid
                 continue
-            segment = _recover_segment(fs, path, _first_index(directory, name), expected, follower is None, replay)
+            is_last = follower is None
+            segment = _recover_segment(fs, path, _first_index(directory, name), expected, is_last, known_index, replay)
             if segment is None:
                 fs.remove(path)
                 continue
             expected = max(expected, segment.last_index + 1)
             segments.append(segment)
+        if expected <= known_index:
+            raise CorruptionError(
+                f"the log ends with entry {expected - 1}, but went on to entry {known_index}",
+                segments[-1].path if segments else directory,
+                "end",
+            )
         log = cls(fs, directory, schema, expected - 1, syncs, segment_bytes)
         log._old = segments
         log.remove_through(durable_index)
@@ -395,8 +436,7 @@ class WriteAheadLog:
 
 
 def _write(file: WritableFile, front: bytes, body: bytes) -> int:
-    # Joining costs a copy, a second call to the system about as much as copying 16 KiB.
-    if len(body) <= 1 << 14:
+    if len(body) <= _JOINED_BYTES:
         file.write(front + body)
     else:
         file.write(front)
@@ -412,9 +452,15 @@ def _first_index(directory: str, name: str) -> int:
 
 
 def _recover_segment(
-    fs: FileSystem, path: str, first_index: int, expected: int, is_last: bool, replay: Replay
+    fs: FileSystem,
+    path: str,
+    first_index: int,
+    expected: int,
+    is_last: bool,
+    known_index: int,
+    replay: Replay,
 ) -> _Segment | None:
-    """Replay one segment from entry `expected` on; None where it holds none at all."""
+    """Replay one segment from entry `expected` on; None where it holds none at all, and was not known to."""
     file = fs.open(path)
     try:
         data = memoryview(file.read_at(0, file.size))
@@ -423,19 +469,30 @@ def _recover_segment(
     try:
         header = decode_header(data, path)
     except CorruptionError:
-        if is_last and find_entry(data, 0) is None:
+        if is_last and first_index > known_index and find_entry(data, 0) is None:
             return None  # a crash while the segment was begun
         raise
     if header.first_index != first_index or first_index > expected:
         raise CorruptionError(
             f"expected a log from entry {expected} on, found one from {header.first_index} on", path, "header"
         )
-    found: SegmentScan = scan_entries(data, header.length, first_index, path, is_last)
+    found: SegmentScan = scan_entries(data, header.length, first_index, path, is_last, known_index)
     for entry in found.entries:
         if entry.index >= expected:
             replay(entry, header.schema)
-    if not found.entries and is_last:
+    last_index = first_index + len(found.entries) - 1
+    if not found.entries and is_last and first_index > known_index:
         return None
     if found.torn:
         fs.truncate(path, found.end)
-    return _Segment(path, first_index, first_index + len(found.entries) - 1, found.end)
+    if is_last and last_index > known_index:
+        _sync(fs, path)  # they are acted upon from now on, but may have come from a process that died before its sync
+    return _Segment(path, first_index, last_index, found.end)
+
+
+def _sync(fs: FileSystem, path: str) -> None:
+    file = fs.append(path)
+    try:
+        file.sync()
+    finally:
+        file.close()

@@ -74,6 +74,8 @@ VERSION = 2
 _SEGMENT = struct.Struct("<8sIIQI")
 _FRAME = struct.Struct("<II")
 _PREFIX = struct.Struct("<QQQQB7x")
+_CHECKED_FRONT = struct.Struct("<IQQQQB7x")
+"""The length and the prefix: what the checksum covers in front of the body."""
 _PART = struct.Struct("<IBBHH2xI")
 _OLD_WRITE = struct.Struct("<IB3x")
 ENTRY_OVERHEAD = _FRAME.size + _PREFIX.size
@@ -133,10 +135,9 @@ def encode_header(first_index: int, schema: pa.Schema) -> bytes:
 
 def encode_front(term: int, index: int, timestamp: int, durable_index: int, kind: EntryKind, body: bytes) -> bytes:
     """What stands in front of an entry's body."""
-    prefix = _PREFIX.pack(term, index, timestamp, durable_index, kind)
-    length = _PREFIX.size + len(body)
-    checksum = zlib.crc32(body, zlib.crc32(prefix, zlib.crc32(length.to_bytes(4, "little"))))
-    return _FRAME.pack(length, checksum) + prefix
+    front = _CHECKED_FRONT.pack(_PREFIX.size + len(body), term, index, timestamp, durable_index, kind)
+    checksum = zlib.crc32(body, zlib.crc32(front))
+    return front[:4] + checksum.to_bytes(4, "little") + front[4:]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -266,7 +267,9 @@ def decode_header(data: memoryview, path: str) -> SegmentHeader:
     return SegmentHeader(first_index, schema, end)
 
 
-def scan_entries(data: memoryview, start: int, expected: int, path: str, is_last: bool) -> SegmentScan:
+def scan_entries(
+    data: memoryview, start: int, expected: int, path: str, is_last: bool, known_index: int = 0
+) -> SegmentScan:
     """All entries of a segment.
 
     Parameters
@@ -279,6 +282,8 @@ def scan_entries(data: memoryview, start: int, expected: int, path: str, is_last
         Index of the first one.
     is_last : bool
         Only the newest segment of a log may have a torn tail: older ones were synced before the next was begun.
+    known_index : int
+        Entries up to here are known to have been durable.
 
     Raises `CorruptionError` naming the offset of a bad entry that was durable once.
     """
@@ -288,7 +293,7 @@ def scan_entries(data: memoryview, start: int, expected: int, path: str, is_last
         entry = _entry_at(data, place)
         if entry is None or entry.index != expected:
             reason = _damage(data, place, expected, entry)
-            if not is_last or _has_witness(data, place + 1, expected):
+            if not is_last or expected <= known_index or _has_witness(data, place + 1, expected):
                 raise CorruptionError(reason, path, f"entry {expected} at offset {place}")
             return SegmentScan(entries, place, torn=True)
         entries.append(entry)

@@ -155,14 +155,23 @@ class MemoryStore:
         number, start, stop = token.part
         columns = self._parts[token.table.name][number]
         schema = token.table.schema
-        for first in range(start, stop, self._batch_rows):
-            last = min(first + self._batch_rows, stop)
-            rows = np.arange(first, last)
+        order = np.arange(start, stop)
+        if token.spec.ordered:
+            keys = pa.table({c.name: v.to_arrow() for c, v in zip(schema.key, columns, strict=False)})
+            order = pc.sort_indices(keys, [(name, "ascending") for name in keys.schema.names]).to_numpy()
+        left = len(order) if token.spec.limit is None else token.spec.limit
+        for first in range(0, len(order), self._batch_rows):
+            if not left:
+                return
+            rows = order[first : first + self._batch_rows]
+            considered = len(rows)
             for predicate in token.spec.predicates:
                 vector = columns[schema.position(predicate.column)].take(rows)
                 rows = rows[satisfies(vector, predicate)]
+            rows = rows[:left]
+            left -= len(rows)
             if counters is not None:
-                counters.rows_considered += last - first
+                counters.rows_considered += considered
                 counters.rows_returned += len(rows)
             slots = [self._lazy(token.table, columns, name, rows) for name in token.spec.columns]
             yield Batch(slots, len(rows))

@@ -26,10 +26,13 @@ from .files import read_file
 from .findings import WHOLE_FILE, Report
 
 
-def check_log(fs: FileSystem, directory: str, names: Sequence[str], replay_index: int, report: Report) -> None:
+def check_log(
+    fs: FileSystem, directory: str, names: Sequence[str], replay_index: int, known_index: int, report: Report
+) -> None:
     """Check the segments among `names`, the ascending content of `directory`.
 
-    What entries up to `replay_index` did is in files: a segment that has no others is a leftover.
+    What entries up to `replay_index` did is in files: a segment that has no others is a leftover. Entries up to
+    `known_index` were durable, as the tablet's metadata says.
     """
     segments = []
     for name in names:
@@ -46,24 +49,26 @@ def check_log(fs: FileSystem, directory: str, names: Sequence[str], replay_index
             report.note(path, WHOLE_FILE, "what its entries did is in files; opening the store removes it")
             continue
         with report.reading(path):
-            _check_segment(fs, path, first, follower, report)
+            _check_segment(fs, path, first, follower, known_index, report)
 
 
-def _check_segment(fs: FileSystem, path: str, first: int, follower: tuple[int, str] | None, report: Report) -> None:
+def _check_segment(
+    fs: FileSystem, path: str, first: int, follower: tuple[int, str] | None, known_index: int, report: Report
+) -> None:
     data = memoryview(read_file(fs, path))
     report.checked.log_segments += 1
     report.checked.bytes += len(data)
     try:
         header = decode_header(data, path)
     except CorruptionError:
-        if follower is None and find_entry(data, 0) is None:
+        if follower is None and first > known_index and find_entry(data, 0) is None:
             message = "a segment without entries that a crash interrupted; opening the store removes it"
             report.note(path, "header at offset 0", message)
             return
         raise
     if header.first_index != first:
         report.error(path, "header at offset 0", f"begins with entry {header.first_index}, its name says {first}")
-    scan = scan_entries(data, header.length, header.first_index, path, is_last=follower is None)
+    scan = scan_entries(data, header.length, header.first_index, path, follower is None, known_index)
     report.checked.log_entries += len(scan.entries)
     place = header.length
     for entry in scan.entries:

@@ -203,7 +203,7 @@ class _TabletCheck:
             names = self.fs.list(directory)
         if names is None:
             return
-        check_log(self.fs, directory, names, self.metadata.replay_index, self.report)
+        check_log(self.fs, directory, names, self.metadata.replay_index, self.metadata.known_index, self.report)
         tablet: Tablet | None = None
         with self.report.reading(directory, "log"):
             tablet = self._recovered(sound)

@@ -65,6 +65,7 @@ def describe_tablet_metadata(path: str, metadata: TabletMetadata, table: Table |
         f"  next rowset    {metadata.next_rowset_id}",
         f"  durable index  {metadata.durable_index:,} (rows of log entries up to here are in rowsets)",
         f"  replay index   {metadata.replay_index:,} (all that log entries up to here did is in files)",
+        f"  log index      {metadata.log_index:,} (the log reached at least as far when this was written)",
         f"  last load      {_moment(metadata.last_load)}",
         f"  newest         {_moment(metadata.newest)}",
         f"  history since  {_moment(metadata.ancient_history_mark)}",

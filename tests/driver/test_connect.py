@@ -71,6 +71,8 @@ def test_a_second_process_is_refused_and_told_why(tmp_path):
         (":memory:", {"threads": "2"}, nyala.InterfaceError, "threads='2'"),
         (":memory:", {"durability": "none"}, nyala.InterfaceError, "there are 'fsync' and 'os'"),
         (":memory:", {"memory_limit": "lots"}, nyala.InterfaceError, "memory_limit='lots'"),
+        (":memory:", {"store_memory": "-1"}, nyala.InterfaceError, "store_memory='-1'"),
+        (":memory:", {"history_seconds": 1.5}, nyala.InterfaceError, "history_seconds=1.5"),
     ],
 )
 def test_wrong_targets_and_options(target, options, error, message):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,10 +19,11 @@ from hypothesis import strategies as st
 from nyala.errors import CardinalityViolation
 from nyala.executor import ExecutionContext, execute
 from nyala.executor import join_index as index_module
+from nyala.executor import runtime_filters as filters_module
 from nyala.executor.join_index import JoinIndex
 from nyala.planner.physical import HashJoin, NestedLoopJoin, PhysicalNode, RuntimeFilter, TableScan
 from nyala.sql.expressions import Call, Column, Expr, conjunction
-from nyala.storage.predicates import BitmapFilter, InList
+from nyala.storage.predicates import BitmapFilter, BloomFilter, InList, Range
 from nyala.storage.types import BIGINT, BOOLEAN
 
 HASH_KINDS = ("inner", "left", "right", "full", "semi", "anti", "null_anti", "single", "right_semi", "right_anti")
@@ -202,7 +205,9 @@ def test_index_finds_all_rows(build: list[int], probe: list[int], spread: int, a
         assert index.find(probe_codes).tolist() == [found.get(i, -1) for i in range(len(probe))]
 
 
-def small_join(kind: str, build_keys: list[Any], type_: pa.DataType) -> tuple[MemoryStore, HashJoin]:
+def small_join(
+    kind: str, build_keys: list[Any], type_: pa.DataType, bloom_keys: int = 0
+) -> tuple[MemoryStore, HashJoin]:
     store = MemoryStore(batch_rows=100)
     probe = table(
         store, "p", [(i % 50,) if type_ == pa.int64() else (f"k{i % 50}",) for i in range(1000)], [type_], False
@@ -215,7 +220,7 @@ def small_join(kind: str, build_keys: list[Any], type_: pa.DataType) -> tuple[Me
         build=build,
         probe_keys=(probe.columns[1],),
         build_keys=(build.columns[1],),
-        runtime_filters=(RuntimeFilter(0, probe.columns[1].id),),
+        runtime_filters=(RuntimeFilter(0, probe.columns[1].id, bloom_keys),),
     )
     return store, node
 
@@ -233,6 +238,60 @@ def test_text_keys_filter_the_probe_scan_by_list() -> None:
     assert len(run(node, store)) == 40
     (predicate,) = store.specs[-1].predicates
     assert predicate == InList("p1", ("k3", "k7", "other"))
+
+
+def test_many_keys_far_apart_filter_the_probe_scan_by_range_and_bloom_filter() -> None:
+    keys = [3, *(10**12 + i * 10**6 for i in range(5000))]
+    for bloom_keys, kinds in ((0, [Range]), (5000, [Range]), (5001, [Range, BloomFilter])):
+        store, node = small_join("inner", [*keys, None], pa.int64(), bloom_keys)
+        assert len(run(node, store)) == 20
+        assert [type(predicate) for predicate in store.specs[-1].predicates] == kinds
+
+
+def test_many_texts_filter_the_probe_scan_by_bloom_filter() -> None:
+    store, node = small_join("semi", ["k3", "k7", *(f"other {i}" for i in range(300)), None], pa.string(), 1000)
+    assert len(run(node, store)) == 40
+    (predicate,) = store.specs[-1].predicates
+    assert isinstance(predicate, BloomFilter)
+
+
+BLOOM_VALUES: dict[pa.DataType, st.SearchStrategy[Any]] = {
+    pa.int64(): st.sampled_from([-(2**63), -1, 0, 7, 2**40, 2**63 - 1]),
+    pa.timestamp("us"): st.sampled_from([datetime.datetime(year, 1, 1) for year in (1969, 1970, 2000, 2262)]),
+    pa.string(): st.sampled_from(["", "a", "b", "é", "x" * 300]),
+    pa.binary(): st.sampled_from([b"", b"a", b"\xff\x00"]),
+    pa.float64(): st.sampled_from([0.0, -0.0, 1.5, -1e300, math.inf]),
+    pa.decimal128(9, 2): st.sampled_from([decimal.Decimal(v).scaleb(-2) for v in (-5, 0, 7, 999_999_999)]),
+    pa.decimal128(30, 2): st.sampled_from([decimal.Decimal(v).scaleb(-2) for v in (-5, 0, 7, 10**25, -(10**28))]),
+}
+
+
+@pytest.mark.parametrize("type_", BLOOM_VALUES, ids=str)
+@given(data=st.data())
+@settings(max_examples=20, deadline=None)
+def test_bloom_filters_drop_no_partner_of_any_type(type_: pa.DataType, data: st.DataObject) -> None:
+    rows = st.lists(st.tuples(st.one_of(st.none(), BLOOM_VALUES[type_])), min_size=1, max_size=20)
+    probe_rows, build_rows = data.draw(rows), data.draw(rows)
+    kind = data.draw(st.sampled_from(["inner", "semi", "right", "right_semi", "right_anti"]))
+    store = MemoryStore(batch_rows=7)
+    probe = table(store, "p", probe_rows, [type_], data.draw(st.booleans()))
+    build = table(store, "b", build_rows, [type_], data.draw(st.booleans()))
+    node = HashJoin(
+        columns=output(kind, probe, build),
+        kind=kind,
+        probe=probe,
+        build=build,
+        probe_keys=(probe.columns[1],),
+        build_keys=(build.columns[1],),
+        runtime_filters=(RuntimeFilter(0, probe.columns[1].id, bloom_keys=100),),
+    )
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("MOST_BITS", "MOST_LISTED", "MOST_TEXTS"):
+            patched.setattr(filters_module, name, -1)
+        sides = numbered(probe_rows), numbered(build_rows)
+        check(node, store, kind, sides, lambda p, b: holds(p, b, 1, False))
+    predicates = store.specs[-1].predicates
+    assert isinstance(predicates[-1], BloomFilter)
 
 
 def test_a_join_that_keeps_probe_rows_filters_nothing() -> None:

@@ -32,6 +32,10 @@ def test_tpch_plan(golden: Golden, tpch: FixedCatalog, number: int) -> None:
     golden(HERE / "tpch" / f"q{number}.txt", run)
 
 
+def test_scans(golden: Golden) -> None:
+    golden(HERE / "scans.txt", lambda query: explain(plan_text(query)))
+
+
 @pytest.mark.parametrize("rule", RULE_NAMES)
 def test_rule(golden: Golden, rule: str) -> None:
     golden(HERE / "rules" / f"{rule}.txt", lambda query: show(query, (*BEFORE.get(rule, ()), rule)))

@@ -14,12 +14,13 @@ from nyala.planner.logical import Filter, Join, Project, Scan
 from nyala.planner.physical import PhysicalNode
 from nyala.planner.plan import Plan
 from nyala.planner.statistics import distinct_among
-from nyala.planner.testing import SMALL, FixedCatalog, bound_query, plan_text
+from nyala.planner.testing import SMALL, FixedCatalog, bound_query, make_table, plan_text
 from nyala.planner.trees import call, nodes, rewrite
 from nyala.sql.bound import Query
 from nyala.sql.expressions import Column, Expr, Literal, Parameter
 from nyala.storage.predicates import InList, Range
-from nyala.storage.types import INT, STRING
+from nyala.storage.store import ColumnStatistics, TableStatistics
+from nyala.storage.types import BIGINT, DECIMAL, DOUBLE, INT, STRING, DataType
 
 QUERIES = Path(nyala.__file__).parent / "tpch" / "queries"
 
@@ -217,3 +218,50 @@ def test_folding_leaves_what_would_fail_to_whoever_needs_it() -> None:
 def test_months_end_where_they_end() -> None:
     assert shift_months(30, 1) == 58  # 31 January 1970 and one month is 28 February
     assert shift_months(0, -1) == -31
+
+
+# ---- Bloom filters ---------------------------------------------------------------------------------------------------
+
+
+def joined(type_: DataType, large: int, distinct: int, small: int) -> physical.HashJoin:
+    """The join of a large table with a small one on columns of a type."""
+    tables = {name: make_table(name, [("k", INT, False), ("x", type_, True)]) for name in ("large", "small")}
+    known = {
+        name: TableStatistics(rows, {"x": ColumnStatistics(None, None, 0, float(values))})
+        for name, rows, values in (("large", large, distinct), ("small", small, small))
+    }
+    plan = plan_text("SELECT l.k FROM large AS l, small AS s WHERE l.x = s.x", FixedCatalog(tables, known))
+    return next(node for node in every(plan.root) if isinstance(node, physical.HashJoin))
+
+
+@pytest.mark.parametrize("type_", [DOUBLE, DECIMAL(30, 2), BIGINT], ids=str)
+def test_a_bloom_filter_may_have_as_many_keys_as_it_pays_for(type_: DataType) -> None:
+    (offered,) = joined(type_, 1_000_000, 500_000, 10_000).runtime_filters
+    assert 10_000 < offered.bloom_keys < 200_000
+    (narrower,) = joined(type_, 200_000, 100_000, 5_000).runtime_filters
+    assert narrower.bloom_keys < offered.bloom_keys
+
+
+def test_no_bloom_filter_that_drops_too_little() -> None:
+    assert joined(DOUBLE, 1_000_000, 500_000, 300_000).runtime_filters == ()
+    (exact_at_best,) = joined(BIGINT, 1_000_000, 500_000, 300_000).runtime_filters
+    assert exact_at_best.bloom_keys < 300_000
+
+
+def test_texts_get_a_bloom_filter_only_over_a_dictionary() -> None:
+    (few,) = joined(STRING, 1_000_000, 500_000, 100).runtime_filters
+    assert few.bloom_keys == 0
+    assert joined(STRING, 1_000_000, 500_000, 1_000).runtime_filters == ()
+    (over_entries,) = joined(STRING, 1_000_000, 5_000, 1_000).runtime_filters
+    assert over_entries.bloom_keys > 1_000
+
+
+def test_keys_that_are_kept_in_different_widths_are_not_offered() -> None:
+    tables = {
+        "large": make_table("large", [("k", INT, False), ("x", DECIMAL(12, 2), True)]),
+        "small": make_table("small", [("k", INT, False), ("x", DECIMAL(30, 2), True)]),
+    }
+    known = {"large": TableStatistics(1_000_000), "small": TableStatistics(10)}
+    plan = plan_text("SELECT l.k FROM large AS l, small AS s WHERE l.x = s.x", FixedCatalog(tables, known))
+    (join,) = (node for node in every(plan.root) if isinstance(node, physical.HashJoin))
+    assert join.runtime_filters == ()

@@ -118,7 +118,7 @@ def test_a_prefix_is_a_range_also_below_a_cast() -> None:
 
 
 def test_an_or_of_one_column_goes_down_whole() -> None:
-    x, y = column(INT), column(INT, 2)
+    x = column(INT)
 
     def between(a: int, b: int) -> Expr:
         return all_of([call("ge", x, literal(INT, a)), call("le", x, literal(INT, b))]) or x

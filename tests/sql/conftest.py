@@ -9,7 +9,9 @@ import pytest
 from nyala.errors import UnknownTable, did_you_mean
 from nyala.sql import bind, bound, parse
 from nyala.sql.describe import describe
+from nyala.storage.clock import make_timestamp
 from nyala.storage.schema import Table, assign_column_ids
+from nyala.storage.store import Timestamp
 
 TABLES = """
 create table nation (n_nationkey int primary key, n_name string not null, n_regionkey int not null, n_comment string);
@@ -44,13 +46,19 @@ create table kinds (
     k bigint primary key, b boolean, t tinyint, s smallint, i int default 7, n bigint, f float, d double,
     m decimal(9,2), w decimal(38,10), day date default date '2020-02-29', at timestamp, name string, code varchar(3),
     raw binary);
+create table sites (
+    country string, city string, visits bigint immutable, area int encoding rle block_size 4096 default 3,
+    non unique primary key (country, city)
+) distribute by hash (city) into 2 buckets, range (country) (partition values < 'b', partition value = 'fr');
 create table "Odd" ("Key" int primary key, "select" string);
 """
+
+NOW = make_timestamp(1_767_225_600_000_000, 7)
 
 
 @dataclass(repr=False)
 class Tables:
-    """A catalog over a fixed set of tables."""
+    """A catalog over a fixed set of tables, at a fixed time: 2026-01-01 00:00:00."""
 
     known: dict[str, Table]
 
@@ -62,6 +70,9 @@ class Tables:
     def tables(self) -> Sequence[Table]:
         return [self.known[name] for name in sorted(self.known)]
 
+    def now(self) -> Timestamp:
+        return NOW
+
 
 def make_catalog() -> Tables:
     catalog = Tables({})
@@ -69,8 +80,11 @@ def make_catalog() -> Tables:
         statement = bind(parsed, catalog)
         assert isinstance(statement, bound.CreateTable)
         definition = statement.definition
-        schema = replace(definition.schema, columns=assign_column_ids(definition.schema.columns))
-        catalog.known[definition.name] = Table(definition.name, definition.name, schema, definition.partitions)
+        columns = assign_column_ids(definition.schema.columns)
+        table = Table(
+            definition.name, definition.name, replace(definition.schema, columns=columns), definition.partitions
+        )
+        catalog.known[definition.name] = replace(table, next_column_id=len(columns))
     return catalog
 
 

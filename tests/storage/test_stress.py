@@ -55,6 +55,8 @@ class Stress:
         self.versions: Versions = {key: [] for key in range(KEYS)}
         self.seen: list[tuple[int, list[Row]]] = []
         """What scans read, and as of when."""
+        self.loads: list[tuple[int, int, list[Row]]] = []
+        """Each happened between two times."""
         self.seen_one: list[tuple[int, int, Row | None]] = []
 
     @property
@@ -130,24 +132,24 @@ class Stress:
         return rows, refused
 
     def load(self, rng: random.Random) -> None:
-        """Keys of its own again, that come once."""
-        keys = [*range(KEYS + len(self.versions), KEYS + len(self.versions) + 50)]
+        """Rows with keys that nobody else writes."""
+        first = KEYS + 50 * len(self.loads)
+        keys = list(range(first, first + 50))
         columns = {"k": pa.array(keys, pa.int64()), "v": [f"load {k}" for k in keys], "n": pa.array(keys, pa.int32())}
-        before = self.db.now()
+        before = int(self.db.now())
         with self.db.bulk_loader(self.table) as loader:
             loader.append(pa.record_batch(columns))
             assert loader.finish() == len(keys)
-        after = self.db.now()
-        # When it was in between is for the scans to say; here only that it was.
-        for key in keys:
-            self.versions[key] = [(-int(before), None), (int(after), (key, f"load {key}", key))]
-        time.sleep(0.2)
+        self.loads.append((before, int(self.db.now()), [(k, f"load {k}", k) for k in keys]))
+        time.sleep(rng.random() * 0.4)
 
     # ---- readers -------------------------------------------------------------------------------------------------
 
     def scan(self, rng: random.Random) -> None:
         snapshot = self.db.now() if rng.random() < 0.7 or not self.seen else Timestamp(rng.choice(self.seen)[0])
-        tokens = self.db.scan_tokens(self.table, ScanSpec(COLUMNS, snapshot=snapshot, split_rows=rng.choice([None, 50])))
+        tokens = self.db.scan_tokens(
+            self.table, ScanSpec(COLUMNS, snapshot=snapshot, split_rows=rng.choice([None, 50]))
+        )
         first = read(self.db, self.table, COLUMNS, snapshot=snapshot)
         assert read_tokens(self.db, tokens) == first, "one snapshot, read twice"
         self.seen.append((int(snapshot), first))
@@ -197,18 +199,21 @@ class Stress:
         for timestamp, rows in self.seen:
             found = {row[0]: row for row in rows}
             assert len(found) == len(rows), f"as of {timestamp}: a key twice"
-            for key, versions in self.versions.items():
-                expected = at(versions, timestamp)
-                assert found.get(key) == expected or (key >= KEYS and found.get(key) == versions[-1][1]), (
-                    f"as of {timestamp}: {found.get(key)} instead of {expected}; {versions}"
-                )
+            for before, after, loaded in self.loads:
+                there = [found.pop(row[0]) for row in loaded if row[0] in found]
+                assert there in (loaded, []), "half a load"
+                assert timestamp > before if there else timestamp < after, "a load is seen from its time on"
+            expected = {key: at(versions, timestamp) for key, versions in self.versions.items()}
+            wrong = [key for key in found.keys() | expected.keys() if found.get(key) != expected.get(key)]
+            details = [(found.get(key), self.versions.get(key)) for key in wrong[:3]]
+            assert not wrong, f"as of {timestamp}: {len(wrong)} wrong keys: {details}"
         for timestamp, key, row in self.seen_one:
             assert row == at(self.versions[key], timestamp), f"key {key} as of {timestamp}: {self.versions[key]}"
         self.verify_newest(self.db)
 
     def verify_newest(self, db: Database) -> None:
-        expected = sorted(v[-1][1] for v in self.versions.values() if v and v[-1][1] is not None)
-        assert read(db, db.table("t"), COLUMNS) == expected
+        written = [row for key in self.versions if (row := self.newest(key)) is not None]
+        assert read(db, db.table("t"), COLUMNS) == sorted([*written, *(row for load in self.loads for row in load[2])])
         db.check()
 
 
@@ -231,7 +236,8 @@ def test_all_at_once(tmp_path, interval):
     assert len(stress.seen) > 3 and len(stress.seen_one) > 3
     stress.verify()
     stress.db.close()
-    assert check_store(OsFileSystem(), str(tmp_path / "db")).findings == []
+    # Files that went out of use while somebody read them stay until the store is opened again: notes.
+    assert check_store(OsFileSystem(), str(tmp_path / "db")).errors == []
     with Database(tmp_path / "db", background=False) as db:
         stress.verify_newest(db)
         for timestamp, rows in random.Random(SEED).sample(stress.seen, 3):

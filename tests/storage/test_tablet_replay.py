@@ -285,7 +285,7 @@ def test_a_log_that_ends_too_early_is_noticed():
         wal = f"{tablet.directory}/wal"
     for name in fs.list(wal):
         fs.remove(f"{wal}/{name}")
-    with pytest.raises(CorruptionError, match=r"the log ends with entry \d+, but rowsets hold entry \d+"):
+    with pytest.raises(CorruptionError, match=r"the log ends with entry \d+, but went on to entry \d+"):
         quiet(fs)
 
 

@@ -1,0 +1,154 @@
+"""Limits that scans know of: the same answers as DuckDB, and little is read for them."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import numpy as np
+import nyala
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from executor_support import MemoryStore
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nyala.executor import ExecutionContext, run
+from nyala.planner import plan_query, scan_limits
+from nyala.sql import bind, parse
+from nyala.sql.bound import SelectStatement
+
+ORACLE = duckdb.connect(config={"threads": 1})
+ROWS = 60
+
+
+def query(store: MemoryStore, text: str, *values: Any) -> list[tuple[Any, ...]]:
+    statement = bind(parse(text)[0], store, values)
+    assert isinstance(statement, SelectStatement)
+    result = run(statement, ExecutionContext(store, threads=2), plan_query(statement.query, store))  # type: ignore[arg-type]
+    return [row for batch in result.batches for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
+
+
+def filled(hashed: str | None) -> MemoryStore:
+    """Table r(g, t, v) of 60 rows with the key (g, t), in no order."""
+    rng = np.random.default_rng(5)
+    order = rng.permutation(ROWS)
+    values = [None if i % 7 == 0 else i % 5 for i in range(ROWS)]
+    data = pa.table(
+        {
+            "g": pa.array(order // 10, pa.int64()),
+            "t": pa.array([f"t{i % 10}" for i in order], pa.string()),
+            "v": pa.array(values, pa.int64()),
+        }
+    )
+    store = MemoryStore(batch_rows=4)
+    store.add("r", data, ["g", "t"], hashed)
+    ORACLE.register("r", data)
+    return store
+
+
+WHERE = st.sampled_from(
+    [
+        "TRUE",
+        "v = 2 OR v > 3",
+        "v IS NULL OR v < 1",
+        "g = 3",
+        "g = 3 AND v > 0",
+        "g + v = 4",
+        "t LIKE 't1%' OR t > 't7'",
+    ]
+)
+ORDER = st.sampled_from(["g, t", "g, t, v", "t, g", "g, t DESC", "3, g, t"])
+
+
+@given(
+    where=WHERE, order=ORDER, limit=st.integers(0, 12), offset=st.integers(0, 5), hashed=st.sampled_from([None, "g"])
+)
+@settings(max_examples=40, deadline=None)
+def test_top_rows_are_duckdb_s(hashed: str | None, where: str, order: str, limit: int, offset: int) -> None:
+    """Also where the scan is told to give the rows in key order whatever that may save."""
+    store = filled(hashed)
+    text = f"SELECT g, t, v FROM r WHERE {where} ORDER BY {order} LIMIT "
+    wanted = ORACLE.execute(f"{text}{limit} OFFSET {offset}").fetchall()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(scan_limits, "WORTH_ORDERING", 1e9)
+        assert query(store, f"{text}{limit} OFFSET {offset}") == wanted
+        if order.startswith("g, t") and "DESC" not in order and limit:
+            assert store.specs[-1].ordered
+        assert query(store, f"{text}$1 OFFSET $2", limit, offset) == wanted
+
+
+@given(where=WHERE, limit=st.integers(0, 70), offset=st.integers(0, 5))
+@settings(max_examples=40, deadline=None)
+def test_a_limit_alone_gives_so_many_of_the_rows(where: str, limit: int, offset: int) -> None:
+    store = filled("g")
+    every = Counter(ORACLE.execute(f"SELECT t, v + 1 FROM r WHERE {where}").fetchall())
+    found = Counter(query(store, f"SELECT t, v + 1 FROM r WHERE {where} LIMIT {limit} OFFSET {offset}"))
+    assert found <= every
+    assert found.total() == max(0, min(limit, every.total() - offset))
+    assert store.specs[-1].limit == (None if "+" in where else limit + offset)
+
+
+def test_equality_with_a_parameter_makes_the_rest_of_the_key_the_order() -> None:
+    store = filled(None)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(scan_limits, "WORTH_ORDERING", 1e9)
+        assert query(store, "SELECT t FROM r WHERE g = $1 ORDER BY t LIMIT 2", 4) == [("t0",), ("t1",)]
+    assert store.specs[-1].ordered
+
+
+def test_a_limit_of_null_is_none() -> None:
+    store = filled(None)
+    assert len(query(store, "SELECT g FROM r LIMIT $1", None)) == ROWS
+    assert store.specs[-1].limit is None
+
+
+# ---- what is read ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory: pytest.TempPathFactory) -> Iterator[nyala.Connection]:
+    file = tmp_path_factory.mktemp("limits") / "rows.parquet"
+    keys = np.arange(1_000_000)
+    pq.write_table(pa.table({"k": keys, "v": keys * 7919 % 1000}), file)
+    with nyala.connect(":memory:", threads=2) as connection:
+        connection.execute("CREATE TABLE r (k BIGINT PRIMARY KEY, v BIGINT NOT NULL)")
+        connection.execute(f"COPY r FROM '{file}'")
+        yield connection
+
+
+def read(connection: nyala.Connection, text: str) -> tuple[int, int]:
+    """(rows considered, pages read) by the scan of a query."""
+    drawn = "\n".join(row[0] for row in connection.execute(f"EXPLAIN ANALYZE {text}").fetchall())
+    match = re.search(r"([\d,]+) rows considered; pages: ([\d,]+) read", drawn)
+    assert match is not None, drawn
+    return int(match[1].replace(",", "")), int(match[2].replace(",", ""))
+
+
+def test_the_first_rows_by_key_cost_the_first_pages(
+    connection: nyala.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "SELECT k, v FROM r WHERE v >= 500 ORDER BY k LIMIT 10"
+    rows, pages = read(connection, text)
+    assert rows <= 131_072 + 2
+    assert pages <= 2
+    answer = connection.execute(text).fetchall()
+    monkeypatch.setattr(scan_limits, "WORTH_ORDERING", 0.0)
+    assert read(connection, text + " ")[0] >= 1_000_000
+    assert connection.execute(text + "  ").fetchall() == answer
+
+
+def test_rows_that_came_since_are_merged_in(connection: nyala.Connection) -> None:
+    connection.execute("INSERT INTO r VALUES (-5, 3), (-4, 4)")
+    connection.execute("DELETE FROM r WHERE k = 0")
+    found = connection.execute("SELECT k FROM r ORDER BY k LIMIT 4").fetchall()
+    assert found == [(-5,), (-4,), (1,), (2,)]
+
+
+def test_each_part_of_a_scan_ends_at_the_limit(connection: nyala.Connection) -> None:
+    rows, pages = read(connection, "SELECT k FROM r WHERE v = 3 LIMIT 10")
+    assert rows <= 2 * 2 * 131_072 + 2
+    assert pages <= 8
