@@ -95,7 +95,8 @@ class CostModel:
         rows = self.estimator.rows(node)
         if isinstance(node, Scan):
             whole = float(self.estimator.table(node).row_count)
-            carriers = frozenset(c.id for c in node.output)
+            # Bloom filters on other columns come too rarely to be worth the time in which orders are compared.
+            carriers = frozenset(c.id for c in node.output if c.type.is_integer_like)
             return Cost(whole * CHECK * max(1, len(node.predicates)), rows * READ * (1 + len(node.output)), carriers)
         if isinstance(node, Filter):
             below = self.cost(node.source)
@@ -143,8 +144,10 @@ class CostModel:
         """A hash join; `keys` are those over which a runtime filter may reach the probe side."""
         share = 1.0
         for pair in keys:
-            if _carried(pair.probe, probe) and self.is_worth_filtering(pair, build_rows, probe_rows):
+            if _carried(pair.probe, probe):
                 share = min(share, self.filter_share(pair, build_rows))
+        if share > WORTH_FILTERING:
+            share = 1.0
         fixed = probe.fixed + build.total + build_rows * BUILD
         # A build key equals its probe key, so a filter on it reaches the probe side's scan as well.
         equal = [p.build.id for p in keys if isinstance(p.build, Column) and _carried(p.probe, probe)]
@@ -156,7 +159,7 @@ class CostModel:
         present = self.estimator.distinct(pair.build, build_rows)
         return min(1.0, present / max(1.0, self.estimator.domain(pair.probe)))
 
-    def is_worth_filtering(self, pair: KeyPair, build_rows: float, probe_rows: float, columns: int = 1) -> bool:
+    def is_worth_filtering(self, pair: KeyPair, build_rows: float, probe_rows: float, columns: int) -> bool:
         """Should the build side's keys go down to a scan that else gives `probe_rows` rows of so many columns?"""
         if has_exact_filter(pair.probe.type) != has_exact_filter(pair.build.type):
             return False

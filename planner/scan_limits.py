@@ -9,9 +9,10 @@ tablet and merges the tablet's rowsets, so it must spare most of the reading to 
 >>> from nyala.planner.testing import plan_text
 >>> print(explain(plan_text("SELECT k, a FROM t ORDER BY k LIMIT 10")))
 Sort k first 10  (~10 rows)
-  TableScan t  (~10 rows)
-    · reads k, a
-    · ordered by key, limit 10
+  Project k, a  (~10 rows)
+    TableScan t  (~10 rows)
+      · reads k, a
+      · ordered by key, limit 10
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def limited(node: PhysicalNode, limit: Expr | None, offset: Expr | None) -> Phys
     if not _is_known(limit):
         return node
     if isinstance(node, physical.Project):
-        return replace(node, source=limited(node.source, limit, offset))
+        return _over(node, limited(node.source, limit, offset))
     if isinstance(node, TableScan):
         return replace(node, limit=limit, offset=offset, estimate=min(node.estimate, _rows(limit, offset)))
     return node
@@ -60,13 +61,17 @@ def _ordered(node: PhysicalNode, order: Sequence[int], limit: Expr | None, offse
         below = {column.id: expr.id for column, expr in pairs if isinstance(expr, Column)}
         if not all(number in below for number in order):
             return node
-        return replace(node, source=_ordered(node.source, [below[number] for number in order], limit, offset))
+        return _over(node, _ordered(node.source, [below[number] for number in order], limit, offset))
     if not isinstance(node, TableScan) or not _follows_key(node, order):
         return node
     given = _rows(limit, offset) * tablet_count(node.table.partitions)
     if given > WORTH_ORDERING * node.estimate:
         return node
     return replace(node, ordered=True, limit=limit, offset=offset, estimate=min(node.estimate, given))
+
+
+def _over(node: physical.Project, source: PhysicalNode) -> physical.Project:
+    return replace(node, source=source, estimate=min(node.estimate, source.estimate))
 
 
 def _follows_key(scan: TableScan, order: Sequence[int]) -> bool:

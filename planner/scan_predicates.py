@@ -60,9 +60,16 @@ def extract(conditions: Iterable[Expr], names: Mapping[int, str]) -> Extracted:
     found: list[ColumnPredicate] = []
     residual: list[Expr] = []
     for condition in conditions:
-        says = _restriction(condition, names)
-        found += [as_predicate(name, region) for name, region in says.regions.items()]
-        if not says.exact:
+        if isinstance(condition, Call) and condition.function == "or":
+            says = _restriction(condition, names)
+            found += [as_predicate(name, region) for name, region in says.regions.items()]
+            exact = says.exact
+        else:
+            bound = _bound(condition, names)
+            exact = bound is not None and bound.exact
+            if bound is not None:
+                found.append(bound.predicate)
+        if not exact:
             residual.append(condition)
     return Extracted(merge(found), tuple(residual))
 

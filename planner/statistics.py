@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from ..storage.predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, IsNull, Range, admits_null
+from ..storage.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range, admits_null
 from ..storage.store import ColumnStatistics, TableStatistics
 from ..storage.types import DataType
 
@@ -60,12 +60,12 @@ def selectivity(predicate: ColumnPredicate, profile: ColumnProfile) -> float:
     if isinstance(predicate, InList):
         within = sum(1 for value in predicate.values if _within(value, profile))
         return solid * min(1.0, within / profile.domain)
+    if isinstance(predicate, Range):
+        return solid * _range_share(predicate, profile)
     if isinstance(predicate, AnyOf):
         # The members have no value in common.
         return min(1.0, sum(selectivity(member, profile) for member in predicate.members))
-    if isinstance(predicate, (BitmapFilter, BloomFilter)):
-        return RANGE  # they come to be when the plan runs
-    return solid * _range_share(predicate, profile)
+    return RANGE  # filters that come to be when the plan runs
 
 
 def _within(value: Any, profile: ColumnProfile) -> bool:

@@ -20,8 +20,8 @@ The life of a statement:
    `coercion.unify`, which put a `Cast` wherever a type changes and fold what is constant.
 6. `binder_grouping.Grouping` lifts the select list, HAVING and ORDER BY above the aggregation.
 7. `binder_tables.bind_create_table`, `binder_alter.bind_alter_table`, `binder_writes.bind_insert` and
-   `binder_writes.bind_copy` do the same for tables and rows: constants are converted to the columns' types here, so that
-   a wrong one is refused before anything runs.
+   `binder_writes.bind_copy` do the same for tables and rows: constants are converted to the columns' types here, so
+   that a wrong one is refused before anything runs.
 8. The bound statement goes to the planner; `describe.describe` prints it for people and golden files.
 
 Errors are raised where a rule is known, without a place; `context.Context.at` adds line and caret on the way out.

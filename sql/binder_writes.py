@@ -31,6 +31,10 @@ def bind_insert(node: exp.Insert, context: Context) -> InsertStatement:
     without default must be listed."""
     only(node, "this", "expression", "ignore")
     table, columns, query = _incoming(node, context)
+    for column in columns:
+        if column.auto_increment:
+            with context.at(node.this):
+                raise StatementError(f"column {column.name} is numbered by the store; INSERT leaves it out")
     missing = [c for c in table.schema.visible_columns if c not in columns]
     with context.at(node.this):
         _refuse_missing(table, missing)

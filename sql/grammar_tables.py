@@ -126,7 +126,10 @@ class TableParser(PlacedParser):
         if self._match_text_seq("SPLIT", "ROWS"):
             rule = nodes.RangePartition(expressions=columns, splits=self._parse_wrapped_csv(self._bound))
         else:
-            rule = nodes.RangePartition(expressions=columns, partitions=self._parse_csv(self._range_bounds))
+            # A table that lost its last range to ALTER TABLE is written without any.
+            is_empty = self._match(TokenType.R_PAREN, advance=False)
+            ranges = [] if is_empty else self._parse_csv(self._range_bounds)
+            rule = nodes.RangePartition(expressions=columns, partitions=ranges)
         self._match_r_paren()
         return rule
 

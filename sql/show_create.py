@@ -36,7 +36,7 @@ def _clauses(table: Table) -> Iterator[str]:
     rule = table.partitions.range_rule
     if rule is not None:
         parts = ",\n".join(f"    {range_text(table, part)}" for part in rule.partitions)
-        rules.append(f"RANGE ({_names(rule.columns)}) (\n{parts}\n  )")
+        rules.append(f"RANGE ({_names(rule.columns)}) (" + (f"\n{parts}\n  )" if parts else ")"))
     if rules:
         yield "DISTRIBUTE BY\n" + ",\n".join(f"  {rule}" for rule in rules)
     if table.comment:
@@ -79,6 +79,8 @@ def value_text(type_: DataType, value: Any) -> str:
         return "TRUE" if value else "FALSE"
     if type_.is_float and not math.isfinite(value):
         return f"CAST('{value}' AS {type_})"
+    if type_.is_decimal:
+        return f"{type_.to_python(value):f}"
     if type_.is_numeric:
         return str(type_.to_python(value))
     return _quoted(str(type_.to_python(value)))

@@ -7,7 +7,7 @@ import datetime
 from typing import Any
 
 from .types import EPOCH_DATE, EPOCH_TIMESTAMP, DataType, Kind
-from .vector import Const, Dict, Flat, Narrow, Vector
+from .vector import Const, Dict, Flat, Narrow
 
 _EPOCH_DAY = EPOCH_DATE.toordinal()
 _DATE, _TIMESTAMP, _BOOLEAN, _DECIMAL = Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN, Kind.DECIMAL

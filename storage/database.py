@@ -30,17 +30,14 @@ from ..errors import (
     DiskError,
     DuplicateTable,
     InterfaceError,
-    OperationalError,
     StoreClosed,
     UnknownTable,
-    UnsupportedFormat,
     did_you_mean,
 )
 from .alterations import AlterStep
 from .altered_table import apply_steps, check_same_columns
 from .bulk_load import TableBulkLoader
 from .catalog import Catalog, CatalogEntry
-from .checked_file import TEMPORARY_SUFFIX
 from .clock import HybridClock, format_timestamp
 from .compaction_policy import BUDGET_BYTES, CompactionPolicy
 from .delta_memstore import ROW_BYTES
@@ -74,6 +71,7 @@ from .store import (
     WriteBatch,
     WriteResult,
 )
+from .store_directory import check_format, make_durable_directory
 from .table_alteration import alter, remove_dropped
 from .table_compaction import compact_tablets
 from .table_store import TableStore
@@ -84,7 +82,6 @@ from .tablet_scan import scan_view
 from .vector import Batch
 
 MEMORY = ":memory:"
-FORMAT = b"nyala store, format 1\n"
 _GROWTH_BYTES = 1 << 20
 """Single rows are written so far until somebody looks whether a flush is due."""
 _IO_THREADS = 8
@@ -173,17 +170,14 @@ class Database:
         self._doomed: list[TableStore] = []
         self._closed = False
         with ExitStack() as stack:
-            above = self._missing_directories()
-            self._fs.make_directory(self._directory)
-            for directory in above:
-                self._fs.sync_directory(directory)
+            make_durable_directory(self._fs, self._directory)
             self._lock = self._fs.lock(f"{self._directory}/LOCK")
             stack.callback(self._lock.release)
             self._pool = ThreadPoolExecutor(threads, "nyala-load")
             stack.callback(self._pool.shutdown)
             self._io_pool = ThreadPoolExecutor(_IO_THREADS, "nyala-io")
             stack.callback(self._io_pool.shutdown)
-            self._check_format()
+            check_format(self._fs, self._directory)
             self._open_tables()
             stack.pop_all()
         self._memory = Memory(self._memory_bytes, self._cache, self._relieve_memory, memory_limit_bytes)
@@ -193,56 +187,6 @@ class Database:
         self._housekeeping = Rounds("nyala-housekeeping", self._keep_house, background)
 
     # ---- opening and closing -------------------------------------------------------------------------------------
-
-    def _check_format(self) -> None:
-        path = f"{self._directory}/FORMAT"
-        if not self._fs.exists(path):
-            self._begin_store(path)
-        file = self._fs.open(path)
-        try:
-            found = file.read_at(0, 64)
-        finally:
-            file.close()
-        if not found.startswith(FORMAT.rpartition(b" ")[0]):
-            raise CorruptionError(f"expected {FORMAT!r}, found {found!r}", path, "offset 0")
-        if found != FORMAT:
-            raise UnsupportedFormat(
-                f"{path} says {found.decode(errors='replace').strip()!r}; this nyala reads format 1"
-            )
-
-    def _begin_store(self, path: str) -> None:
-        """Make an empty store. FORMAT comes last: it is there only if everything else is."""
-        strangers = [n for n in self._fs.list(self._directory) if n not in _FIRST_FILES]
-        if strangers:
-            raise OperationalError(
-                f"{self._directory} is no nyala store and not empty (it holds {', '.join(strangers[:5])}); "
-                "give an empty or a new directory"
-            )
-        self._refuse_to_begin_over_data(path)
-        self._fs.make_directory(f"{self._directory}/tables")
-        Catalog().write(self._fs, f"{self._directory}/catalog")
-        file = self._fs.create(path + TEMPORARY_SUFFIX)
-        file.write(FORMAT)
-        file.sync()
-        file.close()
-        self._fs.rename(path + TEMPORARY_SUFFIX, path)
-        self._fs.sync_directory(self._directory)
-
-    def _refuse_to_begin_over_data(self, path: str) -> None:
-        """A crash while a store is begun leaves neither tables nor a catalog that names some: this is another case."""
-        tables, catalog = f"{self._directory}/tables", f"{self._directory}/catalog"
-        has_tables = self._fs.exists(tables) and self._fs.list(tables)
-        if has_tables or (self._fs.exists(catalog) and Catalog.read(self._fs, catalog).entries):
-            raise CorruptionError("the file is missing, but the store holds tables", path, "whole file")
-
-    def _missing_directories(self) -> list[str]:
-        """The directories whose names change when the store's own is made, outermost first."""
-        found: list[str] = []
-        path = self._directory
-        while path not in ("", "/") and not self._fs.exists(path):
-            path = path.rpartition("/")[0]
-            found.insert(0, path or ("/" if self._directory.startswith("/") else "."))
-        return found
 
     def _open_tables(self) -> None:
         path = f"{self._directory}/catalog"
@@ -603,7 +547,3 @@ class Database:
         self._check_open()
         for tablet in self._tablets():
             check_tablet(tablet, self._clock)
-
-
-_FIRST_FILES = ("LOCK", "tables", "catalog", "catalog.tmp", "FORMAT.tmp")
-"""What a crash may leave of a store that was being made."""

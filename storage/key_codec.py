@@ -62,7 +62,12 @@ class KeyCodec:
     def encode(self, values: Sequence[Any]) -> bytes:
         """The encoded key: `key_encoding.encode_key`."""
         width = self.width
-        return self._encode_texts(values) if width is None else self._packed(values).to_bytes(width, "big")
+        if width is None:
+            return self._encode_texts(values)
+        if len(values) == 1:
+            encoded: bytes = (values[0] + self._bias).to_bytes(width, "big")
+            return encoded
+        return self._packed(values).to_bytes(width, "big")
 
     def index_key(self, values: Sequence[Any]) -> int | bytes:
         """A hashable object that is equal where keys are: as `memrowset.index_keys` gives."""

@@ -62,6 +62,11 @@ class KeyIndex:
         return list(zip(*columns, strict=True))
 
     @cached_property
+    def _pages(self) -> list[tuple[ColumnReader, int]]:
+        """The key columns, with the rows of a page."""
+        return [(reader, reader.footer.page_rows) for reader in self._readers]
+
+    @cached_property
     def _group_firsts(self) -> pa.BinaryArray:
         """Encoded key of the first row of each row group."""
         return Keys.from_values(self._types, self.firsts[:: ROW_GROUP_ROWS // INDEX_ROWS]).encoded()
@@ -83,8 +88,7 @@ class KeyIndex:
         if stretch < 0:
             return -1
         start, stop = self._stretch(stretch)
-        for reader, value in zip(self._readers, values):
-            size = reader.footer.page_rows
+        for (reader, size), value in zip(self._pages, values):
             number = start // size
             page = reader.page(number, counters)
             if type(page) is Narrow and page.codes.data.format in _NATIVE and stop <= (number + 1) * size:

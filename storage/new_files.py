@@ -56,6 +56,7 @@ class NewFiles:
             named = self._named() if self._may_be_named else set()
             for path in self.paths:
                 if posixpath.basename(path) not in named and self._tablet.fs.exists(path):
+                    self._tablet.cache.handles(self._tablet.fs).forget(path)
                     self._tablet.fs.remove(path)
 
     def _named(self) -> set[str]:

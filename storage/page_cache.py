@@ -1,4 +1,4 @@
-"""The cache of decoded pages, one per process, shared by all tablets.
+"""The cache of decoded pages, one per store, shared by all of its tablets.
 
 Pages are vectors that nobody writes into, so one copy serves every scan. What leaves the cache lives on as long as
 a batch refers to it.

@@ -43,6 +43,9 @@ Taker: TypeAlias = Callable[[Any], tuple[Any, Any]]
 LONG_TEXT = 1000
 """Characters; a key with more in one column may pass the limit of keys."""
 _WIDE_BYTES = 16
+_KNOWN_DECIMALS = 4096
+"""Values of a column that are remembered: prices, rates and quantities come again, and a look-up takes a fifth of the
+time."""
 _PROJECTIONS = 1000
 """Lists of names that are remembered."""
 
@@ -92,7 +95,11 @@ class RowCodec:
         self.ids = tuple(c.id for c in schema.columns)
         self.long_texts = tuple(p for p in self.texts if (schema.columns[p].type.length or LONG_TEXT + 1) > LONG_TEXT)
         """Where texts stand that may have more than `LONG_TEXT` characters."""
-        self._names = tuple(schema.names)
+        self._width = len(schema.columns)
+        # A getter of one name gives no tuple.
+        self._all_of: Callable[[Mapping[str, Any]], tuple[Any, ...]] = (
+            operator.itemgetter(*schema.names) if self._width > 1 else lambda row: (row[schema.names[0]],)
+        )
         self._nothing = [MISSING] * len(self.columns)
         self._projections: dict[tuple[str, ...], tuple[ColumnSchema, ...]] = {}
         self._takers: dict[str, tuple[int, Any, Any, Any, Taker]] = {
@@ -108,7 +115,7 @@ class RowCodec:
 
         Raises `UnknownColumn`, `TypeMismatch`, `NumericOutOfRange` or `InvalidText`; NULLs are not looked at.
         """
-        if len(row) == len(self._names) and tuple(row) == self._names:
+        if len(row) == self._width:
             return self._take_whole(row)
         physical, stored = self._nothing.copy(), self._nothing.copy()
         takers = self._takers
@@ -129,8 +136,11 @@ class RowCodec:
         return physical, stored
 
     def _take_whole(self, row: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
-        """`take` for a row that gives all columns in the schema's order: what is taken as it is, is in place already."""
-        physical = list(row.values())
+        """`take` for a row that gives all columns: brought into order in one go, most values are in place already."""
+        try:
+            physical = list(self._all_of(row))
+        except KeyError:
+            raise self.unknown(next(name for name in row if name not in self._takers)) from None
         stored = physical.copy()
         for place, exact, low, high, take in self._all_takers:
             value = physical[place]
@@ -227,9 +237,14 @@ def _decimals(table: Table, column: ColumnSchema) -> Taker:
     assert type_.precision is not None and type_.scale is not None
     factor, limit, unit = 10**type_.scale, 10**type_.precision, Decimal(1).scaleb(-type_.scale)
     to_python = type_.to_python
+    known: dict[Decimal, tuple[int, Decimal]] = {}
 
     def take(value: Any) -> tuple[Any, Any]:
-        if type(value) is not Decimal:
+        if type(value) is Decimal:
+            found = known.get(value) if value.is_finite() else None
+            if found is not None:
+                return found
+        else:
             if isinstance(value, (bool, np.bool_)) or not hasattr(value, "__index__"):
                 raise mismatch(table, column, value)
             value = Decimal(operator.index(value))
@@ -244,7 +259,10 @@ def _decimals(table: Table, column: ColumnSchema) -> Taker:
             )
         if not -limit < unscaled < limit:
             raise _out_of_range(table, column, value)
-        return unscaled, value if value.same_quantum(unit) else to_python(unscaled)
+        taken = unscaled, value if value.same_quantum(unit) else to_python(unscaled)
+        if unscaled and len(known) < _KNOWN_DECIMALS:  # zeros differ in their sign
+            known[value] = taken
+        return taken
 
     return take
 

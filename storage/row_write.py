@@ -20,6 +20,7 @@ the entry names the one before it, and fails with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -53,7 +54,13 @@ class _Rules(NamedTuple):
 
 
 _RULES = {
-    op: _Rules(*(op.name.startswith(n) for n in ("INSERT", "UPSERT", "DELETE")), "IGNORE" in op.name) for op in Op
+    op: _Rules(
+        is_insert=op in (Op.INSERT, Op.INSERT_IGNORE),
+        is_upsert=op in (Op.UPSERT, Op.UPSERT_IGNORE),
+        is_delete=op in (Op.DELETE, Op.DELETE_IGNORE),
+        is_silent=op not in (Op.INSERT, Op.UPSERT, Op.UPDATE, Op.DELETE),
+    )
+    for op in Op
 }
 _UPDATE, _DELETE, _REINSERT = DeltaKind.UPDATE, DeltaKind.DELETE, DeltaKind.REINSERT
 _ROW = EntryKind.ROW
@@ -107,7 +114,8 @@ class RowWriter:
         self._insert_front = row_front(Op.INSERT, ())
         self._whole_update_front = row_front(Op.UPDATE, ())
         self._delete_front = row_front(Op.DELETE, range(schema.key_columns))
-        self._update_fronts: dict[tuple[int, ...], bytes] = {}
+        self._shapes: dict[tuple[int, ...], tuple[bytes, Callable[[list[Any]], tuple[Any, ...]]]] = {}
+        """By the places that an UPDATE sets: what stands before its log entry's values, and what picks these."""
         self._values = tuple(range(schema.key_columns, len(schema.columns)))
         self._value_ids = codec.ids[schema.key_columns :]
         self._immutable = frozenset(place for place in self._values if schema.columns[place].immutable)
@@ -196,12 +204,13 @@ class RowWriter:
             places = [place for place in places if place not in self._immutable]
         if not places:
             return None
-        logged = (*range(self.codec.key_columns), *places)
-        front = self._update_fronts.get(logged)
-        if front is None:
-            front = self._update_fronts[logged] = row_front(Op.UPDATE, logged)
-        loggable, ids = self._loggable(physical), self.codec.ids
-        body = encode_row(front, [loggable[place] for place in logged])
+        key = tuple(places)
+        shape = self._shapes.get(key)
+        if shape is None:
+            logged = (*self.codec.key_places, *places)
+            shape = self._shapes[key] = row_front(Op.UPDATE, logged), itemgetter(*logged)
+        ids = self.codec.ids
+        body = encode_row(shape[0], shape[1](self._loggable(physical)))
         return _UPDATE, body, {ids[place]: stored[place] for place in places}
 
     def _loggable(self, physical: list[Any]) -> list[Any]:

@@ -78,12 +78,12 @@ def perform(tablet: Tablet, rowsets: Sequence[StoredRowSet], mark: int = 0) -> C
     merged = _Merge(tablet, rowsets, cut, max(mark, tablet.metadata.ancient_history_mark))
     with NewFiles(tablet) as files:
         merged.write(files)
+        outputs = merged.open()  # reads: what the metadata names must be in the state, whatever the disk does
         memstores = [memstore for stored in rowsets for memstore in stored.memstores]
         ids = [stored.metadata.id for stored in rowsets]
         files.publish(
             lambda known: known.with_rowsets(ids, merged.written), mark=merged.mark, cut=cut, flushed=memstores
         )
-    outputs = merged.open()
     with tablet.swap():
         merged.carry_over(outputs)
         tablet.replace_rowsets(rowsets, outputs)

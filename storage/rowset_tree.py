@@ -60,6 +60,8 @@ class RowSetTree(Generic[T]):
 
     def containing(self, key: bytes) -> list[T]:
         """The rowsets whose interval holds an encoded key, by ascending min key."""
+        if len(self._rowsets) == 1:
+            return [self._rowsets[0]] if self._mins[0] <= key <= self._maxs[0] else []
         if len(self._rowsets) <= _FEW_ROWSETS:
             return [r for low, high, r in zip(self._mins, self._maxs, self._rowsets) if low <= key <= high]
         return [self._rowsets[i] for i in self._stab(key)]

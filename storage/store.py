@@ -267,9 +267,8 @@ class Store(Protocol):
         """The units of a scan; tablets and ranges that the predicates rule out are left out."""
 
     def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
-        """Read a token: batches of at most 131,072 rows with the spec's columns, read lazily. `counters`, where
-        given, are
-        counted up as the scan goes."""
+        """Read a token: batches of at most 131,072 rows with the spec's columns, read lazily. `counters`, where given,
+        are counted up as the scan goes."""
 
     def write(self, table: Table, batch: WriteBatch) -> WriteResult:
         """Apply a batch; see the module's page."""

@@ -92,9 +92,9 @@ class _Flush:
         image = self._old.snapshot(self._schema).image(self._cut.timestamp)
         with NewFiles(tablet) as files:
             written = self._write(files, image)
+            added = self._open(written)  # reads: what the metadata names must be in the state, whatever the disk does
             durable_index = _index_before(self._cut, self._newer)
             files.publish(lambda known: known.with_flush(written, durable_index), cut=self._cut)
-        added = self._open(written)
         with tablet.swap():
             self._carry_over(added)
             tablet.replace_rowsets((), added, self._old)

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from ...errors import DiskError, OperationalError
 from ..catalog import Catalog
 from ..checked_file import TEMPORARY_SUFFIX
-from ..database import FORMAT
 from ..filesystem import FileSystem, Lock
 from ..page_cache import PageCache
+from ..store_directory import FORMAT
 from .check_table import check_table
 from .files import file_size, read_file
 from .findings import WHOLE_FILE, Report

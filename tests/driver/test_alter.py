@@ -93,6 +93,12 @@ def test_range_partitions_come_and_go(reopen):
     ]
     c.execute("ALTER TABLE t DROP PARTITION VALUES < '2025-01-01', DROP PARTITION VALUE = '2026-01-01'")
     assert rows(c, "SELECT v FROM t") == [(1,)]
+    c.execute("ALTER TABLE t DROP PARTITION '2025-01-01' <= VALUES < '2026-01-01'")
+    assert rows(c, "SHOW PARTITIONS t") == rows(c, "SELECT * FROM t") == []
+    ((written,),) = rows(c, "SHOW CREATE TABLE t")
+    c.execute("DROP TABLE t")
+    c.execute(written)
+    assert rows(c, "SHOW CREATE TABLE t") == [(written,)]
 
 
 def test_a_plan_of_before_does_not_read_the_table_of_after(reopen):

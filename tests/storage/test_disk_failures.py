@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from nyala.errors import DiskError
+from nyala.errors import DiskError, HistoryGone
+from nyala.storage.alterations import AddColumn
 from nyala.storage.database import Database
+from nyala.storage.delta_compaction import compact_major, compact_minor
+from nyala.storage.history import collect
 from nyala.storage.memory_filesystem import CrashableFileSystem, FaultyFileSystem
-from nyala.storage.store import Op
-from tablet_support import HASHED, ONE_TABLET, definition, insert, keys_of, load
+from nyala.storage.rowset_compaction import compact_rowsets
+from nyala.storage.schema import ColumnSchema
+from nyala.storage.store import Op, Timestamp, WriteBatch
+from nyala.storage.stored_rowset import StoredRowSet
+from nyala.storage.tablet import Tablet
+from nyala.storage.tablet_flush import flush_deltas
+from nyala.storage.types import INT
+from tablet_support import HASHED, ONE_TABLET, batch, definition, insert, keys_of, load, read
 
 
 class Stubborn:
@@ -176,3 +187,134 @@ def test_a_load_record_of_unknown_fate_is_removed_before_anything_else_is_writte
         assert load(db, table, range(10, 20)) == 10
     with Database("db", fs=disk) as db:
         assert keys_of(db, table) == [3, *range(10, 20)]
+
+
+# ---- every kind of work, every call of the disk --------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def prepared() -> tuple[CrashableFileSystem, list[Timestamp]]:
+    """A store with two rowsets that have UNDO and REDO files, and with inserts, updates and deletes in memory; and
+    times of its past."""
+    disk, times = CrashableFileSystem(), []
+    with Database("db", fs=disk, background=False, segment_bytes=1500) as db:
+        table = db.create_table(definition())
+        load(db, table, range(0, 40, 2))
+        times.append(db.now())
+        for text in ("b", "c"):
+            insert(db, table, range(0, 20, 2), text, Op.UPDATE)
+            flush_deltas(db._tablets()[0], db._tablets()[0].state.rowsets[0])
+        times.append(db.now())
+        insert(db, table, range(1, 20, 2))
+        insert(db, table, range(1, 9, 2), "b", Op.UPDATE)
+        db.write(table, WriteBatch(batch([3, 4]), Op.DELETE))
+        db.flush()
+        times.append(db.now())
+        insert(db, table, range(10), "d", Op.UPSERT)
+        insert(db, table, range(70, 75))
+        db.write(table, WriteBatch(batch([5, 6, 71]), Op.DELETE))
+    return disk, times
+
+
+def on_tablet(work: Callable[[Tablet, tuple[StoredRowSet, ...]], object]) -> Callable[[Database], object]:
+    return lambda db: work(db._tablets()[0], db._tablets()[0].state.rowsets)
+
+
+def alter(db: Database) -> None:
+    if "n" not in db.table("t").schema:
+        db.alter_table("t", [AddColumn(ColumnSchema("n", INT, default=7))])
+
+
+WRITES: dict[str, Callable[[Database], object]] = {
+    "insert": lambda db: insert(db, db.table("t"), [50, 51]),
+    "update": lambda db: insert(db, db.table("t"), [0, 1, 8, 30], "e", Op.UPDATE),
+    "delete": lambda db: db.write(db.table("t"), WriteBatch(batch([0, 1, 8, 30]), Op.DELETE_IGNORE)),
+    "update a row": lambda db: db.write_row(db.table("t"), Op.UPDATE, {"k": 0, "v": "e"}),
+    "delete a row": lambda db: db.write_row(db.table("t"), Op.DELETE_IGNORE, {"k": 30}),
+}
+WORK: dict[str, Callable[[Database], object]] = {
+    "flush": lambda db: db.flush(),
+    "delta flush": on_tablet(lambda tablet, rowsets: [flush_deltas(tablet, stored) for stored in rowsets]),
+    "minor": on_tablet(lambda tablet, rowsets: compact_minor(tablet, rowsets[0])),
+    "major": on_tablet(lambda tablet, rowsets: compact_major(tablet, rowsets[0])),
+    "merge": on_tablet(compact_rowsets),
+    "compact table": lambda db: db.compact_table(db.table("t")),
+    "alter": alter,
+    "load": lambda db: load(db, db.table("t"), [60, 61]) if db.read_row(db.table("t"), [60], ("k",)) is None else 0,
+}
+
+
+def state_of(db: Database, times: list[Timestamp]) -> list[Any]:
+    """The table at some times of the past, and now."""
+    table = db.table("t")
+    names = tuple(table.schema.names)
+    return [names, *(read(db, table, names, snapshot=time) for time in (*times, db.now()))]
+
+
+@pytest.mark.parametrize("operation", ["write", "sync", "create", "rename", "sync_directory", "remove", "open"])
+@pytest.mark.parametrize("name", [*WRITES, *WORK])
+def test_work_that_the_disk_refuses_is_undone_and_done_again(prepared, name, operation):
+    disk, times = prepared
+    work = WRITES.get(name) or WORK[name]
+    rng = random.Random(f"{name}/{operation}")
+    with Database("db", fs=disk.crash(1.0, rng), background=False) as db:
+        before = state_of(db, times)
+        work(db)
+        after = state_of(db, times)
+    # What is written last counts most; in the middle of a file one place is like another.
+    for nth in [1, 2, 3, 4, 6, 9, 13, 18, 24, 31]:
+        image = disk.crash(1.0, rng)
+        fs = FaultyFileSystem(image)
+        with Database("db", fs=fs, background=False) as db:
+            state_of(db, times)
+            fs.fail(operation, nth=nth, times=rng.choice([1, 10**6]), message="Input/output error")
+            is_done = True
+            try:
+                work(db)
+            except DiskError as error:
+                assert "Input/output error" in str(error)
+                is_done = False
+            crashed = image.crash(rng.choice([0.0, 0.5, 1.0]), rng)
+            was_met = fs.failures > 0
+            if operation == "open":
+                fs.heal()  # readers open files too
+            assert state_of(db, times) == (after if is_done else before), f"{operation} {nth}"
+            fs.heal()
+            if not is_done:
+                work(db)
+                assert state_of(db, times) == after
+            db.check()
+            crashed_later = image.crash(rng.choice([0.0, 0.5, 1.0]), rng)
+        for fs_left, allowed in ((crashed, [after] if is_done else [before, after]), (crashed_later, [after])):
+            with Database("db", fs=fs_left, background=False) as db:
+                assert state_of(db, times) in allowed, f"{operation} {nth}, then a crash"
+                work(db)
+                assert state_of(db, times)[0] == after[0]
+                db.check()
+        if not was_met:
+            break
+
+
+def test_history_that_cannot_be_collected_is_still_there(prepared):
+    disk, times = prepared
+    rng = random.Random(1)
+    for operation in ("write", "sync", "create", "rename", "sync_directory", "remove"):
+        for nth in (1, 2, 3, 5):
+            image = disk.crash(1.0, rng)
+            fs = FaultyFileSystem(image)
+            with Database("db", fs=fs, background=False) as db:
+                before = state_of(db, times)
+                tablet = db._tablets()[0]
+                fs.fail(operation, nth=nth)
+                try:
+                    collect(tablet, int(times[2]))
+                except DiskError:
+                    assert state_of(db, times) == before
+                fs.heal()
+                collect(tablet, int(times[2]))
+                crashed = image.crash(0.5, rng)
+                for again in (db, Database("db", fs=crashed, background=False)):
+                    assert state_of(again, times[2:])[1:] == before[3:]
+                    with pytest.raises(HistoryGone):
+                        state_of(again, times)
+                    again.check()

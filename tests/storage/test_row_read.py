@@ -212,3 +212,27 @@ def test_forgotten_history_is_refused() -> None:
         if tablet.metadata.ancient_history_mark > before:
             with pytest.raises(HistoryGone):
                 store.read_row(table, [1, "x"], ["t"], before)
+
+
+def test_look_ups_share_a_pin_that_keeps_files_only_while_they_run() -> None:
+    with Database(background=False) as store:
+        table = store.create_table(TableDefinition("t", SCHEMA))
+        (tablet,) = store._stores[table.id].tablets
+        for a in (1, 2):
+            store.write_row(table, Op.INSERT, {"a": a, "b": "x"})
+            store.flush()
+        store.read_row(table, [1, "x"], ["t"])
+        held = tablet.shared_pin()
+        assert tablet.shared_pin() is held and tablet.held_pins() == [held]
+        files = set(store._fs.list(tablet.rowset_directory))
+        held = tablet.shared_pin()  # the one before was let go of
+        store.write_row(table, Op.UPDATE, {"a": 1, "b": "x", "t": "new"})
+        store.compact_table(table)
+        assert store.read_row(table, [1, "x"], ["t"]) == ("new",)
+        assert tablet.shared_pin().state is tablet.state is not held.state
+        tablet.remove_retired()
+        assert files <= set(store._fs.list(tablet.rowset_directory))
+        del held
+        tablet.remove_retired()
+        assert not files & set(store._fs.list(tablet.rowset_directory))
+        assert not tablet.held_pins()

@@ -359,6 +359,51 @@ def test_durability_os_does_not_wait_but_can_be_made_to():
 # ---- failing disks -----------------------------------------------------------------------------------------------
 
 
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 20_000), min_size=1, max_size=12), st.integers(200, 50_000), st.booleans())
+def test_the_short_way_of_one_entry_writes_the_same_bytes(sizes, segment_bytes, syncs):
+    logs = []
+    for short in (True, False):
+        fs = MemoryFileSystem()
+        log = new_log(fs, segment_bytes=segment_bytes, syncs=syncs)
+        for number, size in enumerate(sizes):
+            data = bytes([number]) * size
+            if short:
+                ticket = log.append_one(number, EntryKind.ROW, data)
+            else:
+                ticket = log.append(number, EntryKind.ROW, [data])
+            assert (ticket.index, ticket.durable) == (number + 1, not syncs)
+            if number % 3 == 0:
+                log.sync(ticket)
+        files = {name: fs.open(f"wal/{name}") for name in fs.list("wal")}
+        logs.append({name: file.read_at(0, file.size) for name, file in files.items()})
+    assert logs[0] == logs[1]
+
+
+def test_a_failed_write_of_one_entry_leaves_the_log_as_it_was():
+    fs = FaultyFileSystem(MemoryFileSystem())
+    log = new_log(fs)
+    first = log.append_one(1, EntryKind.WRITE, body(1))
+    log.sync(first)
+    fs.fail("write", "wal/*")
+    for _ in range(2):
+        with pytest.raises(DiskError, match=r"cannot write wal/0000000000000001.log"):
+            log.append_one(2, EntryKind.WRITE, body(2), first)
+    fs.heal()
+    second = log.append_one(3, EntryKind.WRITE, body(3), first)
+    fs.fail("sync", "wal/*")
+    with pytest.raises(DiskError):
+        log.sync(second)
+    fs.heal()
+    with pytest.raises(DiskError):
+        log.append_one(4, EntryKind.WRITE, body(4), second)
+    log.sync(log.append_one(5, EntryKind.WRITE, body(5), first))
+    assert recover(fs)[1] == [1, 5]
+    log.close()
+    with pytest.raises(StoreClosed):
+        log.append_one(6, EntryKind.WRITE, body(6))
+
+
 def test_a_failed_write_leaves_the_log_as_it_was():
     fs = FaultyFileSystem(MemoryFileSystem())
     log = new_log(fs)
