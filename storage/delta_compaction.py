@@ -49,6 +49,7 @@ def perform_minor(tablet: Tablet, stored: StoredRowSet, first: int = 0, last: in
     if len(files) < 2:
         return 0
     behind = first + len(files)
+    stored.deleted.load()  # before `publish`: see `reopened`
     deltas = merge([file.read(0, stored.row_count) for file in files])
     deltas = deltas.only_columns(deltas.columns)
     before = stored.metadata
@@ -88,6 +89,7 @@ def perform_major(tablet: Tablet, stored: StoredRowSet, columns: Collection[int]
     changed = _changed_columns(tablet, stored, columns)
     if not changed:
         return 0
+    stored.deleted.load()  # before `publish`: see `reopened`
     before = stored.metadata
     with NewFiles(tablet) as new:
         files, undo = _write_columns(tablet, new, stored, changed)

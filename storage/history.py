@@ -129,6 +129,7 @@ def perform(tablet: Tablet, rowsets: Iterable[StoredRowSet], mark: int) -> Colle
 
 def _without_ancient(tablet: Tablet, new: NewFiles, stored: StoredRowSet, mark: int) -> RowSetMetadata:
     """Write what stays of the UNDO files that are due, as one file; the rowset's metadata with it."""
+    stored.deleted.load()  # before `publish`: see `reopened`
     before = stored.metadata
     due = [file for file in stored.undo if _is_due(file, mark)]
     partly = [file for file in due if file.statistics.newest > mark]

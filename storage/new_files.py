@@ -116,7 +116,11 @@ class NewFiles:
 
 
 def reopened(tablet: Tablet, stored: StoredRowSet, metadata: RowSetMetadata) -> StoredRowSet:
-    """The same rowset with other files, as its metadata tells: those that stay are shared, and so is all in memory."""
+    """The same rowset with other files, as its metadata tells: those that stay are shared, and so is all in memory.
+
+    Reads nothing, if `stored.deleted.load` was called before: what the metadata names must be in the state, whatever
+    the disk does.
+    """
     known = {posixpath.basename(file.path): file for file in (*stored.undo, *stored.redo)}
     handles = tablet.cache.handles(tablet.fs)
 

@@ -11,11 +11,12 @@ The life of a look-up (`Store.read_row`):
    that they leave open come from the pages. Only a time before the base data needs patches, as a scan does.
 
 Why this is safe beside flushes, compactions and writers: files are closed and removed only when all pins taken before
-they went out of use are gone (`Tablet.retire`), and a look-up holds one until it has its values. The pin is taken after
-the writes up to the timestamp were decided, so all of them are in the pinned state; what comes into its MemRowSets and
-DeltaMemStores later has a greater timestamp and is passed over. A look-up of the newest state need not mind history
-that is forgotten meanwhile: what it then sees instead was committed before it returns. A tablet whose range partition
-is dropped goes when it has no pins, so the table's version is compared after the pin was taken.
+they went out of use are gone (`Tablet.retire`), and a look-up holds one until it has its values: `Tablet.shared_pin`,
+which look-ups of the same state have in common. The pin is taken after the writes up to the timestamp were decided, so
+all of them are in the pinned state; what comes into its MemRowSets and DeltaMemStores later has a greater timestamp and
+is passed over. A look-up of the newest state need not mind history that is forgotten meanwhile: what it then sees
+instead was committed before it returns. A tablet whose range partition is dropped goes when it has no pins, so the
+table's version is compared after the pin was taken.
 """
 
 from __future__ import annotations

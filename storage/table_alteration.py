@@ -120,6 +120,8 @@ def _switch(store: TableStore, before: TableLayout, after: TableLayout, commit: 
     try:
         if is_new_schema:
             for tablet in kept:
+                for stored in tablet.state.rowsets:
+                    stored.deleted.load()  # may read: `set_table` must not
                 tablet.decide_all()
                 tablet.log.change_schema(log_schema(after.table.schema))
         commit()

@@ -223,6 +223,7 @@ def _flush_old_deltas(tablet: Tablet, stored: StoredRowSet) -> tuple[StoredRowSe
     old = stored.flushing
     assert old is not None
     tablet.wait_for(cut)
+    stored.deleted.load()  # before `publish`: see `reopened`
     deltas = merge(old.snapshot()).only_columns({column.id for column in tablet.table.schema.columns})
     before = stored.metadata
     with NewFiles(tablet) as files:

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from ...errors import OperationalError
 from .. import bloom, catalog, column_file, delta_format, load_record, tablet_metadata, wal_format
-from ..database import FORMAT
 from ..filesystem import FileSystem
+from ..store_directory import FORMAT
 from .dump_column import describe_bloom_filter, describe_column_file, read_bloom_filter, read_column_file
 from .dump_delta import describe_delta_file, read_delta_file
 from .dump_log import describe_segment, read_segment

@@ -22,7 +22,7 @@ from nyala.storage.alterations import AddColumn, DropColumn, RenameColumn
 from nyala.storage.database import Database
 from nyala.storage.encodings import possible_encodings
 from nyala.storage.inspect.check import check_store
-from nyala.storage.memory_filesystem import FaultyFileSystem, MemoryFileSystem
+from nyala.storage.memory_filesystem import CrashableFileSystem, FaultyFileSystem, MemoryFileSystem
 from nyala.storage.predicates import IsNull, Range
 from nyala.storage.schema import ColumnSchema, Compression, Schema, TableDefinition, non_unique_key
 from nyala.storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
@@ -318,3 +318,21 @@ def test_a_file_that_is_missing_is_an_error(whole):
 def test_every_file_is_of_a_kind_that_is_damaged(whole):
     for path in whole.files:
         assert sum(is_kind(path) for is_kind in KINDS.values()) == 1, path
+
+
+def test_the_newest_segment_is_missed_though_the_store_was_not_closed():
+    disk = CrashableFileSystem()
+    db = Database("db", fs=disk, background=False, segment_bytes=1500)
+    table = db.create_table(definition())
+    for start in range(0, 100, 10):
+        insert(db, table, range(start, start + 10))
+        db.maintain()
+    image = disk.crash(0.0, random.Random(1))
+    db.close()
+    directory = f"{CHANGED_TABLE}/t000001-p0000/wal"
+    *older, newest = image.list(directory)
+    assert older
+    image.remove(f"{directory}/{newest}")
+    assert any(directory in str(error) for error in check_store(image, "db").errors)
+    with pytest.raises(CorruptionError, match=r"the log ends with entry \d+, but went on to entry \d+"):
+        Database("db", fs=image)
