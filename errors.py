@@ -287,8 +287,8 @@ class HistoryGone(OperationalError):
 
 
 class MemoryLimitExceeded(OperationalError):
-    """Look at the disk, or raise `store_memory` (of `Database`: `memory_limit_bytes`): rows in memory fill it, and could
-    not be written to disk. Nothing of the write was done."""
+    """Look at the disk, or raise `store_memory` (of `Database`: `memory_limit_bytes`): rows in memory fill it,
+    and could not be written to disk. Nothing of the write was done."""
 
     sqlstate = "53200"
     retryable = True
