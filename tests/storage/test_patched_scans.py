@@ -64,7 +64,7 @@ def tables(draw: st.DrawFn) -> tuple[Schema, list[ColumnSchema], list[Any], list
     return Schema(tuple(c for c in columns if c.id not in later), 1), columns, strategies, rows
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(tables(), st.data())
 def test_a_scan_shows_the_state_at_its_time(table: Any, data: st.DataObject) -> None:
     stored, columns, strategies, rows = table

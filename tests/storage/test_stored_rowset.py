@@ -110,7 +110,7 @@ def seen(stored: StoredRowSet, time: int) -> list[dict[int, Any] | None]:
     return [None if row in hidden else {c: v[row] for c, v in columns.items()} for row in range(ROWS)]
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(histories(), st.data())
 def test_the_state_at_any_time(history: Any, data: st.DataObject) -> None:
     stored = stored_as(MemoryFileSystem(), history)
