@@ -48,7 +48,7 @@ def enclosing(predicate: ColumnPredicate) -> KeyDomain:
     """Bounds of the values that satisfy a predicate, as tight as it tells; `is_empty` where only NULL can, or nothing.
     The result lists no values."""
     if isinstance(predicate, BitmapFilter):
-        # Its ends are set, as a rule; looking through the bits of every filter for every token costs more than it gives.
+        # Its ends are set, as a rule; looking through all bits, for every token, costs more than it gives.
         return KeyDomain(None, predicate.base, predicate.base + len(predicate.bits) - 1)
     domain = _domain(predicate)
     if domain.values is None or domain.is_empty:
