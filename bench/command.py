@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from ..storage.compaction_policy import CompactionPolicy
+from ..storage.maintenance.compaction_policy import CompactionPolicy
 from . import load, maintenance, points, storage
 
 

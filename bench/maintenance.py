@@ -18,7 +18,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table as TextTable
 
-from ..storage.compaction_policy import CompactionPolicy
+from ..storage.maintenance.compaction_policy import CompactionPolicy
 from .maintenance_model import STEP, Load, ModelTablet, Sample
 
 SECONDS = 2 * 3600

@@ -2,8 +2,8 @@
 
 Rowsets are intervals of keys with sizes, whose rows lie evenly in them; inserts and updates come as numbers per step of
 time. An operation takes as long as its bytes take to be read and written at `THROUGHPUT`, and meanwhile no other runs.
-What is measured is the policies' alone: `storage.compaction_policy`, `storage.delta_policy` and
-`storage.maintenance_policy`.
+What is measured is the policies' alone: `storage.maintenance.compaction_policy`, `storage.maintenance.delta_policy` and
+`storage.maintenance.maintenance_policy`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..storage.compaction_policy import CompactionPolicy
-from ..storage.delta_policy import major_columns, major_score, minor_compaction, minor_score
-from ..storage.key_spans import RowSetExtent, key_spans
-from ..storage.maintenance_policy import OpKind, OpStatistics, StoreCondition, flush_score, pick
+from ..storage.keys.key_spans import RowSetExtent, key_spans
+from ..storage.maintenance.compaction_policy import CompactionPolicy
+from ..storage.maintenance.delta_policy import major_columns, major_score, minor_compaction, minor_score
+from ..storage.maintenance.maintenance_policy import OpKind, OpStatistics, StoreCondition, flush_score, pick
 from ..storage.vector import Array
 
 THROUGHPUT = 60e6

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from ..planner.cost import MOST_TEXTS
 from ..planner.physical import TableScan
-from ..storage.bloom_predicate import bloom_predicate
+from ..storage.conditions.bloom_predicate import bloom_predicate
 from ..storage.predicates import BitmapFilter, BloomFilter, ColumnPredicate, InList, Range
 from ..storage.vector import Array, Dict, Text, Vector
 from .kernels.numbers import integers, known_bounds, measured_bounds

@@ -17,7 +17,7 @@ from ..planner import Actual, Plan, explain
 from ..sql import bound
 from ..sql.expressions import Column
 from ..sql.show_create import create_table_text, range_text
-from ..storage.partition import Partitioner
+from ..storage.keys.partition import Partitioner
 from ..storage.schema import ColumnSchema, Schema, Table
 from ..storage.store import Op, WriteBatch
 from ..storage.types import BIGINT, BOOLEAN, STRING, DataType

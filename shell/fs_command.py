@@ -8,13 +8,13 @@ import shutil
 from pathlib import Path
 
 from ..errors import OperationalError
+from ..storage.files.os_filesystem import OsFileSystem
 from ..storage.inspect.check import check_store
 from ..storage.inspect.dump import describe_file
 from ..storage.inspect.findings import describe_report
 from ..storage.inspect.layout import table_layout
 from ..storage.inspect.layout_svg import draw_layout
 from ..storage.inspect.layout_text import describe_layout
-from ..storage.os_filesystem import OsFileSystem
 
 
 def check_command(arguments: argparse.Namespace) -> int:

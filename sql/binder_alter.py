@@ -24,8 +24,8 @@ from ..storage.alterations import (
     SetDefault,
     SetStorage,
 )
-from ..storage.altered_table import apply_steps
 from ..storage.schema import RangePartition, Table
+from ..storage.tables.altered_table import apply_steps
 from . import nodes
 from .binder_partitions import bind_range_bounds
 from .binder_tables import bind_attribute, bind_column, find_table, is_key

@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from ..errors import InvalidTableDefinition, NotSupportedError, UnknownColumn, did_you_mean
-from ..storage.encodings import check_encoding
+from ..storage.columns.encodings import check_encoding
 from ..storage.schema import (
     ColumnSchema,
     Compression,

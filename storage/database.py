@@ -35,15 +35,16 @@ from ..errors import (
     did_you_mean,
 )
 from .alterations import AlterStep
-from .altered_table import apply_steps, check_same_columns
-from .bulk_load import TableBulkLoader
-from .catalog import Catalog, CatalogEntry
 from .clock import HybridClock, format_timestamp
-from .compaction_policy import BUDGET_BYTES, CompactionPolicy
-from .delta_memstore import ROW_BYTES
-from .encodings import check_encoding
-from .filesystem import FileSystem
-from .maintenance import (
+from .columns.encodings import check_encoding
+from .deltas.delta_memstore import ROW_BYTES
+from .files.filesystem import FileSystem
+from .files.memory_filesystem import MemoryFileSystem
+from .files.os_filesystem import OsFileSystem
+from .files.page_cache import PageCache
+from .keys.partition import Partitioner
+from .maintenance.compaction_policy import BUDGET_BYTES, CompactionPolicy
+from .maintenance.maintenance import (
     MaintenanceManager,
     MaintenanceStatus,
     OperationRecord,
@@ -52,13 +53,13 @@ from .maintenance import (
     remove_retired,
     sync_logs,
 )
-from .maintenance_ops import flush_largest, memory_bytes
-from .memory import Memory, MemoryStatus
-from .memory_filesystem import MemoryFileSystem
-from .memrowset import INDEX_BYTES
-from .os_filesystem import OsFileSystem
-from .page_cache import PageCache
-from .partition import Partitioner
+from .maintenance.maintenance_ops import flush_largest, memory_bytes
+from .maintenance.memory import Memory, MemoryStatus
+from .maintenance.table_compaction import compact_tablets
+from .maintenance.tablet_flush import flush, flush_overfull, needs_flush
+from .reading.tablet_check import check_tablet
+from .reading.tablet_scan import scan_view
+from .rowsets.memrowset import INDEX_BYTES
 from .schema import Table, TableDefinition, check_partitions
 from .store import (
     CompactionResult,
@@ -71,14 +72,13 @@ from .store import (
     WriteBatch,
     WriteResult,
 )
-from .store_directory import check_format, make_durable_directory
-from .table_alteration import alter, remove_dropped
-from .table_compaction import compact_tablets
-from .table_store import TableStore
-from .tablet import StoreOptions, Tablet
-from .tablet_check import check_tablet
-from .tablet_flush import flush, flush_overfull, needs_flush
-from .tablet_scan import scan_view
+from .tables.altered_table import apply_steps, check_same_columns
+from .tables.bulk_load import TableBulkLoader
+from .tables.catalog import Catalog, CatalogEntry
+from .tables.store_directory import check_format, make_durable_directory
+from .tables.table_alteration import alter, remove_dropped
+from .tables.table_store import TableStore
+from .tablet.tablet import StoreOptions, Tablet
 from .vector import Batch
 
 MEMORY = ":memory:"

@@ -7,12 +7,12 @@ import math
 from typing import Any
 
 import pyarrow as pa
-from nyala.storage.disk_rowset import DiskRowSet
-from nyala.storage.filesystem import ReadableFile
-from nyala.storage.memory_filesystem import MemoryFileSystem
-from nyala.storage.page_cache import PageCache
+from nyala.storage.files.filesystem import ReadableFile
+from nyala.storage.files.memory_filesystem import MemoryFileSystem
+from nyala.storage.files.page_cache import PageCache
 from nyala.storage.predicates import AnyOf, BitmapFilter, ColumnPredicate, InList, IsNull, Range
-from nyala.storage.rowset_writer import write_rowsets
+from nyala.storage.rowsets.disk_rowset import DiskRowSet
+from nyala.storage.rowsets.rowset_writer import write_rowsets
 from nyala.storage.schema import ColumnSchema, Schema, assign_column_ids
 from nyala.storage.types import DataType
 

@@ -9,22 +9,22 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from nyala.storage.clock import HybridClock
-from nyala.storage.delta_file import write_delta_file
-from nyala.storage.deltas import DeltaColumn, DeltaKind, Deltas, apply_patch, insertions, invert, merge
-from nyala.storage.filesystem import FileSystem
-from nyala.storage.memory_filesystem import MemoryFileSystem
-from nyala.storage.memrowset import MemRowSet
-from nyala.storage.mvcc import MvccManager
-from nyala.storage.page_cache import PageCache
-from nyala.storage.rowset_source import RowSetSource
-from nyala.storage.rowset_writer import write_rowsets
+from nyala.storage.deltas.delta_file import write_delta_file
+from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas, apply_patch, insertions, invert, merge
+from nyala.storage.files.filesystem import FileSystem
+from nyala.storage.files.memory_filesystem import MemoryFileSystem
+from nyala.storage.files.page_cache import PageCache
+from nyala.storage.log.wal import WriteAheadLog
+from nyala.storage.log.wal_format import log_schema
+from nyala.storage.rowsets.memrowset import MemRowSet
+from nyala.storage.rowsets.rowset_source import RowSetSource
+from nyala.storage.rowsets.rowset_writer import write_rowsets
+from nyala.storage.rowsets.stored_rowset import StoredRowSet, open_rowset
 from nyala.storage.schema import ColumnSchema, PartitionSchema, Schema, Table, assign_column_ids
-from nyala.storage.stored_rowset import StoredRowSet, open_rowset
-from nyala.storage.tablet import StoreOptions, Tablet, TabletState
-from nyala.storage.tablet_metadata import TabletMetadata
+from nyala.storage.tablet.mvcc import MvccManager
+from nyala.storage.tablet.tablet import StoreOptions, Tablet, TabletState
+from nyala.storage.tablet.tablet_metadata import TabletMetadata
 from nyala.storage.types import BIGINT, STRING
-from nyala.storage.wal import WriteAheadLog
-from nyala.storage.wal_format import log_schema
 
 COLUMNS = assign_column_ids(
     (ColumnSchema("k", BIGINT, nullable=False), ColumnSchema("v", BIGINT), ColumnSchema("w", STRING))

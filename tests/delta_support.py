@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from columnar_support import arrow_array
 from hypothesis import strategies as st
-from nyala.storage.deltas import DeltaColumn, DeltaKind, Deltas
+from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas
 from nyala.storage.predicates import AnyOf, BitmapFilter, ColumnPredicate, InList, IsNull, Range
 from nyala.storage.schema import ColumnSchema, Encoding
 from nyala.storage.types import (

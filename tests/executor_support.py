@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from nyala.errors import AlreadyPresent, DuplicateTable, UnknownTable
-from nyala.storage.bloom_predicate import may_contain
+from nyala.storage.conditions.bloom_predicate import may_contain
 from nyala.storage.predicates import AnyOf, BitmapFilter, BloomFilter, InList, IsNull, Range
 from nyala.storage.schema import (
     ColumnSchema,

@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from nyala.errors import AlreadyPresent, HistoryGone
 from nyala.storage.alterations import AddColumn, DropColumn, RenameColumn, SetDefault
 from nyala.storage.database import Database
-from nyala.storage.memory_filesystem import CrashableFileSystem
+from nyala.storage.files.memory_filesystem import CrashableFileSystem
 from nyala.storage.predicates import AnyOf, InList, IsNull, Range
 from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition
 from nyala.storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ChangeRange, Op, ScanSpec, Timestamp, WriteBatch

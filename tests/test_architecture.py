@@ -126,7 +126,9 @@ def test_one_door_leads_from_storage_to_the_disk() -> None:
             continue
         for node in ast.walk(_tree(path)):
             wrong += [f"{_name(path)}:{getattr(node, 'lineno', 0)}: {use}" for use in _disk_uses(node)]
-    assert not wrong, "\n".join([*wrong, "Go through storage.filesystem.FileSystem, which tests can crash and fail."])
+    assert not wrong, "\n".join(
+        [*wrong, "Go through storage.files.filesystem.FileSystem, which tests can crash and fail."]
+    )
 
 
 def _disk_uses(node: ast.AST) -> list[str]:

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ...errors import DiskError, OperationalError
-from ..catalog import Catalog
-from ..checked_file import TEMPORARY_SUFFIX
-from ..filesystem import FileSystem, Lock
-from ..page_cache import PageCache
-from ..store_directory import FORMAT
+from ..files.checked_file import TEMPORARY_SUFFIX
+from ..files.filesystem import FileSystem, Lock
+from ..files.page_cache import PageCache
+from ..tables.catalog import Catalog
+from ..tables.store_directory import FORMAT
 from .check_table import check_table
 from .files import file_size, read_file
 from .findings import WHOLE_FILE, Report

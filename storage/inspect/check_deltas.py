@@ -7,13 +7,13 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..column_file import HEADER, ROW_GROUP_ROWS, TAIL, footer_size
-from ..delta_file import DeltaFile
-from ..delta_format import BlockRecord, DeltaFooter
-from ..deltas import DeltaKind, Deltas
-from ..filesystem import FileSystem
-from ..page_cache import PageCache
-from ..rowset_metadata import RowSetMetadata
+from ..columns.column_file import HEADER, ROW_GROUP_ROWS, TAIL, footer_size
+from ..deltas.delta_file import DeltaFile
+from ..deltas.delta_format import BlockRecord, DeltaFooter
+from ..deltas.deltas import DeltaKind, Deltas
+from ..files.filesystem import FileSystem
+from ..files.page_cache import PageCache
+from ..rowsets.rowset_metadata import RowSetMetadata
 from ..schema import Table
 from .files import file_size, read_file
 from .findings import Report

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import msgpack
 
 from ...errors import CorruptionError
-from ..filesystem import FileSystem
-from ..wal_format import (
+from ..files.filesystem import FileSystem
+from ..log.wal_format import (
     ENTRY_OVERHEAD,
     EntryKind,
     LogEntry,

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..bloom import BloomReader
-from ..column_file import HEADER, Footer
-from ..column_reader import ColumnReader
-from ..disk_rowset import DiskRowSet
-from ..filesystem import FileSystem
-from ..page_cache import PageCache
-from ..rowset_metadata import RowSetMetadata
+from ..columns.column_file import HEADER, Footer
+from ..columns.column_reader import ColumnReader
+from ..files.filesystem import FileSystem
+from ..files.page_cache import PageCache
+from ..keys.bloom import BloomReader
+from ..rowsets.disk_rowset import DiskRowSet
+from ..rowsets.rowset_metadata import RowSetMetadata
 from ..schema import Schema
 from ..types import DataType
 from ..vector import Dict, Flat, Narrow, Vector

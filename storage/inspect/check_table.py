@@ -8,22 +8,22 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from ..catalog import CatalogEntry
-from ..checked_file import TEMPORARY_SUFFIX
 from ..clock import HybridClock
-from ..disk_rowset import DiskRowSet
-from ..filesystem import FileSystem
-from ..incoming_rows import describe_key
-from ..keys import Keys
-from ..load_record import PREFIX, LoadRecord, complete_loads
-from ..page_cache import PageCache
-from ..partition import Partitioner
-from ..rowset_metadata import RowSetMetadata
+from ..files.checked_file import TEMPORARY_SUFFIX
+from ..files.filesystem import FileSystem
+from ..files.page_cache import PageCache
+from ..keys.keys import Keys
+from ..keys.partition import Partitioner
+from ..rowsets.disk_rowset import DiskRowSet
+from ..rowsets.rowset_metadata import RowSetMetadata
+from ..rowsets.stored_rowset import StoredRowSet
 from ..schema import Schema, Table
-from ..stored_rowset import StoredRowSet
-from ..tablet import StoreOptions, Tablet, rowset_files, rowset_keys
-from ..tablet_metadata import TabletMetadata
-from ..tablet_replay import open_tablet
+from ..tables.catalog import CatalogEntry
+from ..tables.load_record import PREFIX, LoadRecord, complete_loads
+from ..tablet.tablet import StoreOptions, Tablet, rowset_files, rowset_keys
+from ..tablet.tablet_metadata import TabletMetadata
+from ..tablet.tablet_replay import open_tablet
+from ..writing.incoming_rows import describe_key
 from .check_deltas import check_deltas
 from .check_log import check_log
 from .check_rowset import check_rowset

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import msgpack
 
-from ..column_file import HEADER, TAIL, check_footer, check_header, footer_size
-from ..filesystem import FileSystem
+from ..columns.column_file import HEADER, TAIL, check_footer, check_header, footer_size
+from ..files.filesystem import FileSystem
 from ..types import DataType, Kind
 
 

@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...errors import OperationalError
-from .. import bloom, catalog, column_file, delta_format, load_record, tablet_metadata, wal_format
-from ..filesystem import FileSystem
-from ..store_directory import FORMAT
+from ..columns import column_file
+from ..deltas import delta_format
+from ..files.filesystem import FileSystem
+from ..keys import bloom
+from ..log import wal_format
+from ..tables import catalog, load_record
+from ..tables.store_directory import FORMAT
+from ..tablet import tablet_metadata
 from .dump_column import describe_bloom_filter, describe_column_file, read_bloom_filter, read_column_file
 from .dump_delta import describe_delta_file, read_delta_file
 from .dump_log import describe_segment, read_segment

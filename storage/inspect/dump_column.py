@@ -10,9 +10,7 @@ import msgpack
 import numpy as np
 
 from ...errors import CorruptionError
-from ..bloom import MAGIC as BLOOM_MAGIC
-from ..bloom import BloomReader
-from ..column_file import (
+from ..columns.column_file import (
     HEADER,
     ROW_GROUP_ROWS,
     TAIL,
@@ -21,9 +19,11 @@ from ..column_file import (
     check_header,
     footer_size,
 )
-from ..column_reader import ColumnReader
-from ..filesystem import FileSystem
-from ..page_cache import PageCache
+from ..columns.column_reader import ColumnReader
+from ..files.filesystem import FileSystem
+from ..files.page_cache import PageCache
+from ..keys.bloom import MAGIC as BLOOM_MAGIC
+from ..keys.bloom import BloomReader
 from ..schema import Encoding, Table
 from .column_footer import ColumnFileFacts, file_facts
 from .files import read_file

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 
 from ...errors import CorruptionError
 from ..clock import format_timestamp
-from ..column_file import HEADER, TAIL, footer_size
-from ..delta_file import DeltaFile, DeltaStatistics
-from ..delta_format import BlockRecord, DeltaFooter
-from ..deltas import DeltaColumn, DeltaKind, Deltas
-from ..filesystem import FileSystem
-from ..page_cache import PageCache
+from ..columns.column_file import HEADER, TAIL, footer_size
+from ..deltas.delta_file import DeltaFile, DeltaStatistics
+from ..deltas.delta_format import BlockRecord, DeltaFooter
+from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas
+from ..files.filesystem import FileSystem
+from ..files.page_cache import PageCache
 from ..schema import Table
 from ..store import Timestamp
 from .dump_column import COMPRESSIONS, damage, named

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..catalog import Catalog, CatalogEntry
 from ..clock import format_timestamp
-from ..load_record import LoadRecord
-from ..partition import Partitioner
-from ..rowset_metadata import RowSetMetadata
+from ..keys.partition import Partitioner
+from ..rowsets.rowset_metadata import RowSetMetadata
 from ..schema import ColumnSchema, Table
 from ..store import Timestamp
-from ..tablet_metadata import TabletMetadata
+from ..tables.catalog import Catalog, CatalogEntry
+from ..tables.load_record import LoadRecord
+from ..tablet.tablet_metadata import TabletMetadata
 from .text import format_bytes, key_text, plural, table_lines, value_text
 
 

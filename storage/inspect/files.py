@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ...errors import OperationalError
-from ..catalog import Catalog
-from ..filesystem import FileSystem
+from ..files.filesystem import FileSystem
 from ..schema import Table
+from ..tables.catalog import Catalog
 
 
 def read_file(fs: FileSystem, path: str) -> bytes:

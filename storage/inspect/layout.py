@@ -18,12 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import UnknownTable, did_you_mean
-from ..catalog import Catalog
-from ..filesystem import FileSystem
-from ..partition import Partitioner
-from ..rowset_metadata import RowSetMetadata
+from ..files.filesystem import FileSystem
+from ..keys.partition import Partitioner
+from ..rowsets.rowset_metadata import RowSetMetadata
 from ..schema import Table
-from ..tablet_metadata import TabletMetadata
+from ..tables.catalog import Catalog
+from ..tablet.tablet_metadata import TabletMetadata
 from ..types import DataType
 from ..vector import Array
 from .text import key_text

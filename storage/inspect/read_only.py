@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..filesystem import FileSystem, Lock, ReadableFile, WritableFile
+from ..files.filesystem import FileSystem, Lock, ReadableFile, WritableFile
 
 
 class ReadOnlyFileSystem:
@@ -10,7 +10,7 @@ class ReadOnlyFileSystem:
 
     Examples
     --------
-    >>> from nyala.storage.memory_filesystem import MemoryFileSystem
+    >>> from nyala.storage.files.memory_filesystem import MemoryFileSystem
     >>> inner = MemoryFileSystem()
     >>> file = inner.create("/kept")
     >>> fs = ReadOnlyFileSystem(inner)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..keys import Keys
+from ..keys.keys import Keys
 from ..vector import Array
 
 _COMPARED = 100_000

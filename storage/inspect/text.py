@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...errors import DataError
-from ..key_encoding import decode_key
+from ..keys.key_encoding import decode_key
 from ..types import DataType, Kind
 
 MAX_VALUE = 40

@@ -6,7 +6,7 @@ import io
 
 import pytest
 from nyala.bench.maintenance import WORKLOADS, show, simulate
-from nyala.storage.compaction_policy import CompactionPolicy
+from nyala.storage.maintenance.compaction_policy import CompactionPolicy
 from rich.console import Console
 
 # Average height while rows come and at rest, bytes written per byte that came in, REDO files per rowset, space.

@@ -33,8 +33,8 @@ from nyala.storage.alterations import (
     SetStorage,
 )
 from nyala.storage.database import Database
-from nyala.storage.filesystem import FileSystem
-from nyala.storage.memory_filesystem import CrashableFileSystem, FaultyFileSystem
+from nyala.storage.files.filesystem import FileSystem
+from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
 from nyala.storage.predicates import IsNull, Range
 from nyala.storage.schema import (
     AUTO_INCREMENT_COLUMN,

@@ -22,10 +22,8 @@ from nyala.storage.alterations import (
     SetDefault,
     SetStorage,
 )
-from nyala.storage.altered_table import apply_steps, check_same_columns
-from nyala.storage.catalog import Catalog
-from nyala.storage.memory_filesystem import MemoryFileSystem
-from nyala.storage.partition import Partitioner
+from nyala.storage.files.memory_filesystem import MemoryFileSystem
+from nyala.storage.keys.partition import Partitioner
 from nyala.storage.schema import (
     AUTO_INCREMENT_COLUMN,
     MAX_COLUMNS,
@@ -42,6 +40,8 @@ from nyala.storage.schema import (
     check_partitions,
     non_unique_key,
 )
+from nyala.storage.tables.altered_table import apply_steps, check_same_columns
+from nyala.storage.tables.catalog import Catalog
 from nyala.storage.types import BIGINT, DECIMAL, DOUBLE, INT, STRING
 
 PARTITIONS = PartitionSchema(

@@ -24,7 +24,6 @@ from nyala.errors import (
 )
 from nyala.storage.alterations import AddColumn, DropColumn, RenameColumn
 from nyala.storage.database import Database
-from nyala.storage.incoming_rows import MAX_CELL_BYTES, MAX_KEY_BYTES
 from nyala.storage.predicates import Range
 from nyala.storage.schema import (
     ColumnSchema,
@@ -39,6 +38,7 @@ from nyala.storage.schema import (
 )
 from nyala.storage.store import Op, ScanSpec, Timestamp, WriteBatch
 from nyala.storage.types import BIGINT, DOUBLE, INT, STRING
+from nyala.storage.writing.incoming_rows import MAX_CELL_BYTES, MAX_KEY_BYTES
 from tablet_support import RANGED, SCHEMA, definition, insert, keys_of, load, read
 
 

@@ -8,10 +8,10 @@ from columnar_support import WatchedFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError
-from nyala.storage.bloom import BloomProbe, BloomReader, build_chunk, probe_chunk, write_bloom
-from nyala.storage.column_file import ROW_GROUP_ROWS
-from nyala.storage.file_handles import FileHandles
-from nyala.storage.page_cache import PageCache
+from nyala.storage.columns.column_file import ROW_GROUP_ROWS
+from nyala.storage.files.file_handles import FileHandles
+from nyala.storage.files.page_cache import PageCache
+from nyala.storage.keys.bloom import BloomProbe, BloomReader, build_chunk, probe_chunk, write_bloom
 
 
 def hashes(seed: int, n: int) -> np.ndarray:

@@ -11,11 +11,11 @@ import pytest
 from columnar_support import arrow_array, make_schema, make_table, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.storage.bloom_predicate import bloom_predicate, may_contain, may_contain_value
-from nyala.storage.code_conditions import ALL, NONE, Hashed
-from nyala.storage.column_file import ROW_GROUP_ROWS
-from nyala.storage.memory_filesystem import MemoryFileSystem
-from nyala.storage.predicate_eval import evaluate
+from nyala.storage.columns.column_file import ROW_GROUP_ROWS
+from nyala.storage.conditions.bloom_predicate import bloom_predicate, may_contain, may_contain_value
+from nyala.storage.conditions.code_conditions import ALL, NONE, Hashed
+from nyala.storage.conditions.predicate_eval import evaluate
+from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.predicates import Range, prefix_range
 from nyala.storage.store import ScanCounters
 from nyala.storage.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, FLOAT, INT, STRING, DataType

@@ -17,9 +17,9 @@ from nyala.errors import (
     TypeMismatch,
     UnknownTable,
 )
-from nyala.storage.bulk_load import TableBulkLoader
 from nyala.storage.database import Database
-from nyala.storage.memory_filesystem import MemoryFileSystem
+from nyala.storage.files.memory_filesystem import MemoryFileSystem
+from nyala.storage.tables.bulk_load import TableBulkLoader
 from tablet_support import HASHED, ONE_TABLET, RANGED, batch, definition, insert, keys_of, load, read
 
 

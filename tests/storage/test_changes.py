@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from nyala.errors import HistoryGone
-from nyala.storage.column_file import ROW_GROUP_ROWS
+from nyala.storage.columns.column_file import ROW_GROUP_ROWS
 from nyala.storage.database import Database
 from nyala.storage.predicates import InList, Range
 from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition

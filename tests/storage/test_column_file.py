@@ -15,12 +15,12 @@ from columnar_support import WatchedFileSystem, arrow_array
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, InvalidTableDefinition, UnsupportedFormat
-from nyala.storage.column_file import HEADER, MAGIC
-from nyala.storage.column_reader import ColumnReader
-from nyala.storage.column_writer import write_column
-from nyala.storage.encodings import check_encoding, subtract_base
-from nyala.storage.file_handles import FileHandles
-from nyala.storage.page_cache import PageCache
+from nyala.storage.columns.column_file import HEADER, MAGIC
+from nyala.storage.columns.column_reader import ColumnReader
+from nyala.storage.columns.column_writer import write_column
+from nyala.storage.columns.encodings import check_encoding, subtract_base
+from nyala.storage.files.file_handles import FileHandles
+from nyala.storage.files.page_cache import PageCache
 from nyala.storage.schema import ColumnSchema, Compression, Encoding
 from nyala.storage.types import (
     BIGINT,

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.storage.compaction_policy import APPROXIMATION, CompactionPolicy
-from nyala.storage.delta_policy import MOST_FILES, major_columns, major_score, minor_compaction, minor_score
-from nyala.storage.key_spans import RowSetExtent, key_spans
+from nyala.storage.keys.key_spans import RowSetExtent, key_spans
+from nyala.storage.maintenance.compaction_policy import APPROXIMATION, CompactionPolicy
+from nyala.storage.maintenance.delta_policy import MOST_FILES, major_columns, major_score, minor_compaction, minor_score
 
 MIB = 1 << 20
 POLICY = CompactionPolicy(budget_bytes=256 * MIB, target_bytes=64 * MIB)

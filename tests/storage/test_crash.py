@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import pytest
 from nyala.storage.database import Database
-from nyala.storage.memory_filesystem import CrashableFileSystem
+from nyala.storage.files.memory_filesystem import CrashableFileSystem
 from tablet_support import HASHED, ONE_TABLET, definition, insert, keys_of, load
 
 

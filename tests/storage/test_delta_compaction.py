@@ -5,7 +5,7 @@ from __future__ import annotations
 from compaction_support import History
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.storage import delta_compaction, rowset_compaction
+from nyala.storage.maintenance import delta_compaction, rowset_compaction
 
 
 def updated(seed: int, files: int, writes: int = 6) -> History:

@@ -13,13 +13,13 @@ from columnar_support import WatchedFileSystem, arrow_array
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, DiskError, UnsupportedFormat
-from nyala.storage.column_file import ROW_GROUP_ROWS
-from nyala.storage.delta_file import DeltaFile, write_delta_file
-from nyala.storage.delta_format import BLOCK_DELTAS
-from nyala.storage.deltas import DeltaColumn, DeltaKind, Deltas, insertions, joined, merge
-from nyala.storage.file_handles import FileHandles
-from nyala.storage.memory_filesystem import FaultyFileSystem, MemoryFileSystem
-from nyala.storage.page_cache import PageCache
+from nyala.storage.columns.column_file import ROW_GROUP_ROWS
+from nyala.storage.deltas.delta_file import DeltaFile, write_delta_file
+from nyala.storage.deltas.delta_format import BLOCK_DELTAS
+from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas, insertions, joined, merge
+from nyala.storage.files.file_handles import FileHandles
+from nyala.storage.files.memory_filesystem import FaultyFileSystem, MemoryFileSystem
+from nyala.storage.files.page_cache import PageCache
 from nyala.storage.schema import ColumnSchema, Schema
 from nyala.storage.types import (
     BIGINT,

@@ -9,8 +9,8 @@ import numpy as np
 from delta_support import deltas_of, records_of
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.storage.delta_memstore import DeltaMemStore
-from nyala.storage.deltas import DeltaKind
+from nyala.storage.deltas.delta_memstore import DeltaMemStore
+from nyala.storage.deltas.deltas import DeltaKind
 from nyala.storage.schema import ColumnSchema, Schema
 from nyala.storage.types import BIGINT, INT, STRING
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.storage.deltas import (
+from nyala.storage.deltas.deltas import (
     DeltaColumn,
     DeltaKind,
     Deltas,

@@ -14,15 +14,15 @@ from columnar_support import WatchedFileSystem, arrow_array, holds, make_schema,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, DiskError, InternalError
-from nyala.storage import column_writer
-from nyala.storage.column_file import ROW_GROUP_ROWS
-from nyala.storage.disk_rowset import DiskRowSet
-from nyala.storage.keys import Keys
-from nyala.storage.memory_filesystem import MemoryFileSystem
-from nyala.storage.page_cache import PageCache
+from nyala.storage.columns import column_writer
+from nyala.storage.columns.column_file import ROW_GROUP_ROWS
+from nyala.storage.files.memory_filesystem import MemoryFileSystem
+from nyala.storage.files.page_cache import PageCache
+from nyala.storage.keys.keys import Keys
 from nyala.storage.predicates import AnyOf, BitmapFilter, ColumnPredicate, InList, IsNull, Range
-from nyala.storage.rowset_metadata import RowSetMetadata
-from nyala.storage.rowset_writer import write_rowsets
+from nyala.storage.rowsets.disk_rowset import DiskRowSet
+from nyala.storage.rowsets.rowset_metadata import RowSetMetadata
+from nyala.storage.rowsets.rowset_writer import write_rowsets
 from nyala.storage.schema import ColumnSchema, Compression, Encoding, Schema
 from nyala.storage.store import ScanCounters
 from nyala.storage.types import BIGINT, BINARY, DATE, DECIMAL, DOUBLE, INT, STRING, DataType
@@ -301,7 +301,7 @@ def open_keyed(schema: Schema, rows: list[tuple[Any, ...]], page_rows: int) -> D
 
     columns = {c.name: [row[i] for row in rows] for i, c in enumerate(schema.columns)}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("nyala.storage.rowset_writer.write_column", small_pages)
+        patch.setattr("nyala.storage.rowsets.rowset_writer.write_column", small_pages)
         (rowset,) = write(MemoryFileSystem(), schema, make_table(schema, columns))
     return rowset
 
@@ -312,7 +312,7 @@ def test_find_agrees_with_a_dictionary(made: Any) -> None:
     schema, rows, probes, page_rows, _ = made
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(column_writer, "INDEX_ROWS", 8)
-        patch.setattr("nyala.storage.key_index.INDEX_ROWS", 8)
+        patch.setattr("nyala.storage.conditions.key_index.INDEX_ROWS", 8)
         rowset = open_keyed(schema, rows, page_rows)
         types = tuple(c.type for c in schema.key)
         places = {row: i for i, row in enumerate(rows)}
@@ -320,7 +320,7 @@ def test_find_agrees_with_a_dictionary(made: Any) -> None:
         keys = Keys.from_values(types, probes)
         assert rowset.find(keys).tolist() == expected
         for few in (0, 1000):  # one by one, and all at once
-            patch.setattr("nyala.storage.key_index.FEW_KEYS", few)
+            patch.setattr("nyala.storage.conditions.key_index.FEW_KEYS", few)
             assert rowset.find(keys).tolist() == expected
         assert (rowset.metadata.min_key, rowset.metadata.max_key) == tuple(
             Keys.from_values(types, [rows[0], rows[-1]]).encoded().to_pylist()
@@ -349,7 +349,7 @@ def test_key_predicates_agree_with_plain_python(made: Any, data: Any) -> None:
             predicates.append(made_of[kind])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(column_writer, "INDEX_ROWS", 8)
-        patch.setattr("nyala.storage.key_index.INDEX_ROWS", 8)
+        patch.setattr("nyala.storage.conditions.key_index.INDEX_ROWS", 8)
         rowset = open_keyed(schema, rows, page_rows)
         batches = rowset.scan(schema.columns, predicates, 0, len(rows), ScanCounters())
         found = [row for batch in batches for row in physical(batch)]

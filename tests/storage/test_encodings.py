@@ -16,7 +16,7 @@ from columnar_support import WatchedFileSystem, arrow_array
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, InvalidTableDefinition, UnsupportedFormat
-from nyala.storage.column_file import (
+from nyala.storage.columns.column_file import (
     AS_THEY_ARE,
     BITS,
     FRONTS,
@@ -28,11 +28,10 @@ from nyala.storage.column_file import (
     encode_footer,
     encode_tail,
 )
-from nyala.storage.column_reader import ColumnReader
-from nyala.storage.column_writer import write_column
-from nyala.storage.compression import GZIP, LZ4, UNCOMPRESSED, ZSTD, compress, decompress
-from nyala.storage.database import Database
-from nyala.storage.encodings import (
+from nyala.storage.columns.column_reader import ColumnReader
+from nyala.storage.columns.column_writer import write_column
+from nyala.storage.columns.compression import GZIP, LZ4, UNCOMPRESSED, ZSTD, compress, decompress
+from nyala.storage.columns.encodings import (
     CODE_DTYPES,
     check_encoding,
     decode_page,
@@ -42,9 +41,7 @@ from nyala.storage.encodings import (
     encode_text_page,
     possible_encodings,
 )
-from nyala.storage.file_handles import FileHandles
-from nyala.storage.page_cache import PageCache
-from nyala.storage.page_layouts import (
+from nyala.storage.columns.page_layouts import (
     offsets_of,
     pack_bits,
     pack_runs,
@@ -55,6 +52,9 @@ from nyala.storage.page_layouts import (
     with_fronts,
     without_fronts,
 )
+from nyala.storage.database import Database
+from nyala.storage.files.file_handles import FileHandles
+from nyala.storage.files.page_cache import PageCache
 from nyala.storage.predicates import InList, Range
 from nyala.storage.schema import ColumnSchema, Compression, Encoding, Schema
 from nyala.storage.types import (

@@ -9,8 +9,8 @@ import sys
 
 import pytest
 from nyala.errors import DiskError, StoreLocked
-from nyala.storage.memory_filesystem import CrashableFileSystem, FaultyFileSystem, MemoryFileSystem
-from nyala.storage.os_filesystem import OsFileSystem
+from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem, MemoryFileSystem
+from nyala.storage.files.os_filesystem import OsFileSystem
 
 
 @pytest.fixture(params=["os", "memory", "crashable", "faulty"])
@@ -101,7 +101,7 @@ def test_a_lock_has_one_holder(place):
 
 def test_a_lock_of_another_process_names_it(tmp_path):
     script = (
-        "import sys; from nyala.storage.os_filesystem import OsFileSystem as F;"
+        "import sys; from nyala.storage.files.os_filesystem import OsFileSystem as F;"
         f"lock = F().lock({str(tmp_path / 'LOCK')!r}); print('locked', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen(

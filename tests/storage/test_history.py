@@ -7,10 +7,10 @@ from compaction_support import History
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import HistoryGone
-from nyala.storage import delta_compaction
-from nyala.storage import history as ancient
 from nyala.storage.clock import LOGICAL_BITS, wall_microseconds
-from nyala.storage.deltas import DeltaKind
+from nyala.storage.deltas.deltas import DeltaKind
+from nyala.storage.maintenance import delta_compaction
+from nyala.storage.maintenance import history as ancient
 
 
 def grown(seed: int, rounds: int = 3) -> History:

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.errors import DataError, InvalidText, NotNullViolation
-from nyala.storage.key_codec import KeyCodec
-from nyala.storage.keys import Keys, decode_key, encode_key, prefix_end, search_encoded
-from nyala.storage.memrowset import index_keys
+from nyala.storage.keys.key_codec import KeyCodec
+from nyala.storage.keys.keys import Keys, decode_key, encode_key, prefix_end, search_encoded
+from nyala.storage.rowsets.memrowset import index_keys
 from nyala.storage.schema import ColumnSchema, Schema
 from nyala.storage.types import BIGINT, BINARY, DATE, DECIMAL, INT, SMALLINT, STRING, TIMESTAMP, TINYINT, DataType
 from nyala.storage.vector import Const, Dict, Flat, Narrow, Text, Vector, concat

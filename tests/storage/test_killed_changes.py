@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from nyala.storage.database import Database
+from nyala.storage.files.os_filesystem import OsFileSystem
 from nyala.storage.inspect.check import check_store
-from nyala.storage.os_filesystem import OsFileSystem
 from nyala.storage.store import Timestamp
 from tablet_support import read
 

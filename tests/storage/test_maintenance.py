@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.errors import DiskError
-from nyala.storage import maintenance_ops
-from nyala.storage.compaction_policy import CompactionPolicy
 from nyala.storage.database import Database
-from nyala.storage.maintenance import MaintenanceManager
-from nyala.storage.maintenance_policy import OpKind, OpStatistics, StoreCondition, flush_score, pick
-from nyala.storage.rowset_compaction import Compacted
+from nyala.storage.maintenance import maintenance_ops
+from nyala.storage.maintenance.compaction_policy import CompactionPolicy
+from nyala.storage.maintenance.maintenance import MaintenanceManager
+from nyala.storage.maintenance.maintenance_policy import OpKind, OpStatistics, StoreCondition, flush_score, pick
+from nyala.storage.maintenance.rowset_compaction import Compacted
 from nyala.storage.store import Op, WriteBatch
 from tablet_support import HASHED, batch, definition, insert, keys_of, read
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from nyala.errors import DiskError, MemoryLimitExceeded
 from nyala.storage import database as database_module
 from nyala.storage.database import Database
-from nyala.storage.memory import LEAST_CACHE_BYTES, Memory
-from nyala.storage.page_cache import PageCache
+from nyala.storage.files.page_cache import PageCache
+from nyala.storage.maintenance.memory import LEAST_CACHE_BYTES, Memory
 from tablet_support import HASHED, definition, insert, keys_of, read
 
 MIB = 1 << 20

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 from nyala.storage.clock import HybridClock
-from nyala.storage.deltas import DeltaColumn, DeltaKind, Deltas, apply_patch, resolve
-from nyala.storage.keys import Keys
-from nyala.storage.memrowset import MemRowSet, index_keys
-from nyala.storage.memrowset_chunks import FAN_IN
-from nyala.storage.mvcc import MvccManager, start_together
+from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas, apply_patch, resolve
+from nyala.storage.keys.keys import Keys
 from nyala.storage.predicates import IsNull, Range
+from nyala.storage.rowsets.memrowset import MemRowSet, index_keys
+from nyala.storage.rowsets.memrowset_chunks import FAN_IN
 from nyala.storage.schema import ColumnSchema, Schema, assign_column_ids
 from nyala.storage.store import ScanCounters
+from nyala.storage.tablet.mvcc import MvccManager, start_together
 from nyala.storage.types import BIGINT, STRING
 from tablet_support import SCHEMA as PLAIN_SCHEMA
 from tablet_support import batch

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.storage.column_file import ROW_GROUP_ROWS
+from nyala.storage.columns.column_file import ROW_GROUP_ROWS
 from nyala.storage.database import Database
-from nyala.storage.ordered_scan import KeyColumns, OrderedSource, merged
 from nyala.storage.predicates import Range
+from nyala.storage.reading.ordered_scan import KeyColumns, OrderedSource, merged
 from nyala.storage.schema import PartitionSchema, Table
 from nyala.storage.store import Op, ScanCounters, ScanSpec, WriteBatch
 from nyala.storage.types import BIGINT, INT, STRING

@@ -7,8 +7,8 @@ import threading
 from columnar_support import WatchedFileSystem
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.storage.file_handles import FileHandles
-from nyala.storage.page_cache import PageCache
+from nyala.storage.files.file_handles import FileHandles
+from nyala.storage.files.page_cache import PageCache
 
 
 @given(st.lists(st.tuples(st.sampled_from("gpf"), st.integers(1, 3), st.integers(0, 4), st.integers(0, 70))))

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import InvalidTableDefinition, NotNullViolation
-from nyala.storage.keys import encode_key
-from nyala.storage.partition import Partition, Partitioner
+from nyala.storage.keys.keys import encode_key
+from nyala.storage.keys.partition import Partition, Partitioner
 from nyala.storage.predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, IsNull, Range
 from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, RangePartition, RangeRule, Schema
 from nyala.storage.types import BIGINT, DATE, INT, STRING
@@ -55,7 +55,7 @@ def range_rules(draw: st.DrawFn) -> RangeRule:
 
 
 def partition_key(schema: PartitionSchema, row: dict[str, Any]) -> bytes:
-    """By the definition in `storage.partition`, one row at a time."""
+    """By the definition in `storage.keys.partition`, one row at a time."""
     key = b""
     for rule in schema.hash_rules:
         types = tuple(SCHEMA.column(c).type for c in rule.columns)

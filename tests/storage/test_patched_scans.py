@@ -12,13 +12,13 @@ from columnar_support import holds, make_table, write
 from delta_support import VALUES, deltas_of, predicates, python_row, state_at
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.storage import row_group
-from nyala.storage.column_file import ROW_GROUP_ROWS
-from nyala.storage.deltas import ColumnPatch, DeltaColumn, DeltaKind, Deltas
-from nyala.storage.disk_rowset import DiskRowSet
-from nyala.storage.latest_state import Layer, RowSetPatches
-from nyala.storage.memory_filesystem import MemoryFileSystem
+from nyala.storage.columns.column_file import ROW_GROUP_ROWS
+from nyala.storage.deltas.deltas import ColumnPatch, DeltaColumn, DeltaKind, Deltas
+from nyala.storage.deltas.latest_state import Layer, RowSetPatches
+from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.predicates import BitmapFilter, InList, IsNull, Range
+from nyala.storage.rowsets import row_group
+from nyala.storage.rowsets.disk_rowset import DiskRowSet
 from nyala.storage.schema import ColumnSchema, Encoding, Schema
 from nyala.storage.store import ScanCounters
 from nyala.storage.types import BIGINT, DATE, DECIMAL, INT, STRING

@@ -10,8 +10,8 @@ import pytest
 from columnar_support import arrow_array, holds
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.storage.code_conditions import ALL, NONE, SOME, Bits, Intervals, Members, members
-from nyala.storage.predicate_eval import condition_of, evaluate
+from nyala.storage.conditions.code_conditions import ALL, NONE, SOME, Bits, Intervals, Members, members
+from nyala.storage.conditions.predicate_eval import condition_of, evaluate
 from nyala.storage.predicates import AnyOf, BitmapFilter, ColumnPredicate, InList, IsNull, Range
 from nyala.storage.types import BIGINT, BINARY, BOOLEAN, DECIMAL, DOUBLE, FLOAT, INT, STRING, DataType
 from nyala.storage.vector import Const, Dict, Flat, Narrow, Text, Vector, Wide

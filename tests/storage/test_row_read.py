@@ -125,7 +125,7 @@ def test_only_rowsets_that_may_hold_the_key_are_read(monkeypatch: pytest.MonkeyP
             store.flush()
         read: set[str] = set()
         touched = 0
-        from nyala.storage.column_reader import ColumnReader
+        from nyala.storage.columns.column_reader import ColumnReader
 
         whole = ColumnReader.page
 

@@ -17,8 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DiskError, InvalidText, NumericOutOfRange, TypeMismatch, UnknownColumn
 from nyala.storage.database import Database
-from nyala.storage.filesystem import FileSystem
-from nyala.storage.memory_filesystem import MemoryFileSystem
+from nyala.storage.files.filesystem import FileSystem
+from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.schema import (
     AUTO_INCREMENT_COLUMN,
     ColumnSchema,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.storage.keys import Keys, encode_key
-from nyala.storage.rowset_tree import RowSetTree
+from nyala.storage.keys.keys import Keys, encode_key
+from nyala.storage.keys.rowset_tree import RowSetTree
 from nyala.storage.types import BIGINT, STRING, DataType
 
 KEY = st.binary(max_size=2)

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.storage.sketch import (
+from nyala.storage.columns.sketch import (
     ColumnSketch,
     SketchBuilder,
     hash_decimals,

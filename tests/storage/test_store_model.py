@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 from nyala.errors import AlreadyPresent
 from nyala.storage.database import Database
-from nyala.storage.memory_filesystem import CrashableFileSystem
+from nyala.storage.files.memory_filesystem import CrashableFileSystem
 from nyala.storage.predicates import Range
 from nyala.storage.store import Op, ScanSpec, WriteBatch
 from tablet_support import HASHED, ONE_TABLET, batch, definition, insert, load, read, read_tokens

@@ -23,8 +23,8 @@ import pyarrow as pa
 import pytest
 from nyala.storage.alterations import AddColumn, DropColumn
 from nyala.storage.database import Database
+from nyala.storage.files.os_filesystem import OsFileSystem
 from nyala.storage.inspect.check import check_store
-from nyala.storage.os_filesystem import OsFileSystem
 from nyala.storage.schema import ColumnSchema, Schema
 from nyala.storage.store import CHANGE_COLUMN, ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
 from nyala.storage.types import BIGINT, INT, STRING

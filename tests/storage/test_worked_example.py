@@ -10,15 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 from nyala.storage.database import Database
-from nyala.storage.delta_compaction import compact_major, compact_minor
-from nyala.storage.deltas import DeltaKind, Deltas, merge
-from nyala.storage.memory_filesystem import MemoryFileSystem
-from nyala.storage.memrowset import MemRowSet
-from nyala.storage.rowset_compaction import compact_rowsets
+from nyala.storage.deltas.deltas import DeltaKind, Deltas, merge
+from nyala.storage.files.memory_filesystem import MemoryFileSystem
+from nyala.storage.maintenance.delta_compaction import compact_major, compact_minor
+from nyala.storage.maintenance.rowset_compaction import compact_rowsets
+from nyala.storage.maintenance.tablet_flush import flush_deltas
+from nyala.storage.rowsets.memrowset import MemRowSet
+from nyala.storage.rowsets.stored_rowset import StoredRowSet
 from nyala.storage.schema import ColumnSchema, Schema
 from nyala.storage.store import Op, ScanCounters, Timestamp, WriteBatch
-from nyala.storage.stored_rowset import StoredRowSet
-from nyala.storage.tablet_flush import flush_deltas
 from nyala.storage.types import BIGINT, STRING
 from tablet_support import definition, read
 

@@ -1,0 +1,1 @@
+"""Predicates of a scan, brought to encoded pages and evaluated there."""

@@ -1,0 +1,1 @@
+"""Changes of rows that are there: one algebra, in memory and in files."""

@@ -1,0 +1,199 @@
+"""DeltaMemStore: the newest changes of one rowset, in memory: of a DiskRowSet since its last delta flush, of a
+MemRowSet since its birth (its mutation lists, Kudu paper section 4.2).
+
+    runs     [400,000 deltas][60,000][9,000]     sorted by row and timestamp, one behind the other in time
+    pending  (row, kind, values, timestamp) or a run of a batch, as they came
+
+A writer only appends to `pending`. The next reader turns it into a run and joins that with the runs before it as long
+as these are not clearly larger, so that there are few runs, each delta is copied a few times however often somebody
+reads in between, and nobody pays for a snapshot of a store at rest. Nothing is dropped: history stays readable.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..schema import Schema
+from .deltas import DeltaColumn, DeltaKind, Deltas, merge
+from .row_deltas import RowDelta, look_up_rows, look_up_run
+
+ROW_BYTES = 400
+"""Memory that a delta takes until it becomes part of a run: its numbers, its tuple and its mapping."""
+GROWTH = 3
+"""A run is joined with the one before it unless that is so many times larger."""
+
+
+class DeltaMemStore:
+    """All methods may be called from several threads; those that change it, by one at a time (the tablet's writer).
+
+    Timestamps come in ascending order; an aborted write leaves no trace.
+    """
+
+    def __init__(self, schema: Schema):
+        self.schema = schema
+        self.count = 0
+        """How many deltas, aborted ones included."""
+        self.nbytes = 0
+        """About the memory taken."""
+        self.first_index = 0
+        """The least index of a log entry with a delta here; 0 while there is none."""
+        self.last_index = 0
+        """Index of the log entry with the newest delta."""
+        self.newest = 0
+        """The greatest timestamp of a delta."""
+        self.created = 0.0
+        """`time.monotonic` of the first delta: maintenance flushes what is old."""
+        self.version = 0
+        """Grows with every change: while it is the same, so is what `snapshot` answers."""
+        self._types = {column.id: column.type.arrow for column in schema.columns}
+        self._pending: list[RowDelta | Deltas] = []
+        self._runs: tuple[Deltas, ...] = ()
+        self._single: dict[int, list[RowDelta]] = {}
+        """The deltas of `_pending` by row, as long as `_is_sparse`."""
+        self._is_sparse = True
+        """Only single rows are pending, and nobody joins runs."""
+        self._snapshot_version = 0
+        self._mutex = threading.Lock()
+        """Guards `_pending` and the numbers above; held for moments only, since the writer waits for it."""
+        self._joining = threading.Lock()
+        """Guards `_runs`; held while a reader joins runs. Taken before `_mutex`."""
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def use_schema(self, schema: Schema) -> None:
+        """The table was altered: from now on deltas may set its new columns, too."""
+        with self._joining:
+            self.schema = schema
+            self._types |= {column.id: column.type.arrow for column in schema.columns}
+
+    def append(self, deltas: Deltas, index: int) -> None:
+        """Take over the deltas of the log entry `index`; no timestamp is below those that are here.
+
+        Several runs with the same timestamp may come (entries of one large write); their rows differ.
+        """
+        if not len(deltas):
+            return
+        newest, size = deltas.newest, deltas.nbytes
+        with self._mutex:
+            self._pending.append(deltas)
+            self._is_sparse = False
+            self.count += len(deltas)
+            self.nbytes += size
+            self.last_index = index
+            self.newest = max(self.newest, newest)
+            self.version += 1
+        if index < self.first_index or not self.first_index:
+            self._note_first(index)
+
+    def append_row(self, row: int, kind: DeltaKind, values: Mapping[int, Any], timestamp: int, index: int) -> None:
+        """`append` for one delta, in a few microseconds; `values` are Python values as `pa.array` takes them, by
+        column id. The mapping is taken over: nobody changes it any more."""
+        with self._mutex:
+            delta = (row, kind, values, timestamp)
+            self._pending.append(delta)
+            if row in self._single:
+                self._single[row].append(delta)
+            else:
+                self._single[row] = [delta]
+            self.count += 1
+            self.nbytes += ROW_BYTES
+            self.last_index = index
+            self.newest = timestamp
+            self.version += 1
+        if index < self.first_index or not self.first_index:
+            self._note_first(index)
+
+    def _note_first(self, index: int) -> None:
+        """Not only once: the index of an entry that failed is given again, to one whose deltas may come here later."""
+        if not self.first_index:
+            self.created = time.monotonic()
+        self.first_index = index
+
+    def abort(self, timestamp: int) -> None:
+        """Forget the deltas of a failed write."""
+        with self._joining:
+            self._join()
+            kept = (
+                run if run.newest < timestamp else run.select(run.timestamps != np.uint64(timestamp))
+                for run in self._runs
+            )
+            self._runs = tuple(run for run in kept if len(run))
+            with self._mutex:
+                self.version += 1
+                self._snapshot_version = self.version
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> tuple[Deltas, ...]:
+        """The deltas as they are now, as runs for `deltas.resolve`; later ones do not show in it.
+
+        The runs are in order of time: no timestamp of a run is below one of the run before it. As long as nothing
+        changes, the answer is the same tuple, and runs that stay are the same objects in later answers.
+        """
+        if self._snapshot_version == self.version:
+            return self._runs
+        with self._joining:
+            self._join()
+            return self._runs
+
+    def look_up(self, row: int, timestamp: int, columns: Sequence[int], found: dict[int, Any]) -> DeltaKind | None:
+        """What is here about one row at a time whose writes are decided, in a few microseconds: `look_up_run`."""
+        if not self.count:
+            return None
+        with self._mutex:
+            is_sparse = self._is_sparse
+            single, runs = self._single.get(row, ()), self._runs
+        if not is_sparse:
+            single, runs = (), self.snapshot()
+        kind = look_up_rows(reversed(single), timestamp, columns, found) if single else None
+        for run in reversed(runs):
+            if kind is not None:
+                break
+            kind = look_up_run(run, row, timestamp, columns, found)
+        return kind
+
+    def _join(self) -> None:
+        """Turn what is pending into runs. Needs `_joining`."""
+        with self._mutex:
+            pending, self._pending, self._single = self._pending, [], {}
+            self._is_sparse = not pending
+            version = self.version
+        if pending:
+            runs = [*self._runs, merge(_to_runs(pending, self._types))]
+            while len(runs) > 1 and len(runs[-2]) <= GROWTH * len(runs[-1]):
+                runs[-2:] = [merge(runs[-2:])]
+            size = sum(run.nbytes for run in runs)
+            with self._mutex:
+                self._runs = tuple(runs)
+                self._is_sparse = all(isinstance(p, tuple) for p in self._pending)
+                self.nbytes = size + sum(ROW_BYTES if isinstance(p, tuple) else p.nbytes for p in self._pending)
+        self._snapshot_version = version
+
+
+def _to_runs(pending: Sequence[RowDelta | Deltas], types: Mapping[int, pa.DataType]) -> list[Deltas]:
+    runs: list[Deltas] = []
+    for single, group in groupby(pending, lambda item: isinstance(item, tuple)):
+        if single:
+            runs.append(_from_rows(list(group), types))  # type: ignore[arg-type]
+        else:
+            runs.extend(group)  # type: ignore[arg-type]
+    return runs
+
+
+def _from_rows(deltas: Sequence[RowDelta], types: Mapping[int, pa.DataType]) -> Deltas:
+    """Single deltas as one run."""
+    rows, kinds, given, timestamps = zip(*deltas)
+    columns = {}
+    for column in sorted(set().union(*given)):
+        places = [place for place, values in enumerate(given) if column in values]
+        array = pa.array([given[place][column] for place in places], types[column])
+        columns[column] = DeltaColumn(np.array(places, np.int64), array)
+    run = Deltas(np.array(rows, np.int64), np.array(timestamps, np.uint64), np.array(kinds, np.uint8), columns)
+    return run if len(rows) == 1 else run.renumbered(run.rows)

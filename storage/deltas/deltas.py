@@ -1,0 +1,383 @@
+"""Deltas: changes to rows that are stored already, as columns. MemRowSets, DeltaMemStores and DeltaFiles all hold them.
+
+    row         0    0    2    7         ascending
+    timestamp   t1   t4   t2   t3        ascending within a row; (row, timestamp) is there once
+    kind        U    D    U    U         UPDATE, DELETE, REINSERT
+    column 3    "x"  -    -    "y"       sparse: only the deltas that set the column
+    column 4    -    -    NULL 5.0
+
+As REDO a delta is what the write of this timestamp did; as UNDO it is what takes the row back to before that write
+(tablet design document: an insertion's UNDO is DELETE, a deletion's is REINSERT with the values from before, an
+update's is UPDATE with the old values). A row of a DiskRowSet has UNDO deltas up to some moment and REDO deltas
+behind it, column by column; for any time at most one of both has something to say about a cell.
+
+What a batch does to one key is one delta: a batch has one timestamp, so nobody can see the steps in between.
+A DELETE and an INSERT of one key in one batch are one UPDATE of all other columns.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from ..schema import ColumnSchema
+from ..vector import Array
+
+
+class DeltaKind(enum.IntEnum):
+    """What a delta does to its row."""
+
+    UPDATE = 1
+    DELETE = 2
+    REINSERT = 3
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeltaColumn:
+    """The values that some deltas give one column.
+
+    Parameters
+    ----------
+    places : ndarray of int64, shape (n_values,)
+        Which deltas, ascending.
+    values : pa.Array, n_values long
+        Of the column's Arrow type; NULL where the column is set to NULL.
+    """
+
+    places: Array
+    values: pa.Array
+
+
+@dataclass(frozen=True, eq=False)
+class Deltas:
+    """A run of deltas; see the module's page.
+
+    Parameters
+    ----------
+    rows : ndarray of int64, shape (n_deltas,)
+        Row offsets in the rowset, ascending.
+    timestamps : ndarray of uint64, shape (n_deltas,)
+    kinds : ndarray of uint8, shape (n_deltas,)
+        `DeltaKind`s.
+    columns : mapping of int to DeltaColumn
+        By permanent column id.
+    """
+
+    rows: Array
+    timestamps: Array
+    kinds: Array
+    columns: Mapping[int, DeltaColumn] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @classmethod
+    def empty(cls) -> Deltas:
+        """No deltas."""
+        return cls(np.empty(0, np.int64), np.empty(0, np.uint64), np.empty(0, np.uint8))
+
+    @classmethod
+    def at(
+        cls, timestamp: int, rows: Array, kinds: Array | DeltaKind, columns: Mapping[int, DeltaColumn] | None = None
+    ) -> Deltas:
+        """Deltas of one write; `rows` ascending, none twice."""
+        count = len(rows)
+        if isinstance(kinds, DeltaKind):
+            kinds = np.full(count, kinds, np.uint8)
+        return cls(rows, np.full(count, timestamp, np.uint64), kinds, columns or {})
+
+    @cached_property
+    def newest(self) -> int:
+        """The greatest timestamp; 0 where there are no deltas."""
+        return int(self.timestamps.max(initial=0))
+
+    @cached_property
+    def oldest(self) -> int:
+        """The least timestamp; 0 where there are no deltas."""
+        return int(self.timestamps.min()) if len(self.timestamps) else 0
+
+    @cached_property
+    def nbytes(self) -> int:
+        """About the memory taken."""
+        values = sum(c.places.nbytes + c.values.nbytes for c in self.columns.values())
+        return int(self.rows.nbytes + self.timestamps.nbytes + self.kinds.nbytes + values)
+
+    def select(self, mask: Array) -> Deltas:
+        """The deltas where `mask` (bool, shape (n_deltas,)) is True."""
+        if mask.all():
+            return self
+        renumbered = np.cumsum(mask) - 1
+        columns = {}
+        for column, given in self.columns.items():
+            kept = mask[given.places]
+            if kept.any():
+                places = renumbered[given.places[kept]]
+                columns[column] = DeltaColumn(places, given.values.filter(pa.array(kept)))
+        return Deltas(self.rows[mask], self.timestamps[mask], self.kinds[mask], columns)
+
+    def between(self, start: int, stop: int) -> Deltas:
+        """The deltas of the rows `start` to `stop` (exclusive); rows keep their numbers."""
+        low, high = (int(i) for i in np.searchsorted(self.rows, (start, stop)))
+        if low == 0 and high == len(self):
+            return self
+        columns = {}
+        for column, given in self.columns.items():
+            first, last = (int(i) for i in np.searchsorted(given.places, (low, high)))
+            if first < last:
+                columns[column] = DeltaColumn(given.places[first:last] - low, given.values[first:last])
+        return Deltas(self.rows[low:high], self.timestamps[low:high], self.kinds[low:high], columns)
+
+    def only_columns(self, columns: Collection[int]) -> Deltas:
+        """The deltas with the values of some columns only; UPDATEs that set none of them are left out."""
+        kept = {column: given for column, given in self.columns.items() if column in columns}
+        says_something = self.kinds != DeltaKind.UPDATE
+        for given in kept.values():
+            says_something[given.places] = True
+        return Deltas(self.rows, self.timestamps, self.kinds, kept).select(says_something)
+
+    def renumbered(self, rows: Array) -> Deltas:
+        """The same deltas with other row offsets (ndarray of int64, shape (n_deltas,), in any order)."""
+        return _sorted(rows, self.timestamps, self.kinds, self.columns)
+
+
+def merge(runs: Sequence[Deltas]) -> Deltas:
+    """All deltas of several runs, in order."""
+    runs = [run for run in runs if len(run)]
+    found = joined(runs)
+    return found if len(runs) < 2 else _sorted(found.rows, found.timestamps, found.kinds, found.columns)
+
+
+def joined(runs: Sequence[Deltas]) -> Deltas:
+    """All deltas of several runs, each of which goes on behind the one before it."""
+    runs = [run for run in runs if len(run)]
+    if len(runs) < 2:
+        return runs[0] if runs else Deltas.empty()
+    starts = np.cumsum([0, *(len(run) for run in runs)])
+    columns = {}
+    for column in sorted({c for run in runs for c in run.columns}):
+        mine = [(run.columns[column], start) for run, start in zip(runs, starts.tolist()) if column in run.columns]
+        columns[column] = DeltaColumn(
+            np.concatenate([given.places + start for given, start in mine]),
+            pa.concat_arrays([given.values for given, _ in mine]),
+        )
+    return Deltas(
+        np.concatenate([run.rows for run in runs]),
+        np.concatenate([run.timestamps for run in runs]),
+        np.concatenate([run.kinds for run in runs]),
+        columns,
+    )
+
+
+def _sorted(rows: Array, timestamps: Array, kinds: Array, columns: Mapping[int, DeltaColumn]) -> Deltas:
+    step = rows[1:] - rows[:-1]
+    if ((step > 0) | ((step == 0) & (timestamps[1:] >= timestamps[:-1]))).all():
+        return Deltas(rows, timestamps, kinds, columns)
+    order = np.lexsort((timestamps, rows))
+    inverse = np.empty_like(order)
+    inverse[order] = np.arange(len(order))
+    moved = {}
+    for column, given in columns.items():
+        places = inverse[given.places]
+        within = np.argsort(places, kind="stable")
+        moved[column] = DeltaColumn(places[within], given.values.take(pa.array(within)))
+    return Deltas(rows[order], timestamps[order], kinds[order], moved)
+
+
+# ---- the state at a time -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnPatch:
+    """New values of some rows: `rows` ascending, none twice (ndarray of int64), `values` a pa.Array beside them."""
+
+    rows: Array
+    values: pa.Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Patches:
+    """What makes base data the state at a time.
+
+    Parameters
+    ----------
+    hidden : ndarray of int64
+        The rows that do not exist then, ascending.
+    columns : mapping of int to ColumnPatch
+        The cells that have other values then, by column id; rows that are hidden may have some too.
+    """
+
+    hidden: Array
+    columns: Mapping[int, ColumnPatch]
+
+    @property
+    def is_empty(self) -> bool:
+        """Is the base data as it is the state?"""
+        return not len(self.hidden) and not self.columns
+
+
+NO_PATCHES = Patches(np.empty(0, np.int64), {})
+
+
+def resolve(
+    undo: Sequence[Deltas], redo: Sequence[Deltas], timestamp: int, columns: Collection[int] | None = None
+) -> Patches:
+    """The patches that give the state at `timestamp`.
+
+    Of UNDO deltas above it, the first of each row decides (it takes the row back the furthest), of REDO deltas at or
+    below it the last.
+
+    Parameters
+    ----------
+    undo, redo : sequence of Deltas
+        Runs in any order, aborted writes left out.
+    columns : collection of int, optional
+        Column ids of interest; all if None.
+    """
+    back = merge([run.select(run.timestamps > np.uint64(timestamp)) for run in undo if run.newest > timestamp])
+    forth = merge([_until(run, timestamp) for run in redo])
+    if not len(back) and not len(forth):
+        return NO_PATCHES
+    hidden = np.union1d(_hidden(back, first=True), _hidden(forth, first=False))
+    wanted = {*back.columns, *forth.columns}
+    patches = {}
+    for column in sorted(wanted if columns is None else wanted.intersection(columns)):
+        parts = [_last_values(forth, column)] if column in forth.columns else []
+        if column in back.columns:
+            parts.append(_first_values(back, column))
+        patches[column] = _union(parts)
+    return Patches(hidden, patches)
+
+
+def _until(run: Deltas, timestamp: int) -> Deltas:
+    return run if run.newest <= timestamp else run.select(run.timestamps <= np.uint64(timestamp))
+
+
+def _hidden(deltas: Deltas, *, first: bool) -> Array:
+    """The rows whose first (last) delta about existence is DELETE."""
+    about = np.flatnonzero(deltas.kinds != DeltaKind.UPDATE)
+    rows = deltas.rows[about]
+    chosen = about[_firsts(rows) if first else _lasts(rows)]
+    return np.asarray(deltas.rows[chosen[deltas.kinds[chosen] == DeltaKind.DELETE]])
+
+
+def _first_values(deltas: Deltas, column: int) -> ColumnPatch:
+    given = deltas.columns[column]
+    rows = deltas.rows[given.places]
+    return _picked(rows, given.values, _firsts(rows))
+
+
+def _last_values(deltas: Deltas, column: int) -> ColumnPatch:
+    given = deltas.columns[column]
+    rows = deltas.rows[given.places]
+    return _picked(rows, given.values, _lasts(rows))
+
+
+def _picked(rows: Array, values: pa.Array, chosen: Array) -> ColumnPatch:
+    if chosen.all():
+        return ColumnPatch(rows, values)
+    return ColumnPatch(rows[chosen], values.filter(pa.array(chosen)))
+
+
+def _firsts(rows: Array) -> Array:
+    """Where a run of equal numbers starts: ndarray of bool."""
+    found = np.ones(len(rows), np.bool_)
+    np.not_equal(rows[1:], rows[:-1], out=found[1:])
+    return found
+
+
+def _lasts(rows: Array) -> Array:
+    found = np.ones(len(rows), np.bool_)
+    np.not_equal(rows[1:], rows[:-1], out=found[:-1])
+    return found
+
+
+def _union(parts: Sequence[ColumnPatch]) -> ColumnPatch:
+    """Patches of different rows as one."""
+    if len(parts) == 1:
+        return parts[0]
+    rows = np.concatenate([part.rows for part in parts])
+    order = np.argsort(rows, kind="stable")
+    values = pa.concat_arrays([part.values for part in parts])
+    return ColumnPatch(rows[order], values.take(pa.array(order)))
+
+
+def apply_patch(values: pa.Array, patch: ColumnPatch) -> pa.Array:
+    """A whole column with the patched rows replaced."""
+    if not len(patch.rows):
+        return values
+    source = np.arange(len(values), dtype=np.int64)
+    source[patch.rows] = np.arange(len(values), len(values) + len(patch.rows))
+    return pa.concat_arrays([values, patch.values]).take(pa.array(source))
+
+
+# ---- turning history round ---------------------------------------------------------------------------------------
+
+
+def insertions(timestamps: Array) -> Deltas:
+    """The UNDO deltas of the insertion of the rows 0, 1, ...: ndarray of uint64, shape (n_rows,)."""
+    rows = np.arange(len(timestamps), dtype=np.int64)
+    return Deltas(rows, timestamps, np.full(len(rows), DeltaKind.DELETE, np.uint8))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inverted:
+    """What `invert` gives: the columns after all changes, the UNDO deltas that lead back, and the DELETEs without a
+    later REINSERT, which no base data can express: they stay REDO deltas."""
+
+    columns: dict[int, pa.Array]
+    undo: Deltas
+    deletes: Deltas
+
+
+def invert(columns: Sequence[ColumnSchema], initial: Mapping[int, pa.Array], redo: Deltas) -> Inverted:
+    """Turn REDO deltas into new base data and UNDO deltas.
+
+    Parameters
+    ----------
+    columns : sequence of ColumnSchema
+        The columns to bring forward; deltas of others are passed over.
+    initial : mapping of int to pa.Array
+        Their values of all rows before the deltas, by column id.
+    redo : Deltas
+        A REINSERT sets all columns.
+    """
+    redo = redo.only_columns({c.id for c in columns})
+    rows, kinds = redo.rows, redo.kinds
+    final = (kinds == DeltaKind.DELETE) & _is_last_about_existence(redo)
+    undo_kinds = kinds.copy()
+    undo_kinds[kinds == DeltaKind.DELETE] = DeltaKind.REINSERT
+    undo_kinds[kinds == DeltaKind.REINSERT] = DeltaKind.DELETE
+    undone = {}
+    finished = {}
+    revived = np.flatnonzero((kinds == DeltaKind.DELETE) & ~final)
+    for column in columns:
+        base = initial[column.id]
+        given = redo.columns.get(column.id)
+        if given is None and not len(revived):
+            finished[column.id] = base
+            continue
+        places = np.empty(0, np.int64) if given is None else given.places
+        # The cells over time: the initial values, then what the deltas set.
+        cells = base if given is None else pa.concat_arrays([base, given.values])
+        # An UPDATE takes back what it set; a deletion that was followed by a REINSERT gives back all columns.
+        wanted = np.union1d(places[kinds[places] == DeltaKind.UPDATE], revived)
+        before = np.searchsorted(places, wanted) - 1
+        has_before = (before >= 0) & (rows[places[before]] == rows[wanted]) if len(places) else before >= 0
+        source = np.where(has_before, len(base) + before, rows[wanted])
+        if len(wanted):
+            undone[column.id] = DeltaColumn(wanted, cells.take(pa.array(source)))
+        finished[column.id] = base if given is None else apply_patch(base, _last_values(redo, column.id))
+    everything = Deltas(rows, redo.timestamps, undo_kinds, undone)
+    return Inverted(finished, everything.select(~final), redo.select(final).only_columns(()))
+
+
+def _is_last_about_existence(deltas: Deltas) -> Array:
+    about = np.flatnonzero(deltas.kinds != DeltaKind.UPDATE)
+    found = np.zeros(len(deltas), np.bool_)
+    found[about[_lasts(deltas.rows[about])]] = True
+    return found

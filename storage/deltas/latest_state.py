@@ -1,0 +1,245 @@
+"""The state of a rowset at a time, column by column: what its base data needs as patches.
+
+    base data   a  b  c  d  e  f
+    layer 1        B     -           a REDO file: the last word of each row in it
+    layer 2        b  C              a run of a DeltaMemStore
+    ───────────────────────────
+    patches        b  C  (d hidden)
+
+A *layer* is what a run of deltas leaves behind: of each row the last value per column, and whether it exists. Layers
+follow each other in time, so the newer wins; that is much less work than sorting all deltas, a row with 100,000
+updates is one row of its layer, and layers are kept as long as their deltas are. `RowSetPatches` lays them over each
+other, only for the columns that somebody asks for, and is itself kept until the next write.
+
+For times before the base data the UNDO deltas lead back (`Past`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..types import DataType
+from ..vector import Array, Vector, vector_from_arrow
+from .delta_file import DeltaFile
+from .deltas import ColumnPatch, DeltaKind, Deltas, Patches, resolve
+
+SLICE_ROWS = 1 << 20
+"""UNDO deltas are resolved for so many rows at a time: there may be one for each row of the rowset."""
+
+_NO_ROWS = np.empty(0, np.int64)
+
+
+class Layer:
+    """The last word of a run of deltas on each row and column. Safe for several threads.
+
+    Parameters
+    ----------
+    existence : callable
+        Gives the DELETE and REINSERT deltas.
+    values : callable
+        Gives the deltas that set a column, by its id.
+    """
+
+    def __init__(self, existence: Callable[[], Deltas], values: Callable[[int], Deltas]):
+        self._read_existence = existence
+        self._read_values = values
+        self._columns: dict[int, ColumnPatch | None] = {}
+
+    @classmethod
+    def of(cls, source: Deltas | DeltaFile, rows: int) -> Layer:
+        """Of deltas in memory or in a file, of a rowset of so many rows."""
+        if isinstance(source, Deltas):
+            return cls(lambda: source, lambda _: source)
+        return cls(source.existence, lambda column: source.read(0, rows, (column,)))
+
+    def until(self, timestamp: int) -> Layer:
+        """The same of the deltas at or below `timestamp` only."""
+        return Layer(
+            lambda: _until(self._read_existence(), timestamp),
+            lambda column: _until(self._read_values(column), timestamp),
+        )
+
+    @cached_property
+    def existence(self) -> tuple[Array, Array]:
+        """Rows (ndarray of int64, ascending) whose existence the run decides, and which of them it leaves deleted
+        (ndarray of bool)."""
+        deltas = self._read_existence()
+        about = np.flatnonzero(deltas.kinds != DeltaKind.UPDATE)
+        rows = deltas.rows[about]
+        last = _lasts(rows)
+        return rows[last], deltas.kinds[about[last]] == DeltaKind.DELETE
+
+    def column(self, column: int) -> ColumnPatch | None:
+        """The last value of each row that the run gives one; None where there is none."""
+        if column not in self._columns:
+            self._columns[column] = self._last_values(column)
+        return self._columns[column]
+
+    def _last_values(self, column: int) -> ColumnPatch | None:
+        deltas = self._read_values(column)
+        given = deltas.columns.get(column)
+        if given is None or not len(given.places):
+            return None
+        rows = deltas.rows[given.places]
+        last = _lasts(rows)
+        return ColumnPatch(rows, given.values) if last.all() else _picked(rows, given.values, np.flatnonzero(last))
+
+
+class Past:
+    """What the UNDO deltas say of a time before the base data; see `Layer`."""
+
+    def __init__(self, files: Sequence[DeltaFile], rows: int, inserted: int, timestamp: int):
+        self._files = files
+        self._rows = rows
+        self._inserted = inserted
+        self._timestamp = timestamp
+
+    def hidden(self) -> Array:
+        """The rows that did not exist: ndarray of int64, ascending."""
+        if not self._files:
+            return np.arange(self._rows if self._timestamp < self._inserted else 0, dtype=np.int64)
+        return np.concatenate([self._hidden(start, stop) for start, stop in self._slices()])
+
+    def column(self, column: int) -> ColumnPatch | None:
+        """The values of the rows that had others then."""
+        parts = []
+        for start, stop in self._slices():
+            found = resolve([f.read(start, stop, (column,)) for f in self._files], (), self._timestamp, (column,))
+            if column in found.columns:
+                parts.append(found.columns[column])
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        rows = np.concatenate([part.rows for part in parts])
+        return ColumnPatch(rows, pa.concat_arrays([part.values for part in parts]))
+
+    def _slices(self) -> list[tuple[int, int]]:
+        if not self._files:
+            return []
+        return [(start, min(start + SLICE_ROWS, self._rows)) for start in range(0, self._rows, SLICE_ROWS)]
+
+    def _hidden(self, start: int, stop: int) -> Array:
+        deltas = [file.read(start, stop, ()) for file in self._files]
+        hidden = resolve(deltas, (), self._timestamp, ()).hidden
+        if self._timestamp >= self._inserted:
+            return hidden
+        # The first thing that is known of a row's existence is its insertion, unless that was at `inserted`.
+        recorded = resolve(deltas, (), 0, ()).hidden
+        unrecorded = np.setdiff1d(np.arange(start, stop, dtype=np.int64), recorded, assume_unique=True)
+        return np.union1d(hidden, unrecorded)
+
+
+class RowSetPatches:
+    """The patches of a whole rowset at one time. Immutable; safe for several threads, resolved at first use.
+
+    Parameters
+    ----------
+    layers : sequence of Layer
+        In order of time.
+    past : Past, optional
+        Where the time is before some of the base data.
+    """
+
+    def __init__(self, layers: Sequence[Layer], past: Past | None = None):
+        self.layers = tuple(layers)
+        self._past = past
+        self._columns: dict[int, ColumnPatch | None] = {}
+        self._vectors: dict[int, Vector] = {}
+        self.kept: dict[Any, Any] = {}
+        """What readers derive from the patches, to have it once for all of their row groups."""
+
+    @cached_property
+    def hidden(self) -> Array:
+        """The rows that do not exist, ascending: ndarray of int64."""
+        found = _deleted([layer.existence for layer in self.layers])
+        return found if self._past is None else np.union1d(found, self._past.hidden())
+
+    def column(self, column: int) -> ColumnPatch | None:
+        """The cells of a column that have other values, by column id; None where there are none. Rows that are hidden
+        may have some too."""
+        if column not in self._columns:
+            parts = [] if self._past is None else [self._past.column(column)]
+            parts += [layer.column(column) for layer in self.layers]
+            self._columns[column] = _overlaid([part for part in parts if part is not None])
+        return self._columns[column]
+
+    def vector(self, column: int, type_: DataType) -> Vector:
+        """The values of `column` as a vector; there are some."""
+        vector = self._vectors.get(column)
+        if vector is None:
+            patch = self.column(column)
+            assert patch is not None
+            vector = self._vectors[column] = vector_from_arrow(type_, patch.values)
+        return vector
+
+    def within(self, start: int, stop: int, columns: Collection[int]) -> Patches:
+        """What the rows `start` to `stop` need, which keep their numbers."""
+        hidden = rows_within(self.hidden, start, stop)
+        found = {}
+        for column in sorted(columns):
+            patch = self.column(column)
+            if patch is not None:
+                low, high = places_within(patch.rows, start, stop)
+                if low < high:
+                    found[column] = ColumnPatch(patch.rows[low:high], patch.values[low:high])
+        return Patches(hidden, found)
+
+
+def places_within(rows: Array, start: int, stop: int) -> tuple[int, int]:
+    """Which part of ascending row numbers lies from `start` to `stop` (exclusive)."""
+    low, high = rows.searchsorted((start, stop)).tolist()
+    return low, high
+
+
+def rows_within(rows: Array, start: int, stop: int) -> Array:
+    """The row numbers from `start` to `stop` (exclusive), as a view."""
+    low, high = places_within(rows, start, stop)
+    return rows[low:high]
+
+
+def _deleted(parts: Sequence[tuple[Array, Array]]) -> Array:
+    """The rows that are deleted after all of the layers."""
+    parts = [part for part in parts if len(part[0])]
+    if not parts:
+        return _NO_ROWS
+    rows, deleted = parts[0] if len(parts) == 1 else _newest_last(parts)
+    return np.asarray(rows[deleted])
+
+
+def _newest_last(parts: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    rows = np.concatenate([part[0] for part in parts])
+    chosen = _newest(rows)
+    return rows[chosen], np.concatenate([part[1] for part in parts])[chosen]
+
+
+def _overlaid(parts: Sequence[ColumnPatch]) -> ColumnPatch | None:
+    """Patches in order of time as one: the newer wins."""
+    if len(parts) < 2:
+        return parts[0] if parts else None
+    rows = np.concatenate([part.rows for part in parts])
+    return _picked(rows, pa.concat_arrays([part.values for part in parts]), _newest(rows))
+
+
+def _newest(rows: Array) -> Array:
+    """The places of the last of each row's entries, by row."""
+    order = np.argsort(rows, kind="stable")
+    return order[_lasts(rows[order])]
+
+
+def _picked(rows: Array, values: pa.Array, places: Array) -> ColumnPatch:
+    return ColumnPatch(rows[places], values.take(pa.array(places)))
+
+
+def _until(deltas: Deltas, timestamp: int) -> Deltas:
+    return deltas if deltas.newest <= timestamp else deltas.select(deltas.timestamps <= np.uint64(timestamp))
+
+
+def _lasts(rows: Array) -> Array:
+    """Where a run of equal numbers ends: ndarray of bool."""
+    found = np.ones(len(rows), np.bool_)
+    np.not_equal(rows[1:], rows[:-1], out=found[:-1])
+    return found

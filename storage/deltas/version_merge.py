@@ -1,0 +1,142 @@
+"""How the rows of several rowsets become one run by key: arithmetic over keys and deltas, without files.
+
+A key that was deleted and inserted again stands in several rowsets, each time with the history of another life. The
+version that ended last, or still lives, becomes the base row; the lives before become its UNDO history:
+
+    rowset 1   "row" -> 2    UNDO: before t1 DELETE                            REDO: at t3 DELETE
+    rowset 2   "row" -> 3    UNDO: before t4 DELETE
+    merged     "row" -> 3    UNDO: before t4 DELETE, before t3 REINSERT 2, before t1 DELETE
+
+At most one version of a key is visible at any time, so the merged history is the union of all, in order of time. A
+REINSERT gives all columns: what earlier deltas say of a later life never shows through.
+
+History at or below the ancient history mark is nobody's to read: an UNDO delta at t serves readers below t only. So
+UNDO deltas at or below the mark are left out, and a key that ended there vanishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..keys.keys import Keys
+from ..vector import Array
+from .deltas import DeltaColumn, DeltaKind, Deltas, merge
+
+_ALIVE = np.iinfo(np.uint64).max
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MergePlan:
+    """Where the rows of the inputs go. Rows are numbered through all inputs, one behind the other.
+
+    Parameters
+    ----------
+    sources : ndarray of int64, shape (n_rows,)
+        All rows by key, the versions of one key in order of time.
+    targets : ndarray of int64, shape (n_rows,)
+        The output row that each of `sources` becomes or becomes history of; ascending, but -1 where it vanishes.
+    is_base : ndarray of bool, shape (n_rows,)
+        Which of `sources` become the base rows 0, 1, 2, ... of the output.
+    row_count : int
+        Output rows.
+    """
+
+    sources: Array
+    targets: Array
+    is_base: Array
+    row_count: int
+
+
+def plan_merge(keys: Keys, died: Array, mark: int) -> MergePlan:
+    """Order rows by key, and the versions of a key by time.
+
+    Parameters
+    ----------
+    keys : Keys
+        Of all rows of all inputs.
+    died : ndarray of uint64, shape (n_rows,)
+        When each row was deleted for the last time; 0 where it lives.
+    mark : int
+        The ancient history mark: a key that was deleted for good at or below it vanishes.
+    """
+    order = keys.order().astype(np.int64)
+    begins = np.ones(len(order), np.bool_)
+    repeated = keys.duplicates()
+    if len(repeated):
+        is_repeated = np.zeros(len(order), np.bool_)
+        is_repeated[repeated] = True
+        begins = ~is_repeated[order]
+    group = np.cumsum(begins) - 1
+    if len(repeated):
+        ends = died[order]
+        order = order[np.lexsort((np.where(ends == 0, _ALIVE, ends), group))]
+    newest = np.ones(len(order), np.bool_)
+    newest[:-1] = begins[1:]
+    last_ends = died[order[newest]]
+    stays = (last_ends == 0) | (last_ends > np.uint64(mark))
+    numbers = np.where(stays, np.cumsum(stays) - 1, -1)
+    targets = numbers[group]
+    return MergePlan(order, targets, newest & (targets >= 0), int(np.count_nonzero(stays)))
+
+
+def deaths(existence: Deltas, row_count: int) -> Array:
+    """When each row of a rowset was deleted for good, by its REDO deltas; 0 where it lives: ndarray of uint64, shape
+    (row_count,)."""
+    died = np.zeros(row_count, np.uint64)
+    about = existence.kinds != DeltaKind.UPDATE
+    is_delete = existence.kinds[about] == DeltaKind.DELETE
+    # Of several deltas of a row the last one stays.
+    died[existence.rows[about]] = np.where(is_delete, existence.timestamps[about], np.uint64(0))
+    return died
+
+
+def above(deltas: Deltas, mark: int) -> Deltas:
+    """The deltas above a timestamp."""
+    return deltas if deltas.oldest > mark else deltas.select(deltas.timestamps > np.uint64(mark))
+
+
+def combined(runs: Sequence[Deltas]) -> Deltas:
+    """`merge`, where deltas of one row and time, each with other columns, become one: columns that were brought forward
+    by different compactions have their old values in different UNDO files."""
+    deltas = merge(runs)
+    rows, timestamps = deltas.rows, deltas.timestamps
+    fresh = np.ones(len(deltas), np.bool_)
+    fresh[1:] = (rows[1:] != rows[:-1]) | (timestamps[1:] != timestamps[:-1])
+    if fresh.all():
+        return deltas
+    places = np.cumsum(fresh) - 1
+    columns = {column: DeltaColumn(places[given.places], given.values) for column, given in deltas.columns.items()}
+    return Deltas(rows[fresh], timestamps[fresh], deltas.kinds[fresh], columns)
+
+
+def moved(deltas: Deltas, targets: Array) -> Deltas:
+    """The deltas of the rows that stay, under new row numbers: `targets` by old row number, -1 for rows that go."""
+    there = targets[deltas.rows]
+    stays = there >= 0
+    return deltas.select(stays).renumbered(there[stays])
+
+
+# ---- insertions --------------------------------------------------------------------------------------------------
+
+
+def with_insertions(undo: Deltas, start: int, stop: int, inserted: int) -> Deltas:
+    """UNDO deltas of the rows `start` to `stop` (exclusive), with those of the insertions that
+    `RowSetMetadata.inserted` tells instead."""
+    about = np.flatnonzero(undo.kinds != DeltaKind.UPDATE)
+    rows, firsts = np.unique(undo.rows[about], return_index=True)
+    dated = rows[undo.kinds[about[firsts]] == DeltaKind.DELETE]
+    missing = np.setdiff1d(np.arange(start, stop, dtype=np.int64), dated, assume_unique=True)
+    return merge([undo, Deltas.at(inserted, missing, DeltaKind.DELETE)])
+
+
+def without_insertions(undo: Deltas, row_count: int) -> tuple[Deltas, int]:
+    """(UNDO deltas, `RowSetMetadata.inserted`): where all rows were inserted at one time, and that is all there is to
+    tell of their existence, one number says it."""
+    about = undo.kinds != DeltaKind.UPDATE
+    kinds, times = undo.kinds[about], undo.timestamps[about]
+    if len(kinds) != row_count or (kinds != DeltaKind.DELETE).any() or (times != times[:1]).any():
+        return undo, 0
+    return undo.select(~about), int(times[0]) if len(times) else 0

@@ -1,0 +1,1 @@
+"""Keys, hashes and partitions: which tablet has a row, which rowset may have it."""

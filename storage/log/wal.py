@@ -1,0 +1,498 @@
+"""The write-ahead log of one tablet: append, group commit, replay. `wal_format` draws its bytes.
+
+    append(entry) ─► written to the newest segment ─► LogTicket ─► sync(ticket) ─► acknowledged
+                     (under the mutex, in index order)             one fsync for all who wait
+
+Group commit: the first thread that waits for its entry becomes the leader and syncs the file without the mutex;
+entries that arrive meanwhile are written behind and wait for the next leader. n writers cost about two fsyncs.
+
+A failed fsync leaves it open what reached the disk. So all entries since the last good one fail together, the segment
+is cut back to there, and nothing is appended before the cut has succeeded: an entry that was reported as failed is
+never behind one that was acknowledged.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from ...errors import CorruptionError, DiskError, StoreClosed
+from ..files.filesystem import FileSystem, WritableFile
+from .wal_format import (
+    ENTRY_OVERHEAD,
+    EntryKind,
+    LogEntry,
+    SegmentScan,
+    decode_header,
+    encode_front,
+    encode_header,
+    find_entry,
+    scan_entries,
+)
+
+SEGMENT_BYTES = 64 << 20
+"""A segment is removed as a whole, so it should be small against the memory that its rows take; Kudu has 8 MB."""
+TERM = 1
+"""Without replication there is one leader for ever."""
+
+_JOINED_BYTES = 1 << 14
+"""Joining an entry's parts costs a copy, a second call to the system about as much as copying so many bytes."""
+
+Replay = Callable[[LogEntry, pa.Schema], None]
+"""Applies one entry; the schema is that of the segment's rows."""
+
+
+@dataclass(slots=True, eq=False)
+class LogTicket:
+    """An appended entry; `WriteAheadLog.sync` waits until it is durable or has failed."""
+
+    index: int
+    durable: bool = False
+    error: DiskError | None = None
+
+    @property
+    def is_decided(self) -> bool:
+        return self.durable or self.error is not None
+
+
+@dataclass(slots=True, eq=False, weakref_slot=True)
+class LogMark:
+    """A place in the log: behind entry `index`. Where that entry fails, the mark falls back with the log's end, since
+    indexes of failed entries are given again."""
+
+    index: int
+
+
+@dataclass(slots=True)
+class _Segment:
+    path: str
+    first_index: int
+    last_index: int
+    size: int
+
+
+@dataclass(slots=True)
+class _Newest:
+    """The segment being written. Invariant: `synced_size <= size`, both at an entry's end."""
+
+    segment: _Segment
+    file: WritableFile
+    synced_size: int
+    pending: list[LogTicket] = field(default_factory=list)
+    needs_cut: bool = False
+    """Bytes behind `segment.size` are refuse."""
+
+
+class WriteAheadLog:
+    """Entries of one tablet with ascending indexes; all methods may be called from several threads.
+
+    Invariants
+    ----------
+    - Indexes have no gaps; `synced_index <= last_index`.
+    - Every segment but the newest is wholly synced.
+    - While `needs_cut`, nothing is appended.
+
+    Parameters
+    ----------
+    fs, directory : where the segments lie
+    schema : pa.Schema
+        Of the rows in entries to come; written at the front of each segment.
+    last_index : int
+        Of the last entry that exists, here or in rowsets; 0 where there is none.
+    syncs : bool
+        False: `sync` does not wait for the disk (durability "os"); `sync_now` still does.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: str,
+        schema: pa.Schema,
+        last_index: int = 0,
+        syncs: bool = True,
+        segment_bytes: int = SEGMENT_BYTES,
+    ):
+        self._fs = fs
+        self._directory = directory
+        self._schema = schema
+        self._syncs = syncs
+        self._segment_bytes = segment_bytes
+        self._last_index = last_index
+        self._synced_index = last_index
+        self._old: list[_Segment] = []
+        self._newest: _Newest | None = None
+        self._syncing = False
+        self._closed = False
+        self._marks: weakref.WeakSet[LogMark] = weakref.WeakSet()
+        self._mutex = threading.Lock()
+        self._changed = threading.Condition(self._mutex)
+
+    # ---- state ---------------------------------------------------------------------------------------------------
+
+    @property
+    def last_index(self) -> int:
+        """Of the newest entry."""
+        return self._last_index
+
+    @property
+    def synced_index(self) -> int:
+        """All entries up to here are durable."""
+        return self._synced_index
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        with self._changed:
+            return sum(s.size for s in self._segments())
+
+    def size_from(self, index: int) -> int:
+        """Bytes of the segments that must stay because of the entry `index` and those behind it."""
+        with self._changed:
+            return sum(s.size for s in self._segments() if s.last_index >= index or s.last_index < s.first_index)
+
+    @property
+    def finished_index(self) -> int:
+        """Last entry of the segments that are finished; 0 where there is none."""
+        with self._changed:
+            return self._old[-1].last_index if self._old else 0
+
+    @property
+    def is_broken(self) -> bool:
+        """Must the newest segment be cut before the next append?"""
+        newest = self._newest
+        return newest is not None and newest.needs_cut
+
+    def _segments(self) -> list[_Segment]:
+        return self._old if self._newest is None else [*self._old, self._newest.segment]
+
+    # ---- append and sync -----------------------------------------------------------------------------------------
+
+    def append(
+        self, timestamp: int, kind: EntryKind, bodies: Sequence[bytes], after: LogTicket | None = None
+    ) -> LogTicket:
+        """Write entries behind the others, one per body, all or none; they are durable only after `sync`.
+
+        `after` is an entry on which these rely: where it has failed, they fail too; where it fails later, all behind
+        it do. Returns the ticket of the last. Raises `DiskError` where they could not be written; the log is then as
+        it was.
+        """
+        with self._mutex:
+            if self._closed:
+                raise StoreClosed(f"the log {self._directory} is closed; open the store again")
+            if self._newest is not None and self._newest.needs_cut:
+                self._repair()
+            newest = self._room_for(sum(map(len, bodies)) + ENTRY_OVERHEAD * len(bodies))
+            if after is not None and after.error is not None:
+                raise DiskError(str(after.error)) from after.error
+            index, size = self._last_index, newest.segment.size
+            try:
+                for body in bodies:
+                    index += 1
+                    size += _write(
+                        newest.file, encode_front(TERM, index, timestamp, self._synced_index, kind, body), body
+                    )
+            except DiskError:
+                newest.needs_cut = True
+                raise
+            newest.segment.size = size
+            newest.segment.last_index = self._last_index = index
+            ticket = LogTicket(index, durable=not self._syncs)
+            if self._syncs:
+                newest.pending.append(ticket)
+            return ticket
+
+    def append_one(self, timestamp: int, kind: EntryKind, body: bytes, after: LogTicket | None = None) -> LogTicket:
+        """`append` of one entry: where nothing is in the way, in half the time."""
+        size = len(body) + ENTRY_OVERHEAD
+        with self._mutex:
+            newest = self._newest
+            if newest is not None and not newest.needs_cut and not self._closed and size <= _JOINED_BYTES:
+                segment, index = newest.segment, self._last_index + 1
+                if segment.size + size <= self._segment_bytes and (after is None or after.error is None):
+                    front = encode_front(TERM, index, timestamp, self._synced_index, kind, body)
+                    try:
+                        newest.file.write(front + body)
+                    except DiskError:
+                        newest.needs_cut = True
+                        raise
+                    segment.size += size
+                    segment.last_index = self._last_index = index
+                    if not self._syncs:
+                        return LogTicket(index, True)
+                    ticket = LogTicket(index)
+                    newest.pending.append(ticket)
+                    return ticket
+        return self.append(timestamp, kind, (body,), after)
+
+    def sync(self, ticket: LogTicket) -> None:
+        """Return when the entry is durable; raise the `DiskError` for which it failed."""
+        with self._changed:
+            while not ticket.is_decided:
+                self._sync_or_wait()
+        if ticket.error is not None:
+            raise DiskError(str(ticket.error)) from ticket.error
+
+    def decided(self, tickets: Iterable[LogTicket]) -> int:
+        """How many tickets, from the first on, are decided; those that fail together are counted together."""
+        with self._changed:
+            return sum(1 for _ in itertools.takewhile(lambda ticket: ticket.is_decided, tickets))
+
+    def mark(self) -> LogMark:
+        """The end of the log as it is now."""
+        with self._changed:
+            mark = LogMark(self._last_index)
+            self._marks.add(mark)
+            return mark
+
+    def sync_now(self) -> None:
+        """Make everything appended so far durable, whatever the durability."""
+        with self._changed:
+            target = self._last_index
+            while self._synced_index < min(target, self._last_index):
+                self._sync_or_wait()
+
+    def _sync_or_wait(self) -> None:
+        """Lead one fsync, or wait for the one that runs. Needs the mutex; gives it up meanwhile."""
+        if self._syncing:
+            self._changed.wait()
+            return
+        newest = self._newest
+        assert newest is not None, "an undecided entry lies in the newest segment"
+        covered, size, index = list(newest.pending), newest.segment.size, newest.segment.last_index
+        self._syncing = True
+        self._changed.release()
+        failure: DiskError | None = None
+        try:
+            newest.file.sync()
+        except DiskError as error:
+            failure = error
+        finally:
+            self._changed.acquire()
+            self._syncing = False
+            self._changed.notify_all()
+        if failure is None:
+            self._settle(newest, covered, size, index)
+        elif self._syncs:
+            self._fail_pending(newest, failure)
+        else:
+            raise failure
+
+    def _settle(self, newest: _Newest, covered: list[LogTicket], size: int, index: int) -> None:
+        for ticket in covered:
+            ticket.durable = True
+        del newest.pending[: len(covered)]
+        newest.synced_size = max(newest.synced_size, size)
+        self._synced_index = max(self._synced_index, index)
+
+    def _fail_pending(self, newest: _Newest, failure: DiskError) -> None:
+        for ticket in newest.pending:
+            ticket.error = failure
+        newest.pending.clear()
+        newest.needs_cut = True
+        newest.segment.size = newest.synced_size
+        newest.segment.last_index = self._last_index = self._synced_index
+        for mark in self._marks:
+            mark.index = min(mark.index, self._last_index)
+
+    def _repair(self) -> None:
+        """Cut away what a failed write or sync left; `DiskError` while the disk still refuses."""
+        newest = self._newest
+        if newest is None or not newest.needs_cut:
+            return
+        self._wait_for_sync()
+        newest.file.close()
+        self._fs.truncate(newest.segment.path, newest.segment.size)
+        newest.file = self._fs.append(newest.segment.path)
+        newest.needs_cut = False
+
+    def _wait_for_sync(self) -> None:
+        while self._syncing:
+            self._changed.wait()
+
+    # ---- segments ------------------------------------------------------------------------------------------------
+
+    def _room_for(self, size: int) -> _Newest:
+        newest = self._newest
+        if newest is not None:
+            is_empty = newest.segment.last_index < newest.segment.first_index
+            if is_empty or newest.segment.size + size <= self._segment_bytes:
+                return newest
+            self._finish_newest()
+        return self._begin_segment()
+
+    def _finish_newest(self) -> None:
+        """Sync the newest segment and count it among the old ones."""
+        while self._newest is not None and self._synced_index < self._last_index:
+            self._sync_or_wait()
+            self._repair()
+        self._wait_for_sync()
+        if self._newest is not None:
+            self._newest.file.close()
+            self._old.append(self._newest.segment)
+            self._newest = None
+
+    def _begin_segment(self) -> _Newest:
+        first = self._last_index + 1
+        path = f"{self._directory}/{first:016x}.log"
+        header = encode_header(first, self._schema)
+        file = self._fs.create(path)
+        try:
+            file.write(header)
+            # The header and the name are durable before any entry is, so a bad header means an empty segment.
+            file.sync()
+            self._fs.sync_directory(self._directory)
+        except DiskError:
+            file.close()
+            raise
+        segment = _Segment(path, first, first - 1, len(header))
+        self._newest = _Newest(segment, file, len(header))
+        return self._newest
+
+    def change_schema(self, schema: pa.Schema) -> None:
+        """Rows of entries to come have this schema. `DiskError` with nothing changed where the segment that was begun
+        cannot be finished."""
+        with self._changed:
+            self._repair()
+            self._finish_newest()
+            self._schema = schema
+
+    def remove_through(self, index: int) -> None:
+        """Remove the segments all of whose entries are at or below `index`, oldest first."""
+        with self._changed:
+            self._wait_for_sync()
+            newest = self._newest
+            if newest is not None and newest.segment.first_index <= newest.segment.last_index <= index:
+                newest.file.close()
+                for ticket in newest.pending:
+                    ticket.durable = True
+                self._synced_index = self._last_index
+                self._old.append(newest.segment)
+                self._newest = None
+            while self._old and self._old[0].last_index <= index:
+                self._fs.remove(self._old[0].path)
+                del self._old[0]
+
+    def close(self) -> None:
+        """Make everything durable and close the files; nothing can be appended afterwards."""
+        with self._changed:
+            self._closed = True
+            try:
+                self._repair()
+                self._finish_newest()
+            finally:
+                if self._newest is not None:
+                    self._newest.file.close()
+                    self._newest = None
+
+    # ---- recovery ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def recover(
+        cls,
+        fs: FileSystem,
+        directory: str,
+        schema: pa.Schema,
+        durable_index: int,
+        replay: Replay,
+        syncs: bool = True,
+        segment_bytes: int = SEGMENT_BYTES,
+        known_index: int = 0,
+    ) -> WriteAheadLog:
+        """Open the log of a tablet whose rowsets hold everything up to `durable_index`; replay what lies above.
+
+        A torn tail is cut. Raises `CorruptionError` where an entry that was durable is damaged or missing; those up to
+        `known_index` were.
+        """
+        expected = durable_index + 1
+        segments: list[_Segment] = []
+        names = [name for name in fs.list(directory) if name.endswith(".log")]
+        for name, follower in zip(names, [*names[1:], None]):
+            path = f"{directory}/{name}"
+            if follower is not None and _first_index(directory, follower) <= durable_index + 1:
+                fs.remove(path)  # all its entries are in rowsets: a removal that a crash undid
+                continue
+            is_last = follower is None
+            segment = _recover_segment(fs, path, _first_index(directory, name), expected, is_last, known_index, replay)
+            if segment is None:
+                fs.remove(path)
+                continue
+            expected = max(expected, segment.last_index + 1)
+            segments.append(segment)
+        if expected <= known_index:
+            raise CorruptionError(
+                f"the log ends with entry {expected - 1}, but went on to entry {known_index}",
+                segments[-1].path if segments else directory,
+                "end",
+            )
+        log = cls(fs, directory, schema, expected - 1, syncs, segment_bytes)
+        log._old = segments
+        log.remove_through(durable_index)
+        return log
+
+
+def _write(file: WritableFile, front: bytes, body: bytes) -> int:
+    if len(body) <= _JOINED_BYTES:
+        file.write(front + body)
+    else:
+        file.write(front)
+        file.write(body)
+    return len(front) + len(body)
+
+
+def _first_index(directory: str, name: str) -> int:
+    try:
+        return int(name.removesuffix(".log"), 16)
+    except ValueError:
+        raise CorruptionError("the name is not that of a log segment", f"{directory}/{name}", "file name") from None
+
+
+def _recover_segment(
+    fs: FileSystem,
+    path: str,
+    first_index: int,
+    expected: int,
+    is_last: bool,
+    known_index: int,
+    replay: Replay,
+) -> _Segment | None:
+    """Replay one segment from entry `expected` on; None where it holds none at all, and was not known to."""
+    file = fs.open(path)
+    try:
+        data = memoryview(file.read_at(0, file.size))
+    finally:
+        file.close()
+    try:
+        header = decode_header(data, path)
+    except CorruptionError:
+        if is_last and first_index > known_index and find_entry(data, 0) is None:
+            return None  # a crash while the segment was begun
+        raise
+    if header.first_index != first_index or first_index > expected:
+        raise CorruptionError(
+            f"expected a log from entry {expected} on, found one from {header.first_index} on", path, "header"
+        )
+    found: SegmentScan = scan_entries(data, header.length, first_index, path, is_last, known_index)
+    for entry in found.entries:
+        if entry.index >= expected:
+            replay(entry, header.schema)
+    last_index = first_index + len(found.entries) - 1
+    if not found.entries and is_last and first_index > known_index:
+        return None
+    if found.torn:
+        fs.truncate(path, found.end)
+    if is_last and last_index > known_index:
+        _sync(fs, path)  # they are acted upon from now on, but may have come from a process that died before its sync
+    return _Segment(path, first_index, last_index, found.end)
+
+
+def _sync(fs: FileSystem, path: str) -> None:
+    file = fs.append(path)
+    try:
+        file.sync()
+    finally:
+        file.close()

@@ -1,0 +1,147 @@
+"""Forgetting the past: how far back a tablet can be read, and what may be removed because nobody can read it.
+
+                      ancient history mark
+    UNDO 1  [t1 ... t4]    │                        all of it is ancient: removed
+    UNDO 2       [t3 ... t5│... t9]                 partly: written again, once enough of it is
+    UNDO 3                 │  [t8 ... t12]          kept
+    ───────────────────────┴──────────────────────► time
+
+The *ancient history mark* of a tablet is a timestamp below which reads are refused (`HistoryGone`). It follows the
+clock at a distance of `StoreOptions.history_seconds` and only grows. An UNDO delta at t serves reads below t, so those
+at or below the mark serve nobody. A rowset all of whose rows were deleted at or below it holds nothing at all.
+
+The mark becomes durable in the same replacement of the tablet's metadata that stops naming the files. Scans that have
+begun are not concerned: they pin the state that they read, and its files stay until they end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ..clock import LOGICAL_BITS, wall_microseconds
+from ..deltas.delta_file import DeltaFile
+from ..deltas.version_merge import above, combined
+from ..rowsets.rowset_metadata import RowSetMetadata
+from ..rowsets.stored_rowset import StoredRowSet
+from ..tablet.tablet import Tablet
+from ..tablet.tablet_metadata import TabletMetadata
+from .new_files import NewFiles, exchange
+
+REWRITE_SHARE = 0.5
+"""An UNDO file is written again without its ancient deltas once they are likely to be half of it: what is written is at
+most what is freed."""
+
+
+def next_mark(tablet: Tablet, now: int | None = None) -> int:
+    """The ancient history mark that the tablet may have now, never below the present one. Every write at or below it is
+    decided when this returns.
+
+    `now` are microseconds since 1970, the wall clock's by default.
+    """
+    microseconds = (wall_microseconds() if now is None else now) - tablet.options.history_seconds * 1_000_000
+    mark = max(tablet.metadata.ancient_history_mark, microseconds << LOGICAL_BITS)
+    tablet.mvcc.wait_until_clean(mark)
+    return mark
+
+
+# ---- what there is to collect ------------------------------------------------------------------------------------
+
+
+def ancient_bytes(stored: StoredRowSet, mark: int) -> int:
+    """About how many bytes `collect` would free of a rowset, from the footers of its files alone."""
+    if is_dead(stored, mark):
+        return stored.metadata.data_bytes
+    return sum(int(_share(file, mark) * file.size) for file in stored.undo if _is_due(file, mark))
+
+
+def is_dead(stored: StoredRowSet, mark: int) -> bool:
+    """Were all rows deleted at or below the mark?"""
+    if stored.live_count:
+        return False
+    newest = [file.statistics.newest for file in stored.redo] + [memstore.newest for memstore in stored.memstores]
+    return max(newest) <= mark
+
+
+def _share(file: DeltaFile, mark: int) -> float:
+    """About which share of a file's deltas is at or below the mark, as if they were spread evenly over time."""
+    statistics = file.statistics
+    if statistics.newest <= mark:
+        return 1.0
+    if statistics.oldest > mark:
+        return 0.0
+    return (mark - statistics.oldest + 1) / (statistics.newest - statistics.oldest + 1)
+
+
+def _is_due(file: DeltaFile, mark: int) -> bool:
+    return _share(file, mark) >= REWRITE_SHARE
+
+
+# ---- collecting --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """What a collection did, in bytes."""
+
+    freed: int = 0
+    written: int = 0
+
+
+def collect(tablet: Tablet, mark: int | None = None) -> Collected:
+    """`perform`, which takes `flush_lock`, for all rowsets, with the mark that the tablet may have now."""
+    with tablet.flush_lock:
+        return perform(tablet, tablet.state.rowsets, next_mark(tablet) if mark is None else mark)
+
+
+def perform(tablet: Tablet, rowsets: Iterable[StoredRowSet], mark: int) -> Collected:
+    """Remove the ancient history of rowsets of the tablet's state, and those that are wholly deleted.
+
+    Needs `flush_lock`; takes `metadata_lock` for the metadata and `write_lock` for the swap. Costs next to nothing for
+    files that go as a whole, and reading and writing those of which a part stays; base data is not read. Where there
+    is nothing to do, nothing is written, and the mark stays where it was.
+
+    Raises `DiskError` where the disk fails; nothing has changed then.
+    """
+    stays = list(rowsets)
+    dead = [stored for stored in stays if is_dead(stored, mark)]
+    with NewFiles(tablet) as new:
+        changes = [
+            (stored, _without_ancient(tablet, new, stored, mark))
+            for stored in stays
+            if stored not in dead and any(_is_due(file, mark) for file in stored.undo)
+        ]
+        if not dead and not changes:
+            return Collected()
+
+        def update(metadata: TabletMetadata) -> TabletMetadata:
+            metadata = metadata.with_rowsets([stored.metadata.id for stored in dead], ())
+            for stored, changed in changes:
+                metadata = metadata.with_rowsets([stored.metadata.id], [changed])
+            return metadata
+
+        new.publish(update, mark=mark, flushed=[memstore for stored in dead for memstore in stored.memstores])
+    freed = sum(stored.metadata.data_bytes for stored in dead)
+    freed += sum(stored.metadata.data_bytes - changed.data_bytes for stored, changed in changes)
+    exchange(tablet, changes, dead)
+    return Collected(freed, new.size)
+
+
+def _without_ancient(tablet: Tablet, new: NewFiles, stored: StoredRowSet, mark: int) -> RowSetMetadata:
+    """Write what stays of the UNDO files that are due, as one file; the rowset's metadata with it."""
+    stored.deleted.load()  # before `publish`: see `reopened`
+    before = stored.metadata
+    due = [file for file in stored.undo if _is_due(file, mark)]
+    partly = [file for file in due if file.statistics.newest > mark]
+    rest = combined([above(file.read(0, stored.row_count), mark) for file in partly])
+    kept = [(name, file) for name, file in zip(before.undo_files, stored.undo) if file not in due]
+    written_before = new.size
+    names = new.write_deltas("undo", before.id, before.undo_files, rest.only_columns(rest.columns))
+    inserted = before.inserted if before.inserted > mark else 0
+    after = replace(
+        before,
+        undo_files=(*(name for name, _ in kept), *names),
+        newest_undo=max([inserted, rest.newest, *(file.statistics.newest for _, file in kept)]),
+        inserted=inserted,
+    )
+    return new.resized(before, after, new.size - written_before)

@@ -1,0 +1,193 @@
+"""Memory of rows that are not on disk yet, and of cached pages: counted for the process, bounded, and never the reason
+of a crash.
+
+    0                    60 %                80 %             100 %  of memory_limit_bytes
+    ├──── writes pass ────┼──── writes pass ──┼── writes slow ──┼── writes wait for a flush
+       page cache as large   pages give way,     down: the more,
+       as it was asked for   flushes go first    the longer
+
+Counted are the MemRowSets and DeltaMemStores of all stores of the process, and their page caches; what statements hold
+while they run is not. The page cache gets what the first 60 % leave, and so shrinks before anything else happens.
+
+`Memory.admit` is asked before a write takes any lock. Between two measurements it only adds up what it has admitted, so
+that a write of one row pays next to nothing. Above 80 % a write waits for a flush, up to a tenth of a second at full
+memory; above the limit it waits until it fits. If nobody else does it, the waiting writer flushes itself what takes
+most memory: it does not depend on the maintenance thread, which may be at work on a long compaction. Only where that
+flush fails is the write refused, with `MemoryLimitExceeded`. A write is always admitted when its store has nothing left
+to flush: a batch larger than the limit, or a process whose other stores take all memory, must not wait for ever.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...errors import DiskError, MemoryLimitExceeded
+from ..files.os_filesystem import machine_memory
+from ..files.page_cache import PageCache
+
+DEFAULT_SHARE = 0.5
+"""Of the machine's memory, or of what the container is given: statements need the rest."""
+PRESSURE_SHARE = 0.6
+"""Of the limit: flushes go before all other maintenance (Kudu's `memory_pressure_percentage`)."""
+SOFT_SHARE = 0.8
+"""Of the limit: writes are slowed down (Kudu's `memory_limit_soft_percentage`)."""
+LONGEST_DELAY = 0.1
+"""Seconds that a write waits just below the limit."""
+LEAST_CACHE_BYTES = 8 << 20
+"""What pages keep however short memory is, or less where the cache was asked for with less."""
+MEASURE_SECONDS = 0.05
+"""A measurement above the soft limit is good for so long, as in Kudu."""
+_WAIT_SECONDS = 1.0
+"""Writers that wait look again after so long, although nobody called them."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryStatus:
+    """Bytes: of rows and deltas of this store, of those of all stores, of all page caches, and the limit."""
+
+    own: int
+    stores: int
+    caches: int
+    limit: int
+
+    @property
+    def used(self) -> int:
+        """What counts against the limit."""
+        return self.stores + self.caches
+
+
+class Memory:
+    """The memory of one store, beside the others of the process. Safe for several threads.
+
+    Parameters
+    ----------
+    own_bytes : bound method without arguments
+        Bytes of the store's MemRowSets and DeltaMemStores; held weakly.
+    cache : PageCache
+    relieve : bound method without arguments
+        Flushes what takes most memory in the store, in the calling thread; False where there is nothing (or it is being
+        flushed already). `DiskError` where that fails. Held weakly.
+    limit_bytes : int, optional
+        Half of the machine's memory if None.
+    """
+
+    def __init__(
+        self,
+        own_bytes: Callable[[], int],
+        cache: PageCache,
+        relieve: Callable[[], bool],
+        limit_bytes: int | None = None,
+    ):
+        self.limit = limit_bytes if limit_bytes is not None else int(DEFAULT_SHARE * machine_memory())
+        self._own_bytes = weakref.WeakMethod(own_bytes)
+        self._relieve = weakref.WeakMethod(relieve)
+        self._cache = cache
+        self._cache_bytes = cache.capacity_bytes
+        self._soft = int(SOFT_SHARE * self.limit)
+        self._estimate = 0
+        """Bytes in use when last measured, and what was admitted since."""
+        self._measured = 0.0
+        self._freed = threading.Condition()
+        self._relieving = threading.Lock()
+        _processwide.add(self)
+        self.measure()
+
+    # ---- measuring -----------------------------------------------------------------------------------------------
+
+    @property
+    def own(self) -> int:
+        """Bytes of rows and deltas of this store."""
+        own = self._own_bytes()
+        return own() if own is not None else 0
+
+    def measure(self) -> MemoryStatus:
+        """Count, and give the page cache what is left for it."""
+        others = [memory for memory in _processwide.copy() if memory is not self]
+        own = self.own
+        stores = own + sum(memory.own for memory in others)
+        other_caches = sum(memory._cache.size for memory in others)
+        room = int(PRESSURE_SHARE * self.limit) - stores - other_caches
+        capacity = max(min(self._cache_bytes, room), min(LEAST_CACHE_BYTES, self._cache_bytes))
+        if capacity != self._cache.capacity_bytes:
+            self._cache.resize(capacity)
+        status = MemoryStatus(own, stores, other_caches + self._cache.size, self.limit)
+        self._estimate, self._measured = status.used, time.monotonic()
+        return status
+
+    @property
+    def is_short(self) -> bool:
+        """Should flushes go before all other maintenance?"""
+        status = self.measure()
+        return status.own > 0 and status.used > PRESSURE_SHARE * self.limit
+
+    def note_freed(self) -> None:
+        """Memory was freed: writers that wait look again."""
+        self.measure()
+        with self._freed:
+            self._freed.notify_all()
+
+    def close(self) -> None:
+        """The store is closed and holds nothing any more."""
+        _processwide.discard(self)
+        self.note_freed()
+
+    # ---- admission -----------------------------------------------------------------------------------------------
+
+    def admit(self, size: int) -> None:
+        """Let a write of `size` bytes pass; it may have to wait. To be called without locks.
+
+        Raises `MemoryLimitExceeded` where memory is full and could not be freed; nothing has happened then.
+        """
+        # Two threads may add at the same moment and one of them be lost: the next measurement sets it right.
+        self._estimate += size
+        if self._estimate > self._soft:
+            self._admit_slowly(size)
+
+    def _admit_slowly(self, size: int) -> None:
+        if time.monotonic() - self._measured > MEASURE_SECONDS or self._estimate > self.limit:
+            self.measure()
+            self._estimate += size
+        used = self._estimate
+        if used <= self._soft:
+            return
+        if used <= self.limit:
+            share = (used - self._soft) / (self.limit - self._soft)
+            with self._freed:
+                self._freed.wait(LONGEST_DELAY * share)
+            return
+        self._wait_for_room(size)
+
+    def _wait_for_room(self, size: int) -> None:
+        while True:
+            status = self.measure()
+            if status.used + size <= self.limit or not status.own:
+                self._estimate += size
+                return
+            if not self._relieve_once():
+                with self._freed:
+                    self._freed.wait(_WAIT_SECONDS)
+
+    def _relieve_once(self) -> bool:
+        """Flush something unless another writer does already; did it free memory?"""
+        relieve = self._relieve()
+        if relieve is None or not self._relieving.acquire(blocking=False):
+            return False
+        try:
+            freed = relieve()
+        except DiskError as error:
+            raise MemoryLimitExceeded(
+                f"memory is full ({self.measure().used:,} of {self.limit:,} bytes), and rows cannot be flushed: {error}"
+            ) from error
+        finally:
+            self._relieving.release()
+        if freed:
+            self.note_freed()
+        return freed
+
+
+_processwide: weakref.WeakSet[Memory] = weakref.WeakSet()
+"""The memory of every open store of this process."""

@@ -1,0 +1,120 @@
+"""COMPACT TABLE: everything in base data, in rowsets that do not overlap, at once and by the caller's thread.
+
+    before   MemRowSet, DeltaMemStores     after   ├───────────┤├───────────┤├───────────┤
+             ├────────┤R R  ├───┤├──┤              in key order, of full size where there are enough rows;
+                ├─────────────┤R                   no REDO deltas but the DELETEs of rows that the past still shows
+
+Background maintenance weighs costs and gains; here nothing is weighed. What is compact already is left alone: a second
+call writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ..rowsets.rowset_source import RowSetSource
+from ..rowsets.stored_rowset import StoredRowSet
+from ..store import CompactionResult
+from ..tablet.tablet import Tablet
+from . import delta_compaction, history, rowset_compaction
+from .tablet_flush import flush, flush_deltas
+
+
+def compact_tablets(tablets: Iterable[Tablet]) -> CompactionResult:
+    """Compact tablets, one after the other.
+
+    Reads go on, and writes: what comes meanwhile may stay in memory. Takes `flush_lock` for each step, so that
+    background maintenance gets its turn. Costs about a read and a write of everything that is not compact.
+
+    Raises `DiskError` where the disk fails: what was compacted by then stays so.
+    """
+    before, after, sizes_before, sizes_after, written = 0, 0, 0, 0, 0
+    for tablet in tablets:
+        rowsets = tablet.state.rowsets
+        before += len(rowsets)
+        sizes_before += _size(rowsets)
+        written += _compact_tablet(tablet)
+        after += len(tablet.state.rowsets)
+        sizes_after += _size(tablet.state.rowsets)
+    return CompactionResult(before, after, sizes_before, sizes_after, written)
+
+
+def _size(rowsets: Iterable[StoredRowSet]) -> int:
+    return sum(stored.metadata.data_bytes for stored in rowsets)
+
+
+def _compact_tablet(tablet: Tablet) -> int:
+    """Compact one tablet: the bytes written."""
+    size = _size(tablet.state.rowsets)
+    flush(tablet)
+    for stored in tablet.state.rowsets:
+        flush_deltas(tablet, stored)
+    written = _size(tablet.state.rowsets) - size
+    mark = history.next_mark(tablet)
+    for step in _steps(tablet, mark):
+        written += step
+    with tablet.flush_lock:
+        written += history.perform(tablet, tablet.state.rowsets, mark).written
+    return written
+
+
+def _steps(tablet: Tablet, mark: int) -> Iterator[int]:
+    """Do what is to be done step by step: the bytes written by each. Ends, since each step leaves fewer rowsets or less
+    to bring forward."""
+    while True:
+        with tablet.flush_lock:
+            group = next(_to_merge(tablet.state.rowsets, tablet.options.rowset_bytes, mark), None)
+            if group is None:
+                break
+            written = rowset_compaction.perform(tablet, group, mark).bytes_written
+        yield written
+    for stored in tablet.state.rowsets:
+        yield delta_compaction.compact_major(tablet, stored)
+    for stored in tablet.state.rowsets:
+        yield delta_compaction.compact_minor(tablet, stored)
+
+
+def _to_merge(rowsets: Sequence[StoredRowSet], rowset_bytes: int, mark: int) -> Iterator[list[StoredRowSet]]:
+    """Rowsets that should be merged: those that overlap, neighbours that fill one rowset together, and those with rows
+    that nobody can see any more."""
+    group: list[StoredRowSet] = []
+    for overlapping in _overlapping(rowsets):
+        if len(overlapping) > 1:
+            yield overlapping
+        if not _fit_into_one([*group, *overlapping], rowset_bytes):
+            if len(group) > 1:
+                yield group
+            group = []
+        group += overlapping
+    if len(group) > 1:
+        yield group
+    for stored in rowsets:
+        if _has_forgotten_rows(stored, mark):
+            yield [stored]
+
+
+def _fit_into_one(rowsets: Sequence[StoredRowSet], rowset_bytes: int) -> bool:
+    rows = sum(stored.row_count for stored in rowsets)
+    return _size(rowsets) <= rowset_bytes and rows <= rowset_compaction.PIECE_ROWS
+
+
+def _overlapping(rowsets: Iterable[StoredRowSet]) -> Iterator[list[StoredRowSet]]:
+    """The rowsets in key order; those whose intervals of keys hang together, together."""
+    group: list[StoredRowSet] = []
+    highest = b""
+    for stored in sorted(rowsets, key=lambda stored: stored.metadata.min_key):
+        if group and stored.metadata.min_key > highest:
+            yield group
+            group = []
+        group.append(stored)
+        highest = max(highest, stored.metadata.max_key)
+    if group:
+        yield group
+
+
+def _has_forgotten_rows(stored: StoredRowSet, mark: int) -> bool:
+    """Were rows deleted at or below the ancient history mark, by files alone?"""
+    if not any(file.statistics.deletes and file.statistics.oldest <= mark for file in stored.redo):
+        return False
+    died = RowSetSource(stored, mark).deaths()
+    return bool(((died > 0) & (died <= mark)).any())

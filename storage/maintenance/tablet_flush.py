@@ -1,0 +1,242 @@
+"""Flushes: what a tablet has in memory is written to files, while it is read and written.
+
+    MemRowSet flush                                         delta flush
+
+    inserted rows    sorted by key ──► base data            DeltaMemStore ──► a REDO file of its rowset
+    mutations        up to the cut ──► base data and UNDO
+                     DELETEs of ghosts ──► a REDO file
+                     behind the cut ──► the new rowsets' DeltaMemStores
+
+1. Under `write_lock` a new MemRowSet (DeltaMemStore) takes what comes; the old one stays readable as `flushing`. This
+   moment is the cut: the newest timestamp and the last log entry.
+2. When all writes before the cut are decided, they are written as files, durable but unnamed.
+3. The tablet's metadata is replaced: it names the files, and the last log entry that they hold. This is the moment of
+   the flush; a crash before it leaves files that no metadata names, and the log.
+4. Under `write_lock` the state is replaced. Mutations of the old MemRowSet's rows that came after the cut go to where
+   the rows are now, in the same moment. No reader sees a row twice or not at all.
+5. Log segments below are removed.
+
+Where the disk fails on the way, `flushing` stays, and the next flush begins with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+
+from ..deltas.delta_memstore import DeltaMemStore
+from ..deltas.deltas import DeltaKind, Deltas, insertions, invert, merge
+from ..deltas.version_merge import above, deaths, moved, without_insertions
+from ..keys.keys import Keys
+from ..rowsets.memrowset import MemRowSet
+from ..rowsets.memrowset_snapshot import MemRowSetImage
+from ..rowsets.rowset_metadata import RowSetMetadata
+from ..rowsets.rowset_writer import column_array, write_rowsets
+from ..rowsets.stored_rowset import StoredRowSet, open_rowset
+from ..tablet.tablet import Cut, Tablet, TabletState, rowset_files
+from ..vector import Array
+from .new_files import NewFiles, reopened
+
+
+def needs_flush(tablet: Tablet) -> bool:
+    """Has the MemRowSet grown enough, or did a flush fail before?"""
+    state = tablet.state
+    return state.flushing is not None or state.memrowset.nbytes >= tablet.options.memrowset_bytes
+
+
+def flush_overfull(tablet: Tablet) -> None:
+    """Make a writer wait, and see the `DiskError`, where flushes cannot keep up: memory stays bounded."""
+    if tablet.state.memrowset.nbytes >= 2 * tablet.options.memrowset_bytes:
+        flush(tablet)
+
+
+# ---- MemRowSets --------------------------------------------------------------------------------------------------
+
+
+def flush(tablet: Tablet) -> int:
+    """Flush what the MemRowSet holds now; how many rows were written. `DiskError` where the disk fails."""
+    with tablet.flush_lock:
+        rows = 0
+        if tablet.state.flushing is not None:
+            rows += _Flush(tablet).run()
+        if tablet.state.memrowset.row_count:
+            rows += _Flush(tablet).run()
+        return rows
+
+
+class _Flush:
+    """The flush of one MemRowSet: of `state.flushing` where there is one. Needs `flush_lock`."""
+
+    def __init__(self, tablet: Tablet):
+        self._tablet = tablet
+        self._schema = tablet.table.schema
+        with tablet.write_lock, tablet.metadata_lock:
+            state = tablet.state
+            if state.flushing is None:
+                state = TabletState(MemRowSet(self._schema), state.memrowset, state.rowsets, state.tree)
+                tablet.state = state
+            self._cut = tablet.cut()
+            self._newer = state.memrowset.first_index
+        assert state.flushing is not None
+        self._old: MemRowSet = state.flushing
+        self._offsets = np.empty(0, np.int64)
+        """The place among all rows written, by row number of the old MemRowSet; -1 for rows that are left out."""
+
+    def run(self) -> int:
+        """Write, name and take over; how many rows were written."""
+        tablet = self._tablet
+        tablet.wait_for(self._cut)
+        image = self._old.snapshot(self._schema).image(self._cut.timestamp)
+        with NewFiles(tablet) as files:
+            written = self._write(files, image)
+            added = self._open(written)  # reads: what the metadata names must be in the state, whatever the disk does
+            durable_index = _index_before(self._cut, self._newer)
+            files.publish(lambda known: known.with_flush(written, durable_index), cut=self._cut)
+        with tablet.swap():
+            self._carry_over(added)
+            tablet.replace_rowsets((), added, self._old)
+        tablet.trim_log()
+        return sum(metadata.row_count for metadata in written)
+
+    def _write(self, files: NewFiles, image: MemRowSetImage) -> list[RowSetMetadata]:
+        """Write rowsets and their delta files, durable but for the names."""
+        tablet, mark = self._tablet, self._tablet.metadata.ancient_history_mark
+        rows, order = self._sorted(image, mark)
+        mutations = moved(image.mutations, self._offsets)
+        changing = self._schema.columns[self._schema.key_columns :]
+        turned = invert(changing, {c.id: column_array(c, rows) for c in changing}, mutations)
+        for column in changing:
+            place = self._schema.position(column.name)
+            rows = rows.set_column(place, self._schema.arrow.field(place), turned.columns[column.id])
+        undo = merge([above(insertions(image.inserted[order]), mark), above(turned.undo, mark)])
+        written = write_rowsets(
+            tablet.fs,
+            tablet.rowset_directory,
+            self._schema,
+            rows,
+            next_id=tablet.next_rowset_id,
+            timestamp=0,
+            rowset_bytes=tablet.options.rowset_bytes,
+        )
+        files.paths += [files.path(name) for metadata in written for name in rowset_files(metadata)]
+        starts = np.cumsum([0, *(metadata.row_count for metadata in written)]).tolist()
+        return [
+            self._with_deltas(files, metadata, _part(undo, metadata, start), _part(turned.deletes, metadata, start))
+            for metadata, start in zip(written, starts)
+        ]
+
+    def _sorted(self, image: MemRowSetImage, mark: int) -> tuple[pa.Table, Array]:
+        """The rows by key, as inserted, and where each of them stands in the image. Rows that were deleted for good at
+        or below the ancient history mark are nobody's to read: they are left out."""
+        died = deaths(image.mutations, self._old.row_count)[image.numbers]
+        order = np.flatnonzero((died == 0) | (died > np.uint64(mark)))
+        rows = image.rows if len(order) == len(died) else image.rows.take(pa.array(order))
+        if rows.num_rows:
+            keys = Keys.from_rows(self._schema, rows)
+            if not keys.is_strictly_ascending():
+                by_key = keys.order()
+                rows, order = rows.combine_chunks().take(pa.array(by_key)), order[by_key]
+        self._offsets = np.full(self._old.row_count, -1, np.int64)
+        self._offsets[image.numbers[order]] = np.arange(len(order))
+        return rows, order
+
+    def _with_deltas(self, files: NewFiles, metadata: RowSetMetadata, undo: Deltas, deletes: Deltas) -> RowSetMetadata:
+        before = files.size
+        undo, inserted = without_insertions(undo, metadata.row_count)
+        undo_files = files.write_deltas("undo", metadata.id, (), undo)
+        redo_files = files.write_deltas("redo", metadata.id, (), deletes)
+        return replace(
+            metadata,
+            undo_files=undo_files,
+            redo_files=redo_files,
+            newest_undo=max(undo.newest, inserted),
+            inserted=inserted,
+            redo_index=self._cut.index,
+            data_bytes=metadata.data_bytes + files.size - before,
+        )
+
+    def _open(self, written: Sequence[RowSetMetadata]) -> list[StoredRowSet]:
+        tablet = self._tablet
+        added = [open_rowset(tablet.fs, tablet.rowset_directory, self._schema, m, tablet.cache) for m in written]
+        for stored in added:
+            # Reads the REDO file: not under the writers' lock.
+            stored.deleted.load()
+        return added
+
+    def _carry_over(self, added: Sequence[StoredRowSet]) -> None:
+        """Give the new rowsets the mutations that came after the cut. Needs `write_lock`, with no write undecided."""
+        late = moved(self._old.mutations_after(self._cut.timestamp), self._offsets)
+        start = 0
+        for stored in added:
+            mine = _part(late, stored.metadata, start)
+            start += stored.row_count
+            if not len(mine):
+                continue
+            stored.memstore.append(mine, self._cut.index + 1)
+            stored.memstore.last_index = self._tablet.log.last_index
+            stored.deleted.add(mine.rows[mine.kinds == DeltaKind.DELETE])
+
+
+def _part(deltas: Deltas, metadata: RowSetMetadata, start: int) -> Deltas:
+    """The deltas of a rowset whose first row has the number `start`, by its own row offsets."""
+    part = deltas.between(start, start + metadata.row_count)
+    return replace(part, rows=part.rows - start)
+
+
+def _index_before(cut: Cut, newer: int) -> int:
+    """The last log entry before the cut that cannot be in what took over from `flushing`, whose first entry is `newer`
+    (0 for none): where a flush failed and is tried again, that was before the cut."""
+    return min(cut.index, newer - 1) if newer else cut.index
+
+
+# ---- DeltaMemStores ----------------------------------------------------------------------------------------------
+
+
+def flush_deltas(tablet: Tablet, stored: StoredRowSet) -> int:
+    """Write the DeltaMemStore of a rowset as a REDO file; how many deltas. Nothing happens where the rowset is not in
+    the tablet's state any more. `DiskError` where the disk fails."""
+    with tablet.flush_lock:
+        current = next((r for r in tablet.state.rowsets if r.metadata.id == stored.metadata.id), None)
+        if current is None:
+            return 0
+        count = 0
+        if current.flushing is not None:
+            current, count = _flush_old_deltas(tablet, current)
+        if current.memstore.count:
+            current, more = _flush_old_deltas(tablet, current)
+            count += more
+        return count
+
+
+def _flush_old_deltas(tablet: Tablet, stored: StoredRowSet) -> tuple[StoredRowSet, int]:
+    """Flush `stored.flushing`, or the DeltaMemStore where there is none: the rowset afterwards, and how many deltas."""
+    with tablet.write_lock, tablet.metadata_lock:
+        if stored.flushing is None:
+            swapped = replace(stored, flushing=stored.memstore, memstore=DeltaMemStore(tablet.table.schema))
+            tablet.replace_rowsets([stored], [swapped])
+            stored = swapped
+        cut = tablet.cut()
+        newer = stored.memstore.first_index
+    old = stored.flushing
+    assert old is not None
+    tablet.wait_for(cut)
+    stored.deleted.load()  # before `publish`: see `reopened`
+    deltas = merge(old.snapshot()).only_columns({column.id for column in tablet.table.schema.columns})
+    before = stored.metadata
+    with NewFiles(tablet) as files:
+        names = files.write_deltas("redo", before.id, before.redo_files, deltas)
+        after = replace(
+            before,
+            redo_files=(*before.redo_files, *names),
+            redo_index=max(before.redo_index, _index_before(cut, newer)),
+            data_bytes=before.data_bytes + files.size,
+        )
+        files.publish(lambda known: known.with_rowsets([before.id], [after]), cut=cut, flushed=[old])
+    done = replace(reopened(tablet, stored, after), flushing=None)
+    with tablet.swap():
+        tablet.replace_rowsets([stored], [done])
+    tablet.trim_log()
+    return done, len(deltas)

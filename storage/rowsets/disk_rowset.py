@@ -1,0 +1,296 @@
+"""DiskRowSet: a run of rows on disk, ascending by primary key, one file per column (Kudu paper, section 4.3).
+
+The life of a scan:
+1. `key_range` turns predicates on the leading key columns into a range of rows.
+2. `bind` brings the other predicates into the code domain of their column files and ranks them.
+3. Per row group of 131,072 rows the page statistics decide: skip it, or take a predicate for granted.
+4. What is left is evaluated on the codes, until nothing or all predicates are left (`RowGroup.survivors`).
+5. A `Batch` of `LazyColumn`s goes out: other columns are read when touched, for the surviving rows only.
+A scan at another time than that of the base data brings patches: `PatchedScan` has a say in 3 and 4, `PatchedColumn`
+in 5.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from ...errors import CorruptionError
+from ..cells import cell
+from ..columns.column_file import ROW_GROUP_ROWS
+from ..columns.column_reader import ColumnReader
+from ..columns.sketch import ColumnSketch
+from ..conditions.code_conditions import ALL, NONE, SOME
+from ..conditions.key_index import KeyIndex
+from ..conditions.predicate_eval import satisfies
+from ..conditions.scan_predicates import BoundPredicate, bind, key_range
+from ..deltas.latest_state import RowSetPatches
+from ..files.filesystem import FileSystem
+from ..files.page_cache import PageCache
+from ..keys.bloom import BloomProbe, BloomReader
+from ..keys.keys import Keys
+from ..predicates import ColumnPredicate
+from ..schema import ColumnSchema, Schema
+from ..store import ScanCounters
+from ..vector import Array, Batch, Const, LazyColumn, Vector
+from .patched_scan import PatchedScan
+from .row_group import RowGroup
+from .rowset_metadata import RowSetMetadata
+
+
+class DiskRowSet:
+    """The rows of one flush, load or compaction. Immutable; safe for several threads.
+
+    Invariants: rows ascend strictly by key; every column file has `row_count` rows; a column without a file was added
+    to the table later and reads as its initial value. Files must exist until `close`, which scans must not outlive.
+    """
+
+    def __init__(self, schema: Schema, metadata: RowSetMetadata, readers: dict[int, ColumnReader], bloom: BloomReader):
+        self.metadata = metadata
+        self._schema = schema
+        self._readers = readers
+        self._bloom = bloom
+
+    @classmethod
+    def open(
+        cls, fs: FileSystem, directory: str, schema: Schema, metadata: RowSetMetadata, cache: PageCache
+    ) -> DiskRowSet:
+        """A rowset by its metadata. No file is touched before it is needed; damage shows up then, as
+        `CorruptionError` with file and place."""
+        handles = cache.handles(fs)
+        readers = {
+            column.id: ColumnReader(
+                handles,
+                posixpath.join(directory, metadata.column_files[column.id]),
+                column.id,
+                column.type,
+                metadata.row_count,
+                cache,
+            )
+            for column in schema.columns
+            if column.id in metadata.column_files
+        }
+        bloom = BloomReader(handles, posixpath.join(directory, metadata.bloom_file), metadata.row_count, cache)
+        return cls(schema, metadata, readers, bloom)
+
+    @property
+    def row_count(self) -> int:
+        """How many rows there are."""
+        return self.metadata.row_count
+
+    @cached_property
+    def _index(self) -> KeyIndex:
+        return KeyIndex([self._readers[c.id] for c in self._schema.key], self.row_count, self._bloom)
+
+    @property
+    def column_ids(self) -> list[int]:
+        """The permanent ids of the table's columns, in their order; not all need have a file."""
+        return [column.id for column in self._schema.columns]
+
+    def with_schema(self, schema: Schema) -> DiskRowSet:
+        """The same rowset after its table was altered: columns are known by their ids, so that names may differ,
+        dropped ones are not asked for any more, and added ones read as `ColumnSchema.initial`."""
+        return DiskRowSet(schema, self.metadata, self._readers, self._bloom)
+
+    def with_metadata(self, metadata: RowSetMetadata, fs: FileSystem, directory: str, cache: PageCache) -> DiskRowSet:
+        """The same rows, described by other metadata: columns with other files are opened anew, the others shared."""
+        opened = DiskRowSet.open(fs, directory, self._schema, metadata, cache)
+        before = self.metadata.column_files
+        same = {c: r for c, r in self._readers.items() if metadata.column_files.get(c) == before[c]}
+        return DiskRowSet(self._schema, metadata, {**opened._readers, **same}, self._bloom)
+
+    @property
+    def readers(self) -> list[ColumnReader | BloomReader]:
+        """What reads its files."""
+        return [*self._readers.values(), self._bloom]
+
+    def find(self, keys: Keys, likely: bool = False) -> Array:
+        """Row offset per key, -1 where it is not here: ndarray of int64, shape (n_keys,). Where the keys are `likely`
+        to be here, the Bloom filter is not asked."""
+        return self._index.find(keys, likely)
+
+    def find_one(self, key: Sequence[Any], probe: BloomProbe | None, counters: ScanCounters | None = None) -> int:
+        """`find` for one key of physical values; without a probe, the Bloom filter is not asked."""
+        if probe is None:
+            return self._index.find_one(key, counters)
+        return self._index.look_up(key, probe, counters)
+
+    @property
+    def key_samples(self) -> list[tuple[Any, ...]]:
+        """The key of every 4,096th row, the first included, as physical values."""
+        return self._index.firsts
+
+    def rows_below(self, key: Sequence[Any]) -> int:
+        """How many rows have keys below this one, which is given as physical values."""
+        return self._index.search(key, after=False)
+
+    def cell(self, column: ColumnSchema, row: int, counters: ScanCounters | None = None) -> Any:
+        """One value of the base data, as a Python value."""
+        reader = self._readers.get(column.id)
+        if reader is None:
+            return column.type.to_python(column.initial)
+        size = reader.footer.page_rows
+        number = row // size
+        return cell(reader.page(number, counters), row - number * size)
+
+    def statistics(self) -> dict[int, ColumnSketch]:
+        """What is known of each column that has a file, by column id."""
+        return {column: reader.footer.sketch for column, reader in self._readers.items()}
+
+    def scan(
+        self,
+        columns: Sequence[ColumnSchema],
+        predicates: Sequence[ColumnPredicate],
+        start_row: int,
+        stop_row: int,
+        counters: ScanCounters,
+        patches: RowSetPatches | None = None,
+        schema: Schema | None = None,
+    ) -> Iterator[Batch]:
+        """The rows from `start_row` to `stop_row` (exclusive) that satisfy all predicates, in key order.
+
+        Parameters
+        ----------
+        columns : sequence of ColumnSchema
+            What the batches hold, in order; may be empty. Only their ids, types and initial values matter.
+        predicates : sequence of ColumnPredicate
+            A conjunction over columns of `schema`, by name.
+        counters : ScanCounters
+            Counted up as the scan goes; a column that a batch reads later is counted then.
+        patches : RowSetPatches, optional
+            Makes it a scan of the rowset at another time than that of its base data.
+        schema : Schema, optional
+            The table's when the scan was planned; the rowset's own if None.
+
+        Yields
+        ------
+        Batch
+            Of at most 131,072 rows, never empty; columns are read at first touch.
+        """
+        schema = self._schema if schema is None else schema
+        stop_row = min(stop_row, self.row_count)
+        located = [(p, schema.column(p.column)) for p in predicates]
+        constant = [(p, column) for p, column in located if column.id not in self._readers]
+        if start_row >= stop_row or _is_ruled_out(constant, patches):
+            return
+        stored = [(p, column) for p, column in located if column.id in self._readers]
+        keys = key_range(schema.key, [p for p, _ in stored], self._index, self.row_count, counters)
+        done = {id(p) for p in keys.consumed}
+        bound = [bind(p, column, self._readers[column.id]) for p, column in stored if id(p) not in done]
+        bound.sort(key=lambda b: b.rank)
+        readers = self._distinct_readers(columns, bound)
+        start, stop = max(start_row, keys.start), min(stop_row, keys.stop)
+        if start >= stop:
+            _count_skipped(counters, readers, start_row, stop_row)
+            return
+        _count_skipped(counters, readers, start_row, start)
+        _count_skipped(counters, readers, stop, stop_row)
+        first, last = start // ROW_GROUP_ROWS, (stop - 1) // ROW_GROUP_ROWS
+        verdicts = [_group_verdicts(b, start, stop) for b in bound]
+        patched = None
+        if patches is not None:
+            patched = PatchedScan(patches, [*((b.predicate, b.column) for b in bound), *constant], start, stop)
+            verdicts += [_constant_verdicts(p, column, last - first + 1) for p, column in constant]
+        for group in range(first, last + 1):
+            low, high = max(start, group * ROW_GROUP_ROWS), min(stop, (group + 1) * ROW_GROUP_ROWS)
+            mine = [int(v[group - first]) for v in verdicts]
+            rows = RowGroup(low, high, counters)
+            part = None if patched is None else patched.of_group(low, high, mine)
+            if part is None and (patched is not None or NONE in mine):
+                rows.count_skipped(readers)
+                continue
+            if part is None:
+                survivors = rows.survivors([b for b, v in zip(bound, mine) if v != ALL and b.is_needed])
+            else:
+                survivors = part.survivors(rows, bound)
+            counters.rows_considered += high - low
+            if survivors is None or len(survivors):
+                yield self._batch(columns, rows, survivors, patches)
+            else:
+                rows.count_untouched(readers)
+
+    def check(self) -> None:
+        """Read everything and hold it against the invariants; `CorruptionError` where something is wrong."""
+        for reader in self._readers.values():
+            for page in range(len(reader.footer.pages)):
+                reader.page(page)
+        self._bloom.check()
+        types = tuple(c.type for c in self._schema.key)
+        readers = [self._readers[c.id] for c in self._schema.key]
+        for start in range(0, self.row_count, ROW_GROUP_ROWS):
+            # One row more, so that the step into the next row group is seen too.
+            stop = min(start + ROW_GROUP_ROWS + 1, self.row_count)
+            keys = Keys(types, tuple(r.read(start, stop, None) for r in readers))
+            if not keys.is_strictly_ascending():
+                raise CorruptionError("keys do not ascend", readers[0].path, f"rows {start} to {stop}")
+            if not (self.find(keys) == np.arange(start, stop)).all():
+                raise CorruptionError("the key index misses rows", readers[0].path, f"rows {start} to {stop}")
+
+    def close(self) -> None:
+        """Give up cached pages and open files."""
+        for reader in self._readers.values():
+            reader.close()
+        self._bloom.close()
+
+    def _distinct_readers(self, columns: Sequence[ColumnSchema], bound: Sequence[BoundPredicate]) -> list[ColumnReader]:
+        ids = {c.id for c in columns} | {b.column.id for b in bound}
+        return [self._readers[i] for i in sorted(ids) if i in self._readers]
+
+    def _batch(
+        self,
+        columns: Sequence[ColumnSchema],
+        rows: RowGroup,
+        survivors: Array | None,
+        patches: RowSetPatches | None,
+    ) -> Batch:
+        length = rows.length if survivors is None else len(survivors)
+        rows.counters.rows_returned += length
+        slots: list[Vector | LazyColumn] = []
+        for column in columns:
+            reader = self._readers.get(column.id)
+            if patches is not None:
+                slots.append(LazyColumn(rows.patched_loader(column, reader, patches), survivors))
+            elif reader is None:
+                slots.append(Const(column.type, column.initial, length))
+            else:
+                slots.append(LazyColumn(rows.loader(reader), survivors))
+        return Batch(slots, length)
+
+
+def _is_ruled_out(constant: Sequence[tuple[ColumnPredicate, ColumnSchema]], patches: RowSetPatches | None) -> bool:
+    """Does some predicate over a column without a file, that is equal in all rows, leave none?"""
+    return any(
+        not satisfies(predicate, column.initial, column.type) and (patches is None or patches.column(column.id) is None)
+        for predicate, column in constant
+    )
+
+
+def _constant_verdicts(predicate: ColumnPredicate, column: ColumnSchema, groups: int) -> Array:
+    return np.full(groups, ALL if satisfies(predicate, column.initial, column.type) else NONE, np.uint8)
+
+
+def _count_skipped(counters: ScanCounters, readers: Sequence[ColumnReader], start: int, stop: int) -> None:
+    """Count what lies wholly within rows that the key range rules out."""
+    if start >= stop:
+        return
+    for reader in readers:
+        size = reader.footer.page_rows
+        last = stop // size if stop < reader.footer.rows else len(reader.footer.pages)
+        counters.pages_skipped += max(0, last - -(-start // size))
+
+
+def _group_verdicts(bound: BoundPredicate, start: int, stop: int) -> Array:
+    """Per row group that the rows touch: ALL or NONE where its pages agree on it, else SOME."""
+    first, last = start // ROW_GROUP_ROWS, (stop - 1) // ROW_GROUP_ROWS + 1
+    per_group = bound.reader.pages_per_group
+    pages = min(last * per_group, len(bound.reader.footer.pages))
+    verdicts = bound.verdicts(first * per_group, pages)
+    if per_group == 1:
+        return verdicts
+    starts = np.arange(0, len(verdicts), per_group)
+    highest, lowest = np.maximum.reduceat(verdicts, starts), np.minimum.reduceat(verdicts, starts)
+    return np.where(highest == lowest, highest, SOME)

@@ -1,0 +1,234 @@
+"""MemRowSet: the rows of a tablet that were inserted since the last flush, and what happened to them since.
+
+    chunks       [65,536 rows][256][256][1][1]...      as they were inserted, numbered 0, 1, 2, ...
+    index        {key: row number}                     packed integers, or encoded bytes
+    mutations    (row, timestamp, kind, values) ...    Kudu's mutation lists, as one `DeltaMemStore` of all rows
+    deleted      row numbers                           the rows whose newest mutation about existence is a DELETE
+
+Nothing is sorted before the flush. A key stands here once: after a DELETE its row is a ghost, and the next INSERT of
+the key is a REINSERT mutation of that row (tablet design document, "MVCC Mutations in MemRowSet").
+
+Every row has the timestamp of its insertion. A reader at T takes the rows at or below T and applies the mutations at or
+below T; rows of aborted writes stay where they are and are passed over, until the flush leaves them out.
+
+A MemRowSet keeps the schema that it was made with. When the table is altered, it is read through the new one: columns
+are found by their ids, and those that came later show their initial value.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from itertools import repeat
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from ..deltas.delta_memstore import DeltaMemStore
+from ..deltas.deltas import DeltaKind, Deltas, merge
+from ..keys.keys import Keys
+from ..schema import ColumnSchema, Schema
+from ..vector import Array
+from .memrowset_chunks import Chunks
+from .memrowset_snapshot import MemRowSetSnapshot, column_places, initial_value
+from .stored_rowset import DeletedRows, PatchCache
+
+INDEX_BYTES = 130
+"""Memory that a key takes in the index: an object of 32 to 60 bytes, a row number, and their place in a dictionary."""
+
+IndexKeys: TypeAlias = "list[int] | list[bytes]"
+
+
+def index_keys(keys: Keys) -> IndexKeys:
+    """The keys as hashable objects that are equal where keys are: integers where a key fits 8 bytes, else bytes."""
+    packed = keys.packed()
+    if packed is not None:
+        integers: list[int] = packed.tolist()
+        return integers
+    encoded: list[bytes] = keys.encoded().to_pylist()
+    return encoded
+
+
+class MemRowSet:
+    """All methods may be called from several threads; those that change it, by one at a time (the tablet's writer).
+
+    Invariants: the index holds exactly the keys of the rows that are not aborted; no key is there twice; row numbers
+    never change. `index` arguments are the numbers of log entries.
+    """
+
+    def __init__(self, schema: Schema):
+        self.schema = schema
+        self.mutations = DeltaMemStore(schema)
+        """What happened to rows after their insertion, by row number."""
+        self.deleted = DeletedRows(0)
+        """The rows that are deleted now, writes in flight included."""
+        self.first_index = 0
+        """The least index of a log entry with a row; 0 while there is none."""
+        self._newest = 0
+        self._index: dict[int | bytes, int] = {}
+        self._chunks = Chunks(schema)
+        self._aborted: set[int] = set()
+        self._patches = PatchCache()
+        self._places = column_places(schema)
+        self._mutex = threading.Lock()
+
+    # ---- size and age --------------------------------------------------------------------------------------------
+
+    @property
+    def row_count(self) -> int:
+        """How many rows were inserted, aborted and deleted ones included."""
+        return self._chunks.row_count
+
+    @property
+    def live_count(self) -> int:
+        """About how many rows exist now: those of aborted writes are counted."""
+        return self._chunks.row_count - self.deleted.count
+
+    @property
+    def nbytes(self) -> int:
+        """About the memory taken, index and mutations included."""
+        return self._chunks.nbytes + INDEX_BYTES * self._chunks.row_count + self.mutations.nbytes
+
+    @property
+    def newest(self) -> int:
+        """The greatest timestamp of an insertion or mutation; 0 for none."""
+        return max(self._newest, self.mutations.newest)
+
+    # ---- keys ----------------------------------------------------------------------------------------------------
+
+    def find(self, keys: IndexKeys) -> Array | None:
+        """The row number of each key, deleted rows included, -1 where it is not here: ndarray of int64, shape
+        (n_keys,). None where none is here, the usual case."""
+        if self._index.keys().isdisjoint(keys):
+            return None
+        return np.fromiter(map(self._index.get, keys, repeat(-1)), np.int64, len(keys))
+
+    def find_live(self, keys: IndexKeys) -> Array | None:
+        """`find`, where a row that is deleted now counts as not here."""
+        rows = self.find(keys)
+        if rows is None or not self.deleted.count:
+            return rows
+        found = np.flatnonzero(rows >= 0)
+        rows[found[self.deleted.contains(rows[found])]] = -1
+        return rows if (rows >= 0).any() else None
+
+    def find_one(self, key: int | bytes) -> int:
+        """`find` for one key: its row number or -1."""
+        return self._index.get(key, -1)
+
+    def find_one_live(self, key: int | bytes) -> int:
+        """`find_live` for one key: its row number or -1."""
+        row = self._index.get(key, -1)
+        return -1 if row >= 0 and self.deleted.count and self.deleted.has(row) else row
+
+    def contains(self, keys: IndexKeys) -> Array | None:
+        """Which keys are here and not deleted: ndarray of bool, shape (n_keys,); None where none is."""
+        rows = self.find_live(keys)
+        return None if rows is None else rows >= 0
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def insert(self, rows: pa.RecordBatch, keys: IndexKeys, timestamps: Array | int, index: int) -> None:
+        """Take rows over; their keys are not here yet, and no timestamp is below those that are here.
+
+        `timestamps` are of each row, ascending (ndarray of uint64), or one of all rows. `index` is that of the first
+        log entry they come from.
+        """
+        if not rows.num_rows:
+            return
+        with self._mutex:
+            first = self._chunks.row_count
+            self._chunks.append(rows, timestamps)
+            self._newest = timestamps if isinstance(timestamps, int) else int(timestamps[-1])
+        self._index.update(zip(keys, range(first, first + len(keys))))
+        self._note(index)
+
+    def insert_row(self, values: tuple[Any, ...], key: int | bytes, timestamp: int, index: int) -> None:
+        """`insert` for one row in a few microseconds: Python values, as `pa.array` takes them, in the schema's
+        order."""
+        with self._mutex:
+            row = self._chunks.row_count
+            self._chunks.append_row(values, timestamp)
+            self._newest = timestamp
+        self._index[key] = row
+        self._note(index)
+
+    def _note(self, index: int) -> None:
+        # The index of an entry that failed is given again: the first is not always the least.
+        if index < self.first_index or not self.first_index:
+            self.first_index = index
+
+    def mutate(self, deltas: Deltas, index: int) -> None:
+        """Take over the mutations of one write, by row number; REINSERT only of rows that are deleted, with all
+        columns."""
+        self.mutations.append(deltas, index)
+        self._mark_deleted(deltas)
+
+    def mutate_row(self, row: int, kind: DeltaKind, values: Mapping[int, Any], timestamp: int, index: int) -> None:
+        """`mutate` for one row; `values` by column id, as `DeltaMemStore.append_row` takes them."""
+        self.mutations.append_row(row, kind, values, timestamp, index)
+        if kind is DeltaKind.DELETE:
+            self.deleted.add_row(row)
+        elif kind is DeltaKind.REINSERT:
+            self.deleted.remove_row(row)
+
+    def abort(self, keys: IndexKeys, timestamp: int) -> None:
+        """Forget a failed write: the rows it inserted, whose keys are given, and its mutations. Of several failed
+        writes, the newest is aborted first."""
+        if keys:
+            with self._mutex:
+                self._aborted.add(timestamp)
+            for key in keys:
+                self._index.pop(key, None)
+        if timestamp <= self.mutations.newest:
+            of_it = [run.select(run.timestamps == np.uint64(timestamp)) for run in self.mutations.snapshot()]
+            self.mutations.abort(timestamp)
+            self._mark_deleted(merge(of_it), undone=True)
+
+    def _mark_deleted(self, deltas: Deltas, undone: bool = False) -> None:
+        deletes = deltas.rows[deltas.kinds == DeltaKind.DELETE]
+        reinserts = deltas.rows[deltas.kinds == DeltaKind.REINSERT]
+        if undone:
+            deletes, reinserts = reinserts, deletes
+        if len(deletes):
+            self.deleted.add(deletes)
+        if len(reinserts):
+            self.deleted.remove(reinserts)
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def snapshot(self, schema: Schema | None = None) -> MemRowSetSnapshot:
+        """The rows and mutations as they are now; later ones do not show in it.
+
+        `schema` is that by which they are to be read: the table's today, if it is not the MemRowSet's own.
+        """
+        # The mutations first: every row that they speak of is then among the chunks.
+        mutations = self.mutations.snapshot()
+        with self._mutex:
+            chunks = self._chunks.snapshot()
+            aborted = frozenset(self._aborted)
+        return MemRowSetSnapshot(schema or self.schema, self.schema, chunks, aborted, mutations, self._patches)
+
+    def mutations_after(self, timestamp: int) -> Deltas:
+        """The mutations above a timestamp, by row number."""
+        later = [run for run in self.mutations.snapshot() if run.newest > timestamp]
+        return merge([run.select(run.timestamps > np.uint64(timestamp)) for run in later])
+
+    def get(self, row: int, columns: Sequence[ColumnSchema], timestamp: int) -> tuple[Any, ...] | None:
+        """One row at a timestamp whose writes are decided: Python values of some columns, in a few microseconds; None
+        where the row is not visible then."""
+        with self._mutex:
+            stamp = self._chunks.timestamp(row)
+            if stamp > timestamp or stamp in self._aborted:
+                return None
+            values = self._chunks.values(row, [self._places.get(c.id, -1) for c in columns])
+        for place, column in enumerate(columns):
+            if column.id not in self._places:
+                values[place] = initial_value(column)
+        given: dict[int, Any] = {}
+        if self.mutations.look_up(row, timestamp, [column.id for column in columns], given) is DeltaKind.DELETE:
+            return None
+        if given:
+            values = [given.get(column.id, value) for column, value in zip(columns, values)]
+        return tuple(values)

@@ -1,0 +1,180 @@
+"""The rows of a MemRowSet as they were inserted: chunks of Arrow columns, and single rows that are to become one.
+
+    chunks     [65,536 rows][65,536 rows][256][256][256][1][1][1]...     columns: Arrow arrays
+    pending    (7, 'a'), (8, 'b'), ...                                   fewer than 256 rows of Python values
+
+A batch is appended as one chunk, as it came. A single row is appended to a list, since making a chunk of it would cost
+more than everything else about it; the list becomes a chunk when somebody reads or when 256 rows are in it. Once
+`FAN_IN` small chunks of a size class stand at the end, they are joined into one: each row is copied at most twice more,
+whether rows come one by one or in millions. Row numbers (in the order of insertion) never change.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ..schema import Schema
+from ..vector import Array
+
+BATCH_ROWS = 65_536
+FAN_IN = 256
+"""Chunks of a size class that are joined: 256 single rows become one chunk of 256, 256 of those one of 65,536."""
+PENDING_BYTES = 64
+"""Memory that a pending row takes beside its values: its tuple and its place in two lists."""
+VALUE_BYTES = 32
+"""Memory that a value of a pending row takes: the Python object, texts without their characters."""
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Rows in the order of insertion.
+
+    Parameters
+    ----------
+    rows : pa.RecordBatch
+        All columns of the schema.
+    timestamps : ndarray of uint64, shape (n_rows,), or int
+        Of each row, or of all.
+    oldest, newest : int
+        The least and the greatest of them.
+    """
+
+    rows: pa.RecordBatch
+    timestamps: Array | int
+    oldest: int
+    newest: int
+
+    @classmethod
+    def of(cls, rows: pa.RecordBatch, timestamps: Array | int) -> Chunk:
+        """Some rows; `timestamps` ascend."""
+        if isinstance(timestamps, int):
+            return cls(rows, timestamps, timestamps, timestamps)
+        return cls(rows, timestamps, int(timestamps[0]), int(timestamps[-1]))
+
+    def __len__(self) -> int:
+        count: int = self.rows.num_rows
+        return count
+
+    @cached_property
+    def arrays(self) -> list[pa.Array]:
+        """The columns, made once: Arrow wraps them anew at every call."""
+        columns: list[pa.Array] = self.rows.columns
+        return columns
+
+    def stamps(self) -> Array:
+        """The timestamp of each row: ndarray of uint64, shape (n_rows,)."""
+        if isinstance(self.timestamps, int):
+            return np.full(len(self), self.timestamps, np.uint64)
+        return self.timestamps
+
+    def slice(self, start: int, stop: int) -> Chunk:
+        """Some of the rows, as views."""
+        stamps = self.timestamps if isinstance(self.timestamps, int) else self.timestamps[start:stop]
+        return Chunk(self.rows.slice(start, stop - start), stamps, self.oldest, self.newest)
+
+
+class Chunks:
+    """See the module's page. Not safe for several threads: the MemRowSet's mutex guards it."""
+
+    def __init__(self, schema: Schema):
+        self.row_count = 0
+        self.nbytes = 0
+        """About the memory taken."""
+        self._schema = schema
+        self._chunks: list[Chunk] = []
+        self._starts: list[int] = []
+        self._pending: list[tuple[Any, ...]] = []
+        self._pending_stamps: list[int] = []
+        self._pending_bytes = 0
+        self._row_bytes = PENDING_BYTES + VALUE_BYTES * len(schema.columns)
+        self._sized = [i for i, c in enumerate(schema.columns) if c.type.arrow in (pa.string(), pa.binary())]
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def append(self, rows: pa.RecordBatch, timestamps: Array | int) -> None:
+        """Add a batch as a chunk."""
+        if self._pending:
+            self._gather()
+        self._add(Chunk.of(rows, timestamps), self.row_count)
+        self.row_count += rows.num_rows
+        self.nbytes += rows.nbytes
+
+    def append_row(self, values: tuple[Any, ...], timestamp: int) -> None:
+        """Add one row of Python values, as `pa.array` takes them, in the schema's order."""
+        size = self._row_bytes
+        for place in self._sized:
+            value = values[place]
+            if value is not None:
+                size += len(value)
+        self._pending.append(values)
+        self._pending_stamps.append(timestamp)
+        self._pending_bytes += size
+        self.row_count += 1
+        self.nbytes += size
+        if len(self._pending) >= FAN_IN:
+            self._gather()
+
+    def _gather(self) -> None:
+        """Make the pending rows a chunk."""
+        arrays = [pa.array(values, c.type.arrow) for values, c in zip(zip(*self._pending), self._schema.columns)]
+        rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
+        stamps = np.array(self._pending_stamps, np.uint64)
+        self._add(Chunk.of(rows, stamps), self.row_count - len(stamps))
+        self.nbytes += rows.nbytes - self._pending_bytes
+        self._pending, self._pending_stamps, self._pending_bytes = [], [], 0
+
+    def _add(self, chunk: Chunk, start: int) -> None:
+        self._starts.append(start)
+        self._chunks.append(chunk)
+        self._join_small(1, FAN_IN)
+        self._join_small(FAN_IN, BATCH_ROWS)
+
+    def _join_small(self, low: int, high: int) -> None:
+        """Join the last `FAN_IN` chunks if each has `low` to `high` (exclusive) rows."""
+        last = self._chunks[-FAN_IN:]
+        # The newest chunk decides nearly always, without looking at the others.
+        if len(last) < FAN_IN or not low <= len(last[-1]) < high:
+            return
+        if all(low <= len(chunk) < high for chunk in last):
+            self._chunks[-FAN_IN:] = [_joined(last)]
+            self._starts[-FAN_IN:] = [self._starts[-FAN_IN]]
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def snapshot(self) -> tuple[Chunk, ...]:
+        """All rows; chunks that are appended or joined later do not show in it."""
+        if self._pending:
+            self._gather()
+        return tuple(self._chunks)
+
+    def timestamp(self, row: int) -> int:
+        """When a row was inserted."""
+        place = row - (self.row_count - len(self._pending))
+        if place >= 0:
+            return self._pending_stamps[place]
+        number = bisect_right(self._starts, row) - 1
+        stamps = self._chunks[number].timestamps
+        return stamps if isinstance(stamps, int) else int(stamps[row - self._starts[number]])
+
+    def values(self, row: int, places: Sequence[int]) -> list[Any]:
+        """Some columns of a row as Python values, as it was inserted; None for a place of -1."""
+        place = row - (self.row_count - len(self._pending))
+        if place >= 0:
+            values = self._pending[place]
+            return [values[i] if i >= 0 else None for i in places]
+        number = bisect_right(self._starts, row) - 1
+        arrays, place = self._chunks[number].arrays, row - self._starts[number]
+        return [arrays[i][place].as_py() if i >= 0 else None for i in places]
+
+
+def _joined(chunks: Sequence[Chunk]) -> Chunk:
+    rows = pa.concat_batches([chunk.rows for chunk in chunks])
+    stamps = np.concatenate([chunk.stamps() for chunk in chunks])
+    return Chunk(rows, stamps, min(c.oldest for c in chunks), max(c.newest for c in chunks))

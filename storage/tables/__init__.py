@@ -1,0 +1,1 @@
+"""Tables of a store: the catalog, partitioned tables, bulk loads, alterations."""

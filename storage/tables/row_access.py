@@ -1,0 +1,33 @@
+"""The short ways to single rows of a table, for one version of its schema: what is computed once of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..clock import HybridClock
+from ..keys.partition import Partitioner
+from ..reading.row_read import RowReader
+from ..schema import Table
+from ..store import WriteBatch, WriteResult
+from ..tablet.tablet import Tablet
+from ..writing.row_codec import RowCodec
+from ..writing.row_write import RowWriter
+
+
+class RowAccess:
+    """Reads and writes single rows; the parameters are those of `RowReader` and `RowWriter`. Safe for several
+    threads."""
+
+    def __init__(
+        self,
+        table: Table,
+        partitioner: Partitioner,
+        tablets: Sequence[Tablet],
+        clock: HybridClock,
+        is_current: Callable[[], bool],
+        write_batch: Callable[[WriteBatch], WriteResult],
+    ):
+        codec = RowCodec(table)
+        self.is_current = is_current
+        self.reader = RowReader(codec, partitioner, tablets, is_current)
+        self.writer = RowWriter(codec, partitioner, tablets, clock, is_current, write_batch)

@@ -1,0 +1,72 @@
+"""The directory of a store: what says that it is one, and making it.
+
+DIR/FORMAT     b"nyala store, format 1"    made last: it is there only if everything else is
+    catalog    no tables yet
+    tables/    empty
+"""
+
+from __future__ import annotations
+
+from ...errors import CorruptionError, OperationalError, UnsupportedFormat
+from ..files.checked_file import TEMPORARY_SUFFIX
+from ..files.filesystem import FileSystem
+from .catalog import Catalog
+
+FORMAT = b"nyala store, format 1\n"
+_FIRST_FILES = ("LOCK", "tables", "catalog", "catalog.tmp", "FORMAT.tmp")
+"""What a crash may leave of a store that was being made."""
+
+
+def make_durable_directory(fs: FileSystem, directory: str) -> None:
+    """Make a directory, and those above it that are missing; their names are durable when this returns."""
+    changed: list[str] = []
+    path = directory
+    while path not in ("", "/") and not fs.exists(path):
+        path = path.rpartition("/")[0]
+        changed.insert(0, path or ("/" if directory.startswith("/") else "."))
+    fs.make_directory(directory)
+    for above in changed:
+        fs.sync_directory(above)
+
+
+def check_format(fs: FileSystem, directory: str) -> None:
+    """Make an empty store where there is none. `OperationalError` where the directory holds something else,
+    `UnsupportedFormat` or `CorruptionError` where the store is not one for this nyala."""
+    path = f"{directory}/FORMAT"
+    if not fs.exists(path):
+        _begin(fs, directory, path)
+    file = fs.open(path)
+    try:
+        found = file.read_at(0, 64)
+    finally:
+        file.close()
+    if not found.startswith(FORMAT.rpartition(b" ")[0]):
+        raise CorruptionError(f"expected {FORMAT!r}, found {found!r}", path, "offset 0")
+    if found != FORMAT:
+        raise UnsupportedFormat(f"{path} says {found.decode(errors='replace').strip()!r}; this nyala reads format 1")
+
+
+def _begin(fs: FileSystem, directory: str, path: str) -> None:
+    strangers = [name for name in fs.list(directory) if name not in _FIRST_FILES]
+    if strangers:
+        raise OperationalError(
+            f"{directory} is no nyala store and not empty (it holds {', '.join(strangers[:5])}); "
+            "give an empty or a new directory"
+        )
+    _refuse_to_begin_over_data(fs, directory, path)
+    fs.make_directory(f"{directory}/tables")
+    Catalog().write(fs, f"{directory}/catalog")
+    file = fs.create(path + TEMPORARY_SUFFIX)
+    file.write(FORMAT)
+    file.sync()
+    file.close()
+    fs.rename(path + TEMPORARY_SUFFIX, path)
+    fs.sync_directory(directory)
+
+
+def _refuse_to_begin_over_data(fs: FileSystem, directory: str, path: str) -> None:
+    """A crash while a store is begun leaves neither tables nor a catalog that names some: this is another case."""
+    tables, catalog = f"{directory}/tables", f"{directory}/catalog"
+    has_tables = fs.exists(tables) and fs.list(tables)
+    if has_tables or (fs.exists(catalog) and Catalog.read(fs, catalog).entries):
+        raise CorruptionError("the file is missing, but the store holds tables", path, "whole file")

@@ -1,0 +1,161 @@
+"""ALTER TABLE for an open table: from the catalog to the tablets, while rows are written and read.
+
+1. Tablets of new range partitions are made and opened; their files are durable, but no catalog names them.
+2. Every tablet flushes what an earlier flush left, then gives up its locks for flushes and writes: nothing is in flight
+   any more. Its log is made ready for rows of the new schema.
+3. The catalog is replaced. This is the moment of the ALTER; a crash before or after it opens the table of before or
+   after, and removes tablet folders that the catalog does not name.
+4. The tablets take over the new schema, and the store its new layout. A MemRowSet with rows of the old schema is
+   flushed next. Nothing in this step can fail.
+5. Without the locks: tablets of dropped range partitions are closed and removed when nobody reads them any more.
+
+A scan that has its view goes on with the schema it began with. A writer that came too early finds another layout once
+it has the locks, and begins again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+
+from ...errors import DiskError
+from ..files.page_cache import PageCache
+from ..log.wal_format import log_schema
+from ..maintenance.tablet_flush import flush
+from ..schema import Table
+from ..tablet.tablet import StoreOptions, Tablet
+from ..tablet.tablet_metadata import TabletMetadata
+from ..tablet.tablet_replay import open_tablet
+from .catalog import CatalogEntry
+from .table_statistics import StatisticsCache
+from .table_store import TableLayout, TableStore
+
+
+def alter(
+    store: TableStore,
+    entry: CatalogEntry,
+    commit: Callable[[], None],
+    *,
+    cache: PageCache,
+    options: StoreOptions,
+) -> None:
+    """Bring an open table to a new state; one alteration of a table at a time.
+
+    Parameters
+    ----------
+    entry : CatalogEntry
+        The table after the alteration, and its tablets (`CatalogEntry.altered`).
+    commit : callable
+        Replaces the catalog durably; `DiskError` where it cannot.
+
+    Raises `DiskError`: the table is as it was.
+    """
+    before = store.layout
+    made = _make_tablets(store, entry, cache, options)
+    tablets = {tablet.id: tablet for tablet in (*before.tablets, *made)}
+    after = TableLayout.of(entry.table, [tablets[tablet_id] for tablet_id in entry.tablet_ids])
+    try:
+        with ExitStack() as locks:
+            for tablet in before.tablets:
+                _enter_quiet(locks, tablet)
+            for tablet in before.tablets:
+                locks.enter_context(tablet.write_lock)
+            locks.enter_context(store.alter_lock)
+            _switch(store, before, after, commit)
+    except BaseException:
+        _close(made)
+        raise
+    store.dropped += [tablet for tablet in before.tablets if tablet not in after.tablets]
+
+
+def remove_dropped(store: TableStore) -> None:
+    """Remove the tablets of dropped range partitions that nobody reads any more."""
+    free = [tablet for tablet in store.dropped if not any(tablet.held_pins())]
+    store.dropped = [tablet for tablet in store.dropped if tablet not in free]
+    for tablet in free:
+        with tablet.flush_lock:  # a flush that had begun ends first
+            _remove(store, tablet)
+
+
+def _make_tablets(store: TableStore, entry: CatalogEntry, cache: PageCache, options: StoreOptions) -> list[Tablet]:
+    """The tablets of partitions that are new: durable, empty and open."""
+    known = {tablet.id for tablet in store.tablets}
+    fresh = [tablet_id for tablet_id in entry.tablet_ids if tablet_id not in known]
+    made: list[Tablet] = []
+    try:
+        for tablet_id in fresh:
+            # What an ALTER that failed left.
+            store.fs.remove_tree(f"{store.directory}/{tablet_id}")
+            Tablet.create(store.fs, f"{store.directory}/{tablet_id}", tablet_id)
+        if fresh:
+            store.fs.sync_directory(store.directory)
+        for tablet_id in fresh:
+            path = f"{store.directory}/{tablet_id}"
+            metadata = TabletMetadata.read(store.fs, path)
+            made.append(
+                open_tablet(store.fs, path, entry.table, metadata, cache=cache, clock=store.clock, options=options)
+            )
+    except BaseException:
+        _close(made)
+        raise
+    return made
+
+
+def _enter_quiet(locks: ExitStack, tablet: Tablet) -> None:
+    """Hold the tablet's `flush_lock` at a moment when it has nothing left to flush from before."""
+    while True:
+        tablet.flush_lock.acquire()
+        if tablet.state.flushing is None:
+            locks.callback(tablet.flush_lock.release)
+            return
+        tablet.flush_lock.release()
+        flush(tablet)
+
+
+def _switch(store: TableStore, before: TableLayout, after: TableLayout, commit: Callable[[], None]) -> None:
+    """Steps 2 to 4, under all locks of the tablets."""
+    kept = [tablet for tablet in before.tablets if tablet in after.tablets]
+    is_new_schema = before.table.schema != after.table.schema
+    try:
+        if is_new_schema:
+            for tablet in kept:
+                for stored in tablet.state.rowsets:
+                    stored.deleted.load()  # may read: `set_table` must not
+                tablet.decide_all()
+                tablet.log.change_schema(log_schema(after.table.schema))
+        commit()
+    except BaseException:
+        if is_new_schema:
+            _restore_logs(kept, before.table)
+        raise
+    for tablet in kept:
+        if is_new_schema:
+            tablet.set_table(after.table)  # its log has begun anew already, which is what might have failed
+        else:
+            tablet.table = after.table
+    store.layout = after
+    store.statistics_cache = StatisticsCache(after.table)
+
+
+def _restore_logs(tablets: Sequence[Tablet], table: Table) -> None:
+    """Logs that had been made ready have no entry of the new schema; the one that failed is as it was."""
+    for tablet in tablets:
+        with contextlib.suppress(DiskError):
+            tablet.log.change_schema(log_schema(table.schema))
+
+
+def _close(made: Sequence[Tablet]) -> None:
+    """Give up tablets of an ALTER that failed. Their files stay: a catalog that names them may be on the disk. The next
+    ALTER of the table makes them anew, or the next opening of the store removes them."""
+    for tablet in made:
+        with contextlib.suppress(DiskError):
+            tablet.close()
+
+
+def _remove(store: TableStore, tablet: Tablet) -> None:
+    # What cannot be removed now is removed when the store opens: the catalog does not know it.
+    with contextlib.suppress(DiskError):
+        tablet.close()
+    with contextlib.suppress(DiskError):
+        store.fs.remove_tree(tablet.directory)

@@ -1,0 +1,375 @@
+"""One open table: its partitioner and its tablets. The `Database` is a catalog of these.
+
+Writes and scans of a table go through here: rows are routed to tablets, tablets are pruned for scans.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import CorruptionError, DiskError, NoPartition, UnknownColumn
+from ..clock import HybridClock
+from ..files.checked_file import TEMPORARY_SUFFIX
+from ..files.filesystem import FileSystem
+from ..files.page_cache import PageCache
+from ..keys.keys import Keys
+from ..keys.partition import Partitioner
+from ..maintenance.tablet_flush import flush_overfull
+from ..reading.row_read import Altered
+from ..reading.tablet_scan import tablet_tokens
+from ..schema import Table
+from ..store import (
+    CHANGE_COLUMN,
+    CHANGED_AT_COLUMN,
+    Op,
+    RowError,
+    ScanCounters,
+    ScanSpec,
+    ScanToken,
+    TableStatistics,
+    Timestamp,
+    WriteBatch,
+    WriteResult,
+)
+from ..tablet.mvcc import start_together
+from ..tablet.tablet import StoreOptions, Tablet
+from ..tablet.tablet_metadata import TabletMetadata
+from ..tablet.tablet_replay import open_tablet
+from ..writing.incoming_rows import IncomingRows, describe_key, incoming, row_errors, rows_without
+from ..writing.tablet_write import TabletWrite
+from .altered_table import check_same_columns
+from .catalog import CatalogEntry
+from .load_record import LoadRecord, complete_loads
+from .row_access import RowAccess
+from .table_statistics import StatisticsCache
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableLayout:
+    """A table and its tablets, one per partition and in their order: what one statement goes by, whatever is altered
+    meanwhile."""
+
+    table: Table
+    partitioner: Partitioner
+    tablets: tuple[Tablet, ...]
+
+    @classmethod
+    def of(cls, table: Table, tablets: Sequence[Tablet]) -> TableLayout:
+        """The layout of a table with these tablets."""
+        return cls(table, Partitioner(table.schema, table.partitions), tuple(tablets))
+
+    def no_partition(self, rows: pa.RecordBatch, row: int) -> NoPartition:
+        """The error of a row that no range covers."""
+        key = describe_key(self.table, Keys.from_rows(self.table.schema, rows.slice(row, 1)).values_at(0))
+        labels = [partition.describe() for partition in self.partitioner.partitions]
+        shown = "; ".join(labels[:4]) + ("; ..." if len(labels) > 4 else "")
+        return NoPartition(f"no partition of table {self.table.name} covers the row with key {key}; it has: {shown}")
+
+
+class TableStore:
+    """An open table. All methods may be called from several threads.
+
+    Parameters
+    ----------
+    pool : Executor
+        For work that several tablets do at once; its tasks never wait for other tasks.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: str,
+        entry: CatalogEntry,
+        tablets: Sequence[Tablet],
+        clock: HybridClock,
+        pool: Executor,
+    ):
+        self.fs = fs
+        self.directory = directory
+        self.layout = TableLayout.of(entry.table, tablets)
+        """Replaced as a whole, under the `write_lock`s of all its tablets."""
+        self.clock = clock
+        self.pool = pool
+        self.alter_lock = threading.Lock()
+        """Held while the table goes over to another layout."""
+        self.load_lock = threading.Lock()
+        """One load is published at a time."""
+        self.unfinished_loads: list[LoadRecord] = []
+        """Loads that happened, but some tablet's metadata does not know it yet; guarded by `load_lock`."""
+        self.repairs: list[Callable[[], None]] = []
+        """What must succeed before the table is written again: traces of failed steps that a crash would revive."""
+        self.dropped: list[Tablet] = []
+        """Of range partitions that were dropped, and perhaps still read."""
+        self.statistics_cache = StatisticsCache(entry.table)
+        self._rows: RowAccess | None = None
+
+    @property
+    def table(self) -> Table:
+        """The table as it is now."""
+        return self.layout.table
+
+    @property
+    def tablets(self) -> tuple[Tablet, ...]:
+        """The tablets that there are now."""
+        return self.layout.tablets
+
+    @staticmethod
+    def create(fs: FileSystem, directory: str, entry: CatalogEntry) -> None:
+        """Make the files of an empty table durable, but for the name of `directory` itself."""
+        for tablet_id in entry.tablet_ids:
+            Tablet.create(fs, f"{directory}/{tablet_id}", tablet_id)
+        fs.sync_directory(directory)
+
+    @classmethod
+    def open(
+        cls,
+        fs: FileSystem,
+        directory: str,
+        entry: CatalogEntry,
+        *,
+        cache: PageCache,
+        clock: HybridClock,
+        options: StoreOptions,
+        pool: Executor,
+    ) -> TableStore:
+        """Recover a table: finish interrupted loads, then open its tablets."""
+        _check_tablets(fs, directory, entry)
+        metadata = [TabletMetadata.read(fs, f"{directory}/{tablet_id}") for tablet_id in entry.tablet_ids]
+        metadata = complete_loads(fs, directory, metadata)
+
+        def opened(mine: TabletMetadata) -> Tablet:
+            path = f"{directory}/{mine.tablet_id}"
+            return open_tablet(fs, path, entry.table, mine, cache=cache, clock=clock, options=options)
+
+        tablets = list(pool.map(opened, metadata))
+        return cls(fs, directory, entry, tablets, clock, pool)
+
+    def close(self) -> None:
+        """Sync the logs and close all files."""
+        with ExitStack() as stack:
+            for tablet in (*self.tablets, *self.dropped):
+                stack.callback(tablet.close)
+            with contextlib.suppress(DiskError):
+                self.finish_loads()  # the records stay, and the next opener finishes them
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def write(self, batch: WriteBatch) -> WriteResult:
+        """Apply a batch: visible at once to later snapshots and, tablet by tablet, all or nothing in a crash.
+
+        Raises `DiskError` where a log fails: none of the failed tablets' rows are changed then, nor will be.
+        """
+        while True:
+            result = self._write(self.layout, batch)
+            if result is not None:
+                return result
+
+    def _write(self, layout: TableLayout, batch: WriteBatch) -> WriteResult | None:
+        """`write`; None where the table was altered meanwhile, with nothing done."""
+        self.repair()
+        rows = incoming(layout.table, batch)
+        errors = row_errors(layout.table, rows)
+        parts = _route(layout, rows, errors)
+        for part in parts:
+            flush_overfull(part.tablet)
+            part.probe()
+        outcome = self._apply(layout, parts, batch.all_or_none, errors)
+        if outcome is None:
+            return None
+        timestamp, applied, failures = outcome
+        # The logs of several tablets sync side by side.
+        waiting = [self.pool.submit(_finish, part) for part in applied[1:]]
+        failures += [error for part in applied[:1] if (error := _finish(part)) is not None]
+        failures += [error for future in waiting if (error := future.result()) is not None]
+        if failures:
+            raise failures[0]
+        for part in parts:
+            errors += part.errors
+        errors.sort(key=lambda error: error.row)
+        is_refused = batch.all_or_none and bool(errors)
+        return WriteResult(0 if is_refused else sum(part.applied for part in parts), tuple(errors), timestamp)
+
+    def _apply(
+        self, layout: TableLayout, parts: list[TabletWrite], all_or_none: bool, errors: list[RowError]
+    ) -> tuple[Timestamp, list[TabletWrite], list[DiskError]] | None:
+        """Check and apply all parts at one timestamp: (that, the parts to wait for, why others failed); None where the
+        layout is not this one any more."""
+        failures: list[DiskError] = []
+        applied: list[TabletWrite] = []
+        with ExitStack() as locks:
+            for part in parts:
+                locks.enter_context(part.tablet.write_lock)
+            if self.layout is not layout:
+                return None
+            for part in parts:
+                part.check()
+            changing = [part for part in parts if part.has_changes]
+            is_refused = all_or_none and (errors or any(part.errors for part in parts))
+            if is_refused or not changing:
+                return self.clock.now(), parts, failures
+            timestamp = start_together([part.tablet.mvcc for part in changing])
+            for part in parts:
+                try:
+                    if part.has_changes:
+                        part.apply(timestamp)
+                    applied.append(part)
+                except DiskError as error:
+                    failures.append(error)
+        return timestamp, applied, failures
+
+    # ---- single rows ---------------------------------------------------------------------------------------------
+
+    def write_row(self, table: Table, op: Op, row: Mapping[str, Any]) -> WriteResult:
+        """`write` for one row of Python values, by a shorter way: `row_write`. `table` is as the caller knows it."""
+        if self.repairs:
+            self.repair()
+        if table is not self.layout.table:
+            check_same_columns(table, self.layout.table, list(row))
+        return self.rows.writer.write(op, row)
+
+    def read_row(
+        self,
+        table: Table,
+        key: Sequence[Any],
+        columns: Sequence[str],
+        snapshot: Timestamp | None,
+        counters: ScanCounters | None = None,
+    ) -> tuple[Any, ...] | None:
+        """Look up a row by its primary key: `row_read`. `table` is as the caller knows it."""
+        while True:
+            if table is not self.layout.table:
+                check_same_columns(table, self.layout.table, columns)
+            try:
+                return self.rows.reader.read(key, columns, snapshot, counters)
+            except Altered:
+                with self.alter_lock:
+                    pass
+
+    @property
+    def rows(self) -> RowAccess:
+        """The short ways to single rows of the table as it is now."""
+        found = self._rows
+        if found is None or not found.is_current():
+            layout = self.layout
+            found = self._rows = RowAccess(
+                layout.table,
+                layout.partitioner,
+                layout.tablets,
+                self.clock,
+                lambda: self.layout is layout,
+                self.write,
+            )
+        return found
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
+        """The tokens of a scan at `spec.snapshot`, which is set."""
+        while True:
+            layout = self.layout
+            try:
+                tokens = _tokens(layout, table, spec)
+                # Views that were taken while the table was altered may be of both schemas.
+                if self.layout is layout and all(token.part[0].table is layout.table for token in tokens):
+                    return tokens
+            except UnknownColumn:
+                with self.alter_lock:
+                    if self.layout is layout:
+                        raise
+            with self.alter_lock:
+                pass
+
+    def statistics(self) -> TableStatistics:
+        """Estimates for the planner; computed again when rowsets have changed."""
+        return self.statistics_cache.get([tablet.state for tablet in self.tablets])
+
+    # ---- after failures ------------------------------------------------------------------------------------------
+
+    def repair(self) -> None:
+        """Do what must be done before the table is written again; `DiskError` while the disk refuses."""
+        while self.repairs:
+            self.repairs[-1]()
+            self.repairs.pop()
+
+    def finish_loads(self) -> None:
+        """Bring the metadata of all tablets up to the loads that happened, and remove their records."""
+        with self.load_lock:
+            if not self.unfinished_loads:
+                return
+            for tablet in self.tablets:
+                with tablet.metadata_lock:
+                    tablet.metadata.write(tablet.fs, tablet.directory)
+            while self.unfinished_loads:
+                self.unfinished_loads[0].remove(self.fs, self.directory)
+                del self.unfinished_loads[0]
+
+    def views(self) -> Iterator[object]:
+        """The pins of views that some token, scan or batch still holds."""
+        for tablet in (*self.tablets, *self.dropped):
+            yield from tablet.held_pins()
+
+
+def _route(layout: TableLayout, rows: IncomingRows, errors: list[RowError]) -> list[TabletWrite]:
+    """The batch by tablet, in the order of tablets, without the rows that have errors; adds to these."""
+    numbers = rows_without(len(rows), errors)
+    rows = rows.take(numbers)
+    if not len(rows):
+        return []
+    places = layout.partitioner.route(rows.rows)
+    if len(numbers) == 1 and places[0] >= 0:
+        return [TabletWrite(layout.tablets[int(places[0])], layout.table, rows, numbers)]
+    for row in np.flatnonzero(places < 0).tolist():
+        errors.append(RowError(int(numbers[row]), layout.no_partition(rows.rows, row)))
+    parts: list[TabletWrite] = []
+    for place in np.unique(places).tolist():
+        if place >= 0:
+            mine = np.flatnonzero(places == place)
+            parts.append(TabletWrite(layout.tablets[place], layout.table, rows.take(mine), numbers[mine]))
+    return parts
+
+
+def _tokens(layout: TableLayout, table: Table, spec: ScanSpec) -> list[ScanToken]:
+    assert spec.snapshot is not None
+    names = (*spec.columns, *(predicate.column for predicate in spec.predicates))
+    for name in names:
+        if spec.changes is None or name not in (CHANGE_COLUMN, CHANGED_AT_COLUMN):
+            layout.table.schema.column(name)
+    check_same_columns(table, layout.table, names)
+    tokens: list[ScanToken] = []
+    for place in layout.partitioner.prune(spec.predicates):
+        tablet = layout.tablets[place]
+        for view, pieces, rows in tablet_tokens(tablet, spec, spec.snapshot):
+            tokens.append(ScanToken(table, tablet.id, spec, (view, pieces), rows))
+    return tokens
+
+
+def _finish(part: TabletWrite) -> DiskError | None:
+    try:
+        part.finish()
+    except DiskError as error:
+        return error
+    return None
+
+
+def _check_tablets(fs: FileSystem, directory: str, entry: CatalogEntry) -> None:
+    """Every tablet's files must be there; what a crash left of a replacement or of an ALTER TABLE goes."""
+    for name in fs.list(directory):
+        if name.startswith(f"{entry.table.id}-p") and name not in entry.tablet_ids:
+            fs.remove_tree(f"{directory}/{name}")
+    for tablet_id in entry.tablet_ids:
+        path = f"{directory}/{tablet_id}"
+        for name in ("metadata", "wal", "rowsets"):
+            if not fs.exists(f"{path}/{name}"):
+                raise CorruptionError("it is missing", f"{path}/{name}", f"tablet of table {entry.table.name}")
+        for name in fs.list(path):
+            if name.endswith(TEMPORARY_SUFFIX):
+                fs.remove(f"{path}/{name}")

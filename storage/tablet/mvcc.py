@@ -1,0 +1,96 @@
+"""Which writes of a tablet a reader may see: timestamps, and the set of writes still in flight.
+
+    start ──► in flight ──┬── commit   durable, visible to every snapshot at or above its timestamp
+                          └── abort    as if it had never been
+
+A reader at timestamp T first waits until no write at or below T is in flight (`wait_until_clean`); from then on
+"timestamp at or below T and not aborted" decides, and never changes again. A snapshot therefore is one number, and
+the same number on several tablets is one consistent state of all of them (Kudu: READ_AT_SNAPSHOT at a clean time).
+
+The in-flight set is entered under the lock under which the timestamp is drawn: a reader that draws a later timestamp
+cannot miss it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+
+from ..clock import HybridClock
+from ..store import Timestamp
+
+
+class MvccManager:
+    """The writes in flight of one tablet. Safe for several threads.
+
+    Invariant: timestamps start in ascending order, and none is in flight twice.
+    """
+
+    def __init__(self, clock: HybridClock):
+        self._clock = clock
+        self._in_flight: set[int] = set()
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0
+        """How many readers wait; telling nobody costs as much as all the rest."""
+
+    def start(self) -> Timestamp:
+        """A timestamp for a new write, in flight from now on."""
+        with self._lock:
+            timestamp = self._clock.now()
+            self._in_flight.add(timestamp)
+            return timestamp
+
+    def commit(self, timestamp: int) -> None:
+        """The write is durable: let readers see it."""
+        with self._lock:
+            self._in_flight.remove(timestamp)
+            if self._waiting:
+                self._changed.notify_all()
+
+    def abort(self, timestamp: int) -> None:
+        """The write failed, and its rows are marked so: let readers pass over it."""
+        self.commit(timestamp)
+
+    def is_clean(self, timestamp: int) -> bool:
+        """Is every write at or below `timestamp` decided?"""
+        with self._changed:
+            return self._is_clean(timestamp)
+
+    def wait_until_clean(self, timestamp: int) -> None:
+        """Return when every write at or below `timestamp` is decided: at most about the time of one fsync."""
+        # Never without the lock: a writer that drew its timestamp may not have entered it yet.
+        with self._lock:
+            self._wait(timestamp)
+
+    def clean_now(self) -> Timestamp:
+        """A new timestamp at which every write is decided: all that was acknowledged so far lies below it."""
+        with self._lock:
+            timestamp = self._clock.now()
+            if self._in_flight:
+                self._wait(timestamp)
+            return timestamp
+
+    def _wait(self, timestamp: int) -> None:
+        while self._in_flight and not self._is_clean(timestamp):
+            self._waiting += 1
+            self._changed.wait()
+            self._waiting -= 1
+
+    def _is_clean(self, timestamp: int) -> bool:
+        return all(started > timestamp for started in self._in_flight)
+
+
+def start_together(managers: Sequence[MvccManager]) -> Timestamp:
+    """One timestamp for a write into several tablets: a snapshot sees all of it or nothing.
+
+    `managers` are of one table, in the order of its tablets, so that two such calls cannot block each other.
+    """
+    with ExitStack() as stack:
+        for manager in managers:
+            stack.enter_context(manager._changed)
+        timestamp = managers[0]._clock.now()
+        for manager in managers:
+            manager._in_flight.add(timestamp)
+        return timestamp

@@ -1,0 +1,431 @@
+"""One tablet: its state in memory and on disk, opening and closing. What is done with it has modules of its own:
+`tablet_write`, `tablet_replay`, `tablet_scan`, `tablet_flush`, `delta_compaction`, `rowset_compaction`.
+
+    tables/<table id>/<tablet id>/metadata       which rowsets there are, how far they reach in the log
+                                  wal/           log segments
+                                  rowsets/       column files, Bloom filters, delta files
+
+    TabletState ──┬── memrowset     takes inserts
+                  ├── flushing      the MemRowSet before it, while a flush writes it to disk
+                  ├── rowsets       DiskRowSets with their deltas
+                  └── tree          the same, to find by key
+
+The state is immutable and replaced as a whole: a reader takes it once (`Tablet.pin`, `Tablet.view`) and sees every row
+exactly once, whatever flushes, loads and compactions do meanwhile. Files that go out of use are retired, and removed
+when the last pin from before is gone.
+
+Locks, in the order in which they are taken: `flush_lock` (one flush or compaction at a time), `write_lock` (key checks,
+log order, changes in memory), `metadata_lock` (the metadata file). The state is replaced under the last two.
+
+Background work takes over what is in memory in these steps:
+1. `Tablet.cut`, under `write_lock`: the newest timestamp and log entry at this moment.
+2. `Tablet.wait_for`: all writes up to the cut are decided; what it covers is written to files.
+3. `Tablet.write_metadata` names the files. This is the moment that counts for a crash: whatever came after the cut is
+   in the log, and replayed.
+4. In `Tablet.swap`, where no write is undecided, it carries over in memory what came after the cut, and replaces the
+   state.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+from ...errors import DiskError, HistoryGone
+from ..clock import format_timestamp
+from ..deltas.delta_memstore import DeltaMemStore
+from ..files.filesystem import FileSystem
+from ..files.page_cache import PageCache
+from ..files.retired_files import RetiredFiles
+from ..keys.keys import Keys
+from ..keys.rowset_tree import RowSetTree
+from ..log.logged_write import LoggedWrite
+from ..log.wal import LogMark, WriteAheadLog
+from ..log.wal_format import log_schema
+from ..rowsets.disk_rowset import DiskRowSet
+from ..rowsets.memrowset import MemRowSet
+from ..rowsets.memrowset_snapshot import MemRowSetSnapshot
+from ..rowsets.rowset_metadata import RowSetMetadata
+from ..rowsets.stored_rowset import StoredRowSet, StoredRowSetView
+from ..schema import Schema, Table
+from ..store import ScanCounters, Timestamp
+from .mvcc import MvccManager
+from .tablet_metadata import TabletMetadata
+
+
+@dataclass(frozen=True, slots=True)
+class StoreOptions:
+    """What all tablets of a store share.
+
+    Parameters
+    ----------
+    durability : str
+        "fsync": a write is acknowledged when it is on the disk. "os": when the system has it; it survives the
+        process, but a power failure may cost about the last second.
+    memrowset_bytes, deltamemstore_bytes : int
+        A MemRowSet, a DeltaMemStore of this size is flushed.
+    segment_bytes, rowset_bytes : int
+        Sizes aimed at, of log segments and DiskRowSets.
+    history_seconds : int
+        How long the past stays readable; what is older may be collected.
+    """
+
+    durability: str = "fsync"
+    memrowset_bytes: int = 128 << 20
+    segment_bytes: int = 64 << 20
+    rowset_bytes: int = 64 << 20
+    deltamemstore_bytes: int = 32 << 20
+    history_seconds: int = 7 * 24 * 3600
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TabletState:
+    """All rows of a tablet. A key may stand in several places; at every time it is visible in at most one."""
+
+    memrowset: MemRowSet
+    flushing: MemRowSet | None
+    rowsets: tuple[StoredRowSet, ...]
+    tree: RowSetTree[StoredRowSet]
+
+    @classmethod
+    def of(cls, memrowset: MemRowSet, flushing: MemRowSet | None, rowsets: Sequence[StoredRowSet]) -> TabletState:
+        """A state with its tree."""
+        entries = [(r.metadata.min_key, r.metadata.max_key, r) for r in rowsets]
+        return cls(memrowset, flushing, tuple(rowsets), RowSetTree(entries))
+
+    @property
+    def memrowsets(self) -> list[MemRowSet]:
+        """One or two, older first."""
+        return [self.memrowset] if self.flushing is None else [self.flushing, self.memrowset]
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class Pin:
+    """A state that somebody reads: as long as this object lives, the files of its rowsets stay."""
+
+    state: TabletState
+    table: Table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TabletView:
+    """What a scan reads: a tablet at one timestamp. It keeps the tablet's files from being removed."""
+
+    table: Table
+    timestamp: int
+    memrowsets: tuple[MemRowSetSnapshot, ...]
+    rowsets: tuple[StoredRowSetView, ...]
+    pin: Pin
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut:
+    """A moment between two writes of a tablet: everything that came before is at or below `timestamp` in time."""
+
+    timestamp: int
+    mark: LogMark
+    is_flushed: bool
+    """No MemRowSet held a row: all that was inserted before the cut is in rowsets."""
+
+    @property
+    def index(self) -> int:
+        """The last log entry before the cut; final once the writes before the cut are decided: the indexes of entries
+        that failed are given again."""
+        return self.mark.index
+
+
+@dataclass(eq=False)
+class Tablet:
+    """A tablet that is open; see the module's page.
+
+    Invariants: `metadata` is what the metadata file holds, or will hold after the next replacement where the last one
+    failed; the log holds every durable change that is in no file of the rowsets that it names.
+    """
+
+    id: str
+    table: Table
+    fs: FileSystem
+    directory: str
+    cache: PageCache
+    options: StoreOptions
+    metadata: TabletMetadata
+    state: TabletState
+    log: WriteAheadLog
+    mvcc: MvccManager
+    newest: int = 0
+    """Timestamp of the newest write or load; guarded by `write_lock`."""
+    next_number: int = 1
+    """Above every number that the AUTO_INCREMENT column of a row was given, or shall be."""
+    undecided: deque[LoggedWrite] = field(default_factory=deque)
+    """Writes whose log entries were not known to be durable when last looked at; guarded by `write_lock`."""
+    pins: weakref.WeakSet[Pin] = field(default_factory=weakref.WeakSet)
+    write_lock: threading.Lock = field(default_factory=threading.Lock)
+    flush_lock: threading.Lock = field(default_factory=threading.Lock)
+    metadata_lock: threading.Lock = field(default_factory=threading.Lock)
+    _ids_lock: threading.Lock = field(default_factory=threading.Lock)
+    _pins_lock: threading.Lock = field(default_factory=threading.Lock)
+    _next_rowset_id: int = 1
+
+    def __post_init__(self) -> None:
+        self._retired = RetiredFiles(self.fs)
+        self._shared: Pin | None = None
+
+    # ---- birth and end -------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def create(fs: FileSystem, directory: str, tablet_id: str) -> None:
+        """Make the files of an empty tablet durable, but for the name of `directory` itself."""
+        for name in ("wal", "rowsets"):
+            fs.make_directory(f"{directory}/{name}")
+        TabletMetadata(tablet_id).write(fs, directory)
+
+    def close(self) -> None:
+        """Sync the log and close all files. Scans must have ended."""
+        try:
+            with contextlib.suppress(DiskError):
+                self.note_log(self.log.last_index)
+            self.log.close()
+        finally:
+            self._retired.close()
+            for stored in self.state.rowsets:
+                stored.close()
+
+    def set_table(self, table: Table) -> None:
+        """Go on with an altered table: what is logged and inserted from now on has the new schema.
+
+        A MemRowSet with rows of the old schema becomes `flushing`, to be flushed next.
+
+        Needs `flush_lock` and `write_lock`, and a state without `flushing`. `DiskError` with nothing changed where the
+        log cannot begin a segment for the new schema.
+        """
+        assert self.state.flushing is None, "flush before the schema changes"
+        self.decide_all()
+        self.log.change_schema(log_schema(table.schema))
+        with self.metadata_lock, self._pins_lock:
+            state = self.state
+            old = state.memrowset if state.memrowset.row_count else None
+            if old is not None:
+                old.mutations.use_schema(table.schema)  # its rows may be given values of new columns yet
+            self.state = TabletState.of(
+                MemRowSet(table.schema), old, [r.with_schema(table.schema) for r in state.rowsets]
+            )
+            self.table = table
+
+    # ---- parts ---------------------------------------------------------------------------------------------------
+
+    @property
+    def rowset_directory(self) -> str:
+        return f"{self.directory}/rowsets"
+
+    def next_rowset_id(self) -> int:
+        """A rowset id that was never used."""
+        with self._ids_lock:
+            self._next_rowset_id += 1
+            return self._next_rowset_id - 1
+
+    @property
+    def unused_rowset_id(self) -> int:
+        """A number above every rowset id in use."""
+        return self._next_rowset_id
+
+    def take_numbers(self, count: int) -> int:
+        """Numbers for the AUTO_INCREMENT column of new rows, ascending without gaps: the first."""
+        with self._ids_lock:
+            self.next_number += count
+            return self.next_number - count
+
+    def note_number(self, number: int) -> None:
+        """The AUTO_INCREMENT column of a row has this number."""
+        with self._ids_lock:
+            self.next_number = max(self.next_number, number + 1)
+
+    @property
+    def row_count(self) -> int:
+        """About how many rows there are."""
+        state = self.state
+        return sum(m.live_count for m in state.memrowsets) + sum(r.live_count for r in state.rowsets)
+
+    # ---- readers -------------------------------------------------------------------------------------------------
+
+    def pin(self) -> Pin:
+        """The state as it is now; its files stay as long as somebody holds the pin."""
+        with self._pins_lock:
+            pin = Pin(self.state, self.table)
+            self.pins.add(pin)
+        return pin
+
+    def shared_pin(self) -> Pin:
+        """`pin` for somebody who reads for some microseconds: all who read the same state share one.
+
+        It is a pin like others, which the tablet itself holds, too, and lets go of in `held_pins`: whoever took it
+        before is counted there, whoever comes later finds that it is gone, or of another state, and gets a new one.
+        """
+        pin = self._shared
+        if pin is None or pin.state is not self.state:
+            with self._pins_lock:
+                pin = self._shared = Pin(self.state, self.table)
+                self.pins.add(pin)
+        return pin
+
+    def held_pins(self) -> list[Pin]:
+        """The pins that some reader holds."""
+        with self._pins_lock:
+            self._shared = None
+            return list(self.pins)
+
+    def view(self, timestamp: int) -> TabletView:
+        """The rows as of a timestamp that the clock has passed; waits for writes in flight below it. `HistoryGone`
+        where the past is forgotten."""
+        self.mvcc.wait_until_clean(timestamp)
+        pin = self.pin()
+        self.check_history(timestamp)
+        snapshots = tuple(m.snapshot(pin.table.schema) for m in pin.state.memrowsets if m.row_count)
+        rowsets = tuple(r.view(timestamp) for r in pin.state.rowsets if r.is_visible(timestamp))
+        return TabletView(pin.table, timestamp, snapshots, rowsets, pin)
+
+    def check_history(self, timestamp: int) -> None:
+        """Raise `HistoryGone` where the state at a time is not known any more. To be asked with a pin in hand: later,
+        more may be forgotten, but not of what is pinned."""
+        mark = self.metadata.ancient_history_mark
+        if timestamp < mark:
+            raise HistoryGone(
+                f"cannot read table {self.table.name} as of {format_timestamp(Timestamp(timestamp))}: "
+                f"its history is kept only since {format_timestamp(Timestamp(mark))}"
+            )
+
+    def retire(self, closers: Sequence[Callable[[], None]], paths: Sequence[str]) -> None:
+        """Close readers and remove files as soon as nobody can read them. To be called after the state, and the
+        metadata on the disk, have stopped to name them."""
+        self._retired.add(self.held_pins(), closers, paths)
+
+    def remove_retired(self) -> None:
+        """Remove what was retired and is read by nobody any more. `DiskError` where a file cannot be removed: it is
+        tried again next time."""
+        self._retired.remove_free()
+
+    # ---- writers -------------------------------------------------------------------------------------------------
+
+    def settle(self) -> None:
+        """Undo the writes whose log entries failed, newest first, and forget those that are durable. Needs
+        `write_lock`. Before any key is checked: a write that failed must not influence another one."""
+        undecided = self.undecided
+        failed: list[LoggedWrite] = []
+        for _ in range(self.log.decided(logged.ticket for logged in undecided)):
+            logged = undecided.popleft()
+            if logged.ticket.error is not None:
+                failed.append(logged)
+        for logged in reversed(failed):
+            logged.undo()
+            self.mvcc.abort(logged.timestamp)
+
+    def decide_all(self) -> None:
+        """Wait for the log until no write is undecided. Needs `write_lock`; takes at most about two fsyncs."""
+        if self.undecided:
+            with contextlib.suppress(DiskError):
+                self.log.sync(self.undecided[-1].ticket)
+            self.settle()
+
+    # ---- background work -----------------------------------------------------------------------------------------
+
+    def cut(self) -> Cut:
+        """This moment. Needs `write_lock`."""
+        return Cut(self.newest, self.log.mark(), not any(m.row_count for m in self.state.memrowsets))
+
+    def wait_for(self, cut: Cut) -> None:
+        """Return when all writes before the cut are decided; without locks."""
+        self.mvcc.wait_until_clean(cut.timestamp)
+
+    def log_floor(self, durable_index: int | None = None, flushed: Collection[DeltaMemStore] = ()) -> int:
+        """Log entries at or below this are in files.
+
+        Parameters
+        ----------
+        durable_index : int, optional
+            Instead of the metadata's.
+        flushed : collection of DeltaMemStore
+            Those whose deltas are in files, although the state still has them.
+        """
+        floor = self.metadata.durable_index if durable_index is None else durable_index
+        for stored in self.state.rowsets:
+            for memstore in stored.memstores:
+                if memstore.first_index and memstore not in flushed:
+                    floor = min(floor, memstore.first_index - 1)
+        return max(floor, self.metadata.replay_index)
+
+    def write_metadata(
+        self, metadata: TabletMetadata, cut: Cut | None = None, flushed: Collection[DeltaMemStore] = ()
+    ) -> None:
+        """Replace the metadata file, and `metadata`, by this with what the tablet itself knows filled in. Needs
+        `metadata_lock`. `DiskError` where the disk fails; `metadata` is as it was.
+
+        `cut` is that of the work which is now in files; `flushed` as for `log_floor`.
+        """
+        durable_index = metadata.durable_index
+        if cut is not None and cut.is_flushed:
+            durable_index = max(durable_index, cut.index)
+        filled = replace(
+            metadata,
+            next_rowset_id=max(metadata.next_rowset_id, self.unused_rowset_id),
+            durable_index=durable_index,
+            newest=max(metadata.newest, 0 if cut is None else cut.timestamp),
+            replay_index=self.log_floor(durable_index, flushed),
+            next_number=max(metadata.next_number, self.next_number),
+        )
+        # With durability "os", too, the log must not end before what the metadata says of its entries: their indexes
+        # would be given again.
+        self.log.sync_now()
+        filled = replace(filled, log_index=max(filled.log_index, self.log.synced_index))
+        filled.write(self.fs, self.directory)
+        self.metadata = filled
+
+    def note_log(self, index: int) -> None:
+        """Have the metadata file say that the log reaches as far as entry `index`: where a later opening finds less,
+        it knows that something was lost. `DiskError` where the disk fails."""
+        with self.metadata_lock:
+            if self.metadata.log_index < index:
+                self.write_metadata(self.metadata)
+
+    def trim_log(self) -> None:
+        """Remove the segments that hold only what is in files."""
+        self.log.remove_through(self.metadata.replay_index)
+
+    @contextlib.contextmanager
+    def swap(self) -> Iterator[TabletState]:
+        """Hold `write_lock` and `metadata_lock` with no write undecided: for the replacement of the state, which is
+        handed out as it is then."""
+        with self.write_lock:
+            self.decide_all()
+            with self.metadata_lock:
+                yield self.state
+
+    def replace_rowsets(
+        self, old: Collection[StoredRowSet], new: Sequence[StoredRowSet], flushed: MemRowSet | None = None
+    ) -> None:
+        """Put rowsets into the state in place of others, and of a MemRowSet that was flushed. `metadata` names the new
+        ones already (`write_metadata`). Needs `write_lock` and `metadata_lock`, as in `swap`."""
+        state = self.state
+        assert all(stored in state.rowsets for stored in old), "what is replaced is in the state"
+        kept = [stored for stored in state.rowsets if stored not in old]
+        place = min((state.rowsets.index(stored) for stored in old), default=len(kept))
+        flushing = None if flushed is not None and flushed is state.flushing else state.flushing
+        self.state = TabletState.of(state.memrowset, flushing, [*kept[:place], *new, *kept[place:]])
+        self.held_pins()  # the shared one would keep what was flushed in memory until the next look-up
+
+
+# ---- files -------------------------------------------------------------------------------------------------------
+
+
+def rowset_files(metadata: RowSetMetadata) -> list[str]:
+    """The names of a rowset's files."""
+    return [*metadata.column_files.values(), metadata.bloom_file, *metadata.undo_files, *metadata.redo_files]
+
+
+def rowset_keys(schema: Schema, rowset: DiskRowSet) -> list[Keys]:
+    """All keys of a rowset's base data, in pieces, in key order."""
+    types = tuple(column.type for column in schema.key)
+    batches = rowset.scan(schema.key, (), 0, rowset.row_count, ScanCounters())
+    return [Keys(types, tuple(batch.columns())) for batch in batches]

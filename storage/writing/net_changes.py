@@ -1,0 +1,123 @@
+"""From the resolution of a batch to what is logged and what is changed in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas
+from ..log.wal_format import WritePart
+from ..schema import Schema
+from ..store import Op
+from ..vector import Array
+from .op_resolution import Resolution
+from .row_location import Locations, RowHome
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NetChanges:
+    """What a batch does to the keys of one tablet: each key once.
+
+    Parameters
+    ----------
+    schema : Schema
+    rows : pa.RecordBatch
+        The batch, in this schema.
+    resolution : Resolution
+        With row numbers of `rows`.
+    """
+
+    schema: Schema
+    rows: pa.RecordBatch
+    resolution: Resolution
+
+    def __len__(self) -> int:
+        found = self.resolution
+        return len(found.inserts) + len(found.updates) + len(found.deletes)
+
+    # ---- for the log ---------------------------------------------------------------------------------------------
+
+    def parts(self) -> list[WritePart]:
+        """The changes as they are logged; those that there are none of are left out."""
+        found = self.resolution
+        key_places = tuple(range(self.schema.key_columns))
+        parts: list[WritePart] = []
+        if len(found.inserts):
+            parts.append(WritePart(Op.INSERT, self.inserted_rows(), tuple(range(len(self.schema.columns)))))
+        if len(found.updates):
+            parts.append(self._update_part(key_places))
+        if len(found.deletes):
+            parts.append(WritePart(Op.DELETE, self._taken(key_places, [found.deletes] * len(key_places)), key_places))
+        return parts
+
+    def inserted_rows(self) -> pa.RecordBatch:
+        """The new rows, whole, beside `resolution.inserts`."""
+        inserts, sources = self.resolution.inserts, self.resolution.insert_sources
+        if all(source is inserts for source in sources):
+            return self.rows if len(inserts) == self.rows.num_rows else self.rows.take(pa.array(inserts))
+        places = tuple(range(len(self.schema.columns)))
+        return self._taken(places, [*[inserts] * self.schema.key_columns, *sources])
+
+    def _update_part(self, key_places: tuple[int, ...]) -> WritePart:
+        updates = self.resolution.updates
+        places, sources, isset = [*key_places], [updates] * len(key_places), {}
+        for place, source in enumerate(self.resolution.update_sources, self.schema.key_columns):
+            is_set = source >= 0
+            if is_set.any():
+                places.append(place)
+                sources.append(source)
+                if not is_set.all():
+                    isset[place] = is_set
+        return WritePart(Op.UPDATE, self._taken(tuple(places), sources), tuple(places), isset)
+
+    def _taken(self, places: tuple[int, ...], sources: list[Array]) -> pa.RecordBatch:
+        """Columns of the batch at some rows each; NULL where the row number is -1."""
+        arrays = [
+            self.rows.column(place).take(pa.array(source, mask=source < 0)) for place, source in zip(places, sources)
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=pa.schema([self.rows.schema.field(place) for place in places]))
+
+    # ---- for memory ----------------------------------------------------------------------------------------------
+
+    def new_rows(self, locations: Locations) -> Array | None:
+        """Places in `resolution.inserts` of the rows that the MemRowSet has no ghost of (ndarray of intp); None for
+        all."""
+        fresh = locations.ghost[self.resolution.inserts] < 0
+        return None if fresh.all() else np.flatnonzero(fresh)
+
+    def deltas(self, locations: Locations, timestamp: int) -> Iterator[tuple[RowHome, Deltas]]:
+        """The changes of rows that are there, by where they are; a ghost that comes back is one of the current
+        MemRowSet."""
+        found = self.resolution
+        ghosts = np.flatnonzero(locations.ghost[found.inserts] >= 0)
+        again = found.inserts[ghosts]
+        batch_rows = np.concatenate([found.updates, found.deletes, again])
+        if not len(batch_rows):
+            return
+        kinds = np.repeat(
+            np.array([DeltaKind.UPDATE, DeltaKind.DELETE, DeltaKind.REINSERT], np.uint8),
+            [len(found.updates), len(found.deletes), len(again)],
+        )
+        home = np.where(kinds == DeltaKind.REINSERT, 0, locations.home[batch_rows])
+        row = np.where(kinds == DeltaKind.REINSERT, locations.ghost[batch_rows], locations.row[batch_rows])
+        nothing = np.full(len(found.deletes), -1)
+        columns: list[tuple[int, pa.Array, Array]] = []
+        for place, column in enumerate(self.schema.columns[self.schema.key_columns :]):
+            source = np.concatenate([found.update_sources[place], nothing, found.insert_sources[place][ghosts]])
+            if (source >= 0).any():
+                columns.append((column.id, self.rows.column(self.schema.key_columns + place), source))
+        order = np.lexsort((row, home))
+        bounds = np.searchsorted(home[order], np.arange(len(locations.homes) + 1))
+        for number, target in enumerate(locations.homes):
+            mine = order[bounds[number] : bounds[number + 1]]
+            if len(mine):
+                given = {}
+                for column_id, values, source in columns:
+                    wanted = source[mine]
+                    places = np.flatnonzero(wanted >= 0)
+                    if len(places):
+                        given[column_id] = DeltaColumn(places, values.take(pa.array(wanted[places])))
+                yield target, Deltas.at(timestamp, row[mine], kinds[mine], given)

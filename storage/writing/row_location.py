@@ -1,0 +1,113 @@
+"""Where the rows with some keys live: the question behind every write.
+
+A key is alive in at most one place: in a MemRowSet, or in one of the rowsets whose interval holds it. Where it was
+deleted, its row stays as a ghost until a compaction; only the current MemRowSet brings ghosts back to life.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from ..keys.keys import Keys
+from ..rowsets.memrowset import IndexKeys, MemRowSet, index_keys
+from ..rowsets.stored_rowset import StoredRowSet
+from ..tablet.tablet import TabletState
+from ..vector import Array
+
+RowHome: TypeAlias = MemRowSet | StoredRowSet
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Locations:
+    """Where keys are.
+
+    Parameters
+    ----------
+    homes : list of MemRowSet or StoredRowSet
+        The current MemRowSet first.
+    home : ndarray of int64, shape (n_keys,)
+        Which of them has the key's live row; -1 for none.
+    row : ndarray of int64, shape (n_keys,)
+        Its row number there.
+    ghost : ndarray of int64, shape (n_keys,)
+        The row number of a deleted row with the key in the current MemRowSet; -1 for none.
+    """
+
+    homes: list[RowHome]
+    home: Array
+    row: Array
+    ghost: Array
+
+    @property
+    def present(self) -> Array:
+        """Which keys are there: ndarray of bool, shape (n_keys,)."""
+        return self.home >= 0
+
+
+class RowLocator:
+    """Finds the rows of some keys in a tablet that others write to.
+
+    Rowsets are searched without a lock (`search`); what has come since, and what has been deleted, is looked up under
+    the tablet's `write_lock` (`locate`). A rowset keeps its id and its rows their numbers whatever becomes of its
+    deltas.
+
+    Parameters
+    ----------
+    keys : Keys
+    likely : bool
+        They are there as a rule: rows are to be updated or deleted.
+    """
+
+    def __init__(self, keys: Keys, likely: bool = False):
+        self.index: IndexKeys = index_keys(keys)
+        """The keys as MemRowSets know them."""
+        self._keys = keys
+        self._likely = likely
+        self._searched: set[int] = set()
+        self._found: list[tuple[int, Array, Array]] = []
+        """(Rowset id, rows of `keys`, row numbers there)."""
+
+    def search(self, state: TabletState) -> None:
+        """Look for the keys in the rowsets of a pinned state."""
+        candidates = list(state.tree.candidates(self._keys))
+        # Where rowsets overlap, a key is in one of several.
+        likely = self._likely and sum(len(among) for _, among in candidates) <= len(self._keys)
+        for stored, among in candidates:
+            if stored.metadata.id not in self._searched:
+                numbers = stored.rowset.find(self._keys.take(among), likely)
+                hits = numbers >= 0
+                if hits.any():
+                    self._found.append((stored.metadata.id, among[hits], numbers[hits]))
+        self._searched.update(stored.metadata.id for stored in state.rowsets)
+
+    def locate(self, state: TabletState) -> Locations:
+        """Where the keys are in the newest state. Needs the tablet's `write_lock`."""
+        if not all(stored.metadata.id in self._searched for stored in state.rowsets):
+            self.search(state)
+        count = len(self.index)
+        home, row, ghost = (np.full(count, -1, np.int64) for _ in range(3))
+        homes: list[RowHome] = [state.memrowset]
+        numbers = state.memrowset.find(self.index)
+        if numbers is not None:
+            here = np.flatnonzero(numbers >= 0)
+            is_dead = state.memrowset.deleted.contains(numbers[here])
+            ghost[here[is_dead]] = numbers[here[is_dead]]
+            home[here[~is_dead]] = 0
+            row[here[~is_dead]] = numbers[here[~is_dead]]
+        if state.flushing is not None:
+            homes.append(state.flushing)
+            numbers = state.flushing.find_live(self.index)
+            if numbers is not None:
+                here = np.flatnonzero(numbers >= 0)
+                home[here], row[here] = 1, numbers[here]
+        stored_by_id = {stored.metadata.id: stored for stored in state.rowsets} if self._found else {}
+        for rowset_id, among, numbers in self._found:
+            stored = stored_by_id.get(rowset_id)
+            if stored is not None:
+                alive = ~stored.deleted.contains(numbers)
+                home[among[alive]], row[among[alive]] = len(homes), numbers[alive]
+                homes.append(stored)
+        return Locations(homes, home, row, ghost)

@@ -1,0 +1,244 @@
+"""Writing to a tablet: where the keys are, what the ops come to, log, memory.
+
+The life of the rows of one batch that belong to one tablet:
+1. `TabletWrite.probe` looks for their keys in the rowsets, without any lock.
+2. Under the tablet's `write_lock`, `TabletWrite.check` adds what has come since, and resolves the ops: some rows are
+   refused, and each key is inserted, updated, deleted or left alone.
+3. `TabletWrite.apply` appends these changes to the log, inserts new rows into the MemRowSet, and puts deltas of rows
+   that are there into the DeltaMemStore of the MemRowSet or DiskRowSet that has them.
+4. Without the lock, `TabletWrite.finish` waits for the log's group commit, then lets readers see the changes.
+
+What is decided here relies on all earlier writes, also those whose log entries may still fail. Entries behind a failed
+one fail with it; a batch that changes nothing waits for those before it, since what it was told must not vanish.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...errors import (
+    AlreadyPresent,
+    DiskError,
+    ImmutableColumn,
+    IntegrityError,
+    NotFound,
+    NotNullViolation,
+    OperationalError,
+)
+from ..deltas.deltas import DeltaKind
+from ..keys.keys import Keys
+from ..log.logged_write import ChangedRows, LoggedWrite
+from ..log.wal import LogTicket
+from ..log.wal_format import EntryKind, WritePart, decode_write, encode_write
+from ..rowsets.memrowset import IndexKeys, MemRowSet
+from ..schema import Schema, Table
+from ..store import Op, RowError
+from ..tablet.tablet import Tablet
+from ..vector import Array
+from .incoming_rows import IncomingRows, describe_key, incomplete_rows, missing_column
+from .net_changes import NetChanges
+from .op_resolution import OpBatch, Refusal, Resolution, resolve_ops
+from .row_location import Locations, RowLocator
+
+LOG_ROWS = 1 << 17
+"""Rows per log entry at most: entries then stay far below the 2 GiB that an Arrow string column can hold."""
+_NEEDS_ROW = np.zeros(max(Op) + 1, np.bool_)
+_NEEDS_ROW[[Op.UPDATE, Op.UPDATE_IGNORE, Op.DELETE, Op.DELETE_IGNORE]] = True
+
+
+class TabletWrite:
+    """The part of one batch that goes to one tablet.
+
+    Parameters
+    ----------
+    tablet : Tablet
+    table : Table
+        For which the batch was made; `check` is not called where it has been altered since.
+    batch : IncomingRows
+        Without rows that are refused already.
+    numbers : ndarray of intp, shape (n_rows,)
+        The row numbers in the whole batch, for errors.
+    """
+
+    def __init__(self, tablet: Tablet, table: Table, batch: IncomingRows, numbers: Array):
+        self.tablet = tablet
+        self.errors: list[RowError] = []
+        self.applied = 0
+        """How many ops change something, once checked."""
+        self._table = table
+        self._batch = _numbered(tablet, table.schema, batch)
+        self._numbers = numbers
+        self._keys = Keys.from_rows(self._table.schema, self._batch.rows)
+        self._locator = RowLocator(self._keys, likely=bool(_NEEDS_ROW[batch.ops].all()))
+        self._locations: Locations | None = None
+        self._changes: NetChanges | None = None
+        self._logged: LoggedWrite | None = None
+        self._awaited: LogTicket | None = None
+
+    @property
+    def has_changes(self) -> bool:
+        """Is there anything to apply, once checked?"""
+        return bool(self._changes)
+
+    # ---- 1 and 2: what the ops come to ---------------------------------------------------------------------------
+
+    def probe(self) -> None:
+        """Look for the keys in the rowsets that there are now."""
+        pin = self.tablet.pin()
+        self._locator.search(pin.state)
+
+    def check(self) -> None:
+        """Resolve the ops. Needs the tablet's `write_lock`."""
+        self.tablet.settle()
+        if self.tablet.undecided:
+            self._awaited = self.tablet.undecided[-1].ticket
+        schema, batch = self._table.schema, self._batch
+        self._locations = self._locator.locate(self.tablet.state)
+        present = self._locations.present
+        values = slice(schema.key_columns, None)
+        ops = OpBatch(
+            keys=self._keys,
+            ops=batch.ops,
+            given=batch.given[values],
+            immutable=[column.immutable for column in schema.columns[values]],
+            incomplete=incomplete_rows(self._table, batch.given, len(batch)),
+        )
+        resolution = resolve_ops(ops, present)
+        self.applied = resolution.applied
+        self.errors = self._row_errors(resolution, present)
+        self._changes = NetChanges(schema, batch.rows, resolution)
+
+    def _row_errors(self, resolution: Resolution, present: Array) -> list[RowError]:
+        rows = np.flatnonzero(resolution.refusals).tolist()
+        return [
+            RowError(int(self._numbers[row]), self._error(row, int(resolution.refusals[row]), bool(present[row])))
+            for row in rows
+        ]
+
+    def _error(self, row: int, refusal: int, present: bool) -> IntegrityError:
+        table = self._table
+        if refusal == Refusal.INCOMPLETE:
+            name, number = missing_column(table, self._batch.given, row), self._numbers[row]
+            return NotNullViolation(
+                f"column {name} of table {table.name} is NOT NULL and has no default; row {number} leaves it out"
+            )
+        key = describe_key(table, self._keys.values_at(row))
+        if refusal == Refusal.NOT_FOUND:
+            return NotFound(f"no row with key {key} is in table {table.name}")
+        if refusal == Refusal.IMMUTABLE:
+            return ImmutableColumn(
+                f"column {self._immutable_column(row)} of table {table.name} is IMMUTABLE; "
+                f"the row with key {key} keeps its value"
+            )
+        if present:
+            return AlreadyPresent(f"a row with key {key} is in table {table.name} already")
+        return AlreadyPresent(f"key {key} is twice among the rows for table {table.name}")
+
+    def _immutable_column(self, row: int) -> str:
+        columns = zip(self._table.schema.columns, self._batch.given)
+        return next(
+            c.name for c, given in columns if c.immutable and (given if isinstance(given, bool) else given[row])
+        )
+
+    # ---- 3 and 4: log, memory, acknowledgement -------------------------------------------------------------------
+
+    def apply(self, timestamp: int) -> None:
+        """Log the changes and make them; `timestamp` is in flight. Needs the tablet's `write_lock`.
+
+        Raises `DiskError` (or `StoreClosed`) with nothing done, the timestamp aborted.
+        """
+        tablet, changes = self.tablet, self._changes
+        assert changes is not None
+        bodies = _bodies(changes.parts(), len(self._table.schema.columns))
+        try:
+            ticket = tablet.log.append(timestamp, EntryKind.WRITE, bodies, after=self._awaited)
+        except OperationalError:
+            tablet.mvcc.abort(timestamp)
+            raise
+        self._logged = LoggedWrite(ticket, timestamp)
+        tablet.undecided.append(self._logged)
+        tablet.newest = timestamp
+        index = ticket.index - len(bodies) + 1
+        if len(changes.resolution.inserts):
+            self._insert(changes, bodies, timestamp, index)
+        self._change(changes, timestamp, index)
+
+    def _insert(self, changes: NetChanges, bodies: list[bytes], timestamp: int, index: int) -> None:
+        assert self._locations is not None and self._logged is not None
+        tablet, schema = self.tablet, self._table.schema
+        memrowset = tablet.state.memrowset
+        keys = _chosen(self._locator.index, changes.resolution.inserts)
+        fresh = changes.new_rows(self._locations)
+        if fresh is not None:
+            rows = changes.inserted_rows().take(pa.array(fresh))
+            keys = _chosen(keys, fresh)
+            memrowset.insert(rows, keys, timestamp, index)
+        else:
+            place = 0
+            for number, body in enumerate(bodies):
+                # The logged bytes are ours alone: the caller may go on to change arrays under its own batch.
+                for part in decode_write(body, schema.arrow):
+                    if part.op is Op.INSERT:
+                        stop = place + part.rows.num_rows
+                        memrowset.insert(part.rows, keys[place:stop], timestamp, index + number)
+                        place = stop
+        self._logged.inserted.append((memrowset, keys))
+        if schema.key[-1].auto_increment:
+            tablet.note_number(pc.max(changes.inserted_rows().column(schema.key_columns - 1)).as_py())
+
+    def _change(self, changes: NetChanges, timestamp: int, index: int) -> None:
+        assert self._locations is not None and self._logged is not None
+        for home, deltas in changes.deltas(self._locations, timestamp):
+            if isinstance(home, MemRowSet):
+                home.mutate(deltas, index)
+                if all(home is not memrowset for memrowset, _ in self._logged.inserted):
+                    self._logged.inserted.append((home, []))
+            else:
+                deleted = deltas.rows[deltas.kinds == DeltaKind.DELETE]
+                home.memstore.append(deltas, index)
+                home.deleted.add(deleted)
+                self._logged.changed.append(ChangedRows(home.memstore, home.deleted, deleted))
+
+    def finish(self) -> None:
+        """Wait until the changes are durable and let readers see them; `DiskError` where they never will be."""
+        tablet, logged = self.tablet, self._logged
+        awaited = self._awaited if logged is None else logged.ticket
+        try:
+            if awaited is not None:
+                tablet.log.sync(awaited)
+        except DiskError:
+            with tablet.write_lock:
+                tablet.settle()
+            raise
+        if logged is not None:
+            tablet.mvcc.commit(logged.timestamp)
+
+
+def _numbered(tablet: Tablet, schema: Schema, batch: IncomingRows) -> IncomingRows:
+    """The batch with numbers in the AUTO_INCREMENT column of rows that are inserted."""
+    place = schema.key_columns - 1
+    if not schema.columns[place].auto_increment:
+        return batch
+    given = np.broadcast_to(batch.given[place], len(batch))
+    fresh = np.flatnonzero(~given)
+    if not len(fresh):
+        return batch
+    values = batch.rows.column(place).to_numpy().copy()
+    first = tablet.take_numbers(len(fresh))
+    values[fresh] = np.arange(first, first + len(fresh))
+    rows = batch.rows.set_column(place, batch.rows.schema.field(place), pa.array(values))
+    return IncomingRows(rows, batch.given, batch.ops)
+
+
+def _chosen(keys: IndexKeys, rows: Array) -> IndexKeys:
+    return keys if len(rows) == len(keys) else [keys[row] for row in rows.tolist()]
+
+
+def _bodies(parts: list[WritePart], columns: int) -> list[bytes]:
+    """One log entry, or several where there are many rows."""
+    if sum(part.rows.num_rows for part in parts) <= LOG_ROWS:
+        return [encode_write(parts, columns)]
+    pieces = [part.slice(at, LOG_ROWS) for part in parts for at in range(0, part.rows.num_rows, LOG_ROWS)]
+    return [encode_write([piece], columns) for piece in pieces]
