@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 
 from ..errors import DataError
 from ..planner.physical import Limit, Sort
-from ..sql.bound import OrderItem
-from ..sql.expressions import Expr
+from ..sql.expressions import Expr, OrderItem
 from ..storage.vector import Array, Batch, Const, Narrow, Vector, Wide
 from .accumulators import ordered_dictionary
 from .context import ExecutionContext

@@ -17,8 +17,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..sql.bound import OrderItem, TimeTravel
-from ..sql.expressions import Column, Expr, Literal
+from ..sql.bound import TimeTravel
+from ..sql.expressions import Column, Expr, Literal, OrderItem
 from ..storage.clock import format_timestamp
 from . import logical, physical
 from .logical import Node

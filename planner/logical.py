@@ -12,9 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from ..sql.bound import FileRef, OrderItem, TimeTravel
+from ..sql.bound import FileRef, TimeTravel
 from ..sql.expressions import Aggregate as AggregateCall
-from ..sql.expressions import Column, Expr
+from ..sql.expressions import Column, Expr, OrderItem
 from ..storage.schema import Table
 
 

@@ -7,8 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from ..errors import InterfaceError
-from ..sql.bound import OrderItem
-from ..sql.expressions import Expr, Literal, Parameter, conjuncts
+from ..sql.expressions import Expr, Literal, OrderItem, Parameter, conjuncts
 from ..storage.types import Kind
 from .fold import fold
 from .physical import PhysicalNode, TableScan

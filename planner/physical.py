@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from ..sql.bound import FileRef, OrderItem, TimeTravel
+from ..sql.bound import FileRef, TimeTravel
 from ..sql.expressions import Aggregate as AggregateCall
-from ..sql.expressions import Column, Expr
+from ..sql.expressions import Column, Expr, OrderItem
 from ..storage.predicates import ColumnPredicate
 from ..storage.schema import Table
 

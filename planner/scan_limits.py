@@ -21,8 +21,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ..sql.bound import OrderItem
-from ..sql.expressions import Column, Expr, Literal, Parameter, conjuncts
+from ..sql.expressions import Column, Expr, Literal, OrderItem, Parameter, conjuncts
 from ..storage.predicates import Range
 from ..storage.schema import PartitionSchema
 from . import physical

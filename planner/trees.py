@@ -9,8 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from ..sql.bound import OrderItem
-from ..sql.expressions import SUBQUERIES, Call, Case, Cast, Column, Expr, InValues, Literal, Parameter, conjuncts
+from ..sql.expressions import (
+    SUBQUERIES,
+    Call,
+    Case,
+    Cast,
+    Column,
+    Expr,
+    InValues,
+    Literal,
+    OrderItem,
+    Parameter,
+    conjuncts,
+)
 from ..sql.expressions import Aggregate as AggregateCall
 from ..storage.types import BOOLEAN, DataType
 from .logical import Aggregate, Filter, Join, Limit, Node, Project, Scan, Shared, Sort, Values

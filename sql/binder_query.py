@@ -11,10 +11,10 @@ from sqlglot import exp
 from ..errors import NotSupportedError, SqlSyntaxError, StatementError, TypeMismatch, UnknownColumn, did_you_mean
 from ..storage.types import BIGINT, STRING, DataType, Kind
 from .binder_select import bind_select, output_position
-from .bound import OrderItem, Query, Select, SetOperation, SubqueryRef, Values
+from .bound import Query, Select, SetOperation, SubqueryRef, Values
 from .coercion import convert, unify
 from .context import Context, Frame, name_of, only, unsupported
-from .expressions import Column, Expr, Literal
+from .expressions import Column, Expr, Literal, OrderItem
 from .scope import CommonTable, Scope
 
 _SET_OPERATIONS = {exp.Union: "union", exp.Intersect: "intersect", exp.Except: "except"}

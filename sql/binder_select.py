@@ -17,10 +17,10 @@ from ..storage.types import STRING, Kind
 from .binder_expressions import condition
 from .binder_from import Source, bind_from
 from .binder_grouping import Grouping, bind_groups, group_columns
-from .bound import OrderItem, Select
+from .bound import Select
 from .coercion import convert
 from .context import Aggregates, Context, Frame, name_of, only, unsupported
-from .expressions import Column, Expr
+from .expressions import Column, Expr, OrderItem
 from .scope import Scope
 
 _PARTS = ("expressions", "from_", "joins", "where", "group", "having", "distinct", "order", "limit", "offset", "with_")

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias
 from ..storage.alterations import AlterStep
 from ..storage.schema import Table, TableDefinition
 from ..storage.store import ChangeRange, Op, Timestamp
-from .expressions import Aggregate, Column, Expr
+from .expressions import Aggregate, Column, Expr, OrderItem
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +90,6 @@ class Join:
 
 
 Relation: TypeAlias = TableRef | FileRef | SubqueryRef | Join
-
-
-@dataclass(frozen=True, slots=True)
-class OrderItem:
-    """One ORDER BY key; NULLs sort last when ascending and first when descending unless said otherwise (PostgreSQL)."""
-
-    expr: Expr
-    descending: bool = False
-    nulls_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

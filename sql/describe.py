@@ -26,6 +26,7 @@ from .expressions import (
     InSubquery,
     InValues,
     Literal,
+    OrderItem,
     Parameter,
     Quantified,
     ScalarSubquery,
@@ -160,7 +161,7 @@ def _columns(columns: tuple[Column, ...]) -> str:
     return ", ".join(f"{text(c)} {c.type}{'' if c.nullable else ' not null'}" for c in columns)
 
 
-def _order(item: bound.OrderItem) -> str:
+def _order(item: OrderItem) -> str:
     direction = " desc" if item.descending else ""
     # Only an order of NULLs that differs from PostgreSQL's default is worth a word.
     nulls = {True: " nulls first", False: " nulls last"}[item.nulls_first]

@@ -47,9 +47,23 @@ class Expr:
         return replace(self, **changes) if changes else self
 
 
+@dataclass(frozen=True, slots=True)
+class OrderItem:
+    """One ORDER BY key; NULLs sort last when ascending and first when descending unless said otherwise (PostgreSQL).
+
+    Not an expression itself: where a node holds order items, their expressions are among the node's children.
+    """
+
+    expr: Expr
+    descending: bool = False
+    nulls_first: bool = False
+
+
 def _collect(value: Any, found: list[Expr]) -> None:
     if isinstance(value, Expr):
         found.append(value)
+    elif isinstance(value, OrderItem):
+        found.append(value.expr)
     elif isinstance(value, tuple):
         for item in value:
             _collect(item, found)
@@ -58,6 +72,9 @@ def _collect(value: Any, found: list[Expr]) -> None:
 def _map(value: Any, change: Callable[[Expr], Expr]) -> Any:
     if isinstance(value, Expr):
         return change(value)
+    if isinstance(value, OrderItem):
+        expr = change(value.expr)
+        return value if expr is value.expr else replace(value, expr=expr)
     if isinstance(value, tuple) and value:
         items = [_map(item, change) for item in value]
         if any(a is not b for a, b in zip(items, value)):
