@@ -16,13 +16,14 @@ from ..storage.vector import Batch
 class Actual:
     """One operator's share.
 
-    `seconds` is the time spent inside it and its inputs, summed over threads (so it may exceed the time on the wall);
+    `memory` are the bytes of state that it reserved; `seconds` is the time spent inside it and its inputs, summed over threads (so it may exceed the time on the wall);
     `counters` are a table scan's; `filtered` names the runtime filters that a scan was given ("bitmap on x").
     """
 
     rows: int = 0
     batches: int = 0
     seconds: float = 0.0
+    memory: int = 0
     counters: ScanCounters | None = None
     filtered: tuple[str, ...] = ()
 

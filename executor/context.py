@@ -17,6 +17,7 @@ from functools import cache
 from typing import TypeVar
 
 from ..errors import Cancelled, OperationalError
+from ..planner.physical import PhysicalNode
 from ..storage.store import Store, Timestamp
 from ..storage.vector import Batch
 from .actuals import Actuals
@@ -76,6 +77,10 @@ class ExecutionContext:
     actuals: Actuals = field(default_factory=Actuals)
     shared: dict[int, list[Batch]] = field(default_factory=dict)
     """The rows of each `Shared` subplan that has run, by its key."""
+    opening: list[PhysicalNode] = field(default_factory=list)
+    """The operators that are being opened, outermost first; with `collect`, the last one owns what is reserved."""
+    working: dict[int, Batch] = field(default_factory=dict)
+    """The rows of the last round of each recursive query, by its key."""
     _reserved: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -89,6 +94,9 @@ class ExecutionContext:
         with self._lock:
             self._reserved += size
             total = self._reserved
+            opening = self.opening[-1] if self.collect and self.opening else None
+        if opening is not None:
+            self.actuals.of(opening).memory += size
         if self.memory_limit is not None and total > self.memory_limit:
             raise OperationalError(
                 f"{what} needs {total / 1e6:,.0f} MB in all, and memory_limit is {self.memory_limit / 1e6:,.0f} MB; "

@@ -28,6 +28,7 @@ invariants that every rule keeps.
 
 from .context import PlannerOptions, StatisticsSource
 from .explain import Actual, explain
+from .explain_json import explain_json
 from .parameters import bind_parameters
 from .plan import Plan, plan_query
 from .rules import RULE_NAMES
@@ -40,5 +41,6 @@ __all__ = [
     "StatisticsSource",
     "bind_parameters",
     "explain",
+    "explain_json",
     "plan_query",
 ]

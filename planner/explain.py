@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from ..sql.bound import TimeTravel
 from ..sql.expressions import Column, Expr, Literal, OrderItem
 from ..storage.clock import format_timestamp
+from ..storage.keys.partition import Partitioner
 from . import logical, physical
 from .logical import Node
 from .physical import PhysicalNode
@@ -40,11 +41,14 @@ class Actual:
         Time spent in it, its inputs excluded, added up over threads.
     notes : tuple of str
         Anything else worth a line: pages skipped, hash table size.
+    memory : int
+        Bytes of state that it reserved.
     """
 
     rows: int
     seconds: float
     notes: tuple[str, ...] = ()
+    memory: int = 0
 
 
 def explain(plan: Plan, actuals: Mapping[int, Actual] | None = None, verbose: bool = False) -> str:
@@ -93,6 +97,12 @@ def _order_item(item: OrderItem, names: Names) -> str:
 def _limits(limit: Expr | None, offset: Expr | None, names: Names) -> str:
     text = "" if limit is None else f" first {to_sql(limit, names)}"
     return text if offset is None else f"{text} after {to_sql(offset, names)}"
+
+
+def _first_rows(node: logical.TopRows | physical.TopRows, names: Names) -> str:
+    order = f" {_order_text(node.order, names)}" if node.order else ""
+    by = f" by {_join_list([to_sql(column, names) for column in node.groups])}" if node.groups else ""
+    return f"{order}{_limits(node.limit, node.offset, names)}{' with ties' if node.ties else ''}{by}"
 
 
 def _items(pairs: tuple[tuple[Column, Expr], ...], names: Names) -> str:
@@ -167,6 +177,12 @@ def _logical_head(node: Node, names: Names) -> str:
         return f"FileScan {node.file.format} {node.file.path}: {_join_list([c.name for c in node.output])}"
     if isinstance(node, logical.SetOperation):
         return f"{node.kind.capitalize()}{' all' if node.all else ''}"
+    if isinstance(node, logical.TopRows):
+        return f"TopRows{_first_rows(node, names)}"
+    if isinstance(node, logical.Series):
+        return f"Series {_join_list([to_sql(e, names) for e in (node.start, node.stop, node.step)])}"
+    if isinstance(node, (logical.Recursive, logical.WorkingTable)):
+        return f"{type(node).__name__} {node.key} as {_join_list([c.name for c in node.output])}"
     if isinstance(node, logical.Shared):
         return f"Shared {node.key} as {_join_list([c.name for c in node.output])}"
     return type(node).__name__
@@ -196,9 +212,24 @@ def time_text(time: TimeTravel) -> str:
 
 def draw_physical(root: PhysicalNode, actuals: Mapping[int, Actual] | None = None) -> str:
     """A physical plan; a shared subplan is drawn at its first use."""
+    return "\n".join(drawing_of(root, actuals).lines(root, 0, ""))
+
+
+def drawing_of(root: PhysicalNode, actuals: Mapping[int, Actual] | None = None) -> Drawing:
+    """What draws the nodes of a plan: names are qualified as the whole plan needs it."""
     scans = [(node.alias, node.fetched) for node in _physical_nodes(root) if isinstance(node, physical.TableScan)]
-    drawing = _Drawing(_qualified(scans), actuals or {}, {c.id: alias for alias, columns in scans for c in columns})
-    return "\n".join(drawing.lines(root, 0, ""))
+    return Drawing(_qualified(scans), actuals or {}, {c.id: alias for alias, columns in scans for c in columns})
+
+
+def tablets_of(scan: physical.TableScan) -> tuple[int, int]:
+    """How many tablets the scan's predicates leave, and how many there are."""
+    partitioner = Partitioner(scan.table.schema, scan.table.partitions)
+    return len(partitioner.prune(scan.predicates)), len(partitioner.partitions)
+
+
+def input_roles(node: PhysicalNode) -> tuple[str | None, ...]:
+    """What each input of a node is to it, None where there is nothing to say."""
+    return ("probe", "build") if isinstance(node, physical.HashJoin) else (None,) * len(node.children())
 
 
 def _physical_nodes(root: PhysicalNode) -> Iterator[PhysicalNode]:
@@ -207,7 +238,9 @@ def _physical_nodes(root: PhysicalNode) -> Iterator[PhysicalNode]:
         yield from _physical_nodes(child)
 
 
-class _Drawing:
+class Drawing:
+    """Draws the nodes of one plan."""
+
     def __init__(self, names: Names, actuals: Mapping[int, Actual], owners: Mapping[int, str]):
         self._names = names
         self._actuals = actuals
@@ -217,23 +250,31 @@ class _Drawing:
     def lines(self, node: PhysicalNode, depth: int, label: str) -> Iterator[str]:
         """The node's line, its details, its inputs."""
         indent = "  " * depth
-        yield f"{indent}{label}{self._head(node)}  ({self._numbers(node)})"
-        for detail in self._details(node):
+        yield f"{indent}{label}{self.head(node)}  ({self._numbers(node)})"
+        for detail in self.details(node):
             yield f"{indent}  · {detail}"
-        if isinstance(node, physical.Shared):
-            if node.key in self._drawn:
-                return
-            self._drawn.add(node.key)
-        labels = ("probe: ", "build: ") if isinstance(node, physical.HashJoin) else ()
-        for i, child in enumerate(node.children()):
-            yield from self.lines(child, depth + 1, labels[i] if i < len(labels) else "")
+        if isinstance(node, physical.Shared) and not self.first_use(node):
+            return
+        for role, child in zip(input_roles(node), node.children(), strict=True):
+            yield from self.lines(child, depth + 1, f"{role}: " if role else "")
+
+    def first_use(self, node: physical.Shared) -> bool:
+        """Is this the first time that the shared subplan is asked for?"""
+        first = node.key not in self._drawn
+        self._drawn.add(node.key)
+        return first
+
+    def actual(self, node: PhysicalNode) -> Actual | None:
+        """What the node did, where the plan has run."""
+        return self._actuals.get(id(node))
 
     def _numbers(self, node: PhysicalNode) -> str:
         expected = f"~{max(0, round(node.estimate)):,} rows"
-        actual = self._actuals.get(id(node))
+        actual = self.actual(node)
         if actual is None:
             return expected
-        return f"{actual.rows:,} rows, {expected} expected, {actual.seconds * 1000:,.1f} ms"
+        memory = f", {_size(actual.memory)}" if actual.memory else ""
+        return f"{actual.rows:,} rows, {expected} expected, {actual.seconds * 1000:,.1f} ms{memory}"
 
     def _text(self, expr: Expr) -> str:
         return to_sql(expr, self._names)
@@ -241,7 +282,8 @@ class _Drawing:
     def _list(self, exprs: tuple[Expr, ...]) -> str:
         return _join_list([self._text(expr) for expr in exprs])
 
-    def _head(self, node: PhysicalNode) -> str:
+    def head(self, node: PhysicalNode) -> str:
+        """The node's own line."""
         if isinstance(node, physical.TableScan):
             return "TableScan " + (
                 node.table.name if node.alias == node.table.name else f"{node.table.name} {node.alias}"
@@ -270,13 +312,22 @@ class _Drawing:
             return f"Sort {_order_text(node.order, self._names)}{_limits(node.limit, node.offset, self._names)}"
         if isinstance(node, physical.Limit):
             return f"Limit{_limits(node.limit, node.offset, self._names)}"
+        if isinstance(node, physical.TopRows):
+            return f"TopRows{_first_rows(node, self._names)}"
+        if isinstance(node, physical.Series):
+            return f"Series {self._list((node.start, node.stop, node.step))}"
+        if isinstance(node, physical.Recursive):
+            return f"Recursive {node.key}{' all' if node.all else ''}"
+        if isinstance(node, physical.WorkingTable):
+            return f"WorkingTable {node.key}"
         if isinstance(node, physical.SetDifference):
             return f"SetDifference {node.kind}{' all' if node.all else ''}"
         if isinstance(node, physical.Shared):
             return f"Shared {node.key}" + (" (drawn above)" if node.key in self._drawn else "")
         return type(node).__name__
 
-    def _details(self, node: PhysicalNode) -> Iterator[str]:
+    def details(self, node: PhysicalNode) -> Iterator[str]:
+        """The lines below it."""
         if isinstance(node, physical.TableScan):
             yield from self._scan_details(node)
         elif isinstance(node, physical.FileScan):
@@ -294,6 +345,9 @@ class _Drawing:
     def _scan_details(self, node: physical.TableScan) -> Iterator[str]:
         if node.time is not None:
             yield time_text(node.time)
+        scanned, tablets = tablets_of(node)
+        if tablets > 1:
+            yield f"{scanned} of {tablets} tablets"
         if node.columns:
             yield f"reads {_join_list([c.name for c in node.columns])}"
         only_residual = [c.name for c in node.fetched[len(node.columns) :]]
@@ -311,6 +365,10 @@ class _Drawing:
         if isinstance(limit, Literal) and isinstance(offset, Literal):
             return str(limit.value + (offset.value or 0))
         return self._text(limit) if offset is None else f"{self._text(limit)} + {self._text(offset)}"
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
 
 
 def _fetched(node: PhysicalNode) -> Iterator[Column]:
