@@ -61,10 +61,6 @@ class Matches:
         # Threads set entries to True only, so they need no lock among each other.
         self._marked = np.zeros(build_rows.length if kind in MARKS_BUILD else 0, np.bool_)
 
-    @property
-    def has_condition(self) -> bool:
-        return self._condition is not None
-
     # ---- rows of pairs --------------------------------------------------------------------------------------------
 
     def pair(self, probe: Batch, probe_rows: Array | None, build_rows: Array) -> Batch:

@@ -161,12 +161,6 @@ class WriteAheadLog:
         with self._changed:
             return self._old[-1].last_index if self._old else 0
 
-    @property
-    def is_broken(self) -> bool:
-        """Must the newest segment be cut before the next append?"""
-        newest = self._newest
-        return newest is not None and newest.needs_cut
-
     def _segments(self) -> list[_Segment]:
         return self._old if self._newest is None else [*self._old, self._newest.segment]
 

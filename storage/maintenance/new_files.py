@@ -21,7 +21,7 @@ from ...errors import DiskError, OperationalError
 from ..columns.column_reader import ColumnReader
 from ..deltas.delta_file import DeltaFile, write_delta_file
 from ..deltas.delta_memstore import DeltaMemStore
-from ..deltas.deltas import Deltas
+from ..deltas.deltas import DeltaKind, Deltas
 from ..keys.bloom import BloomReader
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.stored_rowset import PatchCache, StoredRowSet
@@ -173,3 +173,24 @@ def retire_replaced(tablet: Tablet, old: Sequence[StoredRowSet], new: Sequence[S
 
 def _readers(stored: StoredRowSet) -> list[ColumnReader | BloomReader | DeltaFile]:
     return [*stored.rowset.readers, *stored.undo, *stored.redo]
+
+
+def part(deltas: Deltas, start: int, row_count: int) -> Deltas:
+    """The deltas of `row_count` rows from number `start` on, by their offsets from there."""
+    found = deltas.between(start, start + row_count)
+    return replace(found, rows=found.rows - start)
+
+
+def carry_over(deltas: Deltas, rowsets: Sequence[StoredRowSet], first_index: int, last_index: int) -> None:
+    """Give rowsets that were written from a cut the deltas that came after it, logged as `first_index` to `last_index`.
+
+    `deltas` count the rows through all `rowsets`. Needs the tablet's `write_lock`, with no write undecided.
+    """
+    start = 0
+    for stored in rowsets:
+        mine = part(deltas, start, stored.row_count)
+        start += stored.row_count
+        if len(mine):
+            stored.memstore.append(mine, first_index)
+            stored.memstore.last_index = last_index
+            stored.deleted.add(mine.rows[mine.kinds == DeltaKind.DELETE])

@@ -35,7 +35,7 @@ from ..rowsets.stored_rowset import StoredRowSet, open_rowset
 from ..schema import ColumnSchema
 from ..tablet.tablet import Cut, Tablet
 from ..vector import Array
-from .new_files import NewFiles, retire_replaced
+from .new_files import NewFiles, carry_over, retire_replaced
 
 PIECE_ROWS = 8 << 20
 """Keys are merged so many at a time, which takes up to 100 bytes for each."""
@@ -174,17 +174,7 @@ class _Merge:
         for start, source in zip(self._starts.tolist(), self.sources):
             targets = self._row_targets[start : start + source.row_count]
             late.append(moved(source.in_memory_after(), targets))
-        deltas = merge(late)
-        start = 0
-        for stored in outputs:
-            stop = start + stored.row_count
-            mine = deltas.between(start, stop)
-            if len(mine):
-                mine = replace(mine, rows=mine.rows - start)
-                stored.memstore.append(mine, self.cut.index + 1)
-                stored.memstore.last_index = self.tablet.log.last_index
-                stored.deleted.add(mine.rows[mine.kinds == DeltaKind.DELETE])
-            start = stop
+        carry_over(merge(late), outputs, self.cut.index + 1, self.tablet.log.last_index)
 
 
 def _cuts(plan: MergePlan, length: int) -> Iterator[tuple[int, int, int, int]]:

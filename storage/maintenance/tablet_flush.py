@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..deltas.delta_memstore import DeltaMemStore
-from ..deltas.deltas import DeltaKind, Deltas, insertions, invert, merge
+from ..deltas.deltas import Deltas, insertions, invert, merge
 from ..deltas.version_merge import above, deaths, moved, without_insertions
 from ..keys.keys import Keys
 from ..rowsets.memrowset import MemRowSet
@@ -38,7 +38,7 @@ from ..rowsets.rowset_writer import column_array, write_rowsets
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
 from ..tablet.tablet import Cut, Tablet, TabletState, rowset_files
 from ..vector import Array
-from .new_files import NewFiles, reopened
+from .new_files import NewFiles, carry_over, part, reopened
 
 
 def needs_flush(tablet: Tablet) -> bool:
@@ -124,7 +124,7 @@ class _Flush:
         files.paths += [files.path(name) for metadata in written for name in rowset_files(metadata)]
         starts = np.cumsum([0, *(metadata.row_count for metadata in written)]).tolist()
         return [
-            self._with_deltas(files, metadata, _part(undo, metadata, start), _part(turned.deletes, metadata, start))
+            self._with_deltas(files, metadata, *(part(d, start, metadata.row_count) for d in (undo, turned.deletes)))
             for metadata, start in zip(written, starts)
         ]
 
@@ -169,21 +169,7 @@ class _Flush:
     def _carry_over(self, added: Sequence[StoredRowSet]) -> None:
         """Give the new rowsets the mutations that came after the cut. Needs `write_lock`, with no write undecided."""
         late = moved(self._old.mutations_after(self._cut.timestamp), self._offsets)
-        start = 0
-        for stored in added:
-            mine = _part(late, stored.metadata, start)
-            start += stored.row_count
-            if not len(mine):
-                continue
-            stored.memstore.append(mine, self._cut.index + 1)
-            stored.memstore.last_index = self._tablet.log.last_index
-            stored.deleted.add(mine.rows[mine.kinds == DeltaKind.DELETE])
-
-
-def _part(deltas: Deltas, metadata: RowSetMetadata, start: int) -> Deltas:
-    """The deltas of a rowset whose first row has the number `start`, by its own row offsets."""
-    part = deltas.between(start, start + metadata.row_count)
-    return replace(part, rows=part.rows - start)
+        carry_over(late, added, self._cut.index + 1, self._tablet.log.last_index)
 
 
 def _index_before(cut: Cut, newer: int) -> int:

@@ -17,7 +17,6 @@ import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
@@ -32,9 +31,6 @@ from ..schema import Schema
 from ..vector import Array
 from .disk_rowset import DiskRowSet
 from .rowset_metadata import RowSetMetadata
-
-TwoWays: TypeAlias = tuple[list[Deltas], list[Deltas]]
-"""UNDO runs and REDO runs."""
 
 
 class DeletedRows:
