@@ -7,6 +7,7 @@ PYTHON ?= python3
 ARGS ?=
 VENV := .venv
 RUN := $(VENV)/bin/python
+PARALLEL := -n auto --dist worksteal
 DEMO := .data/tpch-0.1
 
 SHELL := /bin/bash
@@ -29,11 +30,11 @@ demo: $(VENV)/.installed-tpch ## load TPC-H at scale factor 0.1, run the 22 quer
 
 test: $(VENV)/.installed-test ## format, lint, types and all tests (installs what they need)
 	@$(MAKE) format-check lint types
-	@$(RUN) -m pytest $(ARGS)
+	@$(RUN) -m pytest $(PARALLEL) $(ARGS)
 
 check: $(VENV)/.installed-test ## the same without the slow tests
 	@$(MAKE) format-check lint types
-	@$(RUN) -m pytest -m "not slow" $(ARGS)
+	@$(RUN) -m pytest $(PARALLEL) -m "not slow" $(ARGS)
 
 format: $(VENV)/.installed-test ## rewrite the sources in the house's layout
 	@$(RUN) -m ruff check --select I --fix .

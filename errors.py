@@ -179,6 +179,12 @@ class GroupingError(StatementError):
     sqlstate = "42803"
 
 
+class WindowError(StatementError):
+    """Mend the window call, its window or its frame, or move the call into the select list or QUALIFY."""
+
+    sqlstate = "42P20"
+
+
 class DuplicateTable(StatementError):
     """Choose another name, DROP the table first, or say IF NOT EXISTS."""
 
@@ -272,6 +278,13 @@ class StoreClosed(OperationalError):
     """Open the store again: it has been closed."""
 
     sqlstate = "08003"
+
+
+class WriteConflict(OperationalError):
+    """Try again: others changed the same rows each time that this statement was about to write them."""
+
+    sqlstate = "40001"
+    retryable = True
 
 
 class Cancelled(OperationalError):

@@ -11,13 +11,13 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 from .. import errors
 from ..errors import InterfaceError, NotSupportedError
+from ..sql.settings import parse_bytes
 from ..storage.store import Store
 from .cursor import Cursor
 from .loading import Source, load
@@ -65,7 +65,8 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
     options = {_DATABASE_NAMES.get(name, name): settings[name] for name in _STORE_OPTIONS if name in settings}
     shared = acquire(target, settings.get("threads") or os.cpu_count() or 1, **options)
     try:
-        session = Session(shared.store, **{name: settings[name] for name in _SESSION_OPTIONS if name in settings})
+        given = {name: settings.get(name) for name in _SESSION_OPTIONS}
+        session = Session(shared.store, **given, store_options={name: settings.get(name) for name in _STORE_OPTIONS})
     except BaseException:
         shared.release()
         raise
@@ -202,22 +203,3 @@ def _check_options(options: dict[str, Any]) -> dict[str, Any]:
         if name in checked:
             checked[name] = parse_bytes(checked[name], name)
     return checked
-
-
-_UNITS: Final = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
-
-
-def parse_bytes(value: int | str, name: str = "memory_limit") -> int:
-    """Bytes from a number or a text with a unit of 1024's powers; `name` is the option's, for the error.
-
-    >>> parse_bytes("1.5 GB"), parse_bytes(4096)
-    (1610612736, 4096)
-    """
-    match = re.fullmatch(r"\s*([0-9.]+)\s*([KMGT]?)(I?B)?\s*", str(value).upper())
-    try:
-        amount = float(match[1]) * _UNITS[match[2] + "B"] if match else 0.0
-    except ValueError:
-        amount = 0.0
-    if amount < 1:
-        raise InterfaceError(f"{name}={value!r}: give bytes, or a text such as '2GB'")
-    return int(amount)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from ..errors import InterfaceError, NotSupportedError
+from ..storage.types import Interval
 from .bulk import insert_rows
 from .parameters import Parameters, normalize
 from .session import Execution
@@ -157,7 +158,7 @@ class Cursor:
         """Take the next batch that has rows; False at the end."""
         batch = self._pull()
         self._batch, self._next = batch, 0
-        self._rows = [] if batch is None else list(zip(*(column.to_pylist() for column in batch.columns)))
+        self._rows = [] if batch is None else list(zip(*(_python(column) for column in batch.columns)))
         return batch is not None
 
     def _pull(self) -> pa.RecordBatch | None:
@@ -237,3 +238,11 @@ class Cursor:
 
 def _describe(column: Column) -> tuple[str, DataType, None, None, int | None, int | None, bool]:
     return (column.name, column.type, None, None, column.type.precision, column.type.scale, column.nullable)
+
+
+def _python(column: pa.Array) -> list[Any]:
+    """A column's values as PEP 249 users expect them: Arrow's own, but an INTERVAL as a timedelta."""
+    values: list[Any] = column.to_pylist()
+    if column.type == pa.month_day_nano_interval():
+        return [None if v is None else Interval(v[0], v[1], v[2] // 1000).to_timedelta() for v in values]
+    return values

@@ -2,8 +2,8 @@
 
     text ─ parse ─► ParsedStatement ─ bind ─► Statement ─ plan_query ─► Plan ─ run ─► Execution
 
-A session holds no transaction and no settings that change while it lives, so several threads may use one; each
-statement they start is an `Execution` of its own.
+A session holds no transaction, so several threads may use one; each statement they start is an `Execution` of its own,
+under the settings that hold when it starts.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from ..errors import InterfaceError, ProgrammingError
-from ..executor import ExecutionContext
+from ..executor import ExecutionContext, LocalFiles
 from ..executor import run as run_statement
 from ..planner import Plan, PlannerOptions, plan_query
 from ..sql import ParsedStatement, bind, bound, parse
 from ..storage.store import Store
 from .parameters import Normalized
+from .settings import Settings, SettingStatement
 
 if TYPE_CHECKING:
     from ..sql.expressions import Column
@@ -36,7 +37,7 @@ class Execution:
     columns : tuple of Column, or None
         None where the statement has no result set.
     rowcount : int
-        Rows changed; for a result set -1 until its last batch is out, then how many rows it had.
+        Rows changed; for a query -1 until its last batch is out, then how many rows it had.
     """
 
     def __init__(self, session: Session, cancel: threading.Event):
@@ -55,11 +56,12 @@ class Execution:
         tables are pinned before anybody waits.
         """
         with self._interruptible():
-            result = run_statement(statement, context, plan)
+            is_setting = isinstance(statement, SettingStatement)
+            result = self._session.settings.run(statement) if is_setting else run_statement(statement, context, plan)
             self.columns = result.columns
             self._batches = iter(result.batches)
+            self.rowcount = result.rowcount
             if self.columns is None:
-                self.rowcount = result.rowcount
                 self.close()
             else:
                 self._first = next(self._batches, None)
@@ -120,15 +122,19 @@ class Session:
         How many threads a statement may use; None: one per processor.
     memory_limit : int, optional
         Bytes that one statement's state may take.
+    store_options : mapping, optional
+        With what the store was opened, for SHOW.
     """
 
-    def __init__(self, store: Store, threads: int | None = None, memory_limit: int | None = None):
+    def __init__(
+        self,
+        store: Store,
+        threads: int | None = None,
+        memory_limit: int | None = None,
+        store_options: Mapping[str, Any] | None = None,
+    ):
         self.store = store
-        self._options: dict[str, Any] = {}
-        if threads is not None:
-            self._options["threads"] = threads
-        if memory_limit is not None:
-            self._options["memory_limit"] = memory_limit
+        self.settings = Settings({"threads": threads, "memory_limit": memory_limit, **(store_options or {})})
         self._lock = threading.Lock()
         # Weak, so that a cursor that is dropped half-read takes its statement with it.
         self._running: weakref.WeakSet[Execution] = weakref.WeakSet()
@@ -156,7 +162,7 @@ class Session:
 
     def bind(self, parsed: ParsedStatement, parameters: Normalized | None = None) -> bound.Statement:
         """Resolve a parsed statement against the catalog as it is now."""
-        return bind(parsed, self.store, parameters)
+        return bind(parsed, self.store, parameters, LocalFiles())
 
     def execute(self, parsed: ParsedStatement, parameters: Normalized | None = None) -> Execution:
         """Bind, plan and start one statement."""
@@ -167,7 +173,7 @@ class Session:
         cancel = threading.Event()
         execution = Execution(self, cancel)
         # One moment for all tables of the statement.
-        context = ExecutionContext(self.store, cancel=cancel, snapshot=self.store.now(), **self._options)
+        context = ExecutionContext(self.store, cancel=cancel, snapshot=self.store.now(), **self._options())
         with self._lock:
             self._running.add(execution)
         try:
@@ -185,6 +191,11 @@ class Session:
         if isinstance(statement, bound.WITH_QUERY):
             return plan_query(statement.query, self.store, options)
         return None
+
+    def _options(self) -> dict[str, Any]:
+        """What the settings say about a statement that starts now."""
+        found = {name: self.settings.get(name) for name in ("threads", "memory_limit")}
+        return {name: value for name, value in found.items() if value is not None}
 
     def forget(self, execution: Execution) -> None:
         """An execution has ended."""

@@ -23,6 +23,8 @@ The life of a query:
 from .actuals import Actual, Actuals
 from .context import ExecutionContext
 from .execute import execute
-from .statements import StatementResult, run
+from .files import LocalFiles
+from .results import StatementResult, listing
+from .statements import run
 
-__all__ = ["Actual", "Actuals", "ExecutionContext", "StatementResult", "execute", "run"]
+__all__ = ["Actual", "Actuals", "ExecutionContext", "LocalFiles", "StatementResult", "execute", "listing", "run"]

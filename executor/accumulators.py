@@ -1,9 +1,12 @@
 """The states of aggregate functions: per group, partial, mergeable.
 
-    argument in group order ── partial ──► state ── merge ──► state ── (aggregate.py) ──► result
+    inputs in group order ── partial ──► state ── merge ──► state ── finish ──► values ── aggregate_calls ──► result
 
 A state is made from a batch whose rows lie group by group (`Segments.starts` cuts it); states of many batches are
-concatenated and merged the same way. SQL's functions are made of these: avg is `Sum` and `Count`, count(*) is `Rows`.
+concatenated and merged the same way, and merged states may be merged again, into coarser groups. SQL's functions are
+made of these: avg is `Sum` and `Count`, count(*) is `Rows`; `aggregate_calls` knows which is made of what.
+
+Inputs are vectors of one length. A row whose first input is NULL counts for nothing.
 
 Sums of integers and decimals are exact: one int64 per group while |value| * rows is proven to fit; else two, of the
 values' upper bits and lower 32 bits; wide decimals as Python integers.
@@ -19,9 +22,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 import pyarrow.compute as pc
 
-from ..storage.types import BIGINT
 from ..storage.vector import Array, Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide, concat
-from .grouping import Segments, run_starts, segments
+from .grouping import Segments
 from .kernels.numbers import INT64, floats, from_objects, known_bounds, measured_bounds, objects
 from .lazy import joined
 
@@ -35,12 +37,20 @@ class Accumulator(ABC, Generic[S]):
     """One function's way to make and merge states."""
 
     @abstractmethod
-    def partial(self, arg: Vector, groups: Segments) -> S:
-        """The state of a batch; `arg` lies in the groups' order."""
+    def partial(self, inputs: Sequence[Vector], groups: Segments) -> S:
+        """The state of a batch; the inputs lie in the groups' order."""
 
     @abstractmethod
     def merge(self, states: Sequence[S], groups: Segments) -> S:
         """One state of many; `groups` gathers the concatenation of their groups."""
+
+    def finish(self, state: S) -> Any:
+        """What the result is computed from, a value per group: the state itself unless it is still raw."""
+        return state
+
+    def size(self, state: S, groups: int) -> int:
+        """About how many bytes the state of so many groups takes."""
+        return 16 * groups
 
 
 def gathered(values: Array, groups: Segments) -> Array:
@@ -48,31 +58,38 @@ def gathered(values: Array, groups: Segments) -> Array:
     return values if groups.order is None else values.take(groups.order)
 
 
-def _joined(parts: Sequence[Array]) -> Array:
+def joined_arrays(parts: Sequence[Array]) -> Array:
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def first_rows(chosen: Array, groups: Segments) -> Array:
+    """The first row of each group that is `chosen` (bool, in the groups' order); its first row where none is."""
+    places = np.where(chosen, np.arange(groups.length), groups.length)
+    first = np.minimum.reduceat(places, groups.starts)
+    return np.where(first < groups.length, first, groups.starts)
 
 
 class Rows(Accumulator[Array]):
     """How many rows: count(*)."""
 
-    def partial(self, arg: Vector, groups: Segments) -> Array:
+    def partial(self, inputs: Sequence[Vector], groups: Segments) -> Array:
         return groups.sizes
 
     def merge(self, states: Sequence[Array], groups: Segments) -> Array:
-        return groups.sums(gathered(_joined(states), groups))
+        return groups.sums(gathered(joined_arrays(states), groups))
 
 
 class Count(Accumulator[Array]):
     """How many values that are not NULL."""
 
-    def partial(self, arg: Vector, groups: Segments) -> Array:
-        validity = arg.validity
+    def partial(self, inputs: Sequence[Vector], groups: Segments) -> Array:
+        validity = inputs[0].validity
         if validity is None:
             return groups.sizes
         return groups.sums(validity)
 
     def merge(self, states: Sequence[Array], groups: Segments) -> Array:
-        return groups.sums(gathered(_joined(states), groups))
+        return groups.sums(gathered(joined_arrays(states), groups))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +125,8 @@ class Total:
 class Sum(Accumulator[Total]):
     """Sums of numbers; NULLs count as 0 (`Count` says where there was none)."""
 
-    def partial(self, arg: Vector, groups: Segments) -> Total:
+    def partial(self, inputs: Sequence[Vector], groups: Segments) -> Total:
+        arg = inputs[0]
         if arg.type.is_float:
             values = np.broadcast_to(np.asarray(floats(arg), np.float64), (groups.length,))
             return Total((np.add.reduceat(_zeroed(values, arg), groups.starts),))
@@ -136,18 +154,18 @@ class Sum(Accumulator[Total]):
 
     def merge(self, states: Sequence[Total], groups: Segments) -> Total:
         if any(s.parts[0].dtype == object for s in states):
-            values = _joined([s.as_objects() for s in states])
+            values = joined_arrays([s.as_objects() for s in states])
             return Total((np.add.reduceat(gathered(values, groups), groups.starts),))
         if states[0].parts[0].dtype == np.float64:
-            values = _joined([s.parts[0] for s in states])
+            values = joined_arrays([s.parts[0] for s in states])
             return Total((np.add.reduceat(gathered(values, groups), groups.starts),))
         most = max(s.most for s in states) * groups.largest
         if most <= INT64[1] and all(len(s.parts) == 1 for s in states):
-            values = _joined([s.parts[0] for s in states])
+            values = joined_arrays([s.parts[0] for s in states])
             return Total((groups.sums(gathered(values, groups)),), most)
         halves = [s.split() for s in states]
-        high = np.add.reduceat(gathered(_joined([h for h, _ in halves]), groups), groups.starts)
-        low = np.add.reduceat(gathered(_joined([part for _, part in halves]), groups), groups.starts)
+        high = np.add.reduceat(gathered(joined_arrays([h for h, _ in halves]), groups), groups.starts)
+        low = np.add.reduceat(gathered(joined_arrays([part for _, part in halves]), groups), groups.starts)
         return Total((high, low), most)
 
 
@@ -185,7 +203,8 @@ class Extreme(Accumulator[Vector]):
     def __init__(self, greatest: bool):
         self._greatest = greatest
 
-    def partial(self, arg: Vector, groups: Segments) -> Vector:
+    def partial(self, inputs: Sequence[Vector], groups: Segments) -> Vector:
+        arg = inputs[0]
         if isinstance(arg, Const):
             return Const(arg.type, arg.value, len(groups))
         validity = arg.validity
@@ -207,7 +226,7 @@ class Extreme(Accumulator[Vector]):
 
     def merge(self, states: Sequence[Vector], groups: Segments) -> Vector:
         joined = concat(list(states))
-        return self.partial(joined if groups.order is None else joined.take(groups.order), groups)
+        return self.partial([joined if groups.order is None else joined.take(groups.order)], groups)
 
     def _reduced(self, values: Array, validity: Array | None, groups: Segments) -> Array:
         if validity is not None:
@@ -271,12 +290,9 @@ class AnyValue(Accumulator[Batch]):
     Where no value is NULL, nothing is read: the column is picked lazily at one row of each group (`pick`).
     """
 
-    def partial(self, arg: Vector, groups: Segments) -> Batch:
-        rows = groups.starts
-        if arg.validity is not None:
-            places = np.where(arg.validity, np.arange(groups.length), groups.length)
-            first = np.minimum.reduceat(places, groups.starts)
-            rows = np.where(first < groups.length, first, groups.starts)
+    def partial(self, inputs: Sequence[Vector], groups: Segments) -> Batch:
+        arg = inputs[0]
+        rows = groups.starts if arg.validity is None else first_rows(arg.validity, groups)
         return Batch([arg], groups.length).select(rows)
 
     @staticmethod
@@ -286,68 +302,9 @@ class AnyValue(Accumulator[Batch]):
 
     def merge(self, states: Sequence[Batch], groups: Segments) -> Batch:
         arg = concat([state.column(0) for state in states])
-        return self.partial(arg if groups.order is None else arg.take(groups.order), groups)
+        return self.partial([arg if groups.order is None else arg.take(groups.order)], groups)
 
     @staticmethod
     def merge_unread(states: Sequence[Batch], groups: Segments) -> Batch:
         """As `merge`, for columns without NULLs, unread still."""
         return joined((), states).select(groups.representatives)
-
-
-@dataclass(frozen=True, slots=True)
-class Pairs:
-    """Distinct values by group: `values[i]` occurs in group `numbers[i]` of `groups`. No NULLs, no pair twice."""
-
-    numbers: Array
-    values: Vector
-    groups: int
-
-
-class Distinct(Accumulator[Any]):
-    """A function of each group's distinct values; states are `Pairs` until they are merged into the function's own."""
-
-    def __init__(self, function: Count | Sum):
-        self._function = function
-
-    def partial(self, arg: Vector, groups: Segments) -> Pairs:
-        numbers = np.repeat(np.arange(len(groups)), groups.sizes)
-        if arg.validity is not None:
-            present = np.flatnonzero(arg.validity)
-            numbers, arg = numbers.take(present), arg.take(present)
-        if isinstance(arg, Const):
-            arg = concat([Flat(arg.type, arg.values()) if not arg.type.is_text else Text(arg.type, arg.to_arrow())])
-        return _deduplicated(numbers, arg, len(groups))
-
-    def merge(self, states: Sequence[Pairs], groups: Segments) -> Any:
-        number_of = groups.group_of_row()
-        offsets = np.cumsum([0, *(state.groups for state in states)])
-        numbers = np.concatenate([number_of.take(s.numbers + offset) for s, offset in zip(states, offsets)])
-        pairs = _deduplicated(numbers, concat([s.values for s in states]), len(groups))
-        return self._spread(pairs)
-
-    def _spread(self, pairs: Pairs) -> Any:
-        """The function's state over all groups; those without a value have 0."""
-        starts = run_starts(pairs.numbers)
-        present = pairs.numbers.take(starts)
-        if not len(starts):
-            zeros = np.zeros(pairs.groups, np.float64 if pairs.values.type.is_float else np.int64)
-            return zeros.astype(np.int64) if isinstance(self._function, Count) else Total((zeros,))
-        state = self._function.partial(pairs.values, Segments(None, starts, len(pairs.numbers)))
-        if isinstance(state, Total):
-            return Total(tuple(_scattered(part, present, pairs.groups) for part in state.parts), state.most)
-        return _scattered(state, present, pairs.groups)
-
-
-def _scattered(values: Array, places: Array, length: int) -> Array:
-    result = np.zeros(length, values.dtype)
-    result[places] = values
-    return result
-
-
-def _deduplicated(numbers: Array, values: Vector, groups: int) -> Pairs:
-    """Each pair once, ascending by group."""
-    if not len(numbers):
-        return Pairs(numbers, values, groups)
-    found = segments([Flat(BIGINT, numbers, None, 0, groups - 1), values], len(numbers))
-    rows = found.representatives
-    return Pairs(numbers.take(rows), values.take(rows), groups)

@@ -1,69 +1,42 @@
 """Aggregation: partial per batch, merged at the end.
 
     morsels ── keys, segments, partial states ──► partials ── concatenate, segments, merge ──► one row per group
+                                                                                 └── merge again ──► coarser sets
 
 The steps:
 
-1. The planner's aggregates are taken apart into accumulators (`avg` is a sum and a count); equal ones exist once, and
-   equal subexpressions of their arguments are computed once per batch.
+1. The planner's aggregates are taken apart into accumulators (`aggregate_calls`); equal ones exist once, and equal
+   subexpressions of their arguments are computed once per batch.
 2. Each batch is grouped by its keys (`grouping`). If that gives it another order, the *batch* is reordered, lazily, so
    the arguments are read in group order at once, still encoded, and computed there.
 3. Partials are merged: all of one tablet together, tablets apart and in parallel, where rows of two tablets cannot
    agree on the keys (the keys include the partition columns). Keys that ascend along a tablet need no sorting at all.
-4. `_results` makes SQL's values of the merged states.
+4. Grouping sets: every state can be merged once more, so only sets that no other set contains are made of rows, all in
+   one pass. Each of the others is made of the smallest result that there is of a set that contains it.
+5. `result_of` makes SQL's values of the merged states.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..errors import InternalError
 from ..planner.physical import HashAggregate
-from ..sql.expressions import Aggregate, Column, Expr
-from ..storage.types import BOOLEAN
-from ..storage.vector import Array, Batch, Const, Flat, LazyColumn, Vector, concat
-from .accumulators import Accumulator, AnyValue, Count, Distinct, Extreme, Rows, Sum, Total
+from ..sql.expressions import ZERO_OVER_NOTHING, Column, Expr
+from ..storage.vector import Batch, Const, LazyColumn, Vector, concat
+from .accumulators import AnyValue
+from .aggregate_calls import accumulator_of, parts_of, result_of, state_of
 from .context import ExecutionContext
 from .evaluate import SharedWork
 from .grouping import Segments, one_group, segments
-from .kernels.arithmetic import divide_integers
 from .kernels.boolean import truths
-from .kernels.numbers import from_objects, result, scale_of
-from .lazy import with_validity
 from .stream import BATCH_ROWS, Morsel, Stream, sliced, stream_of
 
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """One accumulator: over which expression, for which rows. Equal parts are one."""
-
-    function: str
-    arg: Expr | None
-    filter: Expr | None
-    distinct: bool
-
-    def accumulator(self) -> Accumulator[Any]:
-        base = _ACCUMULATORS[self.function]()
-        return Distinct(base) if self.distinct and isinstance(base, Count | Sum) else base
-
-    @property
-    def is_unread(self) -> bool:
-        """Can the column be picked without being read?"""
-        return self.function == "any_value" and isinstance(self.arg, Column) and not self.arg.nullable
-
-
-_ACCUMULATORS: dict[str, Callable[[], Accumulator[Any]]] = {
-    "rows": Rows,
-    "count": Count,
-    "sum": Sum,
-    "min": lambda: Extreme(greatest=False),
-    "max": lambda: Extreme(greatest=True),
-    "any_value": AnyValue,
-}
+GroupingSet: TypeAlias = tuple[int, ...]
+"""Positions among a node's groups, ascending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,35 +53,44 @@ class _Aggregation:
 
     def __init__(self, node: HashAggregate):
         self.node = node
+        self.sets = node.sets if node.sets is not None else (tuple(range(len(node.groups))),)
+        self.roots = _roots(self.sets)
         self.columns = node.source.columns
-        parts = [_parts_of(call) for call in node.aggregates]
-        self.parts = list(dict.fromkeys(part for group in parts for part in group))
-        self._accumulators = [part.accumulator() for part in self.parts]
+        self.parts = list(dict.fromkeys(part for call in node.aggregates for part in parts_of(call)))
+        self._accumulators = [accumulator_of(part) for part in self.parts]
         self._compile()
 
     def _compile(self) -> None:
         exprs: list[Expr] = list(self.node.groups)
-        places: list[tuple[int | None, int | None]] = []
+        self._places: list[tuple[list[int], int | None]] = []
+        """For each part where its inputs and its filter are among the evaluations."""
         for part in self.parts:
-            place: list[int | None] = []
-            for expr in (None if part.is_unread else part.arg, part.filter):
-                place.append(None if expr is None else len(exprs))
-                if expr is not None:
-                    exprs.append(expr)
-            places.append((place[0], place[1]))
+            inputs = () if part.is_unread else part.inputs
+            self._places.append(
+                (
+                    list(range(len(exprs), len(exprs) + len(inputs))),
+                    None if part.filter is None else len(exprs) + len(inputs),
+                )
+            )
+            exprs += inputs if part.filter is None else (*inputs, part.filter)
         self._work = SharedWork(self.columns, exprs)
-        self._places = places
         self._positions = {column.id: i for i, column in enumerate(self.columns)}
 
     # ---- batches ------------------------------------------------------------------------------------------------
 
-    def partial(self, batch: Batch) -> _Partial:
+    def partials(self, batches: Iterator[Batch], morsel: Morsel) -> list[list[_Partial]]:
+        """A morsel's partials, for each root those of all its batches."""
+        found: list[list[_Partial]] = [[] for _ in self.roots]
+        for batch in batches:
+            batch = self._work.prepare(batch)
+            for partials, root in zip(found, self.roots, strict=True):
+                partials.append(self._partial(batch, root))
+        return found
+
+    def _partial(self, batch: Batch, by: GroupingSet) -> _Partial:
         """The groups of a batch of at least one row."""
-        batch = self._work.prepare(batch)
-        evaluations = self._work.evaluations
-        count = len(self.node.groups)
-        keys = [evaluations[i](batch) for i in range(count)]
-        groups = segments(keys, batch.length) if count else one_group(batch.length)
+        keys = [self._work.evaluations[i](batch) for i in by]
+        groups = segments(keys, batch.length) if keys else one_group(batch.length)
         key_rows = groups.representatives
         if groups.order is not None:
             batch = batch.select(groups.order)
@@ -116,145 +98,139 @@ class _Aggregation:
         return _Partial([key.take(key_rows) for key in keys], states, len(groups))
 
     def _state(self, index: int, batch: Batch, groups: Segments) -> Any:
-        part, accumulator = self.parts[index], self._accumulators[index]
+        part = self.parts[index]
         if part.is_unread:
-            assert isinstance(part.arg, Column)
-            return AnyValue.pick(batch, self._positions[part.arg.id], groups)
-        arg_place, filter_place = self._places[index]
-        evaluations = self._work.evaluations
-        if arg_place is not None:
-            arg = evaluations[arg_place](batch)
-        else:
-            arg = Const(BOOLEAN, True, batch.length)
+            arg = part.inputs[0]
+            assert isinstance(arg, Column)
+            return AnyValue.pick(batch, self._positions[arg.id], groups)
+        inputs, filter_place = self._places[index]
+        chosen = None
         if filter_place is not None:
-            mask = truths(evaluations[filter_place](batch))
-            arg = with_validity(arg, np.broadcast_to(np.asarray(mask), (batch.length,)))
-        return accumulator.partial(arg, groups)
-
-    def partials(self, batches: Iterator[Batch], morsel: Morsel) -> list[_Partial]:
-        """A morsel's partials."""
-        return [self.partial(batch) for batch in batches]
+            mask = truths(self._work.evaluations[filter_place](batch))
+            chosen = np.broadcast_to(np.asarray(mask), (batch.length,))
+        vectors = [self._work.evaluations[place](batch) for place in inputs]
+        return state_of(self._accumulators[index], vectors, chosen, groups)
 
     # ---- merging ------------------------------------------------------------------------------------------------
 
     def merge(self, partials: Sequence[_Partial]) -> _Partial:
-        """One partial of many (at least one); every group stands in it once."""
+        """One partial of many (at least one), in each of which every group stands once."""
+        return partials[0] if len(partials) == 1 else self._merge(partials)
+
+    def coarsen(self, partials: Sequence[_Partial], given: GroupingSet, by: GroupingSet) -> _Partial:
+        """The groups of a set, out of the groups of one that contains it."""
+        places = [given.index(position) for position in by]
+        return self._merge([_Partial([p.keys[i] for i in places], p.states, p.groups) for p in partials])
+
+    def _merge(self, partials: Sequence[_Partial]) -> _Partial:
         total = sum(p.groups for p in partials)
-        keys = [concat([p.keys[i] for p in partials]) for i in range(len(self.node.groups))]
-        if len(partials) == 1:
-            groups = Segments(None, np.arange(total), total)
-        else:
-            groups = segments(keys, total) if keys else one_group(total)
-        if len(groups) < total or groups.order is not None:
-            rows = groups.representatives
-            keys = [key.take(rows) for key in keys]
+        keys = [concat([p.keys[i] for p in partials]) for i in range(len(partials[0].keys))]
+        groups = segments(keys, total) if keys else one_group(total)
+        rows = groups.representatives
+        keys = [key.take(rows) for key in keys]
         states = [self._merged(i, [p.states[i] for p in partials], groups) for i in range(len(self.parts))]
         return _Partial(keys, states, len(groups))
 
     def _merged(self, index: int, states: list[Any], groups: Segments) -> Any:
-        accumulator = self._accumulators[index]
         if self.parts[index].is_unread:
-            return states[0] if len(states) == 1 else AnyValue.merge_unread(states, groups)
-        if len(states) == 1 and not isinstance(accumulator, Distinct):
-            return states[0]
-        return accumulator.merge(states, groups)
+            return AnyValue.merge_unread(states, groups)
+        return self._accumulators[index].merge(states, groups)
 
     # ---- results ------------------------------------------------------------------------------------------------
 
-    def batch(self, merged: _Partial) -> Batch:
-        """The rows of merged groups."""
-        state_of = dict(zip(self.parts, merged.states, strict=True))
-        columns: list[Vector | LazyColumn] = [*merged.keys]
+    def batch(self, merged: _Partial, by: GroupingSet, number: int) -> Batch:
+        """The rows of the merged groups of the set of this number."""
+        finished = zip(self._accumulators, merged.states, strict=True)
+        state_of_part = dict(zip(self.parts, [a.finish(state) for a, state in finished], strict=True))
+        columns: list[Vector | LazyColumn] = self._keys(merged, by)
         for call in self.node.aggregates:
-            columns.append(_result(call, [state_of[p] for p in _parts_of(call)], merged.groups))
-        return Batch(columns, merged.groups)
+            columns.append(result_of(call, [state_of_part[p] for p in parts_of(call)], merged.groups))
+        return Batch([*columns, *self._number(number, merged.groups)], merged.groups)
 
-    def nothing(self) -> Batch:
-        """The single row of an aggregation without groups over no rows: counts are 0, the rest NULL."""
-        counts = [call.function == "count" for call in self.node.aggregates]
-        calls = zip(self.node.aggregates, counts, strict=True)
-        return Batch([Const(call.type, 0 if is_count else None, 1) for call, is_count in calls], 1)
+    def _keys(self, merged: _Partial, by: GroupingSet) -> list[Vector | LazyColumn]:
+        keys: list[Vector | LazyColumn] = [Const(expr.type, None, merged.groups) for expr in self.node.groups]
+        for position, key in zip(by, merged.keys, strict=True):
+            keys[position] = key
+        return keys
 
+    def _number(self, number: int, length: int) -> list[Vector]:
+        return [] if self.node.sets is None else [Const(self.node.columns[-1].type, number, length)]
 
-def _parts_of(call: Aggregate) -> list[_Part]:
-    """The accumulators that an aggregate call is computed from."""
-    arg = call.args[0] if call.args else None
-    if call.function == "count":
-        if arg is None:
-            return [_Part("count" if call.filter is not None else "rows", None, call.filter, False)]
-        if not arg.nullable and not call.distinct and call.filter is None:
-            return [_Part("rows", None, None, False)]
-        return [_Part("count", arg, call.filter, call.distinct)]
-    if call.function in ("sum", "avg"):
-        assert arg is not None
-        counted = _parts_of(Aggregate(call.type, False, "count", call.args, call.distinct, call.filter))
-        return [_Part("sum", arg, call.filter, call.distinct), *counted]
-    if call.function in ("min", "max", "any_value"):
-        return [_Part(call.function, arg, call.filter, False)]
-    raise InternalError(f"there is no accumulator for the aggregate {call.function}")
+    def nothing(self) -> list[Batch]:
+        """The rows over no rows: one for each empty set, in which counts are 0 and the rest NULL."""
+        keys = [Const(expr.type, None, 1) for expr in self.node.groups]
+        calls = [Const(c.type, 0 if c.function in ZERO_OVER_NOTHING else None, 1) for c in self.node.aggregates]
+        return [Batch([*keys, *calls, *self._number(number, 1)], 1) for number, by in enumerate(self.sets) if not by]
 
-
-def _result(call: Aggregate, states: list[Any], groups: int) -> Vector | LazyColumn:
-    if call.function == "count":
-        return Flat(call.type, states[0], None, 0, int(states[0].max(initial=0)))
-    if call.function in ("min", "max"):
-        found: Vector = states[0]
-        return found
-    if call.function == "any_value":
-        slot: Vector | LazyColumn = states[0].slots()[0]
-        return slot
-    total, counts = states
-    validity = None if counts.all() else counts > 0
-    if call.type.is_float:
-        with np.errstate(all="ignore"):
-            sums = total.parts[0].astype(np.float64)
-            values = sums / np.maximum(counts, 1) if call.function == "avg" else sums
-        return Flat(call.type, values.astype(call.type.dtype, copy=False), validity)
-    if call.function == "avg":
-        return _average(call, total, counts, validity)
-    if len(total.parts) == 1 and total.parts[0].dtype != object:
-        return result(call.type, total.parts[0], validity, (-total.most, total.most), groups)
-    return from_objects(call.type, total.as_objects(), validity)
+    def size(self, partials: Sequence[_Partial]) -> int:
+        """About how many bytes partials take: 16 per key, what the accumulators say for their states."""
+        total = 0
+        for partial in partials:
+            states = zip(self._accumulators, partial.states, strict=True)
+            total += 16 * partial.groups * len(partial.keys) + sum(a.size(s, partial.groups) for a, s in states)
+        return total
 
 
-def _average(call: Aggregate, total: Total, counts: Array, validity: Array | None) -> Vector:
-    """Exact: half away from zero at the result's scale."""
-    shift = scale_of(call.type) - scale_of(call.args[0].type)
-    if len(total.parts) == 1 and total.parts[0].dtype != object:
-        quotient = divide_integers(total.parts[0], counts, validity, shift, rounded=True)
-        if quotient is not None:
-            bounds = (int(quotient.min(initial=0)), int(quotient.max(initial=0)))
-            return result(call.type, quotient, validity, bounds, len(counts))
-    sums = total.as_objects()
-    divisor = np.maximum(counts, 1).astype(object)
-    size = (2 * abs(sums) * 10**shift + divisor) // (2 * divisor)
-    return from_objects(call.type, np.where(sums < 0, -size, size), validity)
+def _roots(sets: Sequence[GroupingSet]) -> list[GroupingSet]:
+    """The sets that no other contains."""
+    distinct = dict.fromkeys(sets)
+    return [by for by in distinct if not any(set(by) < set(other) for other in distinct)]
+
+
+Merged: TypeAlias = dict[GroupingSet, dict[str | None, _Partial]]
+"""The groups of each set, by tablet where tablets have no group in common."""
 
 
 def open_aggregate(node: HashAggregate, source: Stream, context: ExecutionContext) -> Stream:
-    """Run the aggregation; its stream holds the groups."""
+    """Run the aggregation; its stream holds the groups, set by set."""
     aggregation = _Aggregation(node)
     found = context.run_all(source, aggregation.partials)
-    by_partition: dict[str | None, list[_Partial]] = {}
-    apart = _keeps_apart(node, source)
-    for morsel, partials in zip(source.morsels, found, strict=True):
-        if partials:
-            by_partition.setdefault(morsel.partition if apart else None, []).extend(partials)
-    if not by_partition:
-        return stream_of(node.columns, [] if node.groups else [aggregation.nothing()])
-    context.reserve(_size(by_partition), "an aggregation")
+    merged: Merged = {}
+    for place, root in enumerate(aggregation.roots):
+        apart = _keeps_apart(node, root, source)
+        pieces: dict[str | None, list[_Partial]] = {}
+        for morsel, partials in zip(source.morsels, found, strict=True):
+            if partials[place]:
+                pieces.setdefault(morsel.partition if apart else None, []).extend(partials[place])
+        if not pieces:
+            return stream_of(node.columns, aggregation.nothing())
+        context.reserve(sum(map(aggregation.size, pieces.values())), "an aggregation")
+        done = context.parallel([_task(aggregation.merge, piece) for piece in pieces.values()])
+        merged[root] = dict(zip(pieces, done, strict=True))
+    _coarsen(aggregation, merged, context)
+    return _stream(aggregation, merged, source, context)
 
-    def task(partials: list[_Partial]) -> Callable[[], Batch]:
-        return lambda: aggregation.batch(aggregation.merge(partials))
 
-    merged = context.parallel([task(partials) for partials in by_partition.values()])
+def _task(work: Callable[[Any], Any], *args: Any) -> Callable[[], Any]:
+    return lambda: work(*args)
+
+
+def _coarsen(aggregation: _Aggregation, merged: Merged, context: ExecutionContext) -> None:
+    """Add the sets that are not there yet, large ones first, those of one size in parallel."""
+    waiting = [by for by in dict.fromkeys(aggregation.sets) if by not in merged]
+    for width in sorted({len(by) for by in waiting}, reverse=True):
+        tasks, level = [], [by for by in waiting if len(by) == width]
+        for by in level:
+            rows = {other: sum(p.groups for p in found.values()) for other, found in merged.items() if {*by} < {*other}}
+            given = min(rows, key=lambda other: rows[other])
+            tasks.append(_task(aggregation.coarsen, list(merged[given].values()), given, by))
+        for by, partial in zip(level, context.parallel(tasks), strict=True):
+            merged[by] = {None: partial}
+
+
+def _stream(aggregation: _Aggregation, merged: Merged, source: Stream, context: ExecutionContext) -> Stream:
+    node = aggregation.node
+    wanted = [(number, by, tag) for number, by in enumerate(aggregation.sets) for tag in merged[by]]
+    batches = context.parallel([_task(aggregation.batch, merged[by][tag], by, number) for number, by, tag in wanted])
     morsels = [
         Morsel(_pieces(piece), tag)
-        for tag, batch in zip(by_partition, merged, strict=True)
+        for (_, _, tag), batch in zip(wanted, batches, strict=True)
         for piece in sliced(batch, 2 * BATCH_ROWS)
     ]
-    renumbered = {e.id: c.id for e, c in zip(node.groups, node.columns) if isinstance(e, Column)}
-    kept = frozenset(renumbered[number] for number in source.partitioned_by) if apart else frozenset[int]()
+    kept = frozenset[int]()
+    if node.sets is None and _keeps_apart(node, aggregation.roots[0], source):
+        renumbered = {e.id: c.id for e, c in zip(node.groups, node.columns, strict=False) if isinstance(e, Column)}
+        kept = frozenset(renumbered[number] for number in source.partitioned_by)
     return Stream(node.columns, tuple(morsels), kept)
 
 
@@ -262,12 +238,7 @@ def _pieces(batch: Batch) -> Callable[[], Iterator[Batch]]:
     return lambda: sliced(batch)
 
 
-def _keeps_apart(node: HashAggregate, source: Stream) -> bool:
+def _keeps_apart(node: HashAggregate, by: GroupingSet, source: Stream) -> bool:
     """Can groups of two tablets never be equal?"""
-    keys = {expr.id for expr in node.groups if isinstance(expr, Column)}
+    keys = {expr.id for i in by if isinstance(expr := node.groups[i], Column)}
     return bool(source.partitioned_by) and source.partitioned_by <= keys
-
-
-def _size(by_partition: dict[str | None, list[_Partial]]) -> int:
-    """About how many bytes the partials take: 16 per key or state."""
-    return sum(16 * p.groups * (len(p.keys) + len(p.states)) for found in by_partition.values() for p in found)

@@ -12,7 +12,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TypeVar
 
@@ -83,6 +83,11 @@ class ExecutionContext:
     """The rows of the last round of each recursive query, by its key."""
     _reserved: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def again(self) -> ExecutionContext:
+        """The context for the statement to run once more, at a snapshot of now."""
+        now = self.store.now()
+        return replace(self, snapshot=now, shared={}, actuals=Actuals(), _reserved=0, _lock=threading.Lock())
 
     def check(self) -> None:
         """Raise `Cancelled` where somebody asked for it."""

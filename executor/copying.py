@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
-import pyarrow.dataset as ds
 
-from ..errors import DataError, NotNullViolation, OperationalError, ProgrammingError, UnknownColumn, did_you_mean
+from ..errors import DataError, NotNullViolation, ProgrammingError, UnknownColumn, did_you_mean
 from ..sql.bound import CopyFrom
+from ..sql.files import FileSource
 from ..storage.schema import Table
+from . import csv_files, parquet_files
 from .context import ExecutionContext
-
-_ROWS_AT_ONCE = 1 << 17
-_OPTIONS = ("delimiter", "header", "null", "quote", "escape")
+from .files import expand
 
 
 def copy_from(statement: CopyFrom, context: ExecutionContext) -> int:
-    """Load a file, or a directory of files; how many rows there were.
+    """Load a file, a folder of files, or those that match a pattern; how many rows there were.
 
     Columns are matched by name (in lower case where that fits better), or by position with a column list. Raises
     `UnknownColumn` or `NotNullViolation` before anything is read, `DataError` where a value does not convert.
@@ -29,53 +25,37 @@ def copy_from(statement: CopyFrom, context: ExecutionContext) -> int:
     table = statement.table
     rows = 0
     with context.store.bulk_loader(table) as loader:
-        for batch in _batches(statement):
-            context.check()
-            loader.append(conform(batch, table, statement.columns, statement.path))
-            rows += batch.num_rows
-            if context.progress is not None:
-                context.progress(rows)
+        for path in expand(FileSource(statement.format, (statement.path,))):
+            for batch in _batches(statement, path):
+                context.check()
+                loader.append(conform(batch, table, statement.columns, path))
+                rows += batch.num_rows
+                if context.progress is not None:
+                    context.progress(rows)
         return loader.finish()
 
 
-def _batches(statement: CopyFrom) -> Iterator[pa.RecordBatch]:
-    path, options = statement.path, dict(statement.options)
-    if not Path(path).exists():
-        raise OperationalError(f"there is no file {path}")
-    try:
-        dataset = ds.dataset(path, format=_format(statement, options))
-        yield from dataset.to_batches(batch_size=_ROWS_AT_ONCE, batch_readahead=2, fragment_readahead=1)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path}: {error}") from error
-
-
-def _format(statement: CopyFrom, options: dict[str, Any]) -> Any:
-    """The dataset's format; CSV values are read as the table's types, so nothing is guessed."""
+def _batches(statement: CopyFrom, path: str) -> Iterator[pa.RecordBatch]:
+    """The rows of one file; CSV values are read as the table's types, so nothing is guessed."""
     if statement.format == "parquet":
-        if options:
-            raise ProgrammingError(f"a Parquet file has no option {min(options)}")
-        return "parquet"
+        return parquet_files.read(path)
     if statement.format != "csv":
         raise ProgrammingError(f"COPY reads parquet and csv, not {statement.format}")
-    unknown = sorted(options.keys() - set(_OPTIONS))
-    if unknown:
-        raise ProgrammingError(f"CSV has no option {unknown[0]}{did_you_mean(unknown[0], _OPTIONS, 'it has')}")
-    schema = statement.table.schema
+    options, schema = dict(statement.options), statement.table.schema
     names = list(statement.columns or (column.name for column in schema.visible_columns))
-    parse = pa_csv.ParseOptions(
-        delimiter=options.get("delimiter", ","),
-        quote_char=options.get("quote", '"'),
-        escape_char=options.get("escape", False),
-    )
-    convert = pa_csv.ConvertOptions(
-        column_types={name: schema.column(name).type.arrow for name in names},
-        null_values=[options.get("null", "")],
-        strings_can_be_null=True,
-        quoted_strings_can_be_null=False,
-    )
-    has_header = options.get("header", True) in (True, "true", "on", 1)
-    read = pa_csv.ReadOptions(column_names=None if has_header else names)
-    return ds.CsvFileFormat(parse_options=parse, convert_options=convert, read_options=read)
+    types = {name: schema.column(name).type.arrow for name in names}
+    if not options.get("header", True):
+        return csv_files.read(path, options, types, None, names)
+    header = csv_files.names_of(path, options)
+    if statement.columns is not None:  # matched by position, whatever the header says
+        _refuse_count(header, names, path)
+        return csv_files.read(path, options, {given: types[name] for given, name in zip(header, names)})
+    return csv_files.read(path, options, {given: types[given.lower()] for given in header if given.lower() in types})
+
+
+def _refuse_count(found: Sequence[str], wanted: Sequence[str], path: str) -> None:
+    if len(found) != len(wanted):
+        raise ProgrammingError(f"{path} has {len(found)} columns, and the COPY lists {len(wanted)}")
 
 
 def conform(rows: pa.RecordBatch, table: Table, columns: Sequence[str] | None, path: str) -> pa.Table:
@@ -91,15 +71,16 @@ def conform(rows: pa.RecordBatch, table: Table, columns: Sequence[str] | None, p
 
 def _targets(found: Sequence[str], table: Table, columns: Sequence[str] | None, path: str) -> list[str]:
     if columns is not None:
-        if len(found) != len(columns):
-            raise ProgrammingError(f"{path} has {len(found)} columns, and the COPY lists {len(columns)}")
+        _refuse_count(found, columns, path)
         return list(columns)
-    names = []
+    names: list[str] = []
     for name in found:
         target = name if name in table.schema else name.lower()
         if target not in table.schema:
             hint = did_you_mean(name, table.schema.names, f"table {table.name} has")
             raise UnknownColumn(f"column {name} of {path} is not in table {table.name}{hint}")
+        if target in names:
+            raise ProgrammingError(f"{path} has column {name} twice")
         names.append(target)
     return names
 

@@ -27,9 +27,10 @@ import pyarrow.compute as pc
 
 from ..errors import DataError, InternalError
 from ..sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, columns_of, walk
+from ..sql.functions import VOLATILE
 from ..storage.types import BIGINT, BOOLEAN, DataType, Kind
 from ..storage.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector
-from .functions import CHEAP, FALLIBLE, KERNELS, OVERFLOWING, SKIPS_NULLS
+from .functions import CHEAP, FALLIBLE, GENERATORS, KERNELS, OVERFLOWING, SKIPS_NULLS
 from .kernels import boolean, choose
 from .kernels.cast import cast
 from .kernels.compare import compare, is_in
@@ -50,7 +51,7 @@ class Compiler:
     def compile(self, expr: Expr) -> Evaluation:
         """The expression as a closure over batches."""
         used = columns_of(expr)
-        if len(used) == 1 and not isinstance(expr, Column):
+        if len(used) == 1 and not isinstance(expr, Column) and not is_volatile(expr):
             position = self._position(next(n for n in walk(expr) if isinstance(n, Column)))
             inner = _Plain({next(iter(used)): 0}).compile(expr)
             return _PerValue(inner, position, cost(expr) > 2, is_fallible(expr))
@@ -89,6 +90,11 @@ def _may_refuse(node: Expr) -> bool:
         pattern = node.args[1]
         return not isinstance(pattern, Literal) or str(pattern.value).endswith("\\")
     return node.function in FALLIBLE
+
+
+def is_volatile(expr: Expr) -> bool:
+    """Does the expression give another value each time, so that it is computed for every row, once?"""
+    return any(isinstance(node, Call) and node.function in VOLATILE for node in walk(expr))
 
 
 def cost(expr: Expr) -> int:
@@ -145,6 +151,9 @@ class _Plain:
         if expr.function in ("eq", "ne", "lt", "le", "gt", "ge"):
             left, right = (self._sub(_uncast(arg)) for arg in expr.args)
             return _folded(lambda a, b: compare(expr.function, a, b), [left, right], BOOLEAN)
+        generator = GENERATORS.get(expr.function)
+        if generator is not None:
+            return lambda batch: generator(batch.length)
         kernel = KERNELS.get(expr.function)
         if kernel is None:
             raise InternalError(f"there is no kernel for the function {expr.function}")
@@ -359,7 +368,11 @@ class _Computed:
 
 
 def _inner_nodes(expr: Expr) -> list[Expr]:
-    return [n for n in walk(expr) if not isinstance(n, Column | Literal) and columns_of(n) and not is_fallible(n)]
+    return [
+        n
+        for n in walk(expr)
+        if not isinstance(n, Column | Literal) and columns_of(n) and not is_fallible(n) and not is_volatile(n)
+    ]
 
 
 # ---- per distinct value ----------------------------------------------------------------------------------------------

@@ -16,17 +16,23 @@ from ..planner.physical import (
     NestedLoopJoin,
     PhysicalNode,
     Project,
+    Recursive,
+    Series,
     SetDifference,
     Shared,
     SingleRow,
     Sort,
     TableScan,
+    TopRows,
     UnionAll,
     ValuesScan,
+    Window,
+    WorkingTable,
 )
 from ..storage.vector import Batch
 from .aggregate import open_aggregate
 from .context import ExecutionContext
+from .file_scan import open_file_scan
 from .join import open_hash_join
 from .nested_loop import open_nested_loop
 from .operators import (
@@ -37,10 +43,14 @@ from .operators import (
     open_single_row,
     open_union_all,
 )
+from .recursive import open_recursive, open_working_table
 from .runtime_filters import RuntimeFilters
-from .scan import open_file_scan, open_table_scan, open_values
+from .scan import open_table_scan, open_values
+from .series import open_series
 from .sort import open_limit, open_sort
 from .stream import Morsel, Stream
+from .top_rows import open_top_rows
+from .window import open_window
 
 
 def execute(node: PhysicalNode, context: ExecutionContext) -> Iterator[Batch]:
@@ -65,7 +75,9 @@ def open_node(node: PhysicalNode, context: ExecutionContext, filters: RuntimeFil
     if not context.collect:
         return _open(node, context, filters)
     started = time.perf_counter()
+    context.opening.append(node)
     stream = _open(node, context, filters)
+    context.opening.pop()
     context.actuals.add(context.actuals.of(node), seconds=time.perf_counter() - started)
 
     def watched(morsel: Morsel) -> Callable[[], Iterator[Batch]]:
@@ -89,6 +101,10 @@ def _open(node: PhysicalNode, context: ExecutionContext, filters: RuntimeFilters
     if isinstance(node, Shared):
         # Its rows serve several places, so no single place's filters may thin them out.
         return open_shared(node, lambda: open_node(node.source, context, RuntimeFilters()), context)
+    if isinstance(node, Recursive):
+        return open_recursive(node, context, lambda part: open_node(part, context, RuntimeFilters()))
+    if isinstance(node, WorkingTable):
+        return open_working_table(node, context)
     if isinstance(node, UnionAll):
         return open_union_all(node, [open_node(source, context, filters) for source in node.sources], context)
     if isinstance(node, SetDifference):
@@ -103,7 +119,10 @@ def _open_unary(node: PhysicalNode, context: ExecutionContext, filters: RuntimeF
         Project: lambda source: open_project(node, source),  # type: ignore[arg-type]
         HashAggregate: lambda source: open_aggregate(node, source, context),  # type: ignore[arg-type]
         Sort: lambda source: open_sort(node, source, context),  # type: ignore[arg-type]
+        Window: lambda source: open_window(node, source, context),  # type: ignore[arg-type]
         Limit: lambda source: open_limit(node, source, context),  # type: ignore[arg-type]
+        TopRows: lambda source: open_top_rows(node, source, context),  # type: ignore[arg-type]
+        Series: lambda source: open_series(node, source, context),  # type: ignore[arg-type]
         SingleRow: lambda source: open_single_row(node, source, context),  # type: ignore[arg-type]
     }.get(type(node))
     if opener is None:

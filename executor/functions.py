@@ -7,12 +7,25 @@ evaluator runs them itself, so that it can stop early.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from ..sql.functions import DATE_PARTS
+from ..sql.functions.dates import PARTS
 from ..storage.types import DataType, Kind
 from ..storage.vector import Const, Vector
-from .kernels import arithmetic, boolean, choose, compare, temporal, text
+from .kernels import (
+    arithmetic,
+    boolean,
+    calendar,
+    choose,
+    compare,
+    date_templates,
+    mathematics,
+    number_templates,
+    regex,
+    strings,
+    temporal,
+    text,
+)
 
 Kernel: TypeAlias = Callable[..., Vector]
 """(result type, *argument vectors) -> vector."""
@@ -43,17 +56,13 @@ def _round(type_: DataType, arg: Vector, digits: Vector) -> Vector:
     return arithmetic.round_to(type_, arg, digits)
 
 
-def _date_part(name: str) -> Kernel:
-    return lambda type_, arg: temporal.part(name, type_, arg)
-
-
 def _date_trunc(type_: DataType, unit: Vector, arg: Vector) -> Vector:
     assert isinstance(unit, Const)
+    if type_.kind is Kind.INTERVAL:
+        return calendar.truncate_interval(type_, unit.value, arg)
+    if unit.value in ("decade", "century", "millennium"):
+        return calendar.truncate_years(type_, unit.value, arg)
     return temporal.truncate(type_, unit.value, arg)
-
-
-def _float(name: str) -> Kernel:
-    return lambda type_, arg: arithmetic.float_function(name, type_, arg)
 
 
 def _trim(name: str) -> Kernel:
@@ -63,6 +72,9 @@ def _trim(name: str) -> Kernel:
 def _text_of_one(name: str) -> Kernel:
     return lambda type_, value: text.of_one(name, type_, value)
 
+
+_MODULES: Final[tuple[Any, ...]] = (calendar, date_templates, mathematics, number_templates, regex, strings)
+"""Modules with a table of kernels of their own, and a set of those that may refuse a row."""
 
 KERNELS: Final[Mapping[str, Kernel]] = {
     **{name: _operator(name) for name in ("add", "sub", "mul")},
@@ -78,7 +90,7 @@ KERNELS: Final[Mapping[str, Kernel]] = {
     "like": lambda _, value, pattern: text.like(value, pattern),
     "ilike": lambda _, value, pattern: text.like(value, pattern, ignore_case=True),
     "concat": text.concat,
-    **{name: _date_part(name) for name in DATE_PARTS},
+    **{name: calendar.date_part(name) for name in PARTS},
     "date_trunc": _date_trunc,
     **{name: _text_of_one(name) for name in ("upper", "lower", "reverse", "length", "octet_length")},
     **{name: _trim(name) for name in ("trim", "ltrim", "rtrim")},
@@ -94,16 +106,22 @@ KERNELS: Final[Mapping[str, Kernel]] = {
     "floor": _whole("floor"),
     "ceil": _whole("ceil"),
     "round": _round,
-    **{name: _float(name) for name in ("sqrt", "exp", "ln", "log10")},
     "power": arithmetic.power,
     "coalesce": lambda type_, *values: choose.coalesce(type_, values),
     "greatest": lambda type_, *values: choose.extreme(type_, values, greatest=True),
     "least": lambda type_, *values: choose.extreme(type_, values, greatest=False),
+    **{name: kernel for module in _MODULES for name, kernel in module.KERNELS.items()},
 }
 
+GENERATORS: Final[Mapping[str, Callable[[int], Vector]]] = {
+    "random": mathematics.random,
+    "gen_random_uuid": strings.uuids,
+}
+"""Functions without arguments that give another value in each row, by the number of rows."""
+
 FALLIBLE: Final = frozenset(
-    ("div", "mod", "abs", "round", "floor", "ceil", "sqrt", "exp", "ln", "log10", "power", "substring", "repeat")
-) | {"date_trunc"}
+    ("div", "mod", "abs", "round", "floor", "ceil", "power", "substring", "repeat", "date_trunc", "epoch")
+).union(*(module.FALLIBLE for module in _MODULES))
 """Functions that may refuse a row (division by zero, out of range). They are not computed for rows that do not need
 them: branches of a CASE not taken, rows that an earlier condition dropped."""
 
@@ -115,5 +133,7 @@ CHEAP: Final = frozenset(
 ) | {"is_null", "is_true", "is_false"}
 """Functions whose kernels cost about as much as a look-up per row."""
 
-SKIPS_NULLS: Final = frozenset(("coalesce", "greatest", "least", "is_null", "is_true", "is_false", "is_distinct"))
+SKIPS_NULLS: Final = frozenset(
+    ("coalesce", "greatest", "least", "is_null", "is_true", "is_false", "is_distinct", "concat_ws", "format")
+) | {"quote_nullable"}
 """Functions that may have a value where an argument is NULL; all others are NULL there."""

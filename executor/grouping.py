@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from ..storage.vector import Array, Const, Dict, Narrow, Text, Vector, Wide
+from .kernels.intervals import sortable
 from .kernels.numbers import measured_bounds
 
 _MOST_BITS = 62
@@ -168,6 +169,9 @@ def combined_codes(keys: Sequence[Vector]) -> tuple[Array, int]:
             codes, size = densely(codes, size)
         if size * more_size > 1 << _MOST_BITS:
             more, more_size = densely(more, more_size)
+        if size <= 1:  # found out by renumbering
+            codes, size = more, more_size
+            continue
         dtype = _dtype(size * more_size)
         codes = codes.astype(dtype) * dtype.type(more_size) + more.astype(dtype)
         size *= more_size
@@ -194,7 +198,7 @@ def densely(codes: Array, size: int) -> tuple[Array, int]:
 
 def column_codes(key: Vector) -> tuple[Array, int]:
     """One unsigned integer per row that is equal where the values are; NULL has the greatest."""
-    codes, size = _value_codes(key)
+    codes, size = _value_codes(sortable(key))
     if key.validity is not None:
         dtype = _dtype(size + 1)
         codes = np.where(key.validity, codes.astype(dtype, copy=False), dtype.type(size))

@@ -1,4 +1,4 @@
-"""Leaves: table scans with runtime filters, external files, constant rows.
+"""Leaves: table scans with runtime filters, constant rows.
 
 A table scan asks the store for tokens of about `SPLIT_ROWS` rows, each a morsel. Predicates and the runtime filters of
 joins above travel in the `ScanSpec`; the residual is evaluated on the batches that come back, whose other columns have
@@ -8,19 +8,13 @@ evaluated first; then the morsel stops by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable, Iterator
 
-import pyarrow as pa
-import pyarrow.dataset as ds
-
-from ..errors import DataError, HistoryGone, NotSupportedError, OperationalError
-from ..planner.physical import FileScan, TableScan, ValuesScan
-from ..sql.expressions import Column
+from ..errors import HistoryGone
+from ..planner.physical import TableScan, ValuesScan
 from ..storage.schema import Table
 from ..storage.store import ScanCounters, ScanSpec, ScanToken
-from ..storage.vector import Batch, LazyColumn, vector_from_arrow
+from ..storage.vector import Batch
 from .context import ExecutionContext
 from .evaluate import Compiler, physical
 from .kernels.choose import from_physical
@@ -123,54 +117,7 @@ def _partition_columns(node: TableScan) -> frozenset[int]:
 
 def partition_names(table: Table) -> set[str]:
     """The columns that decide to which tablet a row belongs."""
-    names = {name for rule in table.partitions.hash_rules for name in rule.columns}
-    if table.partitions.range_rule is not None:
-        names.update(table.partitions.range_rule.columns)
-    return names
-
-
-# ---- external files --------------------------------------------------------------------------------------------------
-
-
-def open_file_scan(node: FileScan) -> Stream:
-    """An external file's stream: a morsel per row group of a Parquet file, one for a CSV file."""
-    fragments = file_fragments(node.file.path, node.file.format)
-    morsels = tuple(Morsel(_fragment_reader(node, fragment)) for fragment in fragments)
-    return Stream(node.columns, morsels)
-
-
-def file_fragments(path: str, format_: str) -> list[Any]:
-    """The pieces of a file or directory of files; errors name the path."""
-    if format_ not in ("parquet", "csv"):
-        raise NotSupportedError(f"files of format {format_} cannot be read; parquet and csv can")
-    if not Path(path).exists():
-        raise OperationalError(f"there is no file {path}")
-    try:
-        dataset = ds.dataset(path, format=format_)
-        fragments = list(dataset.get_fragments())
-        if format_ == "parquet":
-            return [piece for fragment in fragments for piece in fragment.split_by_row_group()]
-        return fragments
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DataError(f"{path}: {error}") from error
-
-
-def _fragment_reader(node: FileScan, fragment: Any) -> Callable[[], Iterator[Batch]]:
-    def run() -> Iterator[Batch]:
-        try:
-            for rows in fragment.to_batches(columns=list(node.names), batch_size=BATCH_ROWS, use_threads=False):
-                yield _file_batch(node.columns, rows)
-        except (pa.ArrowInvalid, OSError) as error:
-            raise DataError(f"{node.file.path}: {error}") from error
-
-    return run
-
-
-def _file_batch(columns: Sequence[Column], rows: pa.RecordBatch) -> Batch:
-    def loader(column: Column, array: pa.Array) -> Callable[[Any], Any]:
-        return lambda chosen: vector_from_arrow(column.type, array if chosen is None else array.take(pa.array(chosen)))
-
-    return Batch([LazyColumn(loader(c, array)) for c, array in zip(columns, rows.columns, strict=True)], rows.num_rows)
+    return set(table.partitions.columns)
 
 
 # ---- constant rows ---------------------------------------------------------------------------------------------------

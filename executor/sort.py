@@ -20,6 +20,7 @@ from .accumulators import ordered_dictionary
 from .context import ExecutionContext
 from .evaluate import Compiler, Evaluation, physical
 from .grouping import densely, sort_rows
+from .kernels.intervals import sortable
 from .kernels.numbers import measured_bounds
 from .lazy import joined
 from .stream import Morsel, Stream, sliced, stream_of
@@ -60,6 +61,7 @@ def ordered_codes(key: Vector, descending: bool, nulls_first: bool) -> tuple[Arr
 def _ascending_codes(key: Vector) -> tuple[Array, int]:
     if isinstance(key, Const):
         return np.zeros(len(key), np.uint8), 1
+    key = sortable(key)
     if key.type.is_text:
         ranked = ordered_dictionary(key)
         return ranked.codes.view(f"u{ranked.codes.dtype.itemsize}"), max(1, len(ranked.dictionary))

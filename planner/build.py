@@ -1,6 +1,6 @@
 """From the bound query to logical nodes, clause by clause, in the order in which SQL says they happen.
 
-    FROM → WHERE → GROUP BY → HAVING → SELECT → DISTINCT → ORDER BY → LIMIT
+    FROM → WHERE → GROUP BY → HAVING → windows → QUALIFY → SELECT → DISTINCT → ORDER BY → LIMIT
 
 Subqueries in expressions stay expressions here; `rules/decorrelate_subqueries.py` turns them into joins.
 """
@@ -10,9 +10,27 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ..sql import bound
-from ..sql.expressions import SUBQUERIES, Column, Expr
+from ..sql.expressions import SUBQUERIES, Column, Expr, OrderItem
+from . import windows
 from .context import Context
-from .logical import Aggregate, FileScan, Filter, Join, Limit, Node, Project, Scan, SetOperation, Shared, Sort, Values
+from .logical import (
+    Aggregate,
+    FileScan,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Recursive,
+    Scan,
+    Series,
+    SetOperation,
+    Shared,
+    Sort,
+    TopRows,
+    Values,
+    WorkingTable,
+)
 from .trees import Numbers, each, passing
 
 
@@ -22,34 +40,49 @@ class Builder:
     def __init__(self, context: Context):
         self._context = context
         self._shared = context.shared_queries
+        self._working: dict[int, int] = {}
 
     def query(self, query: bound.Query) -> Node:
         """The plan of a whole query; its columns are the visible ones, in order."""
-        node = self._body(query.body)
-        if query.order:
+        node = self._body(query.body, query.order)
+        if query.ties:
+            node = TopRows(node, (), query.order, query.limit, query.offset, ties=True)
+        elif query.order:
             node = Sort(node, query.order)
-        if query.limit is not None or query.offset is not None:
+        if not query.ties and (query.limit is not None or query.offset is not None):
             node = Limit(node, query.limit, query.offset)
         if [c.id for c in node.columns] != [c.id for c in query.columns]:
             node = Project(node, passing(query.columns))
         return node
 
-    def _body(self, body: bound.Select | bound.Values | bound.SetOperation) -> Node:
+    def _body(
+        self,
+        body: bound.Select | bound.Values | bound.SetOperation | bound.Recursive,
+        order: tuple[OrderItem, ...] = (),
+    ) -> Node:
         if isinstance(body, bound.Values):
             return Values(body.columns, body.rows)
         if isinstance(body, bound.SetOperation):
             return SetOperation(body.kind, body.all, self.query(body.left), self.query(body.right), body.columns)
-        return self._select(body)
+        if isinstance(body, bound.Recursive):
+            key = self._working[body.key] = self._context.share_key()
+            return Recursive(key, body.all, self.query(body.anchor), self.query(body.step), body.columns)
+        return self._select(body, order)
 
-    def _select(self, select: bound.Select) -> Node:
+    def _select(self, select: bound.Select, order: tuple[OrderItem, ...]) -> Node:
         node = Values((), ((),)) if select.relation is None else self.relation(select.relation)
         if select.where is not None:
             node = Filter(node, select.where)
         if select.grouped or select.groups or select.aggregates:
-            node = Aggregate(node, select.groups, select.aggregates)
+            node = Aggregate(node, select.groups, select.aggregates, select.sets, select.set_number)
         if select.having is not None:
             node = Filter(node, select.having)
+        node = windows.over(node, select.windows)
+        if select.qualify is not None:
+            node = Filter(node, select.qualify)
         node = Project(node, select.projection)
+        if select.distinct_on:
+            node = windows.distinct_on(node, select.distinct_on, order, self._context.numbers)
         return Aggregate(node, passing(node.columns), ()) if select.distinct else node
 
     def relation(self, relation: bound.Relation) -> Node:
@@ -62,6 +95,11 @@ class Builder:
             return FileScan(relation, relation.columns)
         if isinstance(relation, bound.SubqueryRef):
             return self._derived(relation)
+        if isinstance(relation, bound.SeriesRef):
+            (column,) = relation.columns
+            return Series(Values((), ((),)), column, relation.start, relation.stop, relation.step)
+        if isinstance(relation, bound.WorkingRef):
+            return WorkingTable(self._working[relation.key], relation.columns)
         left, right = self.relation(relation.left), self.relation(relation.right)
         kind = "inner" if relation.kind == "cross" and relation.condition is not None else relation.kind
         return Join(kind, left, right, relation.condition)
@@ -89,13 +127,20 @@ def _numbers_of(query: bound.Query) -> Iterator[int]:
         yield from (c.id for c in body.columns)
         yield from _numbers_of(body.left)
         yield from _numbers_of(body.right)
+    elif isinstance(body, bound.Recursive):
+        yield from (c.id for c in body.columns)
+        yield from _numbers_of(body.anchor)
+        yield from _numbers_of(body.step)
     elif isinstance(body, bound.Values):
         yield from (c.id for c in body.columns)
         yield from _numbers_in(expr for row in body.rows for expr in row)
     else:
-        yield from (c.id for c, _ in (*body.projection, *body.groups, *body.aggregates))
-        yield from _numbers_in(expr for _, expr in (*body.projection, *body.groups, *body.aggregates))
-        yield from _numbers_in(expr for expr in (body.where, body.having) if expr is not None)
+        yield from (c.id for c, _ in (*body.projection, *body.groups, *body.aggregates, *body.windows))
+        if body.set_number is not None:
+            yield body.set_number.id
+        made = (*body.projection, *body.groups, *body.aggregates, *body.windows)
+        yield from _numbers_in(expr for _, expr in made)
+        yield from _numbers_in(expr for expr in (body.where, body.having, body.qualify) if expr is not None)
         if body.relation is not None:
             yield from _numbers_of_relation(body.relation)
 
@@ -110,6 +155,8 @@ def _numbers_of_relation(relation: bound.Relation) -> Iterator[int]:
     yield from (c.id for c in relation.columns)
     if isinstance(relation, bound.SubqueryRef):
         yield from _numbers_of(relation.query)
+    elif isinstance(relation, bound.SeriesRef):
+        yield from _numbers_in((relation.start, relation.stop, relation.step))
 
 
 def _numbers_in(exprs: Iterable[Expr]) -> Iterator[int]:

@@ -22,12 +22,17 @@ from .logical import (
     Limit,
     Node,
     Project,
+    Recursive,
     Scan,
+    Series,
     SetOperation,
     Shared,
     SingleRow,
     Sort,
+    TopRows,
     Values,
+    Window,
+    WorkingTable,
 )
 from .scan_predicates import extract, like_prefix
 from .statistics import RANGE, UNKNOWN_ROWS, ColumnProfile, distinct_among, profile_of, restricted, selectivity
@@ -46,6 +51,10 @@ IMPLIED = 0.5
 """Selectivity of an OR over several relations: `factor_disjunctions` has pushed down most of what it says."""
 LEAST_TAIL = 1e-4
 """However far out, somebody asks because he expects to find something."""
+ROUNDS = 10
+"""Rounds of a recursive query that are expected."""
+UNKNOWN_SERIES = 100.0
+"""Values of a series whose bounds are not known."""
 LEAST_ANTI = 0.1
 """An anti join is asked for because some rows have no partner."""
 
@@ -62,6 +71,7 @@ class Estimator:
         self._profiles: dict[int, ColumnProfile] = {}
         self._spreads: dict[int, tuple[float, float]] = {}
         self._rows: dict[int, tuple[Node, float]] = {}
+        self._working: dict[int, tuple[Node, float]] = {}
 
     def table(self, scan: Scan) -> TableStatistics:
         """The statistics of a scan's table."""
@@ -114,11 +124,22 @@ class Estimator:
         sole = schema.key[0].name if schema.key_columns == 1 else None
         for number, name in names.items():
             self._profiles[number] = profile_of(statistics, name, schema.column(name).type, sole == name)
-        rows = float(statistics.row_count)
-        if not scan.predicates:
+        return self._scanned(float(statistics.row_count), scan.predicates, names)
+
+    def _file_scan(self, scan: FileScan) -> float:
+        known = scan.file.description
+        names = {column.id: name for column, name in zip(scan.file.columns, scan.file.names, strict=True)}
+        for column in scan.file.columns:
+            self._profiles[column.id] = profile_of(known.statistics, names[column.id], column.type, False)
+        rows = float(known.statistics.row_count) if known.is_counted else UNKNOWN_ROWS
+        return self._scanned(rows, scan.predicates, names)
+
+    def _scanned(self, rows: float, predicates: tuple[Expr, ...], names: dict[int, str]) -> float:
+        """The rows of a scan that its predicates let through; notes what becomes of the columns' values."""
+        if not predicates:
             return rows
         numbers = {name: number for number, name in names.items()}
-        parts = extract(scan.predicates, names)
+        parts = extract(predicates, names)
         for predicate in parts.predicates:
             number = numbers[predicate.column]
             share = selectivity(predicate, self._profiles[number])
@@ -150,19 +171,37 @@ class Estimator:
 
     def _aggregate(self, node: Aggregate) -> float:
         rows = self.rows(node.source)
-        groups = 1.0
         for column, expr in node.groups:
-            groups *= self.distinct(expr, rows)
             if isinstance(expr, Column) and expr.id in self._profiles:
                 self._profiles[column.id] = self._profiles[expr.id]
             else:
                 self._profiles[column.id] = ColumnProfile(max(1.0, self.domain(expr)))
-        if node.groups:
-            groups = distinct_among(groups, rows) if len(node.groups) > 1 else min(groups, rows)
+        exprs = [expr for _, expr in node.groups]
+        sets = [exprs] if node.sets is None else [[exprs[i] for i in chosen] for chosen in node.sets]
+        groups = sum(self.group_count(chosen, rows) for chosen in sets)
         for column, call in node.aggregates:
             self._profiles[column.id] = ColumnProfile(max(1.0, groups))
             self._note_spread(column, call, rows / max(1.0, groups))
         return groups
+
+    def _window(self, node: Window) -> float:
+        rows = self.rows(node.source)
+        partitions = 1.0
+        for key in node.windows[0][1].partition:
+            partitions *= self.distinct(key, rows)
+        size = max(1.0, rows / max(1.0, min(partitions, rows)))
+        for column, call in node.windows:
+            numbered = call.function in ("row_number", "rank", "dense_rank")
+            profile = ColumnProfile(size, 1, int(size)) if numbered else ColumnProfile(max(1.0, rows))
+            self._profiles[column.id] = profile
+        return rows
+
+    def group_count(self, exprs: list[Expr], rows: float) -> float:
+        """The distinct combinations of some expressions among so many rows."""
+        groups = math.prod((self.distinct(expr, rows) for expr in exprs), start=1.0)
+        if not exprs:
+            return 1.0
+        return distinct_among(groups, rows) if len(exprs) > 1 else min(groups, rows)
 
     def _note_spread(self, column: Column, call: AggregateCall, size: float) -> None:
         """Mean and standard deviation of an aggregate over groups of so many rows on average (compound Poisson)."""
@@ -205,6 +244,40 @@ class Estimator:
         if node.kind == "union":
             return left + right if node.all else 0.8 * (left + right)
         return 0.5 * min(left, right) if node.kind == "intersect" else 0.5 * left
+
+    def _recursive(self, node: Recursive) -> float:
+        rows = self.rows(node.anchor)
+        self._working[node.key] = node.anchor, max(1.0, rows)
+        self._take_over(node.output, node.anchor.columns)
+        # How many rounds there will be is anybody's guess.
+        return rows + ROUNDS * self.rows(node.step)
+
+    def _working_table(self, node: WorkingTable) -> float:
+        anchor, rows = self._working.get(node.key, (node, 1.0))
+        self._take_over(node.output, anchor.columns)
+        return rows
+
+    def _take_over(self, output: Iterable[Column], source: Iterable[Column]) -> None:
+        """Give columns that may hold more values than the ones they are made of a profile."""
+        for own, first in zip(output, source, strict=False):
+            self._profiles[own.id] = ColumnProfile(self.domain(first))
+
+    def _top_rows(self, node: TopRows) -> float:
+        rows = self.rows(node.source)
+        if not isinstance(node.limit, Literal) or node.limit.value is None:
+            return rows
+        groups = 1.0
+        for column in node.groups:
+            groups *= self.distinct(column, rows)
+        return min(rows, distinct_among(groups, rows) * float(node.limit.value) if node.groups else node.limit.value)
+
+    def _series(self, node: Series) -> float:
+        size = UNKNOWN_SERIES
+        bounds = [e.value if isinstance(e, Literal) else None for e in (node.start, node.stop, node.step)]
+        if all(isinstance(bound, int) for bound in bounds) and bounds[2]:
+            size = max(0.0, (bounds[1] - bounds[0]) // bounds[2] + 1.0)
+        self._profiles[node.column.id] = ColumnProfile(max(1.0, size))
+        return self.rows(node.source) * size
 
     def _shared(self, node: Shared) -> float:
         rows = self.rows(node.source)
@@ -315,7 +388,7 @@ class Estimator:
             key = _composite_key(node)
             if key:
                 yield key, float(self.table(node).row_count)
-        elif isinstance(node, Aggregate) and node.groups:
+        elif isinstance(node, Aggregate) and node.groups and node.sets is None:
             yield frozenset(column.id for column, _ in node.groups), self.rows(node)
         elif isinstance(node, Join) and node.kind in ("inner", "cross", "semi", "anti", "left"):
             yield from self.keyed(node.left)
@@ -378,11 +451,16 @@ _ESTIMATES: dict[type[Node], Callable[[Estimator, Node], float]] = {
     Project: Estimator._project,  # type: ignore[dict-item]
     Aggregate: Estimator._aggregate,  # type: ignore[dict-item]
     Join: Estimator._join,  # type: ignore[dict-item]
+    Window: Estimator._window,  # type: ignore[dict-item]
     SetOperation: Estimator._set_operation,  # type: ignore[dict-item]
     Shared: Estimator._shared,  # type: ignore[dict-item]
     Sort: Estimator._limited,  # type: ignore[dict-item]
     Limit: Estimator._limited,  # type: ignore[dict-item]
+    Recursive: Estimator._recursive,  # type: ignore[dict-item]
+    WorkingTable: Estimator._working_table,  # type: ignore[dict-item]
+    TopRows: Estimator._top_rows,  # type: ignore[dict-item]
+    Series: Estimator._series,  # type: ignore[dict-item]
     SingleRow: lambda e, node: min(1.0, max(1.0, e.rows(node.children()[0]))),
     Values: lambda _, node: float(len(node.rows)),  # type: ignore[attr-defined]
-    FileScan: lambda _e, _n: UNKNOWN_ROWS,
+    FileScan: Estimator._file_scan,  # type: ignore[dict-item]
 }

@@ -12,7 +12,22 @@ from __future__ import annotations
 from ..errors import InternalError
 from ..sql.expressions import SUBQUERIES, Call, Column, Expr
 from ..storage.types import DataType, Kind
-from .logical import Aggregate, FileScan, Filter, Join, Node, Project, Scan, SetOperation, Shared, Values
+from .logical import (
+    Aggregate,
+    FileScan,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Recursive,
+    Scan,
+    Series,
+    SetOperation,
+    Shared,
+    Values,
+    Window,
+    WorkingTable,
+)
 from .trees import MIRRORED, columns_in, each, node_expressions
 
 
@@ -34,6 +49,9 @@ def _check(node: Node, rule: str, made: set[int], flat: bool) -> None:
     if isinstance(node, SetOperation):
         for side in (node.left, node.right):
             _check_widths(node, side, node.output, rule)
+    if isinstance(node, Recursive):
+        for side in (node.anchor, node.step):
+            _check_widths(node, side, node.output, rule)
     for column in _fresh(node):
         if column.id in made:
             raise _fail(rule, node, f"column {column.name} ({column.id}) is made twice")
@@ -41,10 +59,11 @@ def _check(node: Node, rule: str, made: set[int], flat: bool) -> None:
     provided = {column.id for child in node.children() for column in child.columns}
     if isinstance(node, Scan):
         provided = {number for number, _ in node.source_names}
-    nested = not flat and any(isinstance(part, SUBQUERIES) for e in node_expressions(node) for part in each(e))
+    elif isinstance(node, FileScan):
+        provided = {column.id for column in node.file.columns}
     for expr in node_expressions(node):
         missing = columns_in(expr) - provided
-        if missing and not nested:
+        if missing and flat:
             names = [f"{c.name} ({c.id})" for c in each(expr) if isinstance(c, Column) and c.id in missing]
             raise _fail(rule, node, f"no input provides {', '.join(sorted(set(names)))}")
         _check_expression(node, expr, rule, flat)
@@ -55,12 +74,17 @@ def _check(node: Node, rule: str, made: set[int], flat: bool) -> None:
 
 def _fresh(node: Node) -> list[Column]:
     """The columns that a node makes rather than lets through."""
-    if isinstance(node, (Scan, FileScan, Values, SetOperation, Shared)):
+    if isinstance(node, (Scan, FileScan, Values, SetOperation, Shared, Recursive, WorkingTable)):
         return list(node.columns)
+    if isinstance(node, Series):
+        return [node.column]
     if isinstance(node, Project):
         return [column for column, expr in node.items if not _passes(column, expr)]
     if isinstance(node, Aggregate):
-        return [c for c, e in node.groups if not _passes(c, e)] + [c for c, _ in node.aggregates]
+        number = [node.set_number] if node.set_number is not None else []
+        return [c for c, e in node.groups if not _passes(c, e)] + [c for c, _ in node.aggregates] + number
+    if isinstance(node, Window):
+        return [column for column, _ in node.windows]
     return []
 
 

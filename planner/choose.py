@@ -23,12 +23,17 @@ from .logical import (
     Limit,
     Node,
     Project,
+    Recursive,
     Scan,
+    Series,
     SetOperation,
     Shared,
     SingleRow,
     Sort,
+    TopRows,
     Values,
+    Window,
+    WorkingTable,
 )
 from .physical import PhysicalNode, RuntimeFilter, TableScan
 from .properties import LEFT_ONLY
@@ -80,9 +85,20 @@ class Chooser:
         )
 
     def _file_scan(self, node: FileScan, wanted: Wanted) -> PhysicalNode:
+        names = {column.id: name for column, name in zip(node.file.columns, node.file.names, strict=True)}
         kept = tuple(c for c in node.output if c.id in wanted)
-        estimate = self._estimator.rows(node)
-        return physical.FileScan(columns=kept, estimate=estimate, file=node.file, names=tuple(c.name for c in kept))
+        present = {c.id for c in kept}
+        extra = {c.id: c for expr in node.predicates for c in each(expr) if isinstance(c, Column)}
+        fetched = kept + tuple(extra[number] for number in sorted(extra.keys() - present))
+        return physical.FileScan(
+            columns=kept,
+            estimate=self._estimator.rows(node),
+            file=node.file,
+            names=tuple(names[c.id] for c in fetched),
+            fetched=fetched,
+            predicates=extract(node.predicates, names).predicates,
+            residual=all_of(node.predicates),
+        )
 
     def _values(self, node: Values, _: Wanted) -> PhysicalNode:
         return physical.ValuesScan(columns=node.output, estimate=float(len(node.rows)), rows=node.rows)
@@ -108,12 +124,27 @@ class Chooser:
     def _aggregate(self, node: Aggregate, wanted: Wanted) -> PhysicalNode:
         calls = [item for item in node.aggregates if item[0].id in wanted]
         exprs = [expr for _, expr in (*node.groups, *calls)]
+        number = () if node.set_number is None else (node.set_number,)
         return physical.HashAggregate(
-            columns=tuple(column for column, _ in (*node.groups, *calls)),
+            columns=(*(column for column, _ in (*node.groups, *calls)), *number),
             estimate=self._estimator.rows(node),
             source=self._visit(node.source, columns_in_all(exprs)),
             groups=tuple(expr for _, expr in node.groups),
             aggregates=tuple(call for _, call in calls),
+            sets=node.sets,
+        )
+
+    def _window(self, node: Window, wanted: Wanted) -> PhysicalNode:
+        calls = [item for item in node.windows if item[0].id in wanted]
+        if not calls:
+            return self._visit(node.source, wanted)
+        below = wanted | columns_in_all(call for _, call in calls)
+        source = self._visit(node.source, below & {c.id for c in node.source.columns})
+        return physical.Window(
+            columns=(*(c for c in source.columns if c.id in wanted), *(column for column, _ in calls)),
+            estimate=self._estimator.rows(node),
+            source=source,
+            calls=tuple(call for _, call in calls),
         )
 
     def _sort(self, node: Sort, wanted: Wanted) -> PhysicalNode:
@@ -138,6 +169,45 @@ class Chooser:
     def _single_row(self, node: SingleRow, wanted: Wanted) -> PhysicalNode:
         source = self._visit(node.source, wanted)
         return physical.SingleRow(columns=source.columns, estimate=1.0, source=source)
+
+    def _top_rows(self, node: TopRows, wanted: Wanted) -> PhysicalNode:
+        source = self._visit(node.source, wanted | columns_in_all(node_expressions(node)))
+        return physical.TopRows(
+            columns=source.columns,
+            estimate=self._estimator.rows(node),
+            source=source,
+            groups=node.groups,
+            order=node.order,
+            limit=node.limit,
+            offset=node.offset,
+            ties=node.ties,
+        )
+
+    def _series(self, node: Series, wanted: Wanted) -> PhysicalNode:
+        source = self._visit(node.source, wanted | columns_in_all(node_expressions(node)))
+        kept = tuple(column for column in source.columns if column.id in wanted)
+        return physical.Series(
+            columns=(*kept, node.column),
+            estimate=self._estimator.rows(node),
+            source=source,
+            start=node.start,
+            stop=node.stop,
+            step=node.step,
+        )
+
+    def _recursive(self, node: Recursive, _: Wanted) -> PhysicalNode:
+        estimate = self._estimator.rows(node)
+        anchor, step = self.plan(node.anchor), self.plan(node.step)
+        return physical.Recursive(
+            columns=node.output, estimate=estimate, key=node.key, all=node.all, anchor=anchor, step=step
+        )
+
+    def _working_table(self, node: WorkingTable, wanted: Wanted) -> PhysicalNode:
+        places = tuple(i for i, column in enumerate(node.output) if column.id in wanted)
+        columns = tuple(node.output[i] for i in places)
+        return physical.WorkingTable(
+            columns=columns, estimate=self._estimator.rows(node), key=node.key, places=places
+        )
 
     def _shared_plan(self, node: Shared, _: Wanted) -> PhysicalNode:
         if node.key not in self._shared:
@@ -178,7 +248,8 @@ class Chooser:
         if not pairs and residual is not None:
             pairs, residual = null_safe_pairs(node, residual)
         if node.kind == "null_anti" and (len(pairs) != 1 or residual is not None):
-            raise AssertionError("a null-aware anti join has one equality and nothing else")
+            # `'a' NOT IN (SELECT ...)`: an equality that does not link the two sides is a condition on all pairs.
+            pairs, residual = [], node.condition
         below = wanted | columns_in(node.condition)
         swap = self._swapped(node)
         probe_side, build_side = (node.right, node.left) if swap else (node.left, node.right)
@@ -301,7 +372,9 @@ def scan_column(node: PhysicalNode, number: int) -> int | None:
         exprs: Iterable[Expr] = node.expressions if isinstance(node, physical.Project) else node.groups
         for column, expr in zip(node.columns, exprs, strict=False):
             if column.id == number:
-                return scan_column(node.source, expr.id) if isinstance(expr, Column) else None
+                # A grouping set that lacks the column aggregates the rows that would be dropped.
+                lacking = isinstance(node, physical.HashAggregate) and node.lacks(expr)
+                return scan_column(node.source, expr.id) if isinstance(expr, Column) and not lacking else None
     return None
 
 
@@ -342,9 +415,14 @@ _CHOICES: dict[type[Node], Callable[[Chooser, Node, Wanted], PhysicalNode]] = {
     Project: Chooser._project,  # type: ignore[dict-item]
     Aggregate: Chooser._aggregate,  # type: ignore[dict-item]
     Sort: Chooser._sort,  # type: ignore[dict-item]
+    Window: Chooser._window,  # type: ignore[dict-item]
     Limit: Chooser._limit,  # type: ignore[dict-item]
     SingleRow: Chooser._single_row,  # type: ignore[dict-item]
     Shared: Chooser._shared_plan,  # type: ignore[dict-item]
     SetOperation: Chooser._set_operation,  # type: ignore[dict-item]
+    TopRows: Chooser._top_rows,  # type: ignore[dict-item]
+    Series: Chooser._series,  # type: ignore[dict-item]
+    Recursive: Chooser._recursive,  # type: ignore[dict-item]
+    WorkingTable: Chooser._working_table,  # type: ignore[dict-item]
     Join: Chooser._join,  # type: ignore[dict-item]
 }

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from ..sql.expressions import Column, Expr, conjuncts
 from ..storage.types import DataType
 from .cardinality import Estimator
-from .logical import Aggregate, Filter, Join, Limit, Node, Project, Scan, Shared, Sort
+from .logical import Aggregate, Filter, Join, Limit, Node, Project, Scan, Shared, Sort, Window
 from .trees import as_equality, columns_in
 
 CHECK = 0.15
@@ -108,12 +108,12 @@ class CostModel:
             return Cost(below.fixed, below.stream + rows * READ * computed, frozenset(renamed))
         if isinstance(node, Aggregate):
             below = self.cost(node.source)
-            groups = [c.id for c, e in node.groups if isinstance(e, Column) and e.id in below.carriers]
+            groups = [c.id for c, e in node.common_groups if isinstance(e, Column) and e.id in below.carriers]
             work = self.estimator.rows(node.source) * GROUP * (1 + 0.3 * len(node.aggregates))
             return Cost(below.fixed, below.stream + work, frozenset(groups))
-        if isinstance(node, (Sort, Limit)):
+        if isinstance(node, (Sort, Limit, Window)):
             below = self.cost(node.source)
-            extra = self.estimator.rows(node.source) * BUILD if isinstance(node, Sort) else 0.0
+            extra = 0.0 if isinstance(node, Limit) else self.estimator.rows(node.source) * BUILD
             return Cost(below.total + extra, 0.0)
         if isinstance(node, Shared):
             return Cost(self.cost(node.source).total / 2, rows * READ)

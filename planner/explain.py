@@ -25,7 +25,7 @@ from . import logical, physical
 from .logical import Node
 from .physical import PhysicalNode
 from .plan import Plan
-from .sqltext import Names, predicate_text, to_sql
+from .sqltext import Names, groups_text, predicate_text, to_sql, window_keys
 from .trees import nodes
 
 
@@ -161,9 +161,11 @@ def _logical_head(node: Node, names: Names) -> str:
     if isinstance(node, logical.Join):
         return f"Join {node.kind}" + ("" if node.condition is None else f" on {to_sql(node.condition, names)}")
     if isinstance(node, logical.Aggregate):
-        by = f" by {_items(node.groups, names)}" if node.groups else ""
+        by = groups_text(tuple(expr for _, expr in node.groups), node.sets, names)
         calls = [to_sql(call, names) for _, call in node.aggregates]
         return f"Aggregate{by}" + (f": {_join_list(calls)}" if calls else "")
+    if isinstance(node, logical.Window):
+        return f"Window {_join_list([to_sql(call, names) for _, call in node.windows])}"
     if isinstance(node, logical.Sort):
         return f"Sort {_order_text(node.order, names)}{_limits(node.limit, node.offset, names)}"
     if isinstance(node, logical.Limit):
@@ -174,7 +176,7 @@ def _logical_head(node: Node, names: Names) -> str:
         rows = _join_list([f"({_join_list([to_sql(e, names) for e in row])})" for row in node.rows[:3]])
         return f"Values {rows}" + (f", ... {len(node.rows)} rows" if len(node.rows) > 3 else "")
     if isinstance(node, logical.FileScan):
-        return f"FileScan {node.file.format} {node.file.path}: {_join_list([c.name for c in node.output])}"
+        return _file_head(node, names)
     if isinstance(node, logical.SetOperation):
         return f"{node.kind.capitalize()}{' all' if node.all else ''}"
     if isinstance(node, logical.TopRows):
@@ -186,6 +188,11 @@ def _logical_head(node: Node, names: Names) -> str:
     if isinstance(node, logical.Shared):
         return f"Shared {node.key} as {_join_list([c.name for c in node.output])}"
     return type(node).__name__
+
+
+def _file_head(node: logical.FileScan, names: Names) -> str:
+    head = f"FileScan {node.file.source.format} {node.file.source.shown}: {_join_list([c.name for c in node.output])}"
+    return f"{head} WHERE {' AND '.join(to_sql(p, names) for p in node.predicates)}" if node.predicates else head
 
 
 def _scan_head(node: logical.Scan, names: Names) -> str:
@@ -289,7 +296,7 @@ class Drawing:
                 node.table.name if node.alias == node.table.name else f"{node.table.name} {node.alias}"
             )
         if isinstance(node, physical.FileScan):
-            return f"FileScan {node.file.format} {node.file.path}"
+            return f"FileScan {node.file.source.format} {node.file.source.shown}"
         if isinstance(node, physical.ValuesScan):
             return "ValuesScan"
         if isinstance(node, physical.Filter):
@@ -306,8 +313,10 @@ class Drawing:
 
     def _other_head(self, node: PhysicalNode) -> str:
         if isinstance(node, physical.HashAggregate):
-            by = f" by {self._list(node.groups)}" if node.groups else ""
+            by = groups_text(node.groups, node.sets, self._names)
             return f"HashAggregate{by}" + (f": {self._list(node.aggregates)}" if node.aggregates else "")
+        if isinstance(node, physical.Window):
+            return f"Window {window_keys(node.calls[0], self._names)}".rstrip()
         if isinstance(node, physical.Sort):
             return f"Sort {_order_text(node.order, self._names)}{_limits(node.limit, node.offset, self._names)}"
         if isinstance(node, physical.Limit):
@@ -332,6 +341,8 @@ class Drawing:
             yield from self._scan_details(node)
         elif isinstance(node, physical.FileScan):
             yield f"reads {_join_list(list(node.names))}"
+            if node.residual is not None:
+                yield f"where {self._text(node.residual)}"
         elif isinstance(node, physical.HashJoin):
             if node.residual is not None:
                 yield f"and {self._text(node.residual)}"

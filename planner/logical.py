@@ -1,6 +1,7 @@
 """Logical plan nodes: relational algebra over bound expressions. Inert, frozen, checked at birth.
 
-    Scan  Values  Filter  Project  Join  Aggregate  Sort  Limit  Distinct  SetOperation  SingleRow  Shared
+    Scan  FileScan  Values  Series  Filter  Project  Join  Aggregate  Window  Sort  Limit  TopRows  SetOperation  SingleRow
+    Shared  Recursive  WorkingTable
 
 Each node says which rows come out; `columns` are the columns of those rows, in order. `planner/explain.py` draws
 them, the rules in `planner/rules/` rewrite them, `planner/physical.py` chooses how they run.
@@ -15,6 +16,7 @@ from typing import Any
 from ..sql.bound import FileRef, TimeTravel
 from ..sql.expressions import Aggregate as AggregateCall
 from ..sql.expressions import Column, Expr, OrderItem
+from ..sql.expressions import Window as WindowCall
 from ..storage.schema import Table
 
 
@@ -73,10 +75,11 @@ class Scan(Node):
 
 @dataclass(frozen=True, slots=True)
 class FileScan(Node):
-    """The rows of an external file."""
+    """The rows of external files for which all `predicates` are true; `output` are the columns still wanted."""
 
     file: FileRef
     output: tuple[Column, ...]
+    predicates: tuple[Expr, ...] = ()
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -151,15 +154,53 @@ class Join(Node):
 @dataclass(frozen=True, slots=True)
 class Aggregate(Node):
     """One row per distinct combination of `groups`, with the value of each aggregate; one row in all where `groups`
-    is empty. Without aggregates it is DISTINCT."""
+    is empty. Without aggregates it is DISTINCT.
+
+    With `sets`, the rows of several such aggregations one after the other: each set is some positions among the groups,
+    the other groups are NULL, and `set_number` counts the sets from 0. An empty set gives its one row always.
+    """
 
     source: Node
     groups: tuple[tuple[Column, Expr], ...]
     aggregates: tuple[tuple[Column, AggregateCall], ...]
+    sets: tuple[tuple[int, ...], ...] | None = None
+    set_number: Column | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return tuple(column for column, _ in (*self.groups, *self.aggregates))
+        number = () if self.set_number is None else (self.set_number,)
+        return (*(column for column, _ in (*self.groups, *self.aggregates)), *number)
+
+    @property
+    def common_groups(self) -> tuple[tuple[Column, Expr], ...]:
+        """The groups that every set has: of these each row tells the value of its source rows."""
+        if self.sets is None:
+            return self.groups
+        return tuple(group for i, group in enumerate(self.groups) if all(i in chosen for chosen in self.sets))
+
+    @property
+    def is_total(self) -> bool:
+        """Is there a row even over no rows?"""
+        return not self.groups if self.sets is None else not all(self.sets)
+
+    def grouped_also(self, source: Node, added: tuple[tuple[Column, Expr], ...]) -> Aggregate:
+        """The same over another source with more groups, which every set has."""
+        more = tuple(range(len(self.groups), len(self.groups) + len(added)))
+        sets = None if self.sets is None else tuple(chosen + more for chosen in self.sets)
+        return replace(self, source=source, groups=self.groups + added, sets=sets)
+
+
+@dataclass(frozen=True, slots=True)
+class Window(Node):
+    """The rows of `source`, each with the value of each window call; all calls (one at least) have one PARTITION BY and
+    one ORDER BY."""
+
+    source: Node
+    windows: tuple[tuple[Column, WindowCall], ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.source.columns + tuple(column for column, _ in self.windows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +228,40 @@ class Limit(Node):
     @property
     def columns(self) -> tuple[Column, ...]:
         return self.source.columns
+
+
+@dataclass(frozen=True, slots=True)
+class TopRows(Node):
+    """Of each group of rows with equal `groups` (NULLs are equal) the first `limit` in order after `offset`; with
+    `ties` also those that follow and are equal to the last in `order`. Without groups all rows are one group, and come
+    out in order."""
+
+    source: Node
+    groups: tuple[Column, ...]
+    order: tuple[OrderItem, ...]
+    limit: Expr | None
+    offset: Expr | None = None
+    ties: bool = False
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.source.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Series(Node):
+    """Each row of `source` once for every value from `start` to `stop` in steps of `step`, which `column` holds; a row
+    for which one of the three is NULL not at all."""
+
+    source: Node
+    column: Column
+    start: Expr
+    stop: Expr
+    step: Expr
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return (*self.source.columns, self.column)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,3 +311,34 @@ class Shared(Node):
 
     def map_children(self, change: Callable[[Node], Node]) -> Node:
         return self
+
+
+@dataclass(frozen=True, slots=True)
+class Recursive(Node):
+    """WITH RECURSIVE: the rows of `anchor`, then those of `step` over them, then those of `step` over these, until none
+    come. Unless `all`, a row that was there before is dropped. Columns align by position, as in a set operation.
+
+    Within `step`, the `WorkingTable` of the same `key` stands for the rows of the round before.
+    """
+
+    key: int
+    all: bool
+    anchor: Node
+    step: Node
+    output: tuple[Column, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.output
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingTable(Node):
+    """The rows that the last round of the `Recursive` around it has made, under fresh numbers."""
+
+    key: int
+    output: tuple[Column, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.output

@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 from ..sql.bound import FileRef, TimeTravel
 from ..sql.expressions import Aggregate as AggregateCall
 from ..sql.expressions import Column, Expr, OrderItem
+from ..sql.expressions import Window as WindowCall
 from ..storage.predicates import ColumnPredicate
 from ..storage.schema import Table
 
@@ -55,10 +56,15 @@ class TableScan(PhysicalNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileScan(PhysicalNode):
-    """Reads `names` of an external file, in the order of `columns`."""
+    """Reads external files. `names` are what they call `fetched`: `columns` first, then those that only `residual`
+    needs, which is evaluated on every row; `predicates`, in physical values and by the same names, only serve to leave
+    out parts of files whose statistics exclude them."""
 
     file: FileRef
     names: tuple[str, ...]
+    fetched: tuple[Column, ...]
+    predicates: tuple[ColumnPredicate, ...] = ()
+    residual: Expr | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +136,25 @@ class NestedLoopJoin(PhysicalNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashAggregate(PhysicalNode):
-    """One row per group: `columns` are the groups' columns, then the aggregates'."""
+    """One row per group: `columns` are the groups' columns, then the aggregates', then, with `sets`, the set's number."""
 
     source: PhysicalNode
     groups: tuple[Expr, ...]
     aggregates: tuple[AggregateCall, ...]
+    sets: tuple[tuple[int, ...], ...] | None = None
+
+    def lacks(self, group: Expr) -> bool:
+        """Is there a grouping set without the group?"""
+        return self.sets is not None and any(all(self.groups[i] != group for i in chosen) for chosen in self.sets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window(PhysicalNode):
+    """The rows of `source` in the order of their windows, each with the value of each call; `columns` are any of the
+    source's, then the calls'. All calls have one PARTITION BY and one ORDER BY."""
+
+    source: PhysicalNode
+    calls: tuple[WindowCall, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,6 +174,48 @@ class Limit(PhysicalNode):
     source: PhysicalNode
     limit: Expr | None
     offset: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopRows(PhysicalNode):
+    """The first rows of each group in order, as in the logical node."""
+
+    source: PhysicalNode
+    groups: tuple[Column, ...]
+    order: tuple[OrderItem, ...]
+    limit: Expr | None
+    offset: Expr | None = None
+    ties: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series(PhysicalNode):
+    """Each row of `source` with every value from `start` to `stop`; `columns` are some of the source's, then the
+    series' own."""
+
+    source: PhysicalNode
+    start: Expr
+    stop: Expr
+    step: Expr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recursive(PhysicalNode):
+    """As in the logical node; `columns` align by position with those of both inputs."""
+
+    key: int
+    all: bool
+    anchor: PhysicalNode
+    step: PhysicalNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkingTable(PhysicalNode):
+    """The rows of the last round of the `Recursive` with this `key`; `places` are the positions of `columns` among
+    those."""
+
+    key: int
+    places: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

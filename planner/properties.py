@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ..sql.expressions import SUBQUERIES, Call, Column, Expr, InValues, Literal, conjuncts
+from ..sql.expressions import SUBQUERIES, ZERO_OVER_NOTHING, Call, Column, Expr, InValues, Literal, conjuncts
 from .logical import (
     Aggregate,
     FileScan,
@@ -16,12 +16,17 @@ from .logical import (
     Limit,
     Node,
     Project,
+    Recursive,
     Scan,
+    Series,
     SetOperation,
     Shared,
     SingleRow,
     Sort,
+    TopRows,
     Values,
+    Window,
+    WorkingTable,
 )
 from .trees import column_equality, columns_in, nodes, subexpressions
 
@@ -61,7 +66,7 @@ def not_null_columns(node: Node) -> frozenset[int]:
         return _join_not_null(node)
     if isinstance(node, Filter):
         return not_null_columns(node.source) | rejects_null(node.predicate)
-    if isinstance(node, Scan):
+    if isinstance(node, (Scan, FileScan)):
         solid = {c.id for c in node.output if not c.nullable}
         for predicate in node.predicates:
             solid |= rejects_null(predicate)
@@ -71,9 +76,10 @@ def not_null_columns(node: Node) -> frozenset[int]:
         return frozenset(column.id for column, expr in node.items if never_null(expr, below))
     if isinstance(node, Aggregate):
         below = not_null_columns(node.source)
-        groups = {column.id for column, expr in node.groups if never_null(expr, below)}
-        counts = {column.id for column, expr in node.aggregates if expr.function == "count"}
-        if node.groups:
+        groups = {column.id for column, expr in node.common_groups if never_null(expr, below)}
+        groups |= {node.set_number.id} if node.set_number is not None else set()
+        counts = {column.id for column, expr in node.aggregates if expr.function in ZERO_OVER_NOTHING}
+        if not node.is_total:
             counts |= {
                 column.id
                 for column, expr in node.aggregates
@@ -82,13 +88,17 @@ def not_null_columns(node: Node) -> frozenset[int]:
                 and never_null(expr.args[0], below)
             }
         return frozenset(groups | counts)
-    if isinstance(node, (Sort, Limit)):
+    if isinstance(node, (Sort, Limit, TopRows)):
         return not_null_columns(node.source)
+    if isinstance(node, Window):
+        return not_null_columns(node.source) | {column.id for column, _ in node.windows if not column.nullable}
+    if isinstance(node, Series):
+        return not_null_columns(node.source) | {node.column.id}
     if isinstance(node, Shared):
         solid_below = not_null_columns(node.source)
         pairs = zip(node.output, node.source.columns, strict=True)
         return frozenset(own.id for own, inner in pairs if inner.id in solid_below)
-    if isinstance(node, (FileScan, Values, SetOperation)):
+    if isinstance(node, (Values, SetOperation, Recursive, WorkingTable)):
         return frozenset(c.id for c in node.columns if not c.nullable)
     return frozenset()
 
@@ -160,14 +170,18 @@ def unique_keys(node: Node) -> list[frozenset[int]]:
         key = [own.get(column.name) for column in node.table.schema.key]
         produced = {c.id for c in node.output}
         return [frozenset(k for k in key if k is not None)] if all(k in produced for k in key) else []
-    if isinstance(node, (Filter, Sort, Limit)):
+    if isinstance(node, (Filter, Sort, Limit, Window)):
         return unique_keys(node.source)
+    if isinstance(node, TopRows):
+        first = isinstance(node.limit, Literal) and node.limit.value in (0, 1) and not node.ties
+        return unique_keys(node.source) + ([frozenset(c.id for c in node.groups)] if first else [])
     if isinstance(node, Project):
         renamed = {expr.id: column.id for column, expr in node.items if isinstance(expr, Column)}
         below = unique_keys(node.source)
         return [frozenset(renamed[k] for k in key) for key in below if all(k in renamed for k in key)]
     if isinstance(node, Aggregate):
-        return [frozenset(column.id for column, _ in node.groups)]
+        number = () if node.set_number is None else (node.set_number.id,)
+        return [frozenset((*(column.id for column, _ in node.groups), *number))]
     if isinstance(node, SingleRow):
         return [frozenset()]
     if isinstance(node, Values):
@@ -202,10 +216,10 @@ def exactly_one_row(node: Node) -> bool:
     if isinstance(node, SingleRow):
         return True
     if isinstance(node, Aggregate):
-        return not node.groups
+        return not node.groups and node.sets is None
     if isinstance(node, Values):
         return len(node.rows) == 1
-    if isinstance(node, (Project, Sort, Shared)):
+    if isinstance(node, (Project, Sort, Shared, Window)):
         return (not isinstance(node, Sort) or node.limit is None) and exactly_one_row(node.source)
     if isinstance(node, Join) and node.kind == "cross":
         return exactly_one_row(node.left) and exactly_one_row(node.right)
@@ -264,7 +278,7 @@ def _collect_equalities(node: Node, found: Equivalence) -> None:
     elif isinstance(node, Join) and node.kind in ("inner", "cross", "semi"):
         predicates = conjuncts(node.condition)
     elif isinstance(node, (Project, Aggregate)):
-        for column, expr in node.items if isinstance(node, Project) else node.groups:
+        for column, expr in node.items if isinstance(node, Project) else node.common_groups:
             if isinstance(expr, Column):
                 found.join(column.id, expr.id)
     for part in predicates:
@@ -275,7 +289,7 @@ def _collect_equalities(node: Node, found: Equivalence) -> None:
             _collect_equalities(node.left, found)
         if node.kind in ("inner", "cross", "right"):
             _collect_equalities(node.right, found)
-    elif not isinstance(node, (SetOperation, Shared)):
+    elif not isinstance(node, (SetOperation, Shared, Recursive)):
         for child in node.children():
             _collect_equalities(child, found)
 

@@ -17,7 +17,6 @@ Sort k first 10  (~10 rows)
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -110,5 +109,4 @@ def _rows(limit: Expr | None, offset: Expr | None) -> float:
 
 def tablet_count(partitions: PartitionSchema) -> int:
     """How many tablets a table has."""
-    ranges = 1 if partitions.range_rule is None else len(partitions.range_rule.partitions)
-    return math.prod(rule.buckets for rule in partitions.hash_rules) * max(1, ranges)
+    return max(1, partitions.tablet_count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..sql.expressions import (
@@ -17,9 +17,12 @@ from ..sql.expressions import (
     InSubquery,
     InValues,
     Literal,
+    OrderItem,
     Parameter,
     Quantified,
     ScalarSubquery,
+    Window,
+    WindowFrame,
 )
 from ..storage.predicates import AnyOf, BloomFilter, ColumnPredicate, InList, IsNull, Range
 from ..storage.types import DataType, Interval, Kind
@@ -81,6 +84,8 @@ def _render(expr: Expr, names: Names) -> tuple[str, int]:
         return f"{_text(expr.arg, names, 5)} IN ({items})", 4
     if isinstance(expr, Aggregate):
         return aggregate_text(expr, names), _ATOM
+    if isinstance(expr, Window):
+        return window_text(expr, names), _ATOM
     return _render_subquery(expr, names)
 
 
@@ -128,10 +133,62 @@ def _render_subquery(expr: Expr, names: Names) -> tuple[str, int]:
 
 
 def aggregate_text(expr: Aggregate, names: Names) -> str:
-    """`count(*)`, `sum(DISTINCT x) FILTER (WHERE y)`."""
-    args = ", ".join(_text(a, names, 0) for a in expr.args) or "*"
-    text = f"{expr.function}({'DISTINCT ' if expr.distinct else ''}{args})"
+    """`count(*)`, `sum(DISTINCT x) FILTER (WHERE y)`, `percentile_cont(0.5) WITHIN GROUP (ORDER BY x)`."""
+    args = ", ".join(_text(a, names, 0) for a in expr.args) or ("*" if not expr.order else "")
+    keys = f"ORDER BY {', '.join(order_text(item, names) for item in expr.order)}" if expr.order else ""
+    within = expr.function in ("percentile_cont", "percentile_disc", "mode")
+    text = f"{expr.function}({'DISTINCT ' if expr.distinct else ''}{args}{f' {keys}' if keys and not within else ''})"
+    text += f" WITHIN GROUP ({keys})" if within else ""
     return text if expr.filter is None else f"{text} FILTER (WHERE {_text(expr.filter, names, 0)})"
+
+
+def groups_text(groups: Sequence[Expr], sets: Sequence[Sequence[int]] | None, names: Names) -> str:
+    """` by a, b` or ` by GROUPING SETS ((a, b), (a), ())`, at most twelve sets of them; nothing without groups."""
+    if sets is None:
+        return " by " + ", ".join(_text(expr, names, 0) for expr in groups) if groups else ""
+    shown = [f"({', '.join(_text(groups[i], names, 0) for i in chosen)})" for chosen in sets[:12]]
+    more = [f"... {len(sets)} in all"] if len(sets) > 12 else []
+    return f" by GROUPING SETS ({', '.join(shown + more)})"
+
+
+def window_text(call: Window, names: Names) -> str:
+    """`sum(x) FILTER (WHERE y) OVER (PARTITION BY a ORDER BY b ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)`."""
+    args = ", ".join(_text(a, names, 0) for a in call.args) or ("*" if call.function == "count" else "")
+    text = f"{call.function}({args})"
+    if call.filter is not None:
+        text += f" FILTER (WHERE {_text(call.filter, names, 0)})"
+    parts = [window_keys(call, names)] if call.partition or call.order else []
+    return f"{text}{' IGNORE NULLS' if call.ignore_nulls else ''} OVER ({' '.join([*parts, *_frame_text(call, names)])})"
+
+
+def window_keys(call: Window, names: Names) -> str:
+    """`PARTITION BY a ORDER BY b DESC`."""
+    parts = []
+    if call.partition:
+        parts.append(f"PARTITION BY {', '.join(_text(key, names, 0) for key in call.partition)}")
+    if call.order:
+        parts.append(f"ORDER BY {', '.join(order_text(item, names) for item in call.order)}")
+    return " ".join(parts)
+
+
+def order_text(item: OrderItem, names: Names) -> str:
+    """`x DESC NULLS LAST`; an order of NULLs only where it is not PostgreSQL's."""
+    text = _text(item.expr, names, 0) + (" DESC" if item.descending else "")
+    if item.nulls_first != item.descending:
+        text += " NULLS FIRST" if item.nulls_first else " NULLS LAST"
+    return text
+
+
+def _frame_text(call: Window, names: Names) -> list[str]:
+    """The frame, where it is not what goes without saying."""
+    frame = call.frame
+    if frame is None or frame in (WindowFrame(), WindowFrame(end="unbounded following")):
+        return []
+    sides = []
+    for bound, offset in ((frame.start, call.start), (frame.end, call.end)):
+        sides.append(f"{_text(offset, names, 5)} {bound.upper()}" if offset is not None else bound.upper())
+    exclude = [f"EXCLUDE {frame.exclude.upper()}"] if frame.exclude else []
+    return [f"{frame.unit.upper()} BETWEEN {' AND '.join(sides)}", *exclude]
 
 
 def literal_text(value: Any, type_: DataType) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ..errors import UnknownTable
 from ..sql import bind, parse
 from ..sql.bound import Query, SelectStatement
-from ..storage.schema import ColumnSchema, PartitionSchema, Schema, Table, assign_column_ids
+from ..storage.schema import ColumnSchema, PartitionSchema, Schema, Table, View, assign_column_ids
 from ..storage.store import ColumnStatistics, TableStatistics, Timestamp
 from ..storage.types import INT, DataType
 from .context import PlannerOptions
@@ -36,6 +36,14 @@ class FixedCatalog:
     def tables(self) -> Sequence[Table]:
         """All tables by name, ascending."""
         return [self.by_name[name] for name in sorted(self.by_name)]
+
+    def views(self) -> Sequence[View]:
+        """There are none."""
+        return ()
+
+    def view(self, name: str) -> View | None:
+        """There is none."""
+        return None
 
     def now(self) -> Timestamp:
         """The beginning of time: nothing has been written."""

@@ -23,8 +23,24 @@ from ..sql.expressions import (
     conjuncts,
 )
 from ..sql.expressions import Aggregate as AggregateCall
+from ..sql.expressions import Window as WindowCall
 from ..storage.types import BOOLEAN, DataType
-from .logical import Aggregate, Filter, Join, Limit, Node, Project, Scan, Shared, Sort, Values
+from .logical import (
+    Aggregate,
+    FileScan,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Scan,
+    Series,
+    Shared,
+    Sort,
+    TopRows,
+    Values,
+    Window,
+)
 
 TRUE = Literal(BOOLEAN, False, True)
 FALSE = Literal(BOOLEAN, False, False)
@@ -186,13 +202,18 @@ def node_expressions(node: Node) -> list[Expr]:
         return [expr for _, expr in node.items]
     if isinstance(node, Aggregate):
         return [expr for _, expr in (*node.groups, *node.aggregates)]
-    if isinstance(node, Scan):
+    if isinstance(node, Window):
+        return [call for _, call in node.windows]
+    if isinstance(node, (Scan, FileScan)):
         return list(node.predicates)
     if isinstance(node, Values):
         return [expr for row in node.rows for expr in row]
-    if isinstance(node, Sort):
+    if isinstance(node, Series):
+        return [node.start, node.stop, node.step]
+    if isinstance(node, (Sort, TopRows)):
         limits = [expr for expr in (node.limit, node.offset) if expr is not None]
-        return [item.expr for item in node.order] + limits
+        keys: tuple[Expr, ...] = node.groups if isinstance(node, TopRows) else ()
+        return [*keys, *(item.expr for item in node.order), *limits]
     if isinstance(node, Limit):
         return [expr for expr in (node.limit, node.offset) if expr is not None]
     return []
@@ -224,14 +245,21 @@ def _with_expressions(node: Node, exprs: list[Expr]) -> Node:
         for (column, _), expr in zip(node.aggregates, exprs[width:], strict=True):
             assert isinstance(expr, AggregateCall)
             calls.append((column, expr))
-        return Aggregate(node.source, groups, tuple(calls))
-    if isinstance(node, Scan):
+        return replace(node, groups=groups, aggregates=tuple(calls))
+    if isinstance(node, Window):
+        pairs = zip(node.windows, exprs, strict=True)
+        return Window(node.source, tuple((c, e) for (c, _), e in pairs if isinstance(e, WindowCall)))
+    if isinstance(node, (Scan, FileScan)):
         return replace(node, predicates=tuple(exprs))
     if isinstance(node, Values):
         width = len(node.output)
         rows = tuple(tuple(exprs[i * width : (i + 1) * width]) for i in range(len(node.rows)))
         return Values(node.output, rows)
+    if isinstance(node, Series):
+        return Series(node.source, node.column, *exprs)
     rest = list(exprs)
+    if isinstance(node, TopRows):
+        return _top_rows_of(node, rest)
     if isinstance(node, Sort):
         order = tuple(OrderItem(rest.pop(0), item.descending, item.nulls_first) for item in node.order)
         limit = rest.pop(0) if node.limit is not None else None
@@ -239,6 +267,17 @@ def _with_expressions(node: Node, exprs: list[Expr]) -> Node:
     assert isinstance(node, Limit)
     limit = rest.pop(0) if node.limit is not None else None
     return Limit(node.source, limit, rest.pop(0) if node.offset is not None else None)
+
+
+def _top_rows_of(node: TopRows, rest: list[Expr]) -> Node:
+    width, keys = len(node.groups), len(node.groups) + len(node.order)
+    groups = [expr for expr in rest[:width] if isinstance(expr, Column)]
+    assert len(groups) == width, "rows are grouped by columns"
+    order = (replace(item, expr=expr) for item, expr in zip(node.order, rest[width:keys], strict=True))
+    limits = rest[keys:]
+    limit = limits.pop(0) if node.limit is not None else None
+    offset = limits.pop(0) if node.offset is not None else None
+    return TopRows(node.source, tuple(groups), tuple(order), limit, offset, node.ties)
 
 
 def nodes(root: Node) -> Iterator[Node]:
@@ -265,6 +304,8 @@ def free_columns(root: Node) -> frozenset[int]:
         read.update(columns_in_all(node_expressions(node)))
         if isinstance(node, Scan):
             inside.update(number for number, _ in node.source_names)
+        elif isinstance(node, FileScan):
+            inside.update(column.id for column in node.file.columns)
         elif isinstance(node, Shared):
             read.update(free_columns(node.source))
     return frozenset(read - inside)

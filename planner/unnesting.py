@@ -3,8 +3,8 @@
 A correlated subquery reads columns of the query around it. Two ways lead to a plan that does not:
 
 1. `pull` lifts the predicates that hold the outer references out of the subquery, through projections, joins and
-   (equalities only) aggregates, so that they become the condition of the join with the outer query. Nearly all
-   subqueries that people write go this way, and what comes out is what they would have written as a join.
+   (equalities only) aggregates and limits, so that they become the condition of the join with the outer query. Nearly
+   all subqueries that people write go this way, and what comes out is what they would have written as a join.
 2. `inject` works for the rest (Neumann and Kemper, "Unnesting Arbitrary Queries", BTW 2015): the distinct outer
    values, the *domain*, are joined into the subquery's leaves and carried up to its top, so that one run gives the
    answers for all of them; the outer query joins on the carried columns.
@@ -12,14 +12,31 @@ A correlated subquery reads columns of the query around it. Two ways lead to a p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ..errors import NotSupportedError
+from ..errors import InternalError, NotSupportedError
+from ..sql.expressions import ZERO_OVER_NOTHING, Case, Column, Expr, Literal, conjuncts
 from ..sql.expressions import Aggregate as AggregateCall
-from ..sql.expressions import Column, Expr, Literal, conjuncts
 from ..storage.types import BIGINT
-from .logical import Aggregate, Filter, Join, Limit, Node, Project, SetOperation, Shared, SingleRow, Sort, Values
+from .logical import (
+    Aggregate,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Recursive,
+    Series,
+    SetOperation,
+    Shared,
+    SingleRow,
+    Sort,
+    TopRows,
+    Values,
+    Window,
+    WorkingTable,
+)
 from .trees import (
     Numbers,
     all_of,
@@ -32,11 +49,14 @@ from .trees import (
     filtered,
     free_columns,
     is_null,
+    map_expressions,
     negate,
     node_expressions,
+    nodes,
     passing,
     substitute,
 )
+from .windows import partitioned
 
 
 class CannotPull(Exception):
@@ -65,14 +85,64 @@ def pull(node: Node, numbers: Numbers) -> tuple[Node, list[Expr]]:
         extra = [c for c in source.columns if c.id in wanted and c.id not in present]
         return Project(source, node.items + passing(extra)), lifted
     if isinstance(node, Aggregate):
-        if not node.groups:
+        if node.is_total:
             raise CannotPull
         return pull_through_groups(node, numbers)
     if isinstance(node, Join):
         return _pull_join(node, numbers)
+    if isinstance(node, Window):
+        return _pull_window(node, numbers)
     if isinstance(node, Sort) and node.limit is None and node.offset is None:
         return pull(node.source, numbers)
+    if isinstance(node, (Limit, Sort, TopRows)):
+        return _pull_limit(_first_of_one_group(node), numbers)
+    if isinstance(node, Series):
+        source, lifted = pull(node.source, numbers)
+        if columns_in_all(node_expressions(node)) <= column_ids(source):
+            return replace(node, source=source), lifted
     raise CannotPull
+
+
+def _first_of_one_group(node: Limit | Sort | TopRows) -> TopRows:
+    """A limit as the first rows of one group that holds all rows."""
+    if isinstance(node, TopRows):
+        return node
+    if isinstance(node, Sort):
+        return TopRows(node.source, (), node.order, node.limit, node.offset)
+    if isinstance(node.source, Project) and isinstance(node.source.source, Sort):
+        sort = node.source.source
+        first = TopRows(sort.source, (), sort.order, node.limit, node.offset)
+        order = {column.id: column for column in first.columns}
+        # The order may read what the projection drops, so the limit goes below it; `TopRows` keeps all columns.
+        kept = [order[number] for number in order.keys() - column_ids(node.source)]
+        return replace(first, source=Project(sort.source, node.source.items + passing(_made_below(kept, sort))))
+    if isinstance(node.source, Sort) and node.source.limit is None and node.source.offset is None:
+        return TopRows(node.source.source, (), node.source.order, node.limit, node.offset)
+    return TopRows(node.source, (), (), node.limit, node.offset)
+
+
+def _made_below(columns: Sequence[Column], sort: Sort) -> list[Column]:
+    wanted = columns_in_all(item.expr for item in sort.order)
+    return [column for column in columns if column.id in wanted]
+
+
+def _pull_limit(node: TopRows, numbers: Numbers) -> tuple[Node, list[Expr]]:
+    """The first rows for each value of the correlated expressions, instead of the first rows for one of them."""
+    source, lifted = pull(node.source, numbers)
+    inside = column_ids(source)
+    if not columns_in_all(node_expressions(node)) <= inside:
+        raise CannotPull
+    groups, made, conditions = list(node.groups), list[tuple[Column, Expr]](), list[Expr]()
+    for part in lifted:
+        outer, inner = _correlated_equality(part, inside)
+        column = inner if isinstance(inner, Column) else numbers.column(inner)
+        if column is not inner:
+            made.append((column, inner))
+        groups.append(column)
+        conditions.append(call("eq", outer, column))
+    if made:
+        source = Project(source, (*passing(source.columns), *made))
+    return replace(node, source=source, groups=tuple(dict.fromkeys(groups))), conditions
 
 
 def _pull_join(node: Join, numbers: Numbers) -> tuple[Node, list[Expr]]:
@@ -98,16 +168,25 @@ def pull_through_groups(node: Aggregate, numbers: Numbers) -> tuple[Aggregate, l
     inside = column_ids(source)
     if not columns_in_all(node_expressions(node)) <= inside:
         raise CannotPull
-    groups = list(node.groups)
+    added: list[tuple[Column, Expr]] = []
     conditions: list[Expr] = []
     for part in lifted:
         outer, inner = _correlated_equality(part, inside)
-        known = next((column for column, expr in groups if expr == inner), None)
+        known = next((column for column, expr in (*node.common_groups, *added) if expr == inner), None)
         if known is None:
             known = inner if isinstance(inner, Column) else numbers.column(inner)
-            groups.append((known, inner))
+            added.append((known, inner))
         conditions.append(call("eq", outer, known))
-    return Aggregate(source, tuple(groups), node.aggregates), conditions
+    return node.grouped_also(source, tuple(added)), conditions
+
+
+def _pull_window(node: Window, numbers: Numbers) -> tuple[Node, list[Expr]]:
+    """The node with a partition for each outer row, as each `inner = outer` selects all rows of some partitions."""
+    source, lifted = pull(node.source, numbers)
+    inside = column_ids(source)
+    if not columns_in_all(node_expressions(node)) <= inside:
+        raise CannotPull
+    return partitioned(node, source, [_correlated_equality(part, inside)[1] for part in lifted]), lifted
 
 
 def _correlated_equality(part: Expr, inside: frozenset[int]) -> tuple[Expr, Expr]:
@@ -129,12 +208,38 @@ class Domain:
     `values` gives them, one column for each of `references`; those numbered in `solid` hold no NULL.
     """
 
-    def __init__(self, values: Node, references: Sequence[Column], solid: frozenset[int], key: int, numbers: Numbers):
+    def __init__(
+        self,
+        values: Node,
+        references: Sequence[Column],
+        solid: frozenset[int],
+        new_key: Callable[[], int],
+        numbers: Numbers,
+    ):
         self._source = values
-        self._key = key
+        self._key = new_key()
         self._solid = solid
+        self.new_key = new_key
         self.numbers = numbers
         self.references = tuple(references)
+        self.shared: dict[int, tuple[int, Node, dict[int, Column]]] = {}
+        """Shared subplans that were made for every row of the domain: their key, plan and carried columns, by the key
+        that they had."""
+        self.working: dict[int, int] = {}
+        """Recursive queries that were: the new key by the old."""
+
+    def is_read(self, node: Node) -> bool:
+        """Does a plan read an outer column, or rows of a recursive query that do?"""
+        outer = {column.id for column in self.references}
+        return bool(free_columns(node) & outer) or (bool(self.working) and self._reads_working_table(node))
+
+    def _reads_working_table(self, root: Node) -> bool:
+        for node in nodes(root):
+            if isinstance(node, WorkingTable) and node.key in self.working:
+                return True
+            if isinstance(node, Shared) and self._reads_working_table(node.source):
+                return True
+        return False
 
     def use(self) -> tuple[Node, dict[int, Column]]:
         """A use of the domain, and the column that stands for each outer column in it."""
@@ -163,8 +268,7 @@ Carried = tuple[Node, dict[int, Column]]
 
 def inject(node: Node, domain: Domain) -> Carried:
     """The plan for every row of the domain at once: its rows, each with the domain's columns it is the answer for."""
-    outer = {column.id for column in domain.references}
-    if not free_columns(node) & outer:
+    if not domain.is_read(node):
         use, carried = domain.use()
         return Join("cross", node, use), carried
     if isinstance(node, Filter):
@@ -178,6 +282,11 @@ def inject(node: Node, domain: Domain) -> Carried:
         return _inject_aggregate(node, domain)
     if isinstance(node, Join):
         return _inject_join(node, domain)
+    if isinstance(node, Window):
+        source, carried = inject(node.source, domain)
+        changed = map_expressions(node, lambda expr: substitute(expr, carried))
+        assert isinstance(changed, Window)
+        return partitioned(changed, source, carried.values()), carried
     if isinstance(node, Sort) and node.limit is None and node.offset is None:
         return inject(node.source, domain)
     if isinstance(node, SetOperation):
@@ -187,16 +296,58 @@ def inject(node: Node, domain: Domain) -> Carried:
         use, whole = domain.use()
         joined = Join("single", use, source, all_of(domain.equal(whole, carried)))
         return Project(joined, passing((*node.columns, *whole.values()))), whole
-    if isinstance(node, Values) and len(node.rows) == 1:
-        use, carried = domain.use()
-        row = zip(node.output, node.rows[0], strict=True)
-        return Project(use, tuple((c, substitute(e, carried)) for c, e in row) + passing(carried.values())), carried
-    if isinstance(node, (Limit, Sort)):
-        raise NotSupportedError(
-            "LIMIT inside a subquery that refers to the query around it is not supported; use min() or max(), or join "
-            "and aggregate instead"
-        )
-    raise NotSupportedError(f"a reference to the outer query inside {type(node).__name__} is not supported")
+    if isinstance(node, Values):
+        return _inject_values(node, domain)
+    if isinstance(node, (Limit, Sort, TopRows)):
+        return _inject_limit(_first_of_one_group(node), domain)
+    if isinstance(node, Series):
+        source, carried = inject(node.source, domain)
+        start, stop, step = (substitute(expr, carried) for expr in (node.start, node.stop, node.step))
+        return Series(source, node.column, start, stop, step), carried
+    if isinstance(node, (Shared, Recursive, WorkingTable)):
+        return _inject_repeated(node, domain)
+    raise InternalError(f"a reference to the outer query inside a {type(node).__name__} was not expected")
+
+
+def _inject_values(node: Values, domain: Domain) -> Carried:
+    use, carried = domain.use()
+    rows = [[substitute(expr, carried) for expr in row] for row in node.rows]
+    if len(rows) == 1:
+        return Project(use, tuple(zip(node.output, rows[0], strict=True)) + passing(carried.values())), carried
+    # Every row of the domain with the number of every row here, and by that the row's values.
+    number = domain.numbers.column(Literal(BIGINT, False, 0), "row")
+    numbered = Values((number,), tuple((Literal(BIGINT, False, i),) for i in range(len(rows))))
+    items: list[tuple[Column, Expr]] = []
+    for column, *values in zip(node.output, *rows, strict=True):
+        whens = ((call("eq", number, Literal(BIGINT, False, i)), value) for i, value in enumerate(values))
+        items.append((column, Case(column.type, True, tuple(whens), Literal(column.type, True, None))))
+    return Project(Join("cross", use, numbered), (*items, *passing(carried.values()))), carried
+
+
+def _inject_limit(node: TopRows, domain: Domain) -> Carried:
+    source, carried = inject(node.source, domain)
+    order = tuple(replace(item, expr=substitute(item.expr, carried)) for item in node.order)
+    return replace(node, source=source, groups=(*node.groups, *carried.values()), order=order), carried
+
+
+def _inject_repeated(node: Shared | Recursive | WorkingTable, domain: Domain) -> Carried:
+    fresh = tuple(domain.numbers.column(column) for column in domain.references)
+    whole = {outer.id: own for outer, own in zip(domain.references, fresh, strict=True)}
+    if isinstance(node, WorkingTable):
+        return WorkingTable(domain.working[node.key], node.output + fresh), whole
+    if isinstance(node, Shared):
+        if node.key not in domain.shared:
+            source, carried = inject(node.source, domain)
+            source = Project(source, passing((*node.source.columns, *carried.values())))
+            domain.shared[node.key] = domain.new_key(), source, carried
+        key, source, _ = domain.shared[node.key]
+        return Shared(key, source, node.output + fresh), whole
+    anchor, carried = inject(node.anchor, domain)
+    anchor = Project(anchor, passing((*node.anchor.columns, *carried.values())))
+    key = domain.working[node.key] = domain.new_key()
+    step, carried = inject(node.step, domain)
+    step = Project(step, passing((*node.step.columns, *carried.values())))
+    return Recursive(key, node.all, anchor, step, node.output + fresh), whole
 
 
 def _inject_aggregate(node: Aggregate, domain: Domain) -> Carried:
@@ -204,8 +355,14 @@ def _inject_aggregate(node: Aggregate, domain: Domain) -> Carried:
     changed = [(column, substitute(expr, carried)) for column, expr in node.aggregates]
     calls = tuple((column, expr) for column, expr in changed if isinstance(expr, AggregateCall))
     groups = tuple((column, substitute(expr, carried)) for column, expr in node.groups)
-    if node.groups:
-        return Aggregate(source, groups + passing(carried.values()), calls), carried
+    if not node.is_total:
+        changed_node = replace(node, groups=groups, aggregates=calls)
+        return changed_node.grouped_also(source, passing(carried.values())), carried
+    if node.sets is not None:
+        raise NotSupportedError(
+            "grouping sets of which one is empty, as with ROLLUP and CUBE, are not supported inside a subquery that "
+            "refers to the query around it"
+        )
     # Without GROUP BY there is a row for every outer row, also where nothing was aggregated.
     inner = Aggregate(source, passing(carried.values()), tuple((domain.numbers.column(c), e) for c, e in calls))
     use, whole = domain.use()
@@ -220,18 +377,20 @@ def over_no_rows(column: Column, aggregate: AggregateCall) -> Expr:
     """The value of an aggregate's column above an outer join that leaves it NULL where there was nothing to
     aggregate: COUNT is then 0."""
     value = replace(column, nullable=True)
-    if aggregate.function != "count":
+    if aggregate.function not in ZERO_OVER_NOTHING:
         return value
     return replace(case(is_null(value), Literal(BIGINT, False, 0), value), type=column.type, nullable=False)
 
 
 def _inject_join(node: Join, domain: Domain) -> Carried:
-    if node.kind in ("right", "full"):
-        raise NotSupportedError(f"a reference to the outer query below a {node.kind.upper()} JOIN is not supported")
-    outer = {column.id for column in domain.references}
+    if node.kind == "full":
+        return _inject_full_join(node, domain)
+    if node.kind == "right":
+        turned, carried = _inject_join(Join("left", node.right, node.left, node.condition), domain)
+        return Project(turned, passing((*node.columns, *carried.values()))), carried
     conditions = conjuncts(node.condition)
-    right_free = bool(free_columns(node.right) & outer)
-    if right_free and node.kind in ("inner", "cross") and not free_columns(node.left) & outer:
+    right_free = domain.is_read(node.right)
+    if right_free and node.kind in ("inner", "cross") and not domain.is_read(node.left):
         right, carried = inject(node.right, domain)
         own = all_of(substitute(part, carried) for part in conditions)
         return Join("cross" if own is None else "inner", node.left, right, own), carried
@@ -251,6 +410,20 @@ def _inject_join(node: Join, domain: Domain) -> Carried:
     if right_free and kind in ("inner", "left", "single"):
         joined = Project(joined, passing((*node.columns, *carried.values())))
     return joined, carried
+
+
+def _inject_full_join(node: Join, domain: Domain) -> Carried:
+    left, first = inject(node.left, domain)
+    right, second = inject(node.right, domain)
+    parts = [substitute(part, first) for part in conjuncts(node.condition)]
+    joined = Join("full", left, right, all_of([*parts, *domain.equal(first, second)]))
+    items: list[tuple[Column, Expr]] = []
+    whole: dict[int, Column] = {}
+    for outer in domain.references:
+        a, b = (replace(side[outer.id], nullable=True) for side in (first, second))
+        whole[outer.id] = domain.numbers.column(outer)
+        items.append((whole[outer.id], call("coalesce", a, b, type_=outer.type)))
+    return Project(joined, (*passing(node.columns), *items)), whole
 
 
 def may_be_true(part: Expr) -> Expr:

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TextIO
 import pyarrow as pa
 from prompt_toolkit.utils import get_cwidth
 
-from ..storage.types import DataType, Kind
+from ..storage.types import DataType, Interval, Kind
 
 NULL_TEXT: Final = "NULL"
 _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: "\\t", 10: "\\n", 13: "\\r"}
@@ -48,24 +48,13 @@ def texts(array: pa.Array, type_: DataType) -> list[str | None]:
     if type_.kind is Kind.BINARY:
         return [None if value is None else "\\x" + value.hex() for value in array.to_pylist()]
     if type_.kind is Kind.INTERVAL:
-        return [None if value is None else _interval(*value) for value in array.to_pylist()]
+        return [None if v is None else str(Interval(v[0], v[1], v[2] // 1000)) for v in array.to_pylist()]
     if type_.kind is Kind.TIMESTAMP:
         # Fractions of a second are shown where there are any.
         stamps: list[str | None] = array.cast(pa.string()).to_pylist()
         return [stamp and (stamp[:19] if stamp.endswith(".000000") else stamp) for stamp in stamps]
     result: list[str | None] = array.cast(pa.string()).to_pylist()
     return result
-
-
-def _interval(months: int, days: int, nanoseconds: int) -> str:
-    years, months = divmod(abs(months), 12) if months >= 0 else (-(-months // 12), -(-months % 12))
-    parts = [f"{n} {unit}" for n, unit in ((years, "years"), (months, "months"), (days, "days")) if n]
-    if nanoseconds or not parts:
-        sign = "-" if nanoseconds < 0 else ""
-        seconds, fraction = divmod(abs(nanoseconds) // 1000, 1_000_000)
-        clock = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-        parts.append(f"{sign}{clock}" + (f".{fraction:06d}".rstrip("0") if fraction else ""))
-    return " ".join(parts)
 
 
 class TableFormat:

@@ -79,6 +79,8 @@ def negate(arg: Expr) -> Expr:
             return Literal(INTERVAL, False, _times(arg.value, -1))
     if arg.type.kind is Kind.NULL:
         return Literal(INT, True, None)
+    if arg.type == INTERVAL:
+        return Call(INTERVAL, arg.nullable, "interval_neg", (arg,))
     if not arg.type.is_numeric:
         raise TypeMismatch(f"there is no - for {arg.type}")
     return Call(arg.type, arg.nullable, "neg", (arg,))
@@ -171,6 +173,8 @@ def _temporal(operator: str, left: Expr, right: Expr) -> Expr:
     kind, other = left.type.kind, right.type
     if other.kind is Kind.NULL:
         return Literal(left.type, True, None)
+    if kind is Kind.NULL:
+        return Literal(other, True, None)
     if kind is Kind.DATE and other == INTERVAL:
         return _date_and_interval(operator, left, right)
     if kind is Kind.TIMESTAMP and other == INTERVAL:
@@ -179,11 +183,10 @@ def _temporal(operator: str, left: Expr, right: Expr) -> Expr:
         return fold(_call(operator, DATE, left, cast(right, INT)))
     if kind is Kind.DATE and other == DATE and operator == "sub":
         return fold(_call("sub", INT, left, right))
-    if kind is Kind.INTERVAL and other == INTERVAL and isinstance(left, Literal) and isinstance(right, Literal):
-        sign = 1 if operator == "add" else -1
-        return Literal(INTERVAL, False, Interval(*(a + sign * b for a, b in zip(left.value, right.value))))
-    if kind is Kind.TIMESTAMP and other.kind in (Kind.TIMESTAMP, Kind.DATE) and operator == "sub":
-        raise TypeMismatch("TIMESTAMP - TIMESTAMP would be an INTERVAL; cast both to DATE for a number of days")
+    if kind is Kind.INTERVAL and other == INTERVAL:
+        return _interval_sum(operator, left, right)
+    if {kind, other.kind} <= {Kind.TIMESTAMP, Kind.DATE} and operator == "sub":
+        return _call("interval_between", INTERVAL, cast(left, TIMESTAMP), cast(right, TIMESTAMP))
     raise _mismatch(operator, left, right)
 
 
@@ -193,12 +196,23 @@ def _date_and_interval(operator: str, left: Expr, right: Expr) -> Expr:
     return fold(_call(operator, TIMESTAMP, cast(left, TIMESTAMP), right))
 
 
+def _interval_sum(operator: str, left: Expr, right: Expr) -> Expr:
+    if isinstance(left, Literal) and isinstance(right, Literal) and None not in (left.value, right.value):
+        sign = 1 if operator == "add" else -1
+        return Literal(INTERVAL, False, Interval(*(a + sign * b for a, b in zip(left.value, right.value))))
+    return _call(f"interval_{operator}", INTERVAL, left, right)
+
+
 def _scaled_interval(operator: str, left: Expr, right: Expr) -> Expr:
     if operator == "mul" and right.type == INTERVAL:
         left, right = right, left
     if operator == "mul" and isinstance(left, Literal) and isinstance(right, Literal):
         if left.type == INTERVAL and right.type.is_integer and right.value is not None:
             return Literal(INTERVAL, False, _times(left.value, right.value))
+    if operator in ("mul", "div") and left.type == INTERVAL and right.type.kind is Kind.NULL:
+        return Literal(INTERVAL, True, None)
+    if operator in ("mul", "div") and left.type == INTERVAL and right.type.is_numeric:
+        return _call(f"interval_{operator}", INTERVAL, left, right)
     raise _mismatch(operator, left, right)
 
 

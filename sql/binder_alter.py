@@ -2,7 +2,8 @@
 
     ALTER TABLE t ADD COLUMN a INT, RENAME COLUMN a TO b        AddColumn(a), RenameColumn(a, b)
 
-What the store would refuse is refused here, at its place in the text; what `IF [NOT] EXISTS` finds done is left out.
+What the store would refuse, and what a view of the table could not bear, is refused here, at its place in the text;
+what `IF [NOT] EXISTS` finds done is left out.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from ..storage.tables.altered_table import apply_steps
 from . import nodes
 from .binder_partitions import bind_range_bounds
 from .binder_tables import bind_attribute, bind_column, find_table, is_key
+from .binder_views import ChangedCatalog, check_views
 from .bound import AlterTable
 from .context import Context, name_of
 
@@ -38,6 +40,7 @@ def bind_alter_table(node: Any, context: Context) -> AlterTable:
     be."""
     table = find_table(node.this, context)
     others = [other.name for other in context.catalog.tables() if other.name != table.name]
+    others += [view.name for view in context.catalog.views()]
     steps: list[AlterStep] = []
     altered = table
     for action in node.expressions:
@@ -46,6 +49,10 @@ def bind_alter_table(node: Any, context: Context) -> AlterTable:
             if step is not None:
                 altered = apply_steps(altered, [step], others)
                 steps.append(step)
+            if isinstance(step, RenameTable | DropColumn | RenameColumn):
+                check_views(
+                    ChangedCatalog(context.catalog, {table.name}, {altered.name: altered}), {table.name}, context
+                )
     return AlterTable(table, tuple(steps))
 
 
@@ -65,7 +72,11 @@ def _step(action: Any, table: Table, context: Context) -> AlterStep | None:
     if isinstance(action, nodes.TableComment):
         return SetComment(None, str(action.this.this))
     bounds = _bounds(action.this, table, context)
-    return AddRangePartition(bounds) if isinstance(action, nodes.AddPartition) else DropRangePartition(bounds)
+    if isinstance(action, nodes.AddPartition):
+        return AddRangePartition(bounds)
+    if action.this.expressions:
+        raise InvalidTableDefinition("a range partition is dropped by its bounds alone; leave HASH out")
+    return DropRangePartition(bounds)
 
 
 def _add_column(action: Any, table: Table, context: Context) -> AlterStep | None:
@@ -96,4 +107,4 @@ def _bounds(node: Any, table: Table, context: Context) -> RangePartition:
     rule = table.partitions.range_rule
     if rule is None:
         return RangePartition(None, None)  # any partition is one too many for such a table
-    return bind_range_bounds(node, table.schema, rule.columns, context)
+    return bind_range_bounds(node, table.schema, table.partitions, context)

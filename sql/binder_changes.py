@@ -9,64 +9,103 @@ A row that several rows of FROM or USING match is changed once; which of them gi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
-from ..errors import GroupingError, NotNullViolation, StatementError, UnknownColumn, did_you_mean
+from ..errors import StatementError
 from ..storage.schema import ColumnSchema, Table
 from ..storage.store import Op
-from .binder_query import bind_query
+from .binder_assignments import bind_assignments
+from .binder_expressions import condition
+from .binder_from import Source, bind_from
+from .binder_query import with_scope
+from .binder_returning import WrittenRows, bind_returning
 from .binder_tables import find_table
-from .binder_writes import default_of, is_default
 from .bound import ChangeStatement, Query, Select
-from .coercion import assign
-from .context import Context, name_of, only
-from .expressions import Expr, Literal
+from .context import Context, Frame, only
+from .expressions import Column, Expr
 from .scope import Scope
 
 
 def bind_update(node: exp.Update, context: Context) -> ChangeStatement:
     """Bind UPDATE. The primary key of a row cannot be changed."""
-    only(node, "this", "expressions", "from_", "where")
-    table = _target(node, context)
-    changed = _changed_columns(table, node, context)
-    values = [exp.Null() if is_default(item.expression) else item.expression for item in node.expressions]
+    only(node, "with_", "this", "expressions", "from_", "where", "returning")
     from_ = node.args.get("from_")
-    try:
-        query = bind_query(_selection(node, table, values, [from_.this] if from_ else []), Scope(), context)
-    except GroupingError as error:
-        raise GroupingError("SET takes no aggregate functions; put them into a subquery") from error
-    assert isinstance(query.body, Select)
-    projection = list(query.body.projection[: table.schema.key_columns])
-    for item, column, (_, expr) in zip(node.expressions, changed, query.body.projection[len(projection) :]):
-        value = _converted(item.expression, expr, column, context)
-        projection.append((context.column(column.name, column.type, value.nullable), value))
-    body = replace(query.body, projection=tuple(projection))
-    names = tuple(c.name for c in (*table.schema.key, *changed))
-    return ChangeStatement(table, Op.UPDATE, names, Query(body, body.columns))
-
-
-def _converted(node: Any, expr: Expr, column: ColumnSchema, context: Context) -> Expr:
-    with context.at(node):
-        value = default_of(column) if is_default(node) else assign(expr, column.type, column.name)
-        if isinstance(value, Literal) and value.value is None and not column.nullable:
-            raise NotNullViolation(f"column {column.name} is NOT NULL and cannot be set to NULL")
-        return value
+    return _Change(node, [from_.this] if from_ else [], context).bind(Op.UPDATE)
 
 
 def bind_delete(node: exp.Delete, context: Context) -> ChangeStatement:
     """Bind DELETE."""
-    only(node, "this", "using", "where")
-    table = _target(node, context)
-    query = bind_query(_selection(node, table, [], node.args.get("using") or []), Scope(), context)
-    return ChangeStatement(table, Op.DELETE, tuple(c.name for c in table.schema.key), query)
+    only(node, "with_", "this", "using", "where", "returning")
+    return _Change(node, node.args.get("using") or [], context).bind(Op.DELETE)
 
 
 def bind_truncate(node: Any, context: Context) -> ChangeStatement:
     """Bind TRUNCATE TABLE: a DELETE of all rows."""
     return bind_delete(exp.Delete(this=node.this.copy()), context)
+
+
+class _Change:
+    """One UPDATE or DELETE: its table, joined with `sources`."""
+
+    def __init__(self, node: Any, sources: Sequence[Any], context: Context) -> None:
+        self.node = node
+        self.context = context
+        self.table = _target(node, context)
+        self.around = with_scope(node, context)
+        if self.around.common_table(self.table.name) is not None:
+            with context.at(node.this):
+                raise StatementError(f"{self.table.name} is what changes, and a query of WITH; name that otherwise")
+        self.source = _joined(node.this, sources, self.around, context)
+        self.alias = self.source.aliases[0]
+        self.scope = Scope(self.around, self.source.fields, self.source.aliases)
+
+    def bind(self, op: Op) -> ChangeStatement:
+        """The bound statement."""
+        where = self.node.args.get("where")
+        test = condition(where.this, self._frame("WHERE")) if where else None
+        changes = bind_assignments(self.node.expressions, self.table, self._frame("SET")) if op is Op.UPDATE else []
+        keys = self.table.schema.key
+        projection = [self._item(column, self.scope.resolve(column.name, self.alias)) for column in keys]
+        projection += [self._item(column, value) for column, value in changes]
+        names = tuple(column.name for column in (*keys, *(column for column, _ in changes)))
+        returning = self.node.args.get("returning")
+        if returning is None:
+            return ChangeStatement(self.table, op, names, self._query(test, projection))
+        written = dict(zip(names, (column for column, _ in projection)))
+        fields = []
+        for field in self.source.fields:
+            column = written.get(field.name) if field.relation == self.alias else None
+            if column is None:
+                column = self.context.column(field.name, field.expr.type, field.expr.nullable)
+                projection.append((column, field.expr))
+            fields.append(replace(field, expr=column))
+        rows = WrittenRows(self.table, self._query(test, projection), tuple(fields), self.source.aliases)
+        query, given = bind_returning(returning, rows, len(names), self.around, self.context)
+        return ChangeStatement(self.table, op, names, query, given)
+
+    def _frame(self, clause: str) -> Frame:
+        return Frame(self.context, self.scope, clause)
+
+    def _item(self, column: ColumnSchema, value: Expr) -> tuple[Column, Expr]:
+        return self.context.column(column.name, column.type, value.nullable), value
+
+    def _query(self, test: Expr | None, projection: list[tuple[Column, Expr]]) -> Query:
+        body = Select(self.source.relation, test, tuple(projection))
+        return Query(body, body.columns)
+
+
+def _joined(target: Any, sources: Sequence[Any], scope: Scope, context: Context) -> Source:
+    """The table with everything in FROM or USING."""
+    joins = []
+    for source in sources:
+        join = exp.Join(this=source)
+        join.meta["comma"] = True
+        joins.append(join)
+    return bind_from(target, joins, scope, context)
 
 
 def _target(node: Any, context: Context) -> Table:
@@ -76,36 +115,3 @@ def _target(node: Any, context: Context) -> Table:
         with context.at(version):
             raise StatementError("the past cannot be changed; FOR SYSTEM_TIME stands in FROM, USING and subqueries")
     return find_table(node.this, context)
-
-
-def _selection(node: Any, table: Table, values: list[Any], sources: list[Any]) -> exp.Select:
-    """SELECT key columns, values FROM the table, sources WHERE ..."""
-    alias = node.this.args.get("alias")
-    name = alias.this if alias is not None and alias.this is not None else node.this.this
-    keys = [exp.column(exp.to_identifier(c.name, quoted=True), table=name.copy()) for c in table.schema.key]
-    joins = []
-    for source in sources:
-        join = exp.Join(this=source)
-        join.meta["comma"] = True
-        joins.append(join)
-    where = node.args.get("where")
-    return exp.Select(expressions=[*keys, *values], from_=exp.From(this=node.this), joins=joins, where=where)
-
-
-def _changed_columns(table: Table, node: exp.Update, context: Context) -> list[ColumnSchema]:
-    found: list[ColumnSchema] = []
-    for item in node.expressions:
-        name = name_of(item.this)
-        with context.at(item.this):
-            if name not in table.schema:
-                hint = did_you_mean(name, table.schema.names, "it has")
-                raise UnknownColumn(f"table {table.name} has no column {name}{hint}")
-            column = table.schema.column(name)
-            if column in table.schema.key:
-                raise StatementError(
-                    f"{name} is a primary key column, which cannot be changed; delete the row and insert another"
-                )
-            if column in found:
-                raise StatementError(f"column {name} is set twice")
-        found.append(column)
-    return found

@@ -5,18 +5,19 @@ Each kind of syntax node has one handler; `HANDLERS` is the whole list of what a
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
-from ..errors import GroupingError, InvalidText, NotSupportedError, SqlSyntaxError, TypeMismatch
+from ..errors import InvalidText, NotSupportedError, SqlSyntaxError, TypeMismatch, WindowError
 from ..storage.clock import split_timestamp
-from ..storage.types import BINARY, BOOLEAN, STRING, TIMESTAMP, Kind
-from . import arithmetic, functions, literals
+from ..storage.types import BIGINT, BINARY, BOOLEAN, DATE, STRING, TIMESTAMP, Kind
+from . import arithmetic, binder_bits, binder_patterns, functions, literals
+from .binder_rows import check_lengths, ordered_rows
+from .binder_rows import operands as _operands
 from .coercion import cast, convert, is_text_literal, unify
 from .context import Frame, Handler, name_of, only, unsupported
-from .expressions import Aggregate, Call, Case, Expr, InValues, Literal, columns_of
+from .expressions import Call, Case, Expr, InValues, Literal
 from .typenames import bind_type
 
 COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
@@ -52,9 +53,18 @@ def _hex(node: exp.HexString, frame: Frame) -> Expr:
 
 def _interval(node: exp.Interval, frame: Frame) -> Expr:
     value, unit = node.this, node.args.get("unit")
-    if not isinstance(value, exp.Literal) or (unit is not None and not isinstance(unit, exp.Var)):
+    if not isinstance(value, exp.Literal) or (
+        unit is not None and not isinstance(unit, exp.Var | exp.IntervalSpan)
+    ):
         raise NotSupportedError("an INTERVAL must be a constant, for instance INTERVAL '3' MONTH")
-    return literals.interval(str(value.this), str(unit.this) if unit is not None else None)
+    return literals.interval(str(value.this), _qualifier(unit))
+
+
+def _qualifier(unit: Any) -> str | None:
+    """`DAY`, `DAY TO SECOND`."""
+    if isinstance(unit, exp.IntervalSpan):
+        return f"{unit.this.name} TO {unit.expression.name}"
+    return None if unit is None else str(unit.this)
 
 
 def _parameter(node: Any, frame: Frame) -> Expr:
@@ -125,8 +135,8 @@ def _paren(node: exp.Paren, frame: Frame) -> Expr:
 def compare(function: str, left: Expr, right: Expr) -> Expr:
     """A comparison of two values brought to one type."""
     type_, (left, right) = unify([left, right], f"there is no comparison {SYMBOLS[function]} between")
-    if type_.kind is Kind.INTERVAL:
-        raise TypeMismatch("intervals cannot be compared: a month has no fixed number of days")
+    if type_.kind is Kind.INTERVAL:  # compared by length: a month is 30 days, a day 24 hours
+        left, right = (functions.call(BIGINT, "interval_length", side) for side in (left, right))
     nullable = function != "is_distinct" and (left.nullable or right.nullable)
     return Call(BOOLEAN, nullable, function, (left, right))
 
@@ -136,33 +146,28 @@ def _comparison(node: Any, frame: Frame) -> Expr:
     left, right = _operands(node.this), _operands(node.expression)
     if left is None and right is None:
         return compare(function, frame.bind(node.this), frame.bind(node.expression))
-    if left is None or right is None or len(left) != len(right):
-        raise TypeMismatch("rows of different lengths cannot be compared")
+    if left is None or right is None:
+        raise TypeMismatch("a row of values can only be compared with a row")
     if function not in ("eq", "ne"):
-        raise NotSupportedError("rows can only be compared with = and <>")
+        return ordered_rows(compare, function, frame.bind_all(left), frame.bind_all(right))
     equal = equal_rows(frame.bind_all(left), frame.bind_all(right))
     return equal if function == "eq" else negation(equal)
 
 
-def _operands(node: Any) -> list[Any] | None:
-    """The parts of a row `(a, b)`; None for a single value."""
-    return list(node.expressions) if isinstance(node, exp.Tuple) else None
-
-
 def equal_rows(left: tuple[Expr, ...], right: tuple[Expr, ...]) -> Expr:
     """`(a, b) = (c, d)`."""
-    if len(left) != len(right) or not left:
-        raise TypeMismatch("rows of different lengths cannot be compared")
+    check_lengths(left, right)
     parts = tuple(compare("eq", a, b) for a, b in zip(left, right))
     return parts[0] if len(parts) == 1 else connect("and", parts)
 
 
 def _between(node: exp.Between, frame: Frame) -> Expr:
-    if node.args.get("symmetric"):
-        raise NotSupportedError("BETWEEN SYMMETRIC is not supported")
     value = frame.bind(node.this)
     low, high = frame.bind(node.args["low"]), frame.bind(node.args["high"])
-    return connect("and", (compare("ge", value, low), compare("le", value, high)))
+    inside = connect("and", (compare("ge", value, low), compare("le", value, high)))
+    if not node.args.get("symmetric"):
+        return inside
+    return connect("or", (inside, connect("and", (compare("ge", value, high), compare("le", value, low)))))
 
 
 def _in(node: exp.In, frame: Frame) -> Expr:
@@ -194,47 +199,6 @@ def _is(node: exp.Is, frame: Frame) -> Expr:
 def _distinct_from(node: Any, frame: Frame) -> Expr:
     test = compare("is_distinct", frame.bind(node.this), frame.bind(node.expression))
     return test if isinstance(node, exp.NullSafeNEQ) else negation(test)
-
-
-def _like(node: Any, frame: Frame) -> Expr:
-    return _match(node, frame.bind(node.expression), frame)
-
-
-def _escape(node: exp.Escape, frame: Frame) -> Expr:
-    if not isinstance(node.this, exp.Like | exp.ILike):
-        raise unsupported(node)
-    pattern, mark = frame.bind(node.this.expression), frame.bind(node.expression)
-    if not (isinstance(pattern, Literal) and isinstance(mark, Literal)):
-        raise NotSupportedError("LIKE ... ESCAPE needs a constant pattern")
-    if not isinstance(mark.value, str) or len(mark.value) > 1:
-        raise TypeMismatch("ESCAPE needs one character, or none for no escape")
-    if isinstance(pattern.value, str):
-        pattern = replace(pattern, value=_with_backslashes(pattern.value, mark.value))
-    return _match(node.this, pattern, frame)
-
-
-def _with_backslashes(pattern: str, mark: str) -> str:
-    """The pattern with another escape character rewritten into one that escapes with a backslash."""
-    out: list[str] = []
-    chars = iter(pattern)
-    for char in chars:
-        if char == mark:
-            following = next(chars, "")
-            out.append("\\" + following if following in ("%", "_", "\\") else following)
-        else:
-            out.append("\\\\" if char == "\\" else char)
-    return "".join(out)
-
-
-def _match(node: Any, pattern: Expr, frame: Frame) -> Expr:
-    function = "ilike" if isinstance(node, exp.ILike) else "like"
-    value = frame.bind(node.this)
-    texts = [convert(e, STRING) if e.type.kind is Kind.NULL else e for e in (value, pattern)]
-    for text in texts:
-        if text.type.kind is not Kind.STRING:
-            raise TypeMismatch(f"{function.upper()} needs texts, not a value of type {text.type}")
-    test = functions.call(BOOLEAN, function, *texts)
-    return negation(test) if node.args.get("negate") else test
 
 
 # ---- arithmetic and texts --------------------------------------------------------------------------------------------
@@ -287,21 +251,23 @@ def _cast(node: Any, frame: Frame) -> Expr:
 
 def _extract(node: exp.Extract, frame: Frame) -> Expr:
     part = str(node.this.name).lower()
-    if part not in functions.DATE_PARTS:
-        raise TypeMismatch(f"EXTRACT has no field {part}; it has {', '.join(functions.DATE_PARTS)}")
+    part = functions.field_name(part)
+    if part not in functions.FIELDS:
+        raise TypeMismatch(f"EXTRACT has no field {part}; it has {', '.join(functions.FIELDS)}")
     return functions.date_part(part, frame.bind(node.expression))
 
 
-def _call(node: exp.Anonymous, frame: Frame) -> Expr:
+def call(node: exp.Anonymous, frame: Frame) -> Expr:
+    """A call of a scalar function; `binder_aggregates` has taken out the others."""
     only(node, "this", "expressions")
     name = name_of(node.this) if isinstance(node.this, exp.Identifier) else str(node.this).lower()
     args = list(node.expressions)
-    if name == "now":
+    if name in functions.CLOCKS:
         if args:
-            raise TypeMismatch("now() takes no arguments")
-        return _now(node, frame)
-    if functions.look_up(name).aggregate:
-        return _aggregate(name, args, None, frame)
+            raise TypeMismatch(f"{name}() takes no arguments")
+        return cast(_now(node, frame), functions.CLOCKS[name])
+    if functions.look_up(name).kind == "window":
+        raise WindowError(f"{name} is a window function: it needs OVER (...) behind it")
     for arg in args:
         if isinstance(arg, exp.Distinct | exp.Star | exp.Order):
             raise TypeMismatch(f"{name} is not an aggregate function: it takes no {generate_word(arg)}")
@@ -312,57 +278,14 @@ def _now(node: Any, frame: Frame) -> Expr:
     """`now()`: the statement's time."""
     if frame.clause in ("DEFAULT", "RANGE"):
         raise TypeMismatch(f"{frame.clause} needs a constant; now() is another time in each statement")
+    if frame.context.late_now is not None:
+        return frame.context.late_now
     return Literal(TIMESTAMP, False, split_timestamp(frame.context.now())[0])
 
 
 def generate_word(node: Any) -> str:
     """How a misplaced part of a call reads."""
     return {"Distinct": "DISTINCT", "Star": "*", "Order": "ORDER BY"}[type(node).__name__]
-
-
-def _filter(node: exp.Filter, frame: Frame) -> Expr:
-    call = node.this
-    if not isinstance(call, exp.Anonymous) or not functions.look_up(str(call.this).lower()).aggregate:
-        raise TypeMismatch("only aggregate functions take FILTER")
-    return _aggregate(str(call.this).lower(), list(call.expressions), node.expression.this, frame)
-
-
-def _aggregate(name: str, args: list[Any], filter_node: Any, frame: Frame) -> Expr:
-    if frame.within is not None:
-        raise GroupingError(f"aggregate calls cannot be nested: {name} stands inside {frame.within}")
-    if frame.aggregates is None:
-        raise GroupingError(f"aggregate function {name} cannot stand in {frame.clause}{_instead(frame.clause)}")
-    distinct = len(args) == 1 and isinstance(args[0], exp.Distinct)
-    if distinct:
-        only(args[0], "expressions")
-        args = list(args[0].expressions)
-    inner = frame.inside(name)
-    if name == "count" and len(args) == 1 and isinstance(args[0], exp.Star) and not distinct:
-        only(args[0])
-        found = functions.REGISTRY["count"].build("count", ())
-    else:
-        found = functions.build(name, inner.bind_all(args))
-    assert isinstance(found, Aggregate)
-    test = condition(filter_node, replace(inner, clause="FILTER")) if filter_node is not None else None
-    solid = frame.aggregates.grouped and test is None and not any(arg.nullable for arg in found.args)
-    found = replace(found, nullable=found.nullable and not solid, distinct=distinct, filter=test)
-    _refuse_outer(found, frame)
-    return frame.aggregates.column(found, frame.context)
-
-
-def _refuse_outer(call: Aggregate, frame: Frame) -> None:
-    """An aggregate over nothing but outer columns belongs to the outer query (SQL standard), which is not done here."""
-    read = columns_of(call)
-    if read and not read & frame.scope.own_columns:
-        raise NotSupportedError(f"{call.function} of an outer query's columns inside a subquery is not supported")
-
-
-def _instead(clause: str) -> str:
-    return "; use HAVING for conditions on groups" if clause == "WHERE" else ""
-
-
-def _window(node: exp.Window, frame: Frame) -> Expr:
-    raise NotSupportedError("window functions (OVER) are not supported")
 
 
 def _null(node: exp.Null, frame: Frame) -> Expr:
@@ -394,9 +317,8 @@ HANDLERS: dict[type, Handler] = {
     exp.Is: _is,
     exp.NullSafeEQ: _distinct_from,
     exp.NullSafeNEQ: _distinct_from,
-    exp.Like: _like,
-    exp.ILike: _like,
-    exp.Escape: _escape,
+    **binder_patterns.HANDLERS,
+    **binder_bits.HANDLERS,
     **dict.fromkeys(_ARITHMETIC, _binary),
     exp.Neg: _negative,
     exp.DPipe: _concatenation,
@@ -404,8 +326,8 @@ HANDLERS: dict[type, Handler] = {
     exp.Cast: _cast,
     exp.TryCast: _cast,
     exp.Extract: _extract,
-    exp.Anonymous: _call,
+    exp.Anonymous: call,
     exp.CurrentTimestamp: _now,
-    exp.Filter: _filter,
-    exp.Window: _window,
+    exp.CurrentDate: lambda node, frame: cast(_now(node, frame), DATE),
+    exp.Localtimestamp: _now,
 }

@@ -1,5 +1,7 @@
 """Binds FROM: tables, derived tables, CTE references, joins. The result is a relation and the fields it offers.
 
+What stands left of a LATERAL query or a table function is visible in it; `before` is that in the functions below.
+
 A comma binds weaker than JOIN, so `a, b LEFT JOIN c ON ...` joins b and c first, and the ON sees those two only.
 
 Columns on the side of an outer join that may be filled with NULLs are nullable from the start; that is known from the
@@ -27,12 +29,17 @@ from ..storage.schema import Table
 from ..storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN
 from ..storage.types import Kind
 from .binder_expressions import compare, condition, connect
+from .binder_files import bind_file, is_file
+from .binder_information import information
+from .binder_series import bind_series
 from .binder_time import bind_time
-from .bound import Join, Query, Relation, SubqueryRef, TableRef, TimeTravel
+from .binder_views import view_source
+from .bound import Join, Query, Relation, SeriesRef, SubqueryRef, TableRef, TimeTravel, WorkingRef
 from .coercion import unify
 from .context import Context, Frame, name_of, only, unsupported
 from .expressions import Call, Column, Expr
-from .scope import Field, Scope
+from .names import INFORMATION_SCHEMA, schema_of, table_name
+from .scope import CommonTable, Field, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +51,14 @@ class Source:
     aliases: tuple[str, ...]
 
 
-def bind_from(first: Any, joins: Sequence[Any], scope: Scope, context: Context, nullable: bool = False) -> Source:
+def bind_from(
+    first: Any,
+    joins: Sequence[Any],
+    scope: Scope,
+    context: Context,
+    nullable: bool = False,
+    before: Source | None = None,
+) -> Source:
     """FROM `first` and the joins after it. `scope` is that of the query around; `nullable` says that an outer join
     further out may fill all of this with NULLs."""
     groups: list[list[Any]] = [[]]
@@ -57,20 +71,29 @@ def bind_from(first: Any, joins: Sequence[Any], scope: Scope, context: Context, 
             groups[-1].append(join)
     found: Source | None = None
     for head, rest in zip(firsts, groups):
-        source = _join_chain(head, rest, scope, context, nullable)
+        source = _join_chain(head, rest, scope, context, nullable, _both(before, found))
         found = source if found is None else _joined("cross", found, source, None, head, context)
     assert found is not None
     return found
 
 
-def _join_chain(first: Any, joins: Sequence[Any], scope: Scope, context: Context, nullable: bool) -> Source:
+def _both(before: Source | None, found: Source | None) -> Source | None:
+    """What a LATERAL item sees: all that stands left of it, here and further out."""
+    if before is None or found is None:
+        return before or found
+    return Source(found.relation, before.fields + found.fields, before.aliases + found.aliases)
+
+
+def _join_chain(
+    first: Any, joins: Sequence[Any], scope: Scope, context: Context, nullable: bool, before: Source | None
+) -> Source:
     # What stands left of a RIGHT or FULL join may be filled with NULLs, whatever joined it before.
     filled_later = [any(_side(j) in ("right", "full") for j in joins[i:]) for i in range(len(joins) + 1)]
-    source = _single(first, scope, context, nullable or filled_later[0])
+    source = _single(first, scope, context, nullable or filled_later[0], before)
     for i, join in enumerate(joins):
         filled = nullable or filled_later[i + 1] or _side(join) in ("left", "full")
         with context.at(join):
-            source = _join(source, join, scope, context, filled)
+            source = _join(source, join, scope, context, filled, before)
     return source
 
 
@@ -81,41 +104,77 @@ def _side(join: Any) -> str:
 # ---- one relation ----------------------------------------------------------------------------------------------------
 
 
-def _relation(node: Any, scope: Scope, context: Context, nullable: bool) -> Source:
+def _relation(node: Any, scope: Scope, context: Context, nullable: bool, before: Source | None) -> Source:
     """The right side of a join: `a JOIN b JOIN c ON ... ON ...` has joins of its own there."""
     if node.args.get("joins"):
-        return bind_from(node, [], scope, context, nullable)
-    return _single(node, scope, context, nullable)
+        return bind_from(node, [], scope, context, nullable, before)
+    return _single(node, scope, context, nullable, before)
 
 
-def _single(node: Any, scope: Scope, context: Context, nullable: bool) -> Source:
+def _single(node: Any, scope: Scope, context: Context, nullable: bool, before: Source | None) -> Source:
     with context.at(node):
+        if isinstance(node, exp.Table) and is_file(node):
+            return _file(node, scope, context)
+        if isinstance(node, exp.Table) and isinstance(node.this, exp.Anonymous):
+            return _function(node, _lateral_scope(scope, before), context, nullable)
         if isinstance(node, exp.Table):
             return _table(node, scope, context, nullable)
         if isinstance(node, exp.Subquery):
-            return _subquery(node, scope, context, nullable)
+            return _subquery(node, scope, context, nullable, before)
         if isinstance(node, exp.Values):
-            return _derived(node, context.bind_query(node, scope, context), context, nullable)
+            return _derived(node, context.bind_query(node, _unseen(scope, before), context), context, nullable)
         if isinstance(node, exp.Lateral):
-            raise NotSupportedError("LATERAL is not supported")
+            return _lateral(node, _lateral_scope(scope, before), context, nullable)
         raise unsupported(node)
+
+
+def _lateral_scope(scope: Scope, before: Source | None) -> Scope:
+    return scope if before is None else Scope(scope, before.fields, before.aliases)
+
+
+def _unseen(scope: Scope, before: Source | None) -> Scope:
+    return scope if before is None else Scope(scope, beside=before.fields)
+
+
+def _lateral(node: exp.Lateral, scope: Scope, context: Context, nullable: bool) -> Source:
+    only(node, "this", "alias")
+    if isinstance(node.this, exp.Anonymous):
+        return _function(node, scope, context, nullable)
+    if not isinstance(node.this, exp.Query | exp.Values):
+        raise SqlSyntaxError("LATERAL is followed by a query in parentheses or a table function")
+    return _derived(node, context.bind_query(node.this, scope, context), context, nullable)
+
+
+def _function(node: Any, scope: Scope, context: Context, nullable: bool) -> Source:
+    only(node, "this", "alias", "joins")
+    call = node.this
+    name = name_of(call.this) if isinstance(call.this, exp.Identifier) else str(call.this).lower()
+    alias, renamed = _alias(node, name)
+    with context.at(call):
+        series = bind_series(call, alias, scope, context, nullable)
+    columns = _renamed(series.columns, renamed, alias)
+    return _leaf(replace(series, columns=columns), alias, columns)
+
+
+def _file(node: exp.Table, scope: Scope, context: Context) -> Source:
+    only(node, "this", "alias", "joins")
+    file = bind_file(node, Frame(context, scope, "FROM"))
+    alias, renamed = _alias(node, file.alias)
+    columns = _renamed(file.columns, renamed, alias)
+    return _leaf(replace(file, alias=alias, columns=columns), alias, columns)
 
 
 def _table(node: exp.Table, scope: Scope, context: Context, nullable: bool) -> Source:
     only(node, "this", "alias", "joins", "db", "catalog", "version")
-    if isinstance(node.this, exp.Anonymous):
-        raise NotSupportedError(f"table function {node.this.name} is not supported")
-    name = table_name(node)
     version = node.args.get("version")
-    common = scope.common_table(name)
+    name, common = _named_query(node, scope, context)
     if common is not None:
         if version is not None:
-            raise StatementError(f"{name} is a query of WITH; FOR SYSTEM_TIME stands behind a table's name")
+            raise StatementError(f"{name} is a query with a name; FOR SYSTEM_TIME stands behind that of a table")
         alias, renamed = _alias(node, name)
         fresh = _fresh(zip(common.names, common.query.columns), context, nullable)
         columns = _renamed(fresh, renamed, alias)
-        shared = name if common.shared else None
-        return _leaf(SubqueryRef(common.query, alias, columns, shared), alias, columns)
+        return _leaf(_use(common, name, alias, columns), alias, columns)
     table, time = context.catalog.table(name), None
     if version is not None:
         table, time = bind_time(version, table, context)
@@ -129,19 +188,29 @@ def _table(node: exp.Table, scope: Scope, context: Context, nullable: bool) -> S
     return replace(source, fields=source.fields + hidden)
 
 
+def _use(common: CommonTable, name: str, alias: str, columns: tuple[Column, ...]) -> Relation:
+    if common.working is not None:
+        return WorkingRef(common.working, alias, columns)
+    return SubqueryRef(common.query, alias, columns, name if common.shared else None)
+
+
+def _named_query(node: exp.Table, scope: Scope, context: Context) -> tuple[str, CommonTable | None]:
+    """The name that FROM has, and the query that it stands for; None where it must be a table."""
+    schema = schema_of(node)
+    if schema == INFORMATION_SCHEMA:
+        query = information(name_of(node.this), context)
+        return name_of(node.this), CommonTable(query, tuple(column.name for column in query.columns), False)
+    name = table_name(node)
+    common = scope.common_table(name) if schema is None else None
+    if common is None and (view := context.catalog.view(name)) is not None:
+        common = view_source(view, node, context)
+    return name, common
+
+
 def _shown_names(table: Table, time: TimeTravel | None) -> list[str]:
     """What `*` shows: the table's visible columns, then those of a diff scan."""
     names = [column.name for column in (table if time is None else time.table).schema.visible_columns]
     return names if time is None or time.changes is None else [*names, CHANGE_COLUMN, CHANGED_AT_COLUMN]
-
-
-def table_name(node: Any) -> str:
-    """The folded name of a table node; schema-qualified names are refused."""
-    if node.args.get("db") is not None or node.args.get("catalog") is not None:
-        raise NotSupportedError("there are no schemas: a table has a plain name")
-    if not isinstance(node.this, exp.Identifier):
-        raise SqlSyntaxError("a table name expected")
-    return name_of(node.this)
 
 
 def _alias(node: Any, default: str) -> tuple[str, list[str]]:
@@ -167,14 +236,27 @@ def _leaf(relation: Relation, alias: str, columns: tuple[Column, ...]) -> Source
     return Source(relation, tuple(Field(c.name, c, alias) for c in columns), (alias,))
 
 
-def _subquery(node: exp.Subquery, scope: Scope, context: Context, nullable: bool) -> Source:
+def _subquery(node: exp.Subquery, scope: Scope, context: Context, nullable: bool, before: Source | None) -> Source:
     inner = node.this
-    if isinstance(inner, exp.Table | exp.Subquery) and not node.args.get("alias"):
-        # Parentheses around joins: `a JOIN (b JOIN c ON ...) ON ...`.
-        only(node, "this", "joins")
-        return bind_from(inner, [], scope, context, nullable)
     only(node, "this", "alias", "joins")
-    return _derived(node, context.bind_query(inner, scope, context), context, nullable)
+    joined = isinstance(inner, exp.Table | exp.Lateral) or (isinstance(inner, exp.Subquery) and inner.args.get("joins"))
+    if joined or (isinstance(inner, exp.Subquery) and not node.args.get("alias")):
+        # Parentheses around joins: `a JOIN (b JOIN c ON ...) ON ...`.
+        source = bind_from(inner, [], scope, context, nullable, before)
+        return _under_one_name(node, source, context) if node.args.get("alias") else source
+    return _derived(node, context.bind_query(inner, _unseen(scope, before), context), context, nullable)
+
+
+def _under_one_name(node: exp.Subquery, source: Source, context: Context) -> Source:
+    """`(a JOIN b ...) AS alias`: the aliases inside are not seen any more."""
+    if isinstance(source.relation, TableRef | SeriesRef):
+        raise SqlSyntaxError("an alias of a table stands behind its name, not behind parentheses around it")
+    alias, renamed = _alias(node, "")
+    seen = [replace(f, relation=alias, merged=False) for f in source.fields if not (f.merged or f.hidden)]
+    if len(renamed) > len(seen):
+        raise TypeMismatch(f"{alias} has {len(seen)} columns, {len(renamed)} names are given")
+    named = [replace(f, name=name) for f, name in zip(seen, renamed)] + seen[len(renamed) :]
+    return Source(source.relation, tuple(named), (alias,))
 
 
 def _derived(node: Any, query: Query, context: Context, nullable: bool) -> Source:
@@ -186,10 +268,16 @@ def _derived(node: Any, query: Query, context: Context, nullable: bool) -> Sourc
 # ---- joins -----------------------------------------------------------------------------------------------------------
 
 
-def _join(left: Source, node: Any, scope: Scope, context: Context, nullable: bool) -> Source:
+def _join(
+    left: Source, node: Any, scope: Scope, context: Context, nullable: bool, before: Source | None
+) -> Source:
     only(node, "this", "method", "side", "kind", "on", "using")
     kind = _join_kind(node)
-    right = _relation(node.this, scope, context, nullable)
+    if kind in ("right", "full") and isinstance(node.this, exp.Lateral):
+        with context.at(node.this):
+            raise StatementError(f"LATERAL cannot stand right of a {kind.upper()} JOIN: only of INNER, LEFT or CROSS")
+    visible = before if kind in ("right", "full") else _both(before, left)
+    right = _relation(node.this, scope, context, nullable, visible)
     names = _using(node, left, right)
     if names is not None:
         return _join_using(kind, left, right, names, node, context)

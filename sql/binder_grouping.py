@@ -3,23 +3,28 @@
 Above the aggregation only two kinds of columns exist: those that stand for grouping expressions and those that stand
 for aggregate calls. `Grouping.lift` replaces every occurrence of a grouping expression, also inside subqueries that
 refer to this query, and refuses any other column of this FROM.
+
+The elements of GROUP BY become grouping sets in `grouping_sets`. A group that some set lacks may be NULL where its
+expression is not, and so may be what is computed from it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
 
-from ..errors import GroupingError, NotSupportedError, SqlSyntaxError, UnknownColumn
-from ..storage.types import STRING, Kind
+from ..errors import GroupingError, SqlSyntaxError, UnknownColumn
+from ..storage.types import INT, STRING, Kind
 from .coercion import convert
-from .context import Context, Frame, name_of, only, unsupported
-from .expressions import SUBQUERIES, Column, Expr
-from .functions import AGGREGATES
+from .context import Context, Frame, name_of, only
+from .expressions import SUBQUERIES, Call, Case, Column, Expr
+from .functions import REGISTRY
+from .grouping_sets import ExprSet, GroupBy, cube, index_sets, multiply, rollup
 from .parser import generate
+from .scope import Scope
 from .traverse import columns_read, map_query
 
 
@@ -42,7 +47,7 @@ class Grouping:
         if isinstance(expr, SUBQUERIES) and expr.query is not None and columns_read(expr.query) & self.own_columns:
             inner = map_query(expr.query, lambda root: self.lift(root, node))
             expr = replace(expr, query=inner)
-        return expr.map_children(lambda child: self.lift(child, node))
+        return _with_nulls(expr, expr.map_children(lambda child: self.lift(child, node)))
 
     def _error(self, column: Column, node: Any) -> GroupingError:
         error = GroupingError(
@@ -59,6 +64,27 @@ class Grouping:
         return None
 
 
+_NEVER_NULL = ("is_null", "is_true", "is_false", "is_distinct", "concat_ws")
+_SKIP_NULLS = ("coalesce", "greatest", "least")
+
+
+def _with_nulls(before: Expr, after: Expr) -> Expr:
+    """The lifted expression, nullable where a part of it has become so."""
+    if after is before or after.nullable:
+        return after
+    pairs = list(zip(before.children(), after.children()))
+    if not any(new.nullable and not old.nullable for old, new in pairs):
+        return after
+    if isinstance(after, Call) and after.function in _NEVER_NULL:
+        return after
+    if isinstance(after, Call) and after.function in _SKIP_NULLS:
+        return replace(after, nullable=all(arg.nullable for arg in after.args))
+    if isinstance(after, Case):
+        values = (*(value for _, value in after.branches), after.default)
+        return replace(after, nullable=any(value.nullable for value in values))
+    return replace(after, nullable=True)
+
+
 def _is_within(place: Any, node: Any) -> bool:
     while place is not None:
         if place is node:
@@ -69,29 +95,94 @@ def _is_within(place: Any, node: Any) -> bool:
 
 def _is_aggregated(place: Any, node: Any) -> bool:
     while place is not None and place is not node.parent:
-        if isinstance(place, exp.Anonymous) and str(place.this).lower() in AGGREGATES:
+        if _calls_aggregate(place):
             return True
         place = place.parent
     return False
 
 
-def bind_groups(clause: Any, items: Sequence[Any], frame: Frame) -> list[Expr]:
-    """The expressions of GROUP BY: ordinals and aliases of the select list (`items`, syntax nodes) included.
+def _calls_aggregate(node: Any) -> bool:
+    """Is it a call of an aggregate function, or of grouping(), that is not before OVER?"""
+    if not isinstance(node, exp.Anonymous):
+        return False
+    name = name_of(node.this) if isinstance(node.this, exp.Identifier) else str(node.this).lower()
+    function = REGISTRY.get(name)
+    return name == "grouping" or (function is not None and function.aggregate)
+
+
+def scope_of_sets(clause: Any, scope: Scope) -> Scope:
+    """The scope of a block whose GROUP BY may have several sets: any of its columns may then be NULL above them, and
+    what is bound must not rely on the contrary."""
+    if not any(isinstance(element, exp.GroupingSets | exp.Rollup | exp.Cube) for element in clause.expressions):
+        return scope
+    fields = [
+        replace(field, expr=replace(field.expr, nullable=True)) if isinstance(field.expr, Column) else field
+        for field in scope.fields
+    ]
+    return replace(scope, fields=tuple(fields))
+
+
+# ---- elements --------------------------------------------------------------------------------------------------------
+
+
+def bind_groups(clause: Any, items: Sequence[Any], frame: Frame) -> GroupBy:
+    """What GROUP BY says: ordinals and aliases of the select list (`items`, syntax nodes) included.
 
     A plain name means a column of FROM first and an alias second, as in PostgreSQL.
     """
-    only(clause, "expressions")
-    if not clause.expressions:
-        raise unsupported(clause)
-    found: list[Expr] = []
-    for node in clause.expressions:
-        with frame.context.at(node):
-            expr = _group(node, items, frame)
-        if expr.type.kind is Kind.NULL:
-            expr = convert(expr, STRING)
-        if expr not in found:
-            found.append(expr)
-    return found
+    only(clause, "expressions", "all")
+    if clause.args.get("all") is True:
+        return GroupBy(tuple(dict.fromkeys(_everything(items, frame))))
+    with frame.context.at(clause):
+        found = multiply([_sets(node, items, frame) for node in clause.expressions])
+    groups, sets = index_sets(found, clause.args.get("all") is False)
+    if len(sets) == 1:
+        return GroupBy(groups)
+    return GroupBy(groups, tuple(sets), frame.context.column("grouping_set", INT, False))
+
+
+def _everything(items: Sequence[Any], frame: Frame) -> Iterator[Expr]:
+    """GROUP BY ALL: what the select list holds without aggregate and window calls."""
+    for item in items:
+        node = item.this if isinstance(item, exp.Alias) else item
+        if isinstance(node, exp.Star) or (isinstance(node, exp.Column) and isinstance(node.this, exp.Star)):
+            qualifier = node.args.get("table")
+            yield from (field.expr for field in frame.scope.star(name_of(qualifier) if qualifier else None))
+        elif not _is_computed_above(node):
+            yield _expression(node, items, frame)
+
+
+def _is_computed_above(node: Any) -> bool:
+    """Does an aggregate or window call stand in it, outside of subqueries?"""
+    if isinstance(node, exp.Query | exp.Subquery):
+        return False
+    return (
+        isinstance(node, exp.Window) or _calls_aggregate(node) or any(map(_is_computed_above, node.iter_expressions()))
+    )
+
+
+def _sets(node: Any, items: Sequence[Any], frame: Frame) -> list[ExprSet]:
+    """The grouping sets of one element."""
+    with frame.context.at(node):
+        if isinstance(node, exp.GroupingSets):
+            return [found for element in node.expressions for found in _sets(element, items, frame)]
+        if isinstance(node, exp.Rollup):
+            return rollup([_part(part, items, frame) for part in node.expressions])
+        if isinstance(node, exp.Cube):
+            return cube([_part(part, items, frame) for part in node.expressions])
+        return [_part(node, items, frame)]
+
+
+def _part(node: Any, items: Sequence[Any], frame: Frame) -> ExprSet:
+    """The expressions of `a` or `(a, b)`."""
+    nodes = node.expressions if isinstance(node, exp.Tuple) else [node]
+    return tuple(dict.fromkeys(_expression(each, items, frame) for each in nodes))
+
+
+def _expression(node: Any, items: Sequence[Any], frame: Frame) -> Expr:
+    with frame.context.at(node):
+        expr = _group(node, items, frame)
+    return convert(expr, STRING) if expr.type.kind is Kind.NULL else expr
 
 
 def _group(node: Any, items: Sequence[Any], frame: Frame) -> Expr:
@@ -105,8 +196,10 @@ def _group(node: Any, items: Sequence[Any], frame: Frame) -> Expr:
             if len(named) != 1:
                 raise
             return frame.bind(named[0])
-    if isinstance(node, exp.Tuple):
-        raise NotSupportedError(f"GROUP BY {generate(node)} is not supported; list the columns without parentheses")
+    if isinstance(node, exp.Paren) and isinstance(node.this, exp.Literal | exp.Column):
+        return _group(node.this, items, frame)
+    if isinstance(node, exp.GroupingSets | exp.Rollup | exp.Cube):
+        raise SqlSyntaxError(f"{generate(node)} cannot stand inside ROLLUP or CUBE, only in GROUPING SETS")
     return frame.bind(node)
 
 
@@ -125,9 +218,10 @@ def ordinal(node: Any, items: Sequence[Any], clause: str) -> Any:
     return item.this if isinstance(item, exp.Alias) else item
 
 
-def group_columns(groups: Sequence[Expr], context: Context) -> tuple[tuple[Column, Expr], ...]:
+def group_columns(group_by: GroupBy, context: Context) -> tuple[tuple[Column, Expr], ...]:
     """Each grouping expression with a fresh column; a grouped column keeps its name."""
-    return tuple(
-        (context.column(expr.name if isinstance(expr, Column) else "group", expr.type, expr.nullable), expr)
-        for expr in groups
-    )
+    found = []
+    for position, expr in enumerate(group_by.groups):
+        nullable = expr.nullable or not group_by.is_everywhere(position)
+        found.append((context.column(expr.name if isinstance(expr, Column) else "group", expr.type, nullable), expr))
+    return tuple(found)

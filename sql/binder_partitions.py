@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -38,7 +39,7 @@ def bind_partitions(clause: Any, schema: Schema, context: Context) -> PartitionS
         if isinstance(rule, nodes.HashPartition):
             hashes.append(_hash_rule(rule, schema, context))
         else:
-            range_rule = _range_rule(rule, schema, context)
+            range_rule = _range_rule(rule, schema, tuple(hashes), context)
     return PartitionSchema(tuple(hashes), range_rule)
 
 
@@ -73,22 +74,60 @@ def _key_columns(items: Sequence[Any], schema: Schema, what: str, context: Conte
     return tuple(names)
 
 
-def _range_rule(node: Any, schema: Schema, context: Context) -> RangeRule:
+def _range_rule(node: Any, schema: Schema, hashes: tuple[HashRule, ...], context: Context) -> RangeRule:
     names = _key_columns(node.expressions, schema, "RANGE", context)
     columns = [schema.column(name) for name in names]
-    splits = node.args.get("splits")
-    if splits:
-        bounds = [_bound(split, columns, context) for split in splits]
-        edges: list[tuple[Any, ...] | None] = [None, *bounds, None]
-        found = [RangePartition(lower, upper) for lower, upper in itertools.pairwise(edges)]
+    if node.args.get("splits") or node.args.get("bounds"):
+        found = _split_partitions(node, columns, context)
     else:
-        found = [_range_partition(part, columns, context) for part in node.args["partitions"]]
+        found = [_range_partition(part, columns, context) for part in node.args.get("partitions") or []]
+        found = [
+            replace(r, hash_rules=_own_rules(p, schema, hashes, context))
+            for p, r in zip(node.args["partitions"], found)
+        ]
         # Any order in the text will do; None, the open lower bound, comes first.
         found.sort(key=lambda part: (part.lower is not None, part.lower or ()))
     rule = RangeRule(names, tuple(found))
     with context.at(node):
-        check_partitions(schema, PartitionSchema((), rule))
+        check_partitions(schema, PartitionSchema(hashes, rule))
     return rule
+
+
+def _own_rules(
+    node: Any, schema: Schema, hashes: tuple[HashRule, ...], context: Context
+) -> tuple[HashRule, ...] | None:
+    """The hash rules that a range partition has for itself; None where they are the table's."""
+    if not node.expressions:
+        return None
+    rules = tuple(_hash_rule(rule, schema, context) for rule in node.expressions)
+    with context.at(node.expressions[0]):
+        unbounded = RangePartition(None, None, rules)
+        check_partitions(schema, PartitionSchema(hashes, RangeRule((schema.key[0].name,), (unbounded,))))
+    return None if rules == hashes else rules
+
+
+def _split_partitions(node: Any, columns: Sequence[ColumnSchema], context: Context) -> list[RangePartition]:
+    """The partitions of RANGE BOUND, cut at SPLIT ROWS; without bounds, those of all values."""
+    splits = [(row, _bound(row, columns, context)) for row in node.args.get("splits") or []]
+    bounds: list[tuple[Any, Any]] = []
+    for part in node.args.get("bounds") or []:
+        lower, upper = (_bound(row, columns, context) for row in part.expressions)
+        with context.at(part):
+            if lower >= upper:
+                raise InvalidTableDefinition("the range bound is empty: its lower end is not below its upper")
+        bounds.append((lower, upper))
+    if not bounds:
+        edges = [None, *(value for _, value in splits), None]
+        return [RangePartition(lower, upper) for lower, upper in itertools.pairwise(edges)]
+    found = []
+    for lower, upper in sorted(bounds):
+        inside = sorted(value for _, value in splits if lower < value < upper)
+        found += [RangePartition(a, b) for a, b in itertools.pairwise([lower, *inside, upper])]
+    for row, value in splits:
+        with context.at(row):
+            if not any(lower < value < upper for lower, upper in bounds):
+                raise InvalidTableDefinition("a split row lies within a RANGE BOUND, above its lower end")
+    return found
 
 
 def _range_partition(node: Any, columns: Sequence[ColumnSchema], context: Context) -> RangePartition:
@@ -102,9 +141,12 @@ def _range_partition(node: Any, columns: Sequence[ColumnSchema], context: Contex
     )
 
 
-def bind_range_bounds(node: Any, schema: Schema, names: Sequence[str], context: Context) -> RangePartition:
-    """One range partition: `PARTITION lower <= VALUES < upper` or `PARTITION VALUE = value`."""
-    return _range_partition(node, [schema.column(name) for name in names], context)
+def bind_range_bounds(node: Any, schema: Schema, partitions: PartitionSchema, context: Context) -> RangePartition:
+    """One range partition: `PARTITION lower <= VALUES < upper` or `PARTITION VALUE = value`, perhaps with hash rules of
+    its own."""
+    assert partitions.range_rule is not None
+    found = _range_partition(node, [schema.column(name) for name in partitions.range_rule.columns], context)
+    return replace(found, hash_rules=_own_rules(node, schema, partitions.hash_rules, context))
 
 
 def value_after(bound: Sequence[Any], types: Sequence[DataType]) -> tuple[Any, ...] | None:

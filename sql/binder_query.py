@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 from sqlglot import exp
 
-from ..errors import NotSupportedError, SqlSyntaxError, StatementError, TypeMismatch, UnknownColumn, did_you_mean
-from ..storage.types import BIGINT, STRING, DataType, Kind
+from ..errors import NotSupportedError, SqlSyntaxError, TypeMismatch, UnknownColumn, did_you_mean
+from ..storage.types import BIGINT, STRING, Kind
 from .binder_select import bind_select, output_position
-from .bound import Query, Select, SetOperation, SubqueryRef, Values
+from .binder_with import bind_with
+from .bound import Query, SetOperation, Values
 from .coercion import convert, unify
 from .context import Context, Frame, name_of, only, unsupported
-from .expressions import Column, Expr, Literal, OrderItem
-from .scope import CommonTable, Scope
+from .expressions import SUBQUERIES, Column, Expr, Literal, OrderItem, Parameter, walk
+from .query_casts import cast_query, outputs, select_from
+from .scope import Scope
 
 _SET_OPERATIONS = {exp.Union: "union", exp.Intersect: "intersect", exp.Except: "except"}
 
@@ -26,7 +26,7 @@ def bind_query(node: Any, scope: Scope, context: Context) -> Query:
         node = node.this
     with_ = node.args.get("with_")
     if with_ is not None:
-        scope = _with(with_, node, scope, context)
+        scope = bind_with(with_, node, scope, context)
     with context.at(node):
         if isinstance(node, exp.Select):
             return _select(node, scope, context)
@@ -46,8 +46,8 @@ def _is_wrapper(node: exp.Subquery) -> bool:
 def _select(node: exp.Select, scope: Scope, context: Context) -> Query:
     block = bind_select(node, scope, context)
     columns = block.body.columns
-    limit, offset = _limits(node, context)
-    return Query(block.body, columns[: block.visible], block.order, limit, offset, columns[block.visible :])
+    limits = _limits(node, context)
+    return Query(block.body, columns[: block.visible], block.order, *limits[:2], columns[block.visible :], limits[2])
 
 
 def _wrapped(node: exp.Subquery, scope: Scope, context: Context) -> Query:
@@ -55,54 +55,17 @@ def _wrapped(node: exp.Subquery, scope: Scope, context: Context) -> Query:
     only(node, "this", "alias", "order", "limit", "offset", "with_")
     inner = bind_query(node.this, scope, context)
     body = select_from(inner, context)
-    limit, offset = _limits(node, context)
-    return Query(body, body.columns, _output_order(node, body.columns, context), limit, offset)
-
-
-def select_from(query: Query, context: Context, types: tuple[DataType, ...] | None = None) -> Select:
-    """`SELECT * FROM (query)`, each column cast to its type of `types` where those are given."""
-    inner = tuple(context.column(c.name, c.type, c.nullable) for c in query.columns)
-    exprs = tuple(convert(c, t) for c, t in zip(inner, types)) if types is not None else inner
-    projection = tuple((context.column(c.name, e.type, e.nullable), e) for c, e in zip(inner, exprs))
-    return Select(SubqueryRef(query, "", inner), None, projection)
+    limit, offset, ties = _limits(node, context)
+    return Query(body, body.columns, _output_order(node, body.columns, context), limit, offset, ties=ties)
 
 
 # ---- WITH ------------------------------------------------------------------------------------------------------------
 
 
-def _with(node: exp.With, query: Any, scope: Scope, context: Context) -> Scope:
-    """The scope with the CTEs of a WITH; each is bound here, once, and sees those before it."""
-    only(node, "expressions", "recursive")
-    if node.args.get("recursive"):
-        raise NotSupportedError("WITH RECURSIVE is not supported")
-    found: dict[str, CommonTable] = {}
-    for cte in node.expressions:
-        with context.at(cte.args["alias"]):
-            if not isinstance(cte, exp.CTE):
-                raise unsupported(cte)
-            only(cte, "this", "alias", "materialized")
-            name = name_of(cte.args["alias"].this)
-            if name in found:
-                raise StatementError(f"WITH names {name} twice")
-        inner = Scope(scope, common_tables=MappingProxyType(dict(found)))
-        found[name] = _common_table(cte, name, bind_query(cte.this, inner, context), query, context)
-    return Scope(scope, common_tables=MappingProxyType(found))
-
-
-def _common_table(cte: exp.CTE, name: str, bound: Query, query: Any, context: Context) -> CommonTable:
-    alias = cte.args["alias"]
-    names = [name_of(column) for column in alias.args.get("columns") or []]
-    with context.at(alias):
-        if len(names) > len(bound.columns):
-            raise TypeMismatch(f"{name} has {len(bound.columns)} columns, {len(names)} names are given")
-    named = tuple(names) + tuple(column.name for column in bound.columns[len(names) :])
-    # Counted by name in the text: a shadowing CTE of the same name may count too much, which costs nothing but a hint.
-    uses = sum(
-        1
-        for table in query.find_all(exp.Table)
-        if isinstance(table.this, exp.Identifier) and name_of(table.this) == name
-    )
-    return CommonTable(bound, named, uses > 1)
+def with_scope(node: Any, context: Context) -> Scope:
+    """What a statement that changes rows sees from its WITH."""
+    with_ = node.args.get("with_")
+    return Scope() if with_ is None else bind_with(with_, node, Scope(), context)
 
 
 # ---- set operations --------------------------------------------------------------------------------------------------
@@ -116,7 +79,7 @@ def _set_operation(node: Any, scope: Scope, context: Context) -> Query:
     if len(left.columns) != len(right.columns):
         raise TypeMismatch(f"{kind.upper()} of {len(left.columns)} and {len(right.columns)} columns: both need as many")
     types = []
-    for i, (a, b) in enumerate(zip(_outputs(left), _outputs(right)), 1):
+    for i, (a, b) in enumerate(zip(outputs(left), outputs(right)), 1):
         with context.at(node):
             types.append(unify([a, b], f"column {i} of {kind.upper()} is of types")[0])
     wanted = tuple(STRING if t.kind is Kind.NULL else t for t in types)
@@ -125,44 +88,14 @@ def _set_operation(node: Any, scope: Scope, context: Context) -> Query:
         context.column(a.name, t, _set_nullable(kind, a, b)) for a, b, t in zip(left.columns, right.columns, wanted)
     )
     body = SetOperation(kind, not node.args.get("distinct"), left, right, columns)
-    limit, offset = _limits(node, context)
-    return Query(body, columns, _output_order(node, columns, context), limit, offset)
+    limit, offset, ties = _limits(node, context)
+    return Query(body, columns, _output_order(node, columns, context), limit, offset, ties=ties)
 
 
 def _set_nullable(kind: str, left: Column, right: Column) -> bool:
     if kind == "union":
         return left.nullable or right.nullable
     return left.nullable and right.nullable if kind == "intersect" else left.nullable
-
-
-def _outputs(query: Query) -> list[Expr]:
-    """What the columns of a query are made of, as far as literals are concerned: `SELECT 'x'` still adapts its type."""
-    body = query.body
-    if isinstance(body, Select) and not body.distinct and not query.order:
-        found: list[Expr] = [expr if isinstance(expr, Literal) else column for column, expr in body.projection]
-        return found[: len(query.columns)]
-    return list(query.columns)
-
-
-def cast_query(query: Query, types: tuple[DataType, ...], context: Context) -> Query:
-    """The query with its columns brought to `types`."""
-    if all(_same(column.type, type_) for column, type_ in zip(query.columns, types)):
-        return query
-    body = query.body
-    if isinstance(body, Select) and not body.distinct and not query.order and not query.hidden:
-        exprs = [convert(expr, type_) for (_, expr), type_ in zip(body.projection, types)]
-        projection = tuple(
-            (context.column(column.name, expr.type, expr.nullable), expr)
-            for (column, _), expr in zip(body.projection, exprs)
-        )
-        body = replace(body, projection=projection)
-        return replace(query, body=body, columns=body.columns)
-    body = select_from(query, context, types)
-    return Query(body, body.columns)
-
-
-def _same(left: DataType, right: DataType) -> bool:
-    return left == right or left.kind is right.kind is Kind.STRING
 
 
 # ---- VALUES ----------------------------------------------------------------------------------------------------------
@@ -191,9 +124,9 @@ def _values(node: exp.Values, scope: Scope, context: Context) -> Query:
         context.column(f"column{i}", values[0].type, any(v.nullable for v in values))
         for i, values in enumerate(unified, 1)
     )
-    limit, offset = _limits(node, context)
+    limit, offset, ties = _limits(node, context)
     body = Values(columns, tuple(zip(*unified)))
-    return Query(body, columns, _output_order(node, columns, context), limit, offset)
+    return Query(body, columns, _output_order(node, columns, context), limit, offset, ties=ties)
 
 
 # ---- ORDER BY of output columns, LIMIT -------------------------------------------------------------------------------
@@ -222,15 +155,23 @@ def _order_hint(node: Any, names: list[str]) -> str:
     return f"ORDER BY can only name output columns here: {', '.join(names)}"
 
 
-def _limits(node: Any, context: Context) -> tuple[Expr | None, Expr | None]:
+def _limits(node: Any, context: Context) -> tuple[Expr | None, Expr | None, bool]:
+    """LIMIT, OFFSET, and whether it is FETCH FIRST ... WITH TIES."""
     limit, offset = node.args.get("limit"), node.args.get("offset")
-    for clause in (limit, offset):
-        if clause is not None:
-            only(clause, "expression")
-    return (
-        _bound(limit.expression if limit is not None else None, "LIMIT", context),
-        _bound(offset.expression if offset is not None else None, "OFFSET", context),
-    )
+    ties = isinstance(limit, exp.Fetch)
+    if ties:
+        only(limit, "direction", "count", "limit_options")
+        if node.args.get("order") is None:
+            with context.at(limit):
+                raise SqlSyntaxError("WITH TIES needs an ORDER BY: ties are rows that are equal in it")
+    elif limit is not None:
+        only(limit, "expression")
+    if offset is not None:
+        only(offset, "expression")
+    rows = None if limit is None else limit.args["count" if ties else "expression"]
+    first = _bound(rows, "FETCH FIRST" if ties else "LIMIT", context)
+    skipped = _bound(offset.expression if offset is not None else None, "OFFSET", context)
+    return first, skipped, ties and first is not None
 
 
 def _bound(node: Any, clause: str, context: Context) -> Expr | None:
@@ -240,8 +181,11 @@ def _bound(node: Any, clause: str, context: Context) -> Expr | None:
         found = Frame(context, Scope(), clause).bind(node)
         if isinstance(found, Literal) and found.value is None:
             return None
-        if not isinstance(found, Literal) or not (found.type.is_integer or found.type == STRING):
-            raise TypeMismatch(f"{clause} needs a whole number")
+        if isinstance(found, SUBQUERIES) or any(isinstance(part, SUBQUERIES) for part in walk(found)):
+            raise NotSupportedError(f"a subquery in {clause} is not supported; give the number or a parameter")
+        literal = isinstance(found, Literal | Parameter)
+        if not (found.type.is_integer or (literal and found.type.kind in (Kind.STRING, Kind.NULL))):
+            raise TypeMismatch(f"{clause} needs a whole number, not {found.type}")
         count = convert(found, BIGINT)
         if isinstance(count, Literal) and count.value < 0:
             raise TypeMismatch(f"{clause} must not be negative")

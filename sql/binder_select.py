@@ -8,22 +8,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 from sqlglot import exp
 
-from ..errors import NotSupportedError, SqlSyntaxError, StatementError
+from ..errors import SqlSyntaxError, StatementError
 from ..storage.types import STRING, Kind
 from .binder_expressions import condition
 from .binder_from import Source, bind_from
-from .binder_grouping import Grouping, bind_groups, group_columns
+from .binder_grouping import Grouping, bind_groups, group_columns, scope_of_sets
+from .binder_windows import bind_definitions, bind_qualify, check_distinct_on, definitions_of, with_outputs
 from .bound import Select
 from .coercion import convert
-from .context import Aggregates, Context, Frame, name_of, only, unsupported
+from .context import Aggregates, Context, Frame, Windows, name_of, only, unsupported
 from .expressions import Column, Expr, OrderItem
+from .grouping_sets import GroupBy
 from .scope import Scope
 
-_PARTS = ("expressions", "from_", "joins", "where", "group", "having", "distinct", "order", "limit", "offset", "with_")
+_PARTS = (
+    *("expressions", "from_", "joins", "where", "group", "having", "windows", "qualify"),
+    *("distinct", "order", "limit", "offset", "with_"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +76,45 @@ class _Block:
         self.node = node
         self.scope = scope
         self.context = context
-        self.aggregates = Aggregates(bool(node.args.get("group")))
+        self.aggregates = Aggregates(False)
+        self.windows = Windows()
 
     def bind(self, source: Source | None, where: Expr | None) -> BoundSelect:
         node = self.node
         clause = node.args.get("group")
-        groups = bind_groups(clause, node.expressions, self._frame("GROUP BY", grouped=False)) if clause else []
+        if clause:
+            self.scope = scope_of_sets(clause, self.scope)
+            group_by = bind_groups(clause, node.expressions, self._frame("GROUP BY", grouped=False))
+            self.aggregates.group_by, self.aggregates.grouped = group_by, group_by.has_rows
+        else:
+            group_by = GroupBy(())
+        window_clause = self._frame("WINDOW")
+        self.windows.definitions = definitions_of(node.args.get("windows") or (), window_clause)
         items = self._items()
         having_node = node.args.get("having")
         having = condition(having_node.this, self._frame("HAVING")) if having_node else None
         order = self._order(items)
-        columns = group_columns(groups, self.context)
+        qualify_node, qualify = node.args.get("qualify"), bind_qualify(node, items, self._frame("QUALIFY"))
+        bind_definitions(window_clause)
+        distinct_on = self._distinct_on(items)
+        windows = [(column, call, place) for call, (column, place) in self.windows.found.items()]
+        columns = group_columns(group_by, self.context)
         grouped = bool(clause or having_node or self.aggregates.found)
         if grouped:
             grouping = Grouping(self.context, columns, self.scope.own_columns)
             items = [replace(item, expr=grouping.lift(item.expr, item.node)) for item in items]
             having = grouping.lift(having, having_node) if having is not None else None
             order = [replace(key, expr=grouping.lift(key.expr, key.node)) for key in order]
+            distinct_on = [replace(key, expr=grouping.lift(key.expr, key.node)) for key in distinct_on]
+            windows = [(column, cast(Any, grouping.lift(call, place)), place) for column, call, place in windows]
+            qualify = grouping.lift(qualify, qualify_node) if qualify is not None else None
         projection = [(self._output(item), item.expr) for item in items]
-        keys = self._place(order, projection, len(items))
+        distinct = node.args.get("distinct") is not None and not distinct_on
+        firsts = tuple(self._place(key, projection, distinct) for key in distinct_on)
+        places = [self._place(key, projection, distinct) for key in order]
+        if distinct_on:
+            check_distinct_on(firsts, [(place, key.node) for place, key in zip(places, order)], window_clause)
+        keys = tuple(OrderItem(place, key.descending, key.nulls_first) for place, key in zip(places, order))
         body = Select(
             source.relation if source else None,
             where,
@@ -98,19 +123,27 @@ class _Block:
             tuple((column, call) for call, column in self.aggregates.found.items()),
             having,
             grouped,
-            self._distinct(),
+            distinct,
+            tuple((column, call) for column, call, _ in windows),
+            qualify,
+            firsts,
+            group_by.sets,
+            group_by.number,
         )
         return BoundSelect(body, keys, len(items))
 
     def _frame(self, clause: str, grouped: bool = True) -> Frame:
-        return Frame(self.context, self.scope, clause, self.aggregates if grouped else None)
+        windows = None if clause in ("GROUP BY", "HAVING") else self.windows
+        return Frame(self.context, self.scope, clause, self.aggregates if grouped else None, windows=windows)
 
-    def _distinct(self) -> bool:
-        distinct = self.node.args.get("distinct")
-        if distinct is not None and distinct.args.get("on"):
-            with self.context.at(distinct):
-                raise NotSupportedError("DISTINCT ON is not supported")
-        return distinct is not None
+    def _distinct_on(self, items: list[Item]) -> list[_Key]:
+        """The expressions of DISTINCT ON, which may name output columns as those of ORDER BY may."""
+        clause = self.node.args.get("distinct")
+        on = clause.args.get("on") if clause is not None else None
+        if on is None:
+            return []
+        nodes = on.expressions if isinstance(on, exp.Tuple) else [on.unnest()]
+        return [self._keyed(node, items, "DISTINCT ON") for node in nodes]
 
     # ---- the select list ---------------------------------------------------------------------------------------------
 
@@ -120,12 +153,13 @@ class _Block:
         return [item for node in self.node.expressions for item in self._item(node)]
 
     def _item(self, node: Any) -> list[Item]:
-        star, qualifier = _star(node)
+        star, qualifier = star_of(node)
         if star:
             with self.context.at(node):
                 fields = self.scope.star(qualifier)
                 if not self.scope.relations:
                     raise SqlSyntaxError("SELECT * needs a FROM")
+            self.context.stars[id(node)] = fields
             for field in fields:
                 if isinstance(field.expr, Column):
                     self.context.mentions.setdefault(field.expr.id, []).append(node)
@@ -150,29 +184,29 @@ class _Block:
 
     def _key(self, node: exp.Ordered, items: list[Item]) -> _Key:
         only(node, "this", "desc", "nulls_first")
-        inner, descending, nulls_first = node.this, bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
-        with self.context.at(inner):
-            position = output_position(inner, [item.name for item in items], self.node.expressions)
-        if position is not None:
-            return _Key(items[position].expr, inner, descending, nulls_first, position)
-        expr = self._frame("ORDER BY").bind(inner)
-        return _Key(expr, inner, descending, nulls_first)
+        key = self._keyed(node.this, items, "ORDER BY")
+        return replace(key, descending=bool(node.args.get("desc")), nulls_first=bool(node.args.get("nulls_first")))
 
-    def _place(self, order: list[_Key], projection: list[tuple[Column, Expr]], visible: int) -> tuple[OrderItem, ...]:
-        """The order in terms of the projection, which is extended where a key is not in it."""
-        keys = []
-        for key in order:
-            column = projection[key.position][0] if key.position is not None else None
-            if column is None:
-                column = next((column for column, expr in projection if expr == key.expr), None)
-            if column is None:
-                if self.node.args.get("distinct") is not None:
-                    with self.context.at(key.node):
-                        raise StatementError("with SELECT DISTINCT, ORDER BY can only use what is in the select list")
-                column = self.context.column("order", key.expr.type, key.expr.nullable)
-                projection.append((column, key.expr))
-            keys.append(OrderItem(column, key.descending, key.nulls_first))
-        return tuple(keys)
+    def _keyed(self, node: Any, items: list[Item], clause: str) -> _Key:
+        with self.context.at(node):
+            position = output_position(node, [item.name for item in items], self.node.expressions)
+        if position is not None:
+            return _Key(items[position].expr, node, position=position)
+        frame = self._frame(clause)
+        return _Key(replace(frame, scope=with_outputs(self.scope, items, node)).bind(node), node)
+
+    def _place(self, key: _Key, projection: list[tuple[Column, Expr]], distinct: bool) -> Column:
+        """The key's column of the projection, which is extended where the key is not in it."""
+        if key.position is not None:
+            return projection[key.position][0]
+        found = next((column for column, expr in projection if expr == key.expr), None)
+        if found is None:
+            if distinct:
+                with self.context.at(key.node):
+                    raise StatementError("with SELECT DISTINCT, ORDER BY can only use what is in the select list")
+            found = self.context.column("order", key.expr.type, key.expr.nullable)
+            projection.append((found, key.expr))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +215,8 @@ class _Key:
 
     expr: Expr
     node: Any
-    descending: bool
-    nulls_first: bool
+    descending: bool = False
+    nulls_first: bool = False
     position: int | None = None
 
 
@@ -205,7 +239,8 @@ def output_position(node: Any, names: Sequence[str], items: Sequence[Any]) -> in
     return None
 
 
-def _star(node: Any) -> tuple[bool, str | None]:
+def star_of(node: Any) -> tuple[bool, str | None]:
+    """Is it `*` or `qualifier.*`, and with which qualifier?"""
     if isinstance(node, exp.Star):
         only(node)
         return True, None
@@ -226,7 +261,7 @@ def output_name(node: Any) -> str:
         return name_of(node.this)
     if isinstance(node, exp.Anonymous):
         return str(node.this.this if isinstance(node.this, exp.Identifier) else node.this).lower()
-    if isinstance(node, exp.Filter):
+    if isinstance(node, exp.Filter | exp.Window | exp.IgnoreNulls | exp.RespectNulls):
         return output_name(node.this)
     if isinstance(node, exp.Cast | exp.TryCast) and not isinstance(node.this, exp.Literal):
         return output_name(node.this)

@@ -7,11 +7,12 @@ The primary key's columns must be the table's first columns, in key order: a row
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
 
-from ..errors import InvalidTableDefinition, NotSupportedError, UnknownColumn, did_you_mean
+from ..errors import InvalidTableDefinition, NotSupportedError, StatementError, UnknownColumn, did_you_mean
 from ..storage.columns.encodings import check_encoding
 from ..storage.schema import (
     ColumnSchema,
@@ -26,13 +27,14 @@ from ..storage.schema import (
 )
 from ..storage.types import STRING, Kind
 from . import nodes
-from .binder_from import table_name
 from .binder_partitions import bind_partitions, whole_number
 from .binder_query import bind_query, cast_query
-from .bound import CreateTable, CreateTableAs, Query
+from .binder_views import dependents
+from .bound import CreateTable, CreateTableAs, DropTable, Query
 from .coercion import assign
 from .context import Context, Frame, name_of, only, unsupported
 from .expressions import Literal
+from .names import refuse_taken, table_name
 from .scope import Scope
 from .typenames import bind_type
 
@@ -42,13 +44,30 @@ MAX_REPLICAS = 7
 def find_table(node: Any, context: Context) -> Table:
     """The table that a name means."""
     with context.at(node):
-        return context.catalog.table(table_name(node))
+        name = table_name(node)
+        if context.catalog.view(name) is not None:
+            raise StatementError(f"{name} is a view, and this needs a table")
+        return context.catalog.table(name)
+
+
+def bind_drop_table(node: Any, context: Context) -> DropTable:
+    """Bind DROP TABLE; with CASCADE the views that need it go too, without they forbid it."""
+    with context.at(node.this):
+        name, exists = table_name(node.this), bool(node.args.get("exists"))
+        if context.catalog.view(name) is not None:
+            raise StatementError(f"{name} is a view, not a table; DROP VIEW drops it")
+        if not any(table.name == name for table in context.catalog.tables()):
+            if not exists:
+                context.catalog.table(name)  # which says so
+            return DropTable(name, exists)
+        return DropTable(name, exists, dependents(f"table {name}", name, bool(node.args.get("cascade")), context))
 
 
 def bind_create_table(node: Any, context: Context) -> CreateTable:
     """Bind CREATE TABLE; `InvalidTableDefinition` points at what cannot be."""
-    with context.at(node.this):
-        name = table_name(node.this)
+    name = _new_name(node, context)
+    if node.args.get("like") is not None:
+        return _create_like(node, name, context)
     definitions = [item for item in node.expressions if isinstance(item, exp.ColumnDef)]
     _refuse_foreign(node.expressions)
     keys, is_unique = _key_names(node.expressions, definitions, context)
@@ -58,10 +77,18 @@ def bind_create_table(node: Any, context: Context) -> CreateTable:
     return CreateTable(definition, bool(node.args.get("exists")))
 
 
+def _create_like(node: Any, name: str, context: Context) -> CreateTable:
+    """CREATE TABLE LIKE: columns, key, partitions and comment of another table, and none of its rows."""
+    other = find_table(node.args["like"], context)
+    columns = tuple(replace(column, id=-1, initial=None) for column in other.schema.columns)
+    schema = Schema(columns, other.schema.key_columns)
+    definition = TableDefinition(name, schema, other.partitions, other.comment)
+    return CreateTable(definition, bool(node.args.get("exists")))
+
+
 def bind_create_table_as(node: Any, context: Context) -> CreateTableAs:
     """Bind CREATE TABLE AS: names, types and nullability are the query's; the key's columns move to the front."""
-    with context.at(node.this):
-        name = table_name(node.this)
+    name = _new_name(node, context)
     for item in node.expressions:
         with context.at(item):
             if isinstance(item, exp.ColumnDef):
@@ -82,6 +109,15 @@ def bind_create_table_as(node: Any, context: Context) -> CreateTableAs:
     definition = _definition(node, name, columns, len(keys), is_unique, context)
     names = tuple(column.name for column in query.columns)
     return CreateTableAs(definition, names, query, bool(node.args.get("exists")))
+
+
+def _new_name(node: Any, context: Context) -> str:
+    """The name of the new table; `DuplicateTable` where it is taken, unless IF NOT EXISTS says that it may be."""
+    with context.at(node.this):
+        name = table_name(node.this)
+        if not node.args.get("exists"):
+            refuse_taken(name, context.catalog)
+        return name
 
 
 def _columns_of(query: Query, keys: Sequence[str]) -> tuple[ColumnSchema, ...]:

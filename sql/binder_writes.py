@@ -1,9 +1,8 @@
-"""Binds INSERT, UPSERT and COPY: target columns found, values converted to the columns' types, defaults filled in."""
+"""Binds INSERT and UPSERT: target columns found, values converted to the columns' types, defaults filled in."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import PurePath
 from typing import Any
 
 from sqlglot import exp
@@ -11,64 +10,117 @@ from sqlglot import exp
 from ..errors import NotNullViolation, StatementError, TypeMismatch, UnknownColumn, did_you_mean
 from ..storage.schema import ColumnSchema, Table
 from ..storage.store import Op
-from .binder_query import bind_query, select_from
+from .binder_assignments import default_of, is_default
+from .binder_conflicts import (
+    Proposal,
+    Target,
+    bind_conflict,
+    bind_ignore,
+    bind_returned_upsert,
+    check_conflict,
+)
+from .binder_query import bind_query, select_from, with_scope
+from .binder_returning import WrittenRows, bind_returning, table_fields
 from .binder_tables import find_table
-from .bound import CopyFrom, InsertStatement, Query, Select, SubqueryRef, Values
+from .bound import InsertStatement, MergeStatement, Query, Select, SubqueryRef, Values
 from .coercion import assign
 from .context import Context, Frame, name_of, only
 from .expressions import Column, Expr, Literal
 from .scope import Scope
 
-COPY_OPTIONS = {"header": bool, "delimiter": str, "quote": str, "null": str}
-"""Options of COPY besides FORMAT; all are CSV's."""
-
-
 # ---- INSERT ----------------------------------------------------------------------------------------------------------
 
 
-def bind_insert(node: exp.Insert, context: Context) -> InsertStatement:
+def bind_insert(node: exp.Insert, context: Context) -> InsertStatement | MergeStatement:
     """Bind INSERT. Columns that are not listed come in with their default where they have one; a NOT NULL column
     without default must be listed."""
-    only(node, "this", "expression", "ignore")
-    table, columns, query = _incoming(node, context)
+    only(node, "with_", "this", "expression", "ignore", "default", "conflict", "returning")
+    target = _target(node, context)
+    columns, query = _default_row(target, context) if node.args.get("default") else _incoming(node, target, context)
     for column in columns:
         if column.auto_increment:
             with context.at(node.this):
                 raise StatementError(f"column {column.name} is numbered by the store; INSERT leaves it out")
-    missing = [c for c in table.schema.visible_columns if c not in columns]
+    missing = [c for c in target.table.schema.visible_columns if c not in columns]
     with context.at(node.this):
-        _refuse_missing(table, missing)
+        _refuse_missing(target.table, missing)
     defaults = [c for c in missing if c.default is not None]
     query = _with_defaults(query, defaults, context)
-    op = Op.INSERT_IGNORE if node.args.get("ignore") else Op.INSERT
-    return InsertStatement(table, tuple(c.name for c in [*columns, *defaults]), query, op)
+    names = tuple(c.name for c in [*columns, *defaults])
+    conflict = node.args.get("conflict")
+    action = check_conflict(conflict, target, context)
+    rows = Proposal(target, names, query)
+    if action == "DO UPDATE":
+        return bind_conflict(conflict, node.args.get("returning"), rows, context)
+    ignores = bool(node.args.get("ignore")) or action == "DO NOTHING"
+    returning = node.args.get("returning")
+    if returning is None:
+        return InsertStatement(target.table, names, query, Op.INSERT_IGNORE if ignores else Op.INSERT)
+    if ignores and not target.table.schema.key[-1].auto_increment:  # whose rows never conflict
+        return bind_ignore(returning, rows, context)
+    return _returned(returning, rows, context)
 
 
-def bind_upsert(node: Any, context: Context) -> InsertStatement:
+def _returned(node: Any, rows: Proposal, context: Context) -> InsertStatement:
+    """INSERT ... RETURNING: what is inserted is what the query gives."""
+    table, alias, query = rows.target.table, rows.target.alias, rows.query
+    given: dict[str, Expr] = dict(zip(rows.names, query.columns))
+    fields = table_fields(table, alias, given, table.schema.visible_columns)
+    written = WrittenRows(table, query, fields, (alias,))
+    query, returning = bind_returning(node, written, len(rows.names), rows.target.scope, context)
+    return InsertStatement(table, rows.names, query, Op.INSERT, returning)
+
+
+def bind_upsert(node: Any, context: Context) -> InsertStatement | MergeStatement:
     """Bind UPSERT. Columns that are not listed stay as they are in rows that are there, and take their default in
     others."""
-    table, columns, query = _incoming(node, context)
+    only(node, "with_", "this", "expression", "returning")
+    target = _target(node, context)
+    columns, query = _incoming(node, target, context)
     with context.at(node.this):
-        _refuse_missing(table, [c for c in table.schema.key if c not in columns])
-    return InsertStatement(table, tuple(c.name for c in columns), query, Op.UPSERT)
+        _refuse_missing(target.table, [c for c in target.table.schema.key if c not in columns])
+    names = tuple(c.name for c in columns)
+    returning = node.args.get("returning")
+    if returning is None:
+        return InsertStatement(target.table, names, query, Op.UPSERT)
+    missing = [c for c in target.table.schema.visible_columns if c not in columns]
+    defaults = [c for c in missing if c.default is not None]
+    query = _with_defaults(query, defaults, context)
+    rows = Proposal(target, names + tuple(c.name for c in defaults), query)
+    return bind_returned_upsert(returning, names, rows, context)
 
 
-def _incoming(node: Any, context: Context) -> tuple[Table, list[ColumnSchema], Query]:
-    """The target, its columns that get values, and the query that gives these, converted to the columns' types."""
+def _target(node: Any, context: Context) -> Target:
     target = node.this
-    listed = target.expressions if isinstance(target, exp.Schema) else []
-    table = find_table(target.this if isinstance(target, exp.Schema) else target, context)
-    columns = _target_columns(table, listed, context)
+    place = target.this if isinstance(target, exp.Schema) else target
+    table = find_table(place, context)
+    alias = place.args.get("alias")
+    name = table.name if alias is None else name_of(alias.this)
+    return Target(table, name, with_scope(node, context), place)
+
+
+def _default_row(target: Target, context: Context) -> tuple[list[ColumnSchema], Query]:
+    """DEFAULT VALUES: every column's default."""
+    columns = [c for c in target.table.schema.visible_columns if c.default is not None]
+    fresh = tuple(context.column(c.name, c.type, False) for c in columns)
+    return columns, Query(Values(fresh, (tuple(default_of(c) for c in columns),)), fresh)
+
+
+def _incoming(node: Any, target: Target, context: Context) -> tuple[list[ColumnSchema], Query]:
+    """The columns that get values, and the query that gives these, converted to the columns' types."""
+    listed = node.this.expressions if isinstance(node.this, exp.Schema) else []
+    columns = target_columns(target.table, listed, context)
     source = node.expression
     if isinstance(source, exp.Values) and not any(source.args.get(part) for part in ("order", "limit", "offset")):
         columns = _without_trailing(columns, source, listed)
-        return table, columns, _values(source, columns, context)
-    query = bind_query(source, Scope(), context)
+        return columns, _values(source, columns, target.scope, context)
+    query = bind_query(source, target.scope, context)
     columns = _without_unmatched(columns, len(query.columns), listed)
-    return table, columns, _assigned(query, columns, source, context)
+    return columns, _assigned(query, columns, source, context)
 
 
-def _target_columns(table: Table, listed: Sequence[Any], context: Context) -> list[ColumnSchema]:
+def target_columns(table: Table, listed: Sequence[Any], context: Context) -> list[ColumnSchema]:
+    """The columns that a statement lists, all visible ones where it lists none."""
     if not listed:
         return list(table.schema.visible_columns)
     return [_listed_column(table, item, [name_of(i) for i in listed[:n]], context) for n, item in enumerate(listed)]
@@ -102,9 +154,9 @@ def _refuse_count(given: int, wanted: int) -> None:
         raise TypeMismatch(f"INSERT has {more} values than columns: {given} for {wanted}")
 
 
-def _values(node: exp.Values, columns: list[ColumnSchema], context: Context) -> Query:
+def _values(node: exp.Values, columns: list[ColumnSchema], scope: Scope, context: Context) -> Query:
     only(node, "expressions")
-    frame = Frame(context, Scope(), "VALUES")
+    frame = Frame(context, scope, "VALUES")
     rows = []
     for row in node.expressions:
         values = list(row.expressions) if isinstance(row, exp.Tuple) else [row]
@@ -121,16 +173,6 @@ def _value(node: Any, column: ColumnSchema, frame: Frame) -> Expr:
         return default_of(column)
     with frame.context.at(node):
         return assign(frame.bind(node), column.type, column.name)
-
-
-def is_default(node: Any) -> bool:
-    """Is it the word DEFAULT in place of a value?"""
-    return isinstance(node, exp.Var) and node.name.upper() == "DEFAULT"
-
-
-def default_of(column: ColumnSchema) -> Literal:
-    """A column's default, NULL where it has none."""
-    return Literal(column.type, column.default is None, column.default)
 
 
 def _assigned(query: Query, columns: list[ColumnSchema], node: Any, context: Context) -> Query:
@@ -185,63 +227,3 @@ def _with_defaults(query: Query, defaults: Sequence[ColumnSchema], context: Cont
     projection = select.projection + tuple(zip(fresh, literals))
     select = Select(select.relation, None, projection)
     return Query(select, select.columns)
-
-
-# ---- COPY ------------------------------------------------------------------------------------------------------------
-
-
-def bind_copy(node: Any, context: Context) -> CopyFrom:
-    """Bind COPY ... FROM. The format is the option FORMAT, else the file name's suffix."""
-    table = find_table(node.this, context)
-    listed = node.args.get("expressions") or []
-    columns = tuple(c.name for c in _target_columns(table, listed, context)) if listed else None
-    path = str(node.args["path"].this)
-    options = _options(node.args.get("options") or [], context)
-    with context.at(node.args["path"]):
-        format_ = str(options.pop("format", "") or PurePath(path).suffix.removeprefix(".")).lower()
-        if format_ not in ("parquet", "csv"):
-            shown = format_ or "unknown"
-            raise StatementError(f"the file's format is {shown}; write (FORMAT parquet) or (FORMAT csv)")
-        if format_ == "parquet" and options:
-            raise StatementError(f"option {min(options)} is for CSV files only")
-    return CopyFrom(table, path, format_, tuple(sorted(options.items())), columns)
-
-
-def _options(items: Sequence[Any], context: Context) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for item in items:
-        name = str(item.this.name).lower()
-        with context.at(item):
-            if name in found:
-                raise StatementError(f"option {name} is given twice")
-            found[name] = _option(name, item.expression)
-    return found
-
-
-def _option(name: str, value: Any) -> Any:
-    if name == "format":
-        if value is None:
-            raise StatementError("FORMAT needs parquet or csv")
-        return str(value.name)
-    if name not in COPY_OPTIONS:
-        raise StatementError(f"COPY has no option {name}{did_you_mean(name, ['format', *COPY_OPTIONS], 'it has')}")
-    if COPY_OPTIONS[name] is bool:
-        return _switch(name, value)
-    if not isinstance(value, exp.Literal) or not value.is_string:
-        raise StatementError(f"option {name} needs a quoted text")
-    text = str(value.this)
-    if name in ("delimiter", "quote") and len(text) != 1:
-        raise StatementError(f"option {name} needs exactly one character")
-    return text
-
-
-def _switch(name: str, value: Any) -> bool:
-    if value is None:
-        return True
-    if isinstance(value, exp.Boolean):
-        return bool(value.this)
-    words = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
-    text = str(value.name).lower()
-    if text not in words:
-        raise StatementError(f"option {name} is true or false")
-    return words[text]

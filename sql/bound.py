@@ -2,18 +2,19 @@
 
     Statement ──┬── SelectStatement(query)           ──► planner
                 ├── InsertStatement, CopyFrom        ──► planner for the source, executor for the sink
-                ├── ChangeStatement                  ──► the same: UPDATE and DELETE
+                ├── ChangeStatement, MergeStatement  ──► the same: UPDATE and DELETE; ON CONFLICT
                 ├── CreateTableAs                    ──► the same: a new table and its rows
-                ├── CreateTable, AlterTable, DropTable   ──► the store's catalog
+                ├── CreateTable, AlterTable, DropTable   ──► the store's catalog; so do those of `bound_catalog`
                 ├── CompactTable                     ──► the store's maintenance
                 └── Explain(statement)
 
-    Query = body (Select | Values | SetOperation) + ORDER BY + LIMIT
+    Query = body (Select | Values | SetOperation | Recursive) + ORDER BY + LIMIT
     Select = FROM relation, WHERE, GROUP BY, HAVING, projection
-    Relation = TableRef | SubqueryRef | FileRef | Join
+    Relation = TableRef | SubqueryRef | SeriesRef | WorkingRef | FileRef | Join
 
 Shape of a Select with aggregation: `groups` pairs each grouping expression with the column that stands for it above,
-`aggregates` does so for each aggregate call; `having` and `projection` refer to those columns only.
+`aggregates` does so for each aggregate call; `having` and `projection` refer to those columns only. `windows` does the
+same for window calls, which see the rows that HAVING leaves; `qualify` filters after them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,19 @@ from typing import Any, TypeAlias
 from ..storage.alterations import AlterStep
 from ..storage.schema import Table, TableDefinition
 from ..storage.store import ChangeRange, Op, Timestamp
-from .expressions import Aggregate, Column, Expr, OrderItem
+from .bound_catalog import AnalyzeTables as AnalyzeTables
+from .bound_catalog import CatalogStatement
+from .bound_catalog import CreateView as CreateView
+from .bound_catalog import Describe as Describe
+from .bound_catalog import DescribeView as DescribeView
+from .bound_catalog import DropView as DropView
+from .bound_catalog import ShowCreateTable as ShowCreateTable
+from .bound_catalog import ShowFunctions as ShowFunctions
+from .bound_catalog import ShowPartitions as ShowPartitions
+from .bound_catalog import ShowStats as ShowStats
+from .bound_catalog import ShowTables as ShowTables
+from .expressions import Aggregate, Column, Expr, OrderItem, Window
+from .files import FileDescription, FileSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +68,14 @@ class TableRef:
 
 @dataclass(frozen=True, slots=True)
 class FileRef:
-    """`read_parquet('path')` or `read_csv('path')`; `columns` are fresh, one per column of the file."""
+    """External files: `read_parquet('path')`, `read_csv('path')` or `'path'`. `columns` are fresh, one per column of
+    the files; `names` are what the files call them. `description` is what a look at the files told."""
 
-    format: str
-    path: str
+    source: FileSource
     alias: str
     columns: tuple[Column, ...]
+    names: tuple[str, ...]
+    description: FileDescription = field(default_factory=lambda: FileDescription(()), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +94,27 @@ class SubqueryRef:
 
 
 @dataclass(frozen=True, slots=True)
+class SeriesRef:
+    """`generate_series(start, stop, step)` in FROM: `columns` is the one fresh column of its values. The bounds may read
+    columns of what stands left of it."""
+
+    start: Expr
+    stop: Expr
+    step: Expr
+    alias: str
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkingRef:
+    """The use of a recursive query within itself: the rows of the round before. `key` is its `Recursive`'s."""
+
+    key: int
+    alias: str
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Join:
     """`left kind JOIN right ON condition`; kind is inner, left, right, full or cross; USING is bound into
     `condition`."""
@@ -89,7 +125,7 @@ class Join:
     condition: Expr | None = None
 
 
-Relation: TypeAlias = TableRef | FileRef | SubqueryRef | Join
+Relation: TypeAlias = TableRef | FileRef | SubqueryRef | SeriesRef | WorkingRef | Join
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +134,10 @@ class Select:
 
     `relation` is None for a SELECT without FROM (one row of no columns). `projection` pairs each output column with its
     expression. `grouped` is True where the block aggregates, even with no grouping expression and no aggregate call.
+    With grouping sets, `sets` are positions among `groups`, and `set_number` is the column that says from which of them,
+    counted from 0, a row is; a group that its set lacks is NULL.
+    `distinct_on` are columns of the projection: of the rows that are equal in them only the first by the query's order
+    comes out.
     """
 
     relation: Relation | None
@@ -108,6 +148,11 @@ class Select:
     having: Expr | None = None
     grouped: bool = False
     distinct: bool = False
+    windows: tuple[tuple[Column, Window], ...] = ()
+    qualify: Expr | None = None
+    distinct_on: tuple[Column, ...] = ()
+    sets: tuple[tuple[int, ...], ...] | None = None
+    set_number: Column | None = None
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -136,19 +181,33 @@ class SetOperation:
 
 
 @dataclass(frozen=True, slots=True)
+class Recursive:
+    """A query of WITH RECURSIVE that reads itself: `anchor` UNION [ALL] `step`, whose FROM has a `WorkingRef` of this
+    `key`. `columns` are fresh, both sides are cast to their types."""
+
+    key: int
+    all: bool
+    anchor: Query
+    step: Query
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Query:
     """A whole query: a body, its order and limits.
 
     `columns` are the visible output columns. ORDER BY may need more than those: `hidden` are extra columns that the
     body's projection ends with and that are dropped after sorting. `order` refers to body columns.
+    With `ties` the rows that are equal in it to the last that LIMIT lets through come out too.
     """
 
-    body: Select | Values | SetOperation
+    body: Select | Values | SetOperation | Recursive
     columns: tuple[Column, ...]
     order: tuple[OrderItem, ...] = ()
     limit: Expr | None = None
     offset: Expr | None = None
     hidden: tuple[Column, ...] = ()
+    ties: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,32 +245,56 @@ class AlterTable:
 
 @dataclass(frozen=True, slots=True)
 class DropTable:
-    """DROP TABLE [IF EXISTS]."""
+    """DROP TABLE [IF EXISTS]; `views` go with it, since they use it."""
 
     name: str
     if_exists: bool = False
+    views: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class InsertStatement:
     """INSERT INTO table (columns) query; `columns` are table column names aligned with the query's columns, which are
-    cast to the table's types already. `op` is INSERT, INSERT_IGNORE or UPSERT."""
+    cast to the table's types already. `op` is INSERT, INSERT_IGNORE or UPSERT.
+
+    `returning` are the query's last columns, which RETURNING gives for each row; None without RETURNING.
+    """
 
     table: Table
     columns: tuple[str, ...]
     query: Query
     op: Op = Op.INSERT
+    returning: tuple[Column, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MergeStatement:
+    """INSERT ... ON CONFLICT DO UPDATE, and INSERT IGNORE or UPSERT with RETURNING: the query has looked for each row
+    in the table, and says what becomes of it.
+
+    Its columns are those of the table named by `columns`; an INT, the row's `Op` (INSERT or UPDATE; 0: it stays out);
+    then `returning`. An INSERT sets all `columns`, an UPDATE those of them that `updated` names. `repeated` says what
+    is done where a key comes more than once: "refused", or the "first" or the "last" row counts.
+    """
+
+    table: Table
+    columns: tuple[str, ...]
+    updated: tuple[str, ...]
+    query: Query
+    repeated: str
+    returning: tuple[Column, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeStatement:
     """UPDATE or DELETE (`op`): the query gives the primary keys of the rows and, for UPDATE, the new values of further
-    columns; `columns` are their names, aligned with the query's columns."""
+    columns; `columns` are their names, aligned with the query's columns. `returning` is as in `InsertStatement`."""
 
     table: Table
     op: Op
     columns: tuple[str, ...]
     query: Query
+    returning: tuple[Column, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,41 +316,48 @@ class CopyFrom:
 
 
 @dataclass(frozen=True, slots=True)
-class ShowTables:
-    """SHOW TABLES."""
+class CopyTo:
+    """COPY (query) TO 'path': the query's rows into a new file."""
+
+    query: Query
+    path: str
+    format: str
+    options: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class ShowCreateTable:
-    """SHOW CREATE TABLE table."""
+class SetSetting:
+    """SET name = value; the value is in plain units (`sql.settings`)."""
 
-    table: Table
-
-
-@dataclass(frozen=True, slots=True)
-class ShowPartitions:
-    """SHOW PARTITIONS table."""
-
-    table: Table
+    name: str
+    value: Any
 
 
 @dataclass(frozen=True, slots=True)
-class Describe:
-    """DESCRIBE table."""
+class ResetSettings:
+    """RESET name; without a name RESET ALL."""
 
-    table: Table
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowSettings:
+    """SHOW name; without a name SHOW ALL."""
+
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Explain:
-    """EXPLAIN [ANALYZE] [VERBOSE] statement."""
+    """EXPLAIN [ANALYZE] [VERBOSE] statement; with `as_json`, FORMAT JSON."""
 
     statement: Statement
     analyze: bool = False
     verbose: bool = False
+    as_json: bool = False
 
 
-WITH_QUERY = SelectStatement | InsertStatement | ChangeStatement | CreateTableAs
+WITH_QUERY = SelectStatement | InsertStatement | MergeStatement | ChangeStatement | CreateTableAs | CopyTo
 """The statements that have a `query`, and so a plan."""
 Statement: TypeAlias = (
     SelectStatement
@@ -276,12 +366,14 @@ Statement: TypeAlias = (
     | AlterTable
     | DropTable
     | InsertStatement
+    | MergeStatement
     | ChangeStatement
     | CopyFrom
+    | CopyTo
     | CompactTable
-    | ShowTables
-    | ShowCreateTable
-    | ShowPartitions
-    | Describe
+    | SetSetting
+    | ResetSettings
+    | ShowSettings
+    | CatalogStatement
     | Explain
 )

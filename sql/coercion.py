@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ from ..storage.types import (
 )
 from . import literals
 from .expressions import Cast, Expr, Literal
+from .late_parameters import LateParameter
 
 MICROSECONDS_PER_DAY = 86_400_000_000
 _INTEGER_DIGITS = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 19}
@@ -78,7 +80,7 @@ def _common_number(left: DataType, right: DataType) -> DataType:
 
 def is_text_literal(expr: Expr) -> bool:
     """A quoted text whose type the place decides."""
-    return isinstance(expr, Literal) and expr.type == STRING
+    return isinstance(expr, Literal | LateParameter) and expr.type == STRING
 
 
 def fit(literal: Literal, type_: DataType) -> Literal | None:
@@ -150,16 +152,23 @@ def unify(exprs: Sequence[Expr], what: str) -> tuple[DataType, tuple[Expr, ...]]
     """
     target = NULL
     for expr in exprs:
-        if not isinstance(expr, Literal):
+        if not isinstance(expr, Literal | LateParameter):
             target = _meet(target, expr.type, what)
+    asked = target
     for expr in exprs:
-        if isinstance(expr, Literal) and not is_text_literal(expr):
+        if isinstance(expr, Literal | LateParameter) and not is_text_literal(expr):
             known = target.kind is not Kind.NULL
-            if not (known and fit(expr, target) is not None):
+            if not (known and _fits(expr, target)):
                 target = _meet(target, expr.type, what)
+    settled = target == asked and target.kind is not Kind.NULL
     if target.kind is Kind.NULL and any(is_text_literal(expr) for expr in exprs):
         target = STRING
-    return target, tuple(convert(expr, target) for expr in exprs)
+    return target, tuple(convert(expr, target, settled) for expr in exprs)
+
+
+def _fits(expr: Literal | LateParameter, type_: DataType) -> bool:
+    found = fit(expr, type_) if isinstance(expr, Literal) else expr.converted(fit, type_)
+    return found is not None
 
 
 def _meet(left: DataType, right: DataType, what: str) -> DataType:
@@ -169,8 +178,13 @@ def _meet(left: DataType, right: DataType, what: str) -> DataType:
     return found
 
 
-def convert(expr: Expr, type_: DataType) -> Expr:
-    """The expression as a value of a type it meets: itself, a converted literal or a `Cast`."""
+def convert(expr: Expr, type_: DataType, settled: bool = False) -> Expr:
+    """The expression as a value of a type it meets: itself, a converted literal or a `Cast`. The type is `settled`
+    where a parameter's value has no part in it."""
+    if isinstance(expr, LateParameter):
+        late = expr.converted(fit, type_, settled)
+        if late is not None:
+            return late
     if isinstance(expr, Literal):
         fitted = fit(expr, type_)
         if fitted is not None:
@@ -184,7 +198,7 @@ def cast(expr: Expr, type_: DataType, safe: bool = False) -> Expr:
     """`CAST(expr AS type)`, computed at once for a literal; `TypeMismatch` where no such conversion exists."""
     if expr.type == type_:
         return expr
-    if not (castable(expr.type, type_) or (is_text_literal(expr) and type_.kind is Kind.INTERVAL)):
+    if not castable(expr.type, type_):
         raise TypeMismatch(f"a value of type {expr.type} cannot be cast to {type_}")
     if isinstance(expr, Literal):
         try:
@@ -202,8 +216,6 @@ def castable(source: DataType, target: DataType) -> bool:
     """May CAST turn the one into the other? PostgreSQL's table of explicit casts, for our types."""
     if source.kind in (Kind.NULL, target.kind) or (source.is_numeric and target.is_numeric):
         return True
-    if Kind.INTERVAL in (source.kind, target.kind):
-        return False  # an INTERVAL is a constant: it is written, not computed
     if Kind.STRING in (source.kind, target.kind):
         return True
     if Kind.BOOLEAN in (source.kind, target.kind):
@@ -255,6 +267,10 @@ def _fold_number(literal: Literal, type_: DataType) -> Literal | None:
 
 def assign(expr: Expr, type_: DataType, column: str) -> Expr:
     """The expression as INSERT stores it in a column; `TypeMismatch` names both types where it cannot."""
+    if isinstance(expr, LateParameter):
+        late = expr.converted(_Assigned(column), type_, settled=True)
+        if late is not None:
+            return late
     if is_text_literal(expr) or (isinstance(expr, Literal) and expr.value is None):
         assert isinstance(expr, Literal)
         fitted: Any = fit(expr, type_)
@@ -266,3 +282,13 @@ def assign(expr: Expr, type_: DataType, column: str) -> Expr:
     if type_.kind is Kind.STRING and expr.type.kind is Kind.STRING:
         return expr  # stored whole or refused by the store; a cast to VARCHAR(n) would cut it
     return cast(expr, type_)
+
+
+@dataclass(frozen=True, slots=True)
+class _Assigned:
+    """Assignment to a column as a step of a late parameter; `column` is for messages."""
+
+    column: str
+
+    def __call__(self, literal: Literal, type_: DataType) -> Expr:
+        return assign(literal, type_, self.column)

@@ -7,6 +7,7 @@ at hand, adds the place on the way out. The innermost node wins.
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -14,14 +15,17 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from ..errors import DataError, IntegrityError, NotSupportedError, StatementError
-from ..storage.schema import Table
+from ..storage.schema import Table, View
 from ..storage.store import Timestamp
 from ..storage.types import DataType
 from .bound import Query
 from .dialect import fold
-from .expressions import Aggregate, Column, Expr, Literal
+from .expressions import Aggregate, Column, Expr, Window
+from .files import FileCatalog
+from .grouping_sets import GroupBy
+from .late_parameters import LateParameter
 from .parser import generate, place
-from .scope import Scope
+from .scope import CommonTable, Field, Scope
 
 
 class Catalog(Protocol):
@@ -32,6 +36,12 @@ class Catalog(Protocol):
 
     def tables(self) -> Sequence[Table]:
         """All tables."""
+
+    def view(self, name: str) -> View | None:
+        """One view; None where there is none of that name."""
+
+    def views(self) -> Sequence[View]:
+        """All views."""
 
     def now(self) -> Timestamp:
         """The time: hybrid, above all that was written."""
@@ -47,12 +57,27 @@ class Context:
 
     text: str
     catalog: Catalog
-    parameters: Mapping[int, Literal]
+    parameters: Mapping[int, Expr]
     bind_query: Callable[[Any, Scope, Context], Query]
     handlers: Mapping[type, Handler]
     numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     mentions: dict[int, list[Any]] = field(default_factory=dict)
     """The syntax nodes that were bound to a column, by its number."""
+    files: FileCatalog | None = None
+    unreadable: dict[int, str] = field(default_factory=dict)
+    """Columns of files whose type nyala does not have, by their number: the error where one is read."""
+    views: dict[str, CommonTable] = field(default_factory=dict)
+    """The views that the statement uses, bound once each."""
+    view_uses: Counter[str] = field(default_factory=Counter)
+    """How often each view is named in the statement, as far as that is known."""
+    within: tuple[str, ...] = ()
+    """The views whose text is being bound, the outermost first."""
+    stars: dict[int, list[Field]] = field(default_factory=dict)
+    """What a `*` of a select list stands for, by the `id` of its syntax node."""
+    late_now: LateParameter | None = None
+    """What `now()` is where the bound statement is to outlive its moment."""
+    momentary: list[str] = field(default_factory=list)
+    """What of the moment went into the bound statement: its time, the contents of files."""
     _now: Timestamp | None = None
 
     def column(self, name: str, type_: DataType, nullable: bool) -> Column:
@@ -61,9 +86,14 @@ class Context:
 
     def now(self) -> Timestamp:
         """The time of the statement: the same wherever it asks."""
+        self.momentary.append("time")
         if self._now is None:
             self._now = self.catalog.now()
         return self._now
+
+    def set_now(self, now: Timestamp | None) -> None:
+        """Fix the time of the statement."""
+        self._now = now
 
     def located(self, error: StatementError, node: Any) -> StatementError:
         """The error with its place, unless it has one."""
@@ -119,12 +149,13 @@ def _nearest(node: Any) -> tuple[int | None, int]:
 
 @dataclass(slots=True)
 class Aggregates:
-    """The aggregate calls of one SELECT, equal ones once.
+    """The aggregate calls of one SELECT, equal ones once, and its GROUP BY.
 
-    With GROUP BY (`grouped`) no group is empty, so an aggregate of values that are never NULL is never NULL either.
+    Where no group is empty (`grouped`), an aggregate of values that are never NULL is never NULL either.
     """
 
     grouped: bool
+    group_by: GroupBy | None = None
     found: dict[Aggregate, Column] = field(default_factory=dict)
 
     def column(self, call: Aggregate, context: Context) -> Column:
@@ -134,11 +165,28 @@ class Aggregates:
         return self.found[call]
 
 
+@dataclass(slots=True)
+class Windows:
+    """The window calls of one SELECT, equal ones once, each with a syntax node of it; and the windows of its WINDOW
+    clause: syntax nodes by name, and what `binder_windows` has made of them."""
+
+    definitions: Mapping[str, Any] = field(default_factory=dict)
+    bound: dict[str, Any] = field(default_factory=dict)
+    found: dict[Window, tuple[Column, Any]] = field(default_factory=dict)
+
+    def column(self, call: Window, node: Any, context: Context) -> Column:
+        """The column that stands for the call in the expressions around it."""
+        if call not in self.found:
+            self.found[call] = context.column(call.function, call.type, call.nullable), node
+        return self.found[call][0]
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """Where an expression stands: its scope, its clause (for messages), and whether aggregates may stand there.
 
-    `aggregates` is None where they may not; `within` names the aggregate function whose argument this is.
+    `aggregates` is None where they may not; `within` names the aggregate function whose argument this is. `windows` is
+    None where window calls may not stand.
     """
 
     context: Context
@@ -146,6 +194,7 @@ class Frame:
     clause: str
     aggregates: Aggregates | None = None
     within: str | None = None
+    windows: Windows | None = None
 
     def bind(self, node: Any) -> Expr:
         """The bound expression of a syntax node; errors carry the place of the innermost node concerned."""
@@ -164,7 +213,7 @@ class Frame:
 
     def inside(self, aggregate: str) -> Frame:
         """The frame of an aggregate's arguments."""
-        return replace(self, aggregates=None, within=aggregate)
+        return replace(self, aggregates=None, within=aggregate, windows=None)
 
 
 def unsupported(node: Any) -> NotSupportedError:

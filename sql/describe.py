@@ -15,6 +15,7 @@ from ..storage.alterations import AddColumn, AlterStep
 from ..storage.schema import ColumnSchema
 from ..storage.types import DataType, Interval, Kind
 from . import bound
+from .describe_catalog import describe_catalog
 from .expressions import (
     Aggregate,
     Call,
@@ -30,6 +31,7 @@ from .expressions import (
     Parameter,
     Quantified,
     ScalarSubquery,
+    Window,
 )
 
 _INFIX = {
@@ -61,33 +63,51 @@ def _statement(statement: bound.Statement) -> Iterator[str]:
         case bound.AlterTable(table, steps):
             yield f"alter table {table.name}"
             yield from (f"  {_step(step)}" for step in steps)
-        case bound.DropTable(name, if_exists):
-            yield f"drop table {name}{' if exists' if if_exists else ''}"
-        case bound.InsertStatement(table, columns, query, op):
-            yield f"{op.name.lower().replace('_', ' ')} into {table.name} ({', '.join(columns)})"
+        case bound.DropTable(name, if_exists, views):
+            yield f"drop table {name}{' if exists' if if_exists else ''}{''.join(f', view {v}' for v in views)}"
+        case bound.InsertStatement(table, columns, query, op, returning):
+            verb = op.name.lower().replace("_", " ")
+            yield f"{verb} into {table.name} ({', '.join(columns)}){_returning(returning)}"
             yield from _indented(describe_query(query))
-        case bound.ChangeStatement(table, op, columns, query):
-            yield f"{op.name.lower()} {table.name} ({', '.join(columns)})"
+        case bound.MergeStatement(table, columns, updated, query, repeated, returning):
+            rule = f"update ({', '.join(updated)}) repeated {repeated}"
+            yield f"merge into {table.name} ({', '.join(columns)}) {rule}{_returning(returning)}"
+            yield from _indented(describe_query(query))
+        case bound.ChangeStatement(table, op, columns, query, returning):
+            yield f"{op.name.lower()} {table.name} ({', '.join(columns)}){_returning(returning)}"
+            yield from _indented(describe_query(query))
+        case bound.CopyTo(query, path, format_, options):
+            extra = "".join(f", {name} {value!r}" for name, value in options)
+            yield f"copy to {path!r} ({format_}{extra})"
             yield from _indented(describe_query(query))
         case bound.CompactTable(table):
             yield f"compact table {table.name}"
+        case bound.SetSetting(name, value):
+            yield f"set {name} = {value!r}"
+        case bound.ResetSettings(name):
+            yield f"reset {name or 'all'}"
+        case bound.ShowSettings(name):
+            yield f"show {name or 'all'}"
         case bound.CopyFrom(table, path, format_, options, columns):
             listed = f" ({', '.join(columns)})" if columns is not None else ""
             extra = "".join(f", {name} {value!r}" for name, value in options)
             yield f"copy {table.name}{listed} from {path!r} ({format_}{extra})"
-        case bound.ShowTables():
-            yield "show tables"
-        case bound.ShowCreateTable(table):
-            yield f"show create table {table.name}"
-        case bound.ShowPartitions(table):
-            yield f"show partitions {table.name}"
-        case bound.Describe(table):
-            yield f"describe {table.name}"
-        case bound.Explain(inner, analyze, verbose):
-            yield f"explain{' analyze' if analyze else ''}{' verbose' if verbose else ''}"
+        case bound.CreateView() | bound.DropView() | bound.AnalyzeTables() | bound.DescribeView() | bound.ShowStats():
+            yield from describe_catalog(statement)
+        case bound.ShowFunctions():
+            yield from describe_catalog(statement)
+        case bound.ShowTables() | bound.ShowCreateTable() | bound.ShowPartitions() | bound.Describe():
+            yield from describe_catalog(statement)
+        case bound.Explain(inner, analyze, verbose, as_json):
+            words = (("analyze", analyze), ("verbose", verbose), ("as json", as_json))
+            yield " ".join(["explain", *(word for word, given in words if given)])
             yield from _indented(_statement(inner))
         case _:
             assert_never(statement)
+
+
+def _returning(columns: tuple[Column, ...] | None) -> str:
+    return "" if columns is None else f" returning {', '.join(text(column) for column in columns)}"
 
 
 def _indented(lines: Iterator[str]) -> Iterator[str]:
@@ -103,7 +123,8 @@ def _definition(definition: Any) -> Iterator[str]:
     if rule is not None:
         yield f"  range ({', '.join(rule.columns)})"
         for part in rule.partitions:
-            yield f"    {part.lower if part.lower is not None else '-'} <= .. < {part.upper or '-'}"
+            own = "".join(f", hash ({', '.join(r.columns)}) into {r.buckets}" for r in part.hash_rules or ())
+            yield f"    {part.lower if part.lower is not None else '-'} <= .. < {part.upper or '-'}{own}"
     if definition.replicas != 1:
         yield f"  replicas {definition.replicas}"
     if definition.comment:
@@ -147,6 +168,10 @@ def describe_query(query: bound.Query) -> Iterator[str]:
             yield f"{kind}{' all' if all_ else ''} {_columns(columns)}"
             yield from _indented(describe_query(left))
             yield from _indented(describe_query(right))
+        case bound.Recursive(key, all_, anchor, step, columns):
+            yield f"recursive {key} union{' all' if all_ else ''} {_columns(columns)}"
+            yield from _indented(describe_query(anchor))
+            yield from _indented(describe_query(step))
         case _:
             assert_never(body)
     if query.order:
@@ -179,12 +204,24 @@ def _select(body: bound.Select, visible: int) -> Iterator[str]:
         for column, expr in pairs:
             yield f"{word} {text(column)} {column.type}{'' if column.nullable else ' not null'} = {text(expr)}"
             yield from _subqueries(expr)
-    if body.grouped and not body.groups:
+    if body.grouped and not body.groups and body.sets is None:
         yield "group all"
+    if body.sets is not None and body.set_number is not None:
+        names = [text(column) for column, _ in body.groups]
+        shown = ", ".join(f"({', '.join(names[i] for i in chosen)})" for chosen in body.sets)
+        yield f"sets {text(body.set_number)} = {shown}"
     if body.having is not None:
         yield f"having {text(body.having)}"
         yield from _subqueries(body.having)
+    for column, call in body.windows:
+        yield f"window {text(column)} {column.type}{'' if column.nullable else ' not null'} = {text(call)}"
+        yield from _subqueries(call)
+    if body.qualify is not None:
+        yield f"qualify {text(body.qualify)}"
+        yield from _subqueries(body.qualify)
     word = "select distinct" if body.distinct else "select"
+    if body.distinct_on:
+        yield f"distinct on {', '.join(text(column) for column in body.distinct_on)}"
     for i, (column, expr) in enumerate(body.projection):
         hidden = " hidden" if i >= visible else ""
         yield f"{word}{hidden} {text(column)} {column.type}{'' if column.nullable else ' not null'} = {text(expr)}"
@@ -196,11 +233,16 @@ def _relation(relation: bound.Relation) -> Iterator[str]:
         case bound.TableRef(table, alias, columns, time):
             alias = f" as {alias}" if alias != table.name else ""
             yield f"{table.name}{_time(time)}{alias} {_span(columns)}"
-        case bound.FileRef(format_, path, alias, columns):
-            yield f"{format_} {path!r} as {alias} {_span(columns)}"
+        case bound.FileRef(source, alias, columns):
+            options = "".join(f", {name} {value!r}" for name, value in source.options)
+            yield f"{source.format} {source.shown!r}{options} as {alias} {_span(columns)}"
         case bound.SubqueryRef(query, alias, columns, shared):
             yield f"query{f' as {alias}' if alias else ''}{f' shared as {shared}' if shared else ''} {_span(columns)}"
             yield from _indented(describe_query(query))
+        case bound.SeriesRef(start, stop, step, alias, columns):
+            yield f"series from {text(start)} to {text(stop)} by {text(step)} as {alias} {_span(columns)}"
+        case bound.WorkingRef(key, alias, columns):
+            yield f"last round of recursive {key} as {alias} {_span(columns)}"
         case bound.Join(kind, left, right, on):
             yield f"{kind} join{f' on {text(on)}' if on is not None else ''}"
             if on is not None:
@@ -259,10 +301,13 @@ def text(expr: Expr) -> str:
             return f"case {whens} else {text(default)} end"
         case InValues(arg=arg, items=items):
             return f"{text(arg)} in ({', '.join(text(item) for item in items)})"
-        case Aggregate(function=function, args=args, distinct=distinct, filter=test):
-            inner = ", ".join(text(arg) for arg in args) or "*"
+        case Aggregate(function=function, args=args, distinct=distinct, filter=test, order=order):
+            inner = ", ".join(text(arg) for arg in args) or ("*" if not order else "")
+            inner += f" order {', '.join(_order(item) for item in order)}" if order else ""
             filtered = f" filter ({text(test)})" if test is not None else ""
             return f"{function}({'distinct ' if distinct else ''}{inner}){filtered}"
+        case Window():
+            return _window(expr)
         case ScalarSubquery(query=query) if query is not None:
             return _output(query)
         case Exists(query=query) if query is not None:
@@ -272,6 +317,23 @@ def text(expr: Expr) -> str:
         case Quantified(arg=arg, comparison=comparison, all=all_, query=query) if query is not None:
             return f"{text(arg)} {_INFIX[comparison]} {'all' if all_ else 'any'} {_output(query)}"
     return repr(expr)
+
+
+def _window(call: Window) -> str:
+    inner = ", ".join(text(arg) for arg in call.args) or ("*" if call.function == "count" else "")
+    filtered = f" filter ({text(call.filter)})" if call.filter is not None else ""
+    parts = [f"partition {', '.join(text(key) for key in call.partition)}"] if call.partition else []
+    parts += [f"order {', '.join(_order(item) for item in call.order)}"] if call.order else []
+    if call.frame is not None:
+        start, end = _bound(call.frame.start, call.start), _bound(call.frame.end, call.end)
+        exclude = f" exclude {call.frame.exclude}" if call.frame.exclude else ""
+        parts.append(f"{call.frame.unit} between {start} and {end}{exclude}")
+    nulls = " ignore nulls" if call.ignore_nulls else ""
+    return f"{call.function}({inner}){filtered}{nulls} over ({' '.join(parts)})"
+
+
+def _bound(bound: str, offset: Expr | None) -> str:
+    return bound if offset is None else f"{text(offset)} {bound}"
 
 
 def _call(function: str, args: tuple[Expr, ...]) -> str:

@@ -36,10 +36,11 @@ from sqlglot import exp, tokens
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.tokens import TokenType
 
+from . import grammar_operators
 from .generator import NyalaGenerator
 from .grammar import NyalaParser
 
-_FOREIGN_KEYWORDS = ("/*+", "DIV", "XOR", "{%", "{%+", "{%-", "%}", "+%}", "-%}", "{{+", "{{-", "+}}", "-}}")
+_FOREIGN_KEYWORDS = (*grammar_operators.FOREIGN, "/*+", "DIV", "XOR", "{%", "{%+", "{%-", "%}", "+%}", "-%}", "{{+", "{{-", "+}}", "-}}")
 
 
 class NyalaTokenizer(tokens.Tokenizer):
@@ -49,13 +50,15 @@ class NyalaTokenizer(tokens.Tokenizer):
     IDENTIFIERS = ['"']
     HEX_STRINGS = [("x'", "'"), ("X'", "'")]
     SINGLE_TOKENS = {
-        **{k: v for k, v in tokens.Tokenizer.SINGLE_TOKENS.items() if k not in "@#~^&|"},
+        **{k: v for k, v in tokens.Tokenizer.SINGLE_TOKENS.items() if k not in "@#~^&"},
+        **grammar_operators.SINGLE_TOKENS,
         "$": TokenType.PARAMETER,
     }
     # Statements that sqlglot would swallow whole as commands are for the grammar to name.
     COMMANDS: set[TokenType] = set()
     KEYWORDS = {
         **{k: v for k, v in tokens.Tokenizer.KEYWORDS.items() if k not in _FOREIGN_KEYWORDS},
+        **grammar_operators.KEYWORDS,
         "INT2": TokenType.SMALLINT,
         "INT8": TokenType.BIGINT,
         "FLOAT4": TokenType.FLOAT,

@@ -160,6 +160,7 @@ class InValues(Expr):
 class Aggregate(Expr):
     """An aggregate call: count (no argument: COUNT(*)), sum, avg, min, max, ... of the registry.
 
+    `order` is that of ORDER BY inside the call or, for ordered-set functions (percentile_cont, mode), of WITHIN GROUP.
     Stands only in `Select.aggregates` and, above it, in the planner's Aggregate node.
     """
 
@@ -167,6 +168,49 @@ class Aggregate(Expr):
     args: tuple[Expr, ...] = ()
     distinct: bool = False
     filter: Expr | None = None
+    order: tuple[OrderItem, ...] = ()
+
+
+ZERO_OVER_NOTHING = frozenset(("count", "regr_count", "approx_count_distinct"))
+"""Aggregates that are 0 over no rows; the others are NULL."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowFrame:
+    """Which rows of its partition a row's window call reads. `unit` is rows, range or groups; `start` and `end` are
+    unbounded preceding, preceding, current row, following or unbounded following; `exclude` is current row, group,
+    ties, or empty for no others."""
+
+    unit: str = "range"
+    start: str = "unbounded preceding"
+    end: str = "current row"
+    exclude: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Window(Expr):
+    """A window call: `function(args) FILTER (WHERE filter) OVER (PARTITION BY partition ORDER BY order frame)`.
+
+    The function is an aggregate or one of the registry's window functions, of which only first_value, last_value and
+    nth_value have a frame. `start` and `end` are the offsets of the frame's bounds, constant, None where there is none.
+    For RANGE with an offset, `range_key` is the order key and `range_start` and `range_end` are, row by row, the values
+    at which the frame begins and ends: the key less or plus the offset, all of one type.
+
+    Stands only in `Select.windows` and, above it, in the planner's Window node.
+    """
+
+    function: str = ""
+    args: tuple[Expr, ...] = ()
+    partition: tuple[Expr, ...] = ()
+    order: tuple[OrderItem, ...] = ()
+    frame: WindowFrame | None = None
+    start: Expr | None = None
+    end: Expr | None = None
+    range_key: Expr | None = None
+    range_start: Expr | None = None
+    range_end: Expr | None = None
+    filter: Expr | None = None
+    ignore_nulls: bool = False
 
 
 @dataclass(frozen=True, slots=True)

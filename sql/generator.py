@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from sqlglot import exp, generator
 
-from . import nodes
+from . import grammar_operators, nodes
+from .generator_writes import WriteGenerator
 
 
-class NyalaGenerator(generator.Generator):
+class NyalaGenerator(WriteGenerator, generator.Generator):
     """The inverse of `grammar.NyalaParser`."""
 
     NULL_ORDERING_SUPPORTED = True
+    SUPPORTS_WINDOW_EXCLUDE = True
+    SUPPORTS_BETWEEN_FLAGS = True
     # sqlglot finds a method by its node's name among its own nodes only, so ours are listed.
     TRANSFORMS = {
         **generator.Generator.TRANSFORMS,
+        **grammar_operators.TRANSFORMS,
         **dict.fromkeys(nodes.ALL, lambda self, node: getattr(self, f"{node.key}_sql")(node)),
     }
     TYPE_MAPPING = {
@@ -30,11 +34,27 @@ class NyalaGenerator(generator.Generator):
         body = f" ({self.expressions(node, flat=True)})" if node.expressions else ""
         clauses = "".join(f" {self.sql(clause)}" for clause in node.args.get("clauses") or [])
         query = f" AS {self.sql(node, 'query')}" if node.args.get("query") else ""
-        return f"CREATE TABLE {exists}{self.sql(node, 'this')}{body}{clauses}{query}"
+        like = f" LIKE {self.sql(node, 'like')}" if node.args.get("like") else ""
+        return f"CREATE TABLE {exists}{self.sql(node, 'this')}{body}{like}{clauses}{query}"
 
     def droptable_sql(self, node: nodes.DropTable) -> str:
         exists = "IF EXISTS " if node.args.get("exists") else ""
-        return f"DROP TABLE {exists}{self.sql(node, 'this')}"
+        cascade = " CASCADE" if node.args.get("cascade") else ""
+        return f"DROP TABLE {exists}{self.sql(node, 'this')}{cascade}"
+
+    def createview_sql(self, node: nodes.CreateView) -> str:
+        replace = "OR REPLACE " if node.args.get("replace") else ""
+        exists = "IF NOT EXISTS " if node.args.get("exists") else ""
+        columns = f" ({self.expressions(node, flat=True)})" if node.expressions else ""
+        return f"CREATE {replace}VIEW {exists}{self.sql(node, 'this')}{columns} AS {self.sql(node, 'query')}"
+
+    def dropview_sql(self, node: nodes.DropView) -> str:
+        exists = "IF EXISTS " if node.args.get("exists") else ""
+        cascade = " CASCADE" if node.args.get("cascade") else ""
+        return f"DROP VIEW {exists}{self.sql(node, 'this')}{cascade}"
+
+    def analyzetable_sql(self, node: nodes.AnalyzeTable) -> str:
+        return f"ANALYZE {self.sql(node, 'this')}".rstrip()
 
     def altertable_sql(self, node: nodes.AlterTable) -> str:
         return f"ALTER TABLE {self.sql(node, 'this')} {self.expressions(node, flat=True)}"
@@ -69,23 +89,20 @@ class NyalaGenerator(generator.Generator):
     def compacttable_sql(self, node: nodes.CompactTable) -> str:
         return f"COMPACT TABLE {self.sql(node, 'this')}"
 
-    def upsert_sql(self, node: nodes.Upsert) -> str:
-        return f"UPSERT INTO {self.sql(node, 'this')} {self.sql(node, 'expression')}"
-
-    def copyfrom_sql(self, node: nodes.CopyFrom) -> str:
-        columns = f" ({self.expressions(node, flat=True)})" if node.expressions else ""
-        options = f" ({self.expressions(node, key='options', flat=True)})" if node.args.get("options") else ""
-        return f"COPY {self.sql(node, 'this')}{columns} FROM {self.sql(node, 'path')}{options}"
-
-    def copyoption_sql(self, node: nodes.CopyOption) -> str:
-        value = self.sql(node, "expression")
-        return f"{self.sql(node, 'this')} {value}" if value else self.sql(node, "this")
-
     def showtables_sql(self, node: nodes.ShowTables) -> str:
-        return "SHOW TABLES"
+        return "SHOW TABLES" + (f" LIKE {self.sql(node, 'this')}" if node.this else "")
+
+    def showfunctions_sql(self, node: nodes.ShowFunctions) -> str:
+        return "SHOW FUNCTIONS" + (f" LIKE {self.sql(node, 'this')}" if node.this else "")
+
+    def showviews_sql(self, node: nodes.ShowViews) -> str:
+        return "SHOW VIEWS" + (f" LIKE {self.sql(node, 'this')}" if node.this else "")
+
+    def showstats_sql(self, node: nodes.ShowStats) -> str:
+        return f"SHOW STATS FOR {self.sql(node, 'this')}"
 
     def showcreatetable_sql(self, node: nodes.ShowCreateTable) -> str:
-        return f"SHOW CREATE TABLE {self.sql(node, 'this')}"
+        return f"SHOW CREATE {'VIEW' if node.args.get('view') else 'TABLE'} {self.sql(node, 'this')}"
 
     def showpartitions_sql(self, node: nodes.ShowPartitions) -> str:
         return f"SHOW PARTITIONS {self.sql(node, 'this')}"
@@ -95,6 +112,8 @@ class NyalaGenerator(generator.Generator):
 
     def explain_sql(self, node: nodes.Explain) -> str:
         words = [word.upper() for word in ("analyze", "verbose") if node.args.get(word)]
+        if node.args.get("format"):
+            words = [f"({', '.join([*words, 'FORMAT JSON'])})"]
         return " ".join(["EXPLAIN", *words, self.sql(node, "this")])
 
     def distributeby_sql(self, node: nodes.DistributeBy) -> str:
@@ -105,18 +124,19 @@ class NyalaGenerator(generator.Generator):
         return f"HASH{columns} INTO {self.sql(node, 'buckets')} BUCKETS"
 
     def rangepartition_sql(self, node: nodes.RangePartition) -> str:
+        parts = [f"RANGE BOUND {self.sql(bound)}" for bound in node.args.get("bounds") or []]
+        body = [", ".join(parts) or self.expressions(node, key="partitions", flat=True)]
         if node.args.get("splits"):
-            body = f"SPLIT ROWS ({self.expressions(node, key='splits', flat=True)})"
-        else:
-            body = self.expressions(node, key="partitions", flat=True)
-        return f"RANGE ({self.expressions(node, flat=True)}) ({body})"
+            body.append(f"SPLIT ROWS ({self.expressions(node, key='splits', flat=True)})")
+        return f"RANGE ({self.expressions(node, flat=True)}) ({' '.join(part for part in body if part)})"
 
     def rangebounds_sql(self, node: nodes.RangeBounds) -> str:
+        hashed = "".join(f" {self.sql(rule)}" for rule in node.expressions)
         if node.args.get("value"):
-            return f"PARTITION VALUE = {self.sql(node, 'value')}"
+            return f"PARTITION VALUE = {self.sql(node, 'value')}{hashed}"
         lower = f"{self.sql(node, 'lower')} <= " if node.args.get("lower") else ""
         upper = f" < {self.sql(node, 'upper')}" if node.args.get("upper") else ""
-        return f"PARTITION {lower}VALUES{upper}"
+        return f"PARTITION {lower}VALUES{upper}{hashed}"
 
     def replicas_sql(self, node: nodes.Replicas) -> str:
         return f"REPLICAS {self.sql(node, 'this')}"
@@ -150,6 +170,9 @@ class NyalaGenerator(generator.Generator):
         else:
             times = self.sql(time)
         return f"FOR SYSTEM_TIME {expression.text('kind')} {times}"
+
+    def localtimestamp_sql(self, expression: exp.Localtimestamp) -> str:
+        return "LOCALTIMESTAMP"
 
     def currenttimestamp_sql(self, expression: exp.CurrentTimestamp) -> str:
         return "CURRENT_TIMESTAMP"

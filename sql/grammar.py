@@ -12,10 +12,11 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from . import nodes
-from .grammar_tables import TableParser
+from .grammar_grouping import GroupingParser
+from .grammar_windows import WindowParser
+from .grammar_writes import WriteParser
 
 UNSUPPORTED = {
-    "ANALYZE": "ANALYZE as a statement",
     "BEGIN": "BEGIN",
     "CALL": "CALL",
     "COMMENT": "COMMENT ON",
@@ -29,7 +30,6 @@ UNSUPPORTED = {
     "REPLACE": "REPLACE",
     "REVOKE": "REVOKE",
     "ROLLBACK": "ROLLBACK",
-    "SET": "SET",
     "START": "START TRANSACTION",
     "USE": "USE",
     "VACUUM": "VACUUM",
@@ -37,8 +37,13 @@ UNSUPPORTED = {
 """Statements that other databases have: their first word and what to call them."""
 
 
-class NyalaParser(TableParser):
+EXPLAIN_OPTIONS = ("ANALYZE", "VERBOSE", "FORMAT")
+
+
+class NyalaParser(GroupingParser, WindowParser, WriteParser):
     """sqlglot's parser with nyala's statements."""
+
+    SUPPORTS_TABLE_QUERY = True
 
     # ---- queries: what sqlglot reads too freely ----------------------------------------------------------------------
 
@@ -60,7 +65,9 @@ class NyalaParser(TableParser):
         if count is None or not self._match_set(words):
             self.raise_error("FETCH is written FETCH FIRST n ROWS ONLY")
         if self._match(TokenType.WITH):
-            self.refuse("FETCH ... WITH TIES", instead="ROWS ONLY")
+            self._expect("TIES")
+            options = exp.LimitOptions(rows=True, with_ties=True)
+            return self.expression(exp.Fetch(direction="FIRST", count=count, limit_options=options))
         self._expect("ONLY")
         return self.expression(exp.Limit(expression=count))
 
@@ -83,6 +90,20 @@ class NyalaParser(TableParser):
             times.append(self._moment())
         time = exp.Tuple(expressions=times) if words else times[0]
         return self.expression(exp.Version(this="SYSTEM_TIME", kind=kind, expression=time), start)
+
+    def _parse_table_hints(self) -> Any:
+        """What stands behind a table's alias: `FOR SYSTEM_TIME` may stand there too (SQL:2011 has it before)."""
+        return self._parse_version()
+
+    def _parse_table(self, *args: Any, **kwargs: Any) -> Any:
+        table = super()._parse_table(*args, **kwargs)
+        time = table.args.get("hints") if isinstance(table, exp.Table) else None
+        if time is not None:
+            if table.args.get("version") is not None:
+                self.raise_error("FOR SYSTEM_TIME is written once", self._prev)
+            table.set("hints", None)
+            table.set("version", time)
+        return table
 
     def _moment(self) -> Any:
         return self._parse_bitwise() or self.raise_error("a point in time expected")
@@ -114,156 +135,64 @@ class NyalaParser(TableParser):
         if method is not None:
             self._advance()
             return method(self)
-        if self._curr.token_type in (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN):
+        if self._curr.token_type == TokenType.WITH:
+            return self._with_statement()
+        if self._curr.token_type in (TokenType.SELECT, TokenType.VALUES, TokenType.TABLE, TokenType.L_PAREN):
             return self._query()
         if word in UNSUPPORTED:
             return self.refuse(UNSUPPORTED[word], self._curr)
         known = "SELECT, WITH, VALUES, " + ", ".join(sorted(STATEMENTS))
         return self.raise_error(f"a statement starts with {known}")
 
-    def _insert(self) -> Any:
-        ignore = self._match(TokenType.IGNORE) or self._match_text_seq("IGNORE")
-        if self._match(TokenType.OVERWRITE):
-            self.refuse("INSERT OVERWRITE")
-        target, source = self._rows_into("INSERT")
-        if self._match(TokenType.ON) or self._match_text_seq("ON"):
-            self._on_conflict()
-            ignore = True
-        self._refuse_returning("INSERT")
-        return exp.Insert(this=target, expression=source, ignore=bool(ignore))
-
-    def _upsert(self) -> Any:
-        target, source = self._rows_into("UPSERT")
-        self._refuse_returning("UPSERT")
-        return nodes.Upsert(this=target, expression=source)
-
-    def _rows_into(self, verb: str) -> tuple[Any, Any]:
-        """`INTO table [(columns)] query`."""
-        self._expect("INTO")
-        table = self._parse_table_parts(schema=True)
-        target = table
-        if self._match(TokenType.L_PAREN, advance=False) and self._next.token_type not in (
-            TokenType.SELECT,
-            TokenType.WITH,
-            TokenType.VALUES,
-            TokenType.L_PAREN,
-        ):
-            target = exp.Schema(this=table, expressions=self._parse_wrapped_csv(self._identifier))
-        if self._match_text_seq("DEFAULT", "VALUES"):
-            self.refuse(f"{verb} ... DEFAULT VALUES")
-        return target, self._query()
-
-    def _on_conflict(self) -> None:
-        """`CONFLICT [(columns)] DO NOTHING`: the only key that can conflict is the primary key."""
-        self._expect("CONFLICT")
-        if self._match(TokenType.L_PAREN, advance=False):
-            self._parse_wrapped_csv(self._identifier)
-        self._expect("DO")
-        if not self._match_text_seq("NOTHING"):
-            self.refuse("INSERT ... ON CONFLICT DO UPDATE", instead="UPSERT INTO")
-
-    def _refuse_returning(self, verb: str) -> None:
-        if self._match_text_seq("RETURNING"):
-            self.refuse(f"{verb} ... RETURNING")
-
-    def _update(self) -> Any:
-        table = self._parse_table(alias_tokens=self.UPDATE_ALIAS_TOKENS)
-        self._expect("SET")
-        changes = self._parse_csv(self._assignment)
-        source = self._parse_from(joins=True)
-        where = self._parse_where()
-        self._refuse_returning("UPDATE")
-        return exp.Update(this=table, expressions=changes, from_=source, where=where)
-
-    def _assignment(self) -> Any:
-        if self._match(TokenType.L_PAREN, advance=False):
-            self.refuse("SET (columns) = (values)", self._curr, "SET column = value, ...")
-        name = self._identifier("a column name expected")
-        if not self._match(TokenType.EQ):
-            self.raise_error("column = value expected")
-        value = exp.Var(this="DEFAULT") if self._match(TokenType.DEFAULT) else self._parse_disjunction()
-        if value is None:
-            self.raise_error("a value expected")
-        return self.expression(exp.EQ(this=name, expression=value))
-
-    def _delete(self) -> Any:
-        self._expect("FROM")
-        table = self._parse_table()
-        using = self._parse_csv(lambda: self._parse_table(joins=True)) if self._match(TokenType.USING) else None
-        where = self._parse_where()
-        self._refuse_returning("DELETE")
-        return exp.Delete(this=table, using=using, where=where)
-
     def _compact(self) -> Any:
         if not self._match(TokenType.TABLE):
             self.raise_error("TABLE expected")
         return nodes.CompactTable(this=self._parse_table_parts(schema=True))
 
-    def _copy(self) -> Any:
-        table = self._parse_table_parts(schema=True)
-        columns = self._parse_wrapped_csv(self._identifier) if self._match(TokenType.L_PAREN, advance=False) else None
-        if self._match_text_seq("TO"):
-            self.refuse("COPY ... TO", instead="COPY ... FROM")
-        self._expect("FROM")
-        path = self._text()
-        self._match(TokenType.WITH)
-        options = self._parse_wrapped_csv(self._copy_option) if self._match(TokenType.L_PAREN, advance=False) else None
-        return nodes.CopyFrom(this=table, expressions=columns, path=path, options=options)
-
-    def _copy_option(self) -> Any:
-        name = self._name()
-        self._match(TokenType.EQ)
-        value = None
-        if self._curr and self._curr.token_type not in (TokenType.COMMA, TokenType.R_PAREN):
-            value = self._parse_primary() or self._name()
-        return nodes.CopyOption(this=name, expression=value)
-
-    def _show(self) -> Any:
-        if self._match_text_seq("TABLES"):
-            return nodes.ShowTables()
-        if self._match_text_seq("CREATE"):
-            self._expect_table("SHOW CREATE")
-            return nodes.ShowCreateTable(this=self._parse_table_parts(schema=True))
-        if self._match_text_seq("PARTITIONS"):
-            return nodes.ShowPartitions(this=self._parse_table_parts(schema=True))
-        if self._curr:
-            known = "SHOW TABLES, SHOW CREATE TABLE and SHOW PARTITIONS"
-            return self.refuse(f"SHOW {self._curr.text.upper()}", self._curr, known)
-        return self.raise_error("TABLES, CREATE TABLE or PARTITIONS expected")
-
-    def _describe(self) -> Any:
-        self._match(TokenType.TABLE)
-        return nodes.DescribeTable(this=self._parse_table_parts(schema=True))
-
     def _explain(self) -> Any:
-        words: set[str] = set()
-        wrapped = self._curr.token_type == TokenType.L_PAREN and self._next.text.upper() in ("ANALYZE", "VERBOSE")
-        if wrapped:
+        options: dict[str, Any] = {}
+        if self._match(TokenType.L_PAREN, advance=False) and self._next.text.upper() in EXPLAIN_OPTIONS:
             self._advance()
-        while self._word() in ("ANALYZE", "VERBOSE"):
-            words.add(self._word())
-            self._advance()
-            if wrapped:
-                self._match(TokenType.COMMA)
-        if wrapped:
+            options.update([self._explain_option()])
+            while self._match(TokenType.COMMA):
+                options.update([self._explain_option()])
             self._match_r_paren()
+        while self._word() in ("ANALYZE", "VERBOSE"):
+            options[self._word().lower()] = True
+            self._advance()
         if not self._curr:
             self.raise_error("a statement to explain expected")
-        statement = self._parse_statement()
-        return nodes.Explain(this=statement, analyze="ANALYZE" in words, verbose="VERBOSE" in words)
+        return nodes.Explain(this=self._parse_statement(), **options)
+
+    def _explain_option(self) -> tuple[str, Any]:
+        """`ANALYZE [TRUE | FALSE]`, `VERBOSE [TRUE | FALSE]`, `FORMAT TEXT | JSON`."""
+        name = self._word()
+        if name not in EXPLAIN_OPTIONS:
+            self.raise_error(f"an option of EXPLAIN expected: {', '.join(EXPLAIN_OPTIONS)}")
+        self._advance()
+        known = ("TEXT", "JSON") if name == "FORMAT" else ("TRUE", "FALSE", "ON", "OFF")
+        value = self._word()
+        if value in known:
+            self._advance()
+        elif name == "FORMAT":
+            self.raise_error("FORMAT is TEXT or JSON")
+        return name.lower(), (value == "JSON" and "json") if name == "FORMAT" else value not in ("FALSE", "OFF")
 
 
 STATEMENTS: dict[str, Callable[[NyalaParser], Any]] = {
     "ALTER": NyalaParser._alter_table,
+    "ANALYZE": NyalaParser._analyze,
     "COMPACT": NyalaParser._compact,
     "COPY": NyalaParser._copy,
-    "CREATE": NyalaParser._create_table,
+    "CREATE": NyalaParser._create,
     "DELETE": NyalaParser._delete,
     "DESC": NyalaParser._describe,
     "DESCRIBE": NyalaParser._describe,
-    "DROP": NyalaParser._drop_table,
+    "DROP": NyalaParser._drop_object,
     "EXPLAIN": NyalaParser._explain,
     "INSERT": NyalaParser._insert,
+    "RESET": NyalaParser._reset,
+    "SET": NyalaParser._set,
     "SHOW": NyalaParser._show,
     "TRUNCATE": NyalaParser._truncate_table,
     "UPDATE": NyalaParser._update,

@@ -14,7 +14,7 @@ from sqlglot.errors import ParseError
 from sqlglot.tokens import Token, TokenType
 
 from ..errors import NotSupportedError, StatementError
-from . import nodes
+from . import grammar_operators, nodes
 from .literals import unit_name
 
 
@@ -43,6 +43,7 @@ class PlacedParser(parser.Parser):
         "CAST": lambda self: self._parse_cast_call(safe=False),
         "TRY_CAST": lambda self: self._parse_cast_call(safe=True),
         "EXTRACT": lambda self: self._parse_extract(),
+        "OVERLAY": lambda self: self._parse_overlay_call(),
         "POSITION": lambda self: self._parse_position_call(),
         "SUBSTRING": lambda self: self._parse_substring_call(),
         "TRIM": lambda self: self._parse_trim_call(),
@@ -64,7 +65,11 @@ class PlacedParser(parser.Parser):
     }
     UNARY_PARSERS: ClassVar[dict[Any, Any]] = {
         k: v for k, v in parser.Parser.UNARY_PARSERS.items() if k in (TokenType.PLUS, TokenType.DASH, TokenType.NOT)
-    }
+    } | grammar_operators.UNARY
+    BITWISE: ClassVar[dict[Any, Any]] = grammar_operators.BITWISE
+    EXPONENT: ClassVar[dict[Any, Any]] = grammar_operators.EXPONENT
+    RANGE_PARSERS: ClassVar[dict[Any, Any]] = {**parser.Parser.RANGE_PARSERS, **grammar_operators.RANGE}
+    NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = grammar_operators.NO_PAREN_FUNCTIONS
     CONSTRAINT_PARSERS: ClassVar[dict[str, Any]] = {
         **{
             word: parser.Parser.CONSTRAINT_PARSERS[word]
@@ -158,8 +163,19 @@ class PlacedParser(parser.Parser):
             self._advance()
             unit = self.expression(exp.Var(this=self._prev.text.upper()), self._prev)
             if self._match_text_seq("TO"):
-                self.refuse("INTERVAL ... TO", instead="one unit")
+                unit = self._interval_span(unit)
         return self.expression(exp.Interval(this=text, unit=unit), start)
+
+    def _interval_span(self, first: Any) -> Any:
+        """What follows `first TO`: the last unit of a qualifier such as YEAR TO MONTH."""
+        known = {"YEAR": ("MONTH",), "DAY": ("HOUR", "MINUTE", "SECOND"), "HOUR": ("MINUTE", "SECOND")}
+        known["MINUTE"] = ("SECOND",)
+        last = self._word()
+        if last not in known.get(first.name, ()):
+            self.raise_error("YEAR TO MONTH, DAY TO HOUR, DAY TO SECOND or the like expected")
+        self._advance()
+        unit = exp.Var(this=last).update_positions(self._prev)
+        return self.expression(exp.IntervalSpan(this=first, expression=unit))
 
     def _query(self) -> Any:
         query = self._parse_select(nested=True, parse_subquery_alias=False)
@@ -231,6 +247,16 @@ class PlacedParser(parser.Parser):
                 args.append(exp.Literal.number(1))
             args.append(self._parse_bitwise())
         return self.expression(exp.Anonymous(this="substring", expressions=[a for a in args if a is not None]))
+
+    def _parse_overlay_call(self) -> Any:
+        args = self._parse_csv(self._parse_bitwise)
+        if len(args) == 1:
+            for word in ("PLACING", "FROM"):
+                self._expect(word)
+                args.append(self._parse_bitwise())
+            if self._match_text_seq("FOR"):
+                args.append(self._parse_bitwise())
+        return self.expression(exp.Anonymous(this="overlay", expressions=args))
 
     def _parse_trim_call(self) -> Any:
         side = self._word() if self._word() in ("BOTH", "LEADING", "TRAILING") else None

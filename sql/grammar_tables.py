@@ -9,18 +9,18 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from . import nodes
-from .grammar_expressions import PlacedParser
+from .grammar_catalog import CatalogParser
 
 _OTHERS = "DATABASE EXTENSION FUNCTION INDEX MATERIALIZED OR PROCEDURE ROLE SCHEMA SEQUENCE TEMP TEMPORARY TRIGGER TYPE"
 OTHER_OBJECTS = frozenset([*_OTHERS.split(), "UNIQUE", "UNLOGGED", "USER", "VIEW"])
 """What other databases CREATE and DROP besides tables, by the first word."""
 
 
-class TableParser(PlacedParser):
+class TableParser(CatalogParser):
     """The part of `grammar.NyalaParser` that reads table definitions."""
 
     CONSTRAINT_PARSERS: ClassVar[dict[str, Any]] = {
-        **PlacedParser.CONSTRAINT_PARSERS,
+        **CatalogParser.CONSTRAINT_PARSERS,
         "BLOCK_SIZE": lambda self: self.expression(nodes.BlockSizeConstraint(this=self._number())),
         "IMMUTABLE": lambda self: self.expression(nodes.ImmutableConstraint(), self._prev),
         "NON": lambda self: self._non_unique_key(),
@@ -32,16 +32,26 @@ class TableParser(PlacedParser):
                 self.refuse(f"{verb} {self._word()}", self._curr, f"{verb} TABLE")
             self.raise_error("TABLE expected")
 
+    def _create(self) -> Any:
+        replace = bool(self._match_text_seq("OR", "REPLACE"))
+        if self._match(TokenType.VIEW):
+            return self._create_view(replace)
+        if replace:
+            self.refuse("CREATE OR REPLACE TABLE", instead="CREATE OR REPLACE VIEW")
+        return self._create_table()
+
     def _create_table(self) -> Any:
         self._expect_table("CREATE")
         exists = self._parse_exists(not_=True)
         name = self._parse_table_parts(schema=True)
         columns: list[Any] = []
+        if self._match(TokenType.LIKE):
+            return nodes.CreateTable(this=name, exists=exists, like=self._parse_table_parts(schema=True))
         if self._match(TokenType.L_PAREN):
             columns = self._parse_csv(self._table_item)
             self._match_r_paren()
-        elif self._match(TokenType.PRIMARY_KEY, advance=False) or self._word() == "NON":
-            columns = [self._table_item()]  # CREATE TABLE AS, as Impala has it
+        if self._match(TokenType.PRIMARY_KEY, advance=False) or self._word() == "NON":
+            columns.append(self._table_item())  # CREATE TABLE AS, as Impala has it; and Kudu's first design documents
         clauses = []
         while (clause := self._table_clause()) is not None:
             clauses.append(clause)
@@ -119,12 +129,12 @@ class TableParser(PlacedParser):
 
     def _range_partition(self) -> Any:
         columns = self._parse_wrapped_csv(self._identifier)
-        if self._match_text_seq("SPLIT", "ROWS"):
-            return nodes.RangePartition(expressions=columns, splits=self._parse_wrapped_csv(self._bound))
+        if self._word() in ("RANGE", "SPLIT"):
+            return self._split_range(columns)
         if not self._match(TokenType.L_PAREN):
             self.raise_error("the partitions in parentheses expected")
-        if self._match_text_seq("SPLIT", "ROWS"):
-            rule = nodes.RangePartition(expressions=columns, splits=self._parse_wrapped_csv(self._bound))
+        if self._word() in ("RANGE", "SPLIT"):
+            rule = self._split_range(columns)
         else:
             # A table that lost its last range to ALTER TABLE is written without any.
             is_empty = self._match(TokenType.R_PAREN, advance=False)
@@ -133,7 +143,35 @@ class TableParser(PlacedParser):
         self._match_r_paren()
         return rule
 
+    def _split_range(self, columns: list[Any]) -> Any:
+        """`[RANGE BOUND (lower, upper), ...] [SPLIT ROWS (row, ...)]`."""
+        bounds = []
+        while self._word() == "RANGE":
+            self._advance()
+            self._expect("BOUND")
+            bounds.append(self._range_bound())
+            if self._word() == "," and self._next and self._next.text.upper() == "RANGE":
+                self._advance()
+        splits = self._parse_wrapped_csv(self._bound) if self._match_text_seq("SPLIT", "ROWS") else None
+        return nodes.RangePartition(expressions=columns, bounds=bounds, splits=splits)
+
+    def _range_bound(self) -> Any:
+        rows = self._parse_wrapped_csv(self._bound)
+        if len(rows) != 2:
+            self.raise_error(BOUND_SYNTAX, self._prev)
+        return self.expression(exp.Tuple(expressions=rows))
+
     def _range_bounds(self) -> Any:
+        bounds = self._plain_range_bounds()
+        rules = []
+        while self._match_text_seq("HASH"):
+            rules.append(self._hash_partition())
+            if self._word() == "," and self._next and self._next.text.upper() == "HASH":
+                self._advance()
+        bounds.set("expressions", rules)
+        return bounds
+
+    def _plain_range_bounds(self) -> Any:
         self._expect("PARTITION")
         if self._match_text_seq("VALUE", "="):
             return nodes.RangeBounds(value=self._bound())
@@ -152,10 +190,13 @@ class TableParser(PlacedParser):
     def _bound(self) -> Any:
         return self._parse_bitwise() or self.raise_error("a value expected")
 
-    def _drop_table(self) -> Any:
+    def _drop_object(self) -> Any:
+        if self._match(TokenType.VIEW):
+            return self._drop_view()
         self._expect_table("DROP")
         exists = self._parse_exists()
-        return nodes.DropTable(this=self._parse_table_parts(schema=True), exists=exists)
+        name = self._parse_table_parts(schema=True)
+        return nodes.DropTable(this=name, exists=exists, cascade=self._cascade())
 
     # ---- ALTER TABLE -------------------------------------------------------------------------------------------------
 
@@ -217,6 +258,7 @@ class TableParser(PlacedParser):
         return nodes.TruncateTable(this=self._parse_table_parts(schema=True))
 
 
+BOUND_SYNTAX = "a range bound is written RANGE BOUND ((lower), (upper))"
 BOUNDS_SYNTAX = "a range partition is written lower <= VALUES < upper, or VALUE = x"
 COLUMN_SETTINGS = ("DEFAULT", "ENCODING", "COMPRESSION", "BLOCK_SIZE", "COMMENT")
 """What ALTER COLUMN can SET."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
-import re
 from typing import Any
 
 from ..errors import InterfaceError, InvalidText, NumericOutOfRange
@@ -30,23 +29,10 @@ from ..storage.types import (
     DataType,
     Interval,
 )
+from . import interval_text
 from .expressions import Literal
+from .interval_text import unit_name as unit_name
 
-_MICROSECONDS = {
-    "hour": 3_600_000_000,
-    "minute": 60_000_000,
-    "second": 1_000_000,
-    "millisecond": 1_000,
-    "microsecond": 1,
-}
-_MONTHS = {"century": 1200, "decade": 120, "year": 12, "quarter": 3, "month": 1}
-_DAYS = {"week": 7, "day": 1}
-_UNITS = {
-    "y": "year", "yr": "year", "mon": "month", "w": "week", "d": "day", "h": "hour", "hr": "hour", "min": "minute",
-    "sec": "second", "s": "second", "ms": "millisecond", "us": "microsecond", "centurie": "century",
-}  # fmt: skip
-_QUANTITY = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
-_CLOCK = re.compile(r"\s*([+-]?)(\d+):(\d{2})(?::(\d{2}(?:\.\d{1,6})?))?\s*$")
 NULL_LITERAL = Literal(NULL, True, None)
 TRUE = Literal(BOOLEAN, False, True)
 FALSE = Literal(BOOLEAN, False, False)
@@ -107,67 +93,14 @@ def digits_of(value: int) -> int:
 
 
 def interval(text: str, unit: str | None = None) -> Literal:
-    """`INTERVAL '90' DAY`, `INTERVAL '1 year 2 months'`, `INTERVAL '1 day 02:30:00'`.
+    """`INTERVAL '90' DAY`, `INTERVAL '1 year 2 months'`, `INTERVAL '1-2' YEAR TO MONTH`; see `interval_text`.
 
     Raises `InvalidText` where the text spells no interval.
 
     >>> interval("90", "DAY").value
     Interval(months=0, days=90, microseconds=0)
     """
-    if unit is not None:
-        return _interval_literal([(text.strip(), unit)], text)
-    parts: list[tuple[str, str]] = []
-    position = 0
-    while position < len(text):
-        if found := _QUANTITY.match(text, position):
-            parts.append((found[1], found[2]))
-            position = found.end()
-        elif found := _CLOCK.match(text, position):
-            sign, hours, minutes, seconds = found.groups()
-            parts += [(sign + hours, "hour"), (sign + minutes, "minute"), (sign + (seconds or "0"), "second")]
-            position = found.end()
-        else:
-            raise InvalidText(f"'{text}' is not an INTERVAL; write for instance '1 month' or '90 days'")
-    if not parts:
-        raise InvalidText(f"'{text}' is not an INTERVAL; write for instance '1 month' or '90 days'")
-    return _interval_literal(parts, text)
-
-
-def unit_name(word: str) -> str | None:
-    """The unit that a word means, in the singular; None for any other word.
-
-    >>> unit_name("DAYS"), unit_name("mon"), unit_name("moons")
-    ('day', 'month', None)
-    """
-    lower = word.lower()
-    name = lower.removesuffix("s") if len(lower) > 2 else lower
-    name = _UNITS.get(name, name)
-    return name if name in _MONTHS or name in _DAYS or name in _MICROSECONDS else None
-
-
-def _interval_literal(parts: list[tuple[str, str]], text: str) -> Literal:
-    months = days = microseconds = 0
-    for quantity, unit in parts:
-        name = unit_name(unit)
-        try:
-            amount = decimal.Decimal(quantity)
-        except decimal.InvalidOperation:
-            raise InvalidText(f"'{text}' is not an INTERVAL: {quantity} is not a number") from None
-        if name in _MICROSECONDS:
-            microseconds += int(amount * _MICROSECONDS[name])
-        elif amount != int(amount):
-            raise InvalidText(f"'{text}' is not an INTERVAL: only hours and smaller units take fractions")
-        elif name in _MONTHS:
-            months += int(amount) * _MONTHS[name]
-        elif name in _DAYS:
-            days += int(amount) * _DAYS[name]
-        else:
-            units = ", ".join([*_MONTHS, *_DAYS, *_MICROSECONDS])
-            raise InvalidText(f"'{text}' is not an INTERVAL: there is no unit {unit}; there are {units}")
-    # PostgreSQL keeps months and days in 32 bits, microseconds in 64.
-    if max(abs(months), abs(days)) >= 1 << 31 or abs(microseconds) >= 1 << 63:
-        raise NumericOutOfRange(f"'{text}' is out of range for an INTERVAL")
-    return Literal(INTERVAL, False, Interval(months, days, microseconds))
+    return Literal(INTERVAL, False, interval_text.read(text, unit))
 
 
 def from_python(value: Any) -> Literal:

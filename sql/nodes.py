@@ -7,15 +7,33 @@ from sqlglot import exp
 
 class CreateTable(exp.Expression):
     """`CREATE TABLE [IF NOT EXISTS] this (columns) clauses`; `expressions` are `ColumnDef` and `PrimaryKey` nodes,
-    `query` is that of CREATE TABLE AS."""
+    `query` is that of CREATE TABLE AS, `like` the table of CREATE TABLE LIKE."""
 
-    arg_types = {"this": True, "expressions": False, "exists": False, "clauses": False, "query": False}
+    arg_types = {"this": True, "expressions": False, "exists": False, "clauses": False, "query": False, "like": False}
 
 
 class DropTable(exp.Expression):
-    """`DROP TABLE [IF EXISTS] this`."""
+    """`DROP TABLE [IF EXISTS] this [CASCADE]`."""
 
-    arg_types = {"this": True, "exists": False}
+    arg_types = {"this": True, "exists": False, "cascade": False}
+
+
+class CreateView(exp.Expression):
+    """`CREATE [OR REPLACE] VIEW [IF NOT EXISTS] this [(expressions)] AS query`."""
+
+    arg_types = {"this": True, "expressions": False, "query": True, "exists": False, "replace": False}
+
+
+class DropView(exp.Expression):
+    """`DROP VIEW [IF EXISTS] this [CASCADE]`."""
+
+    arg_types = {"this": True, "exists": False, "cascade": False}
+
+
+class AnalyzeTable(exp.Expression):
+    """`ANALYZE [TABLE] [this]`."""
+
+    arg_types = {"this": False}
 
 
 class AlterTable(exp.Expression):
@@ -80,9 +98,9 @@ class CompactTable(exp.Expression):
 
 
 class Upsert(exp.Expression):
-    """`UPSERT INTO this query`; `this` is a table, or a `Schema` with columns."""
+    """`[with_] UPSERT INTO this query [returning]`; `this` is a table, or a `Schema` with columns."""
 
-    arg_types = {"this": True, "expression": True}
+    arg_types = {"this": True, "expression": True, "with_": False, "returning": False}
 
 
 class CopyFrom(exp.Expression):
@@ -91,22 +109,70 @@ class CopyFrom(exp.Expression):
     arg_types = {"this": True, "expressions": False, "path": True, "options": False}
 
 
+class CopyTo(exp.Expression):
+    """`COPY this [(expressions)] TO 'path' [(options)]`; `this` is a table or a query."""
+
+    arg_types = {"this": True, "expressions": False, "path": True, "options": False}
+
+
+class SetSetting(exp.Expression):
+    """`SET this = expression`; the value `DEFAULT` is a `Var`."""
+
+    arg_types = {"this": True, "expression": True}
+
+
+class ResetSetting(exp.Expression):
+    """`RESET this`; without it `RESET ALL`."""
+
+    arg_types = {"this": False}
+
+
+class ShowSettings(exp.Expression):
+    """`SHOW this`, a setting; without it `SHOW ALL`."""
+
+    arg_types = {"this": False}
+
+
 class CopyOption(exp.Expression):
     """`NAME value` within COPY's parentheses; `expression` is None for a bare name."""
 
     arg_types = {"this": True, "expression": False}
 
 
-class ShowTables(exp.Expression):
-    """`SHOW TABLES`."""
+class FileName(exp.Expression):
+    """`'this'` in FROM: the path of a file."""
 
-    arg_types: dict[str, bool] = {}
+    arg_types = {"this": True}
+
+
+class ShowTables(exp.Expression):
+    """`SHOW TABLES [LIKE this]`."""
+
+    arg_types = {"this": False}
+
+
+class ShowViews(exp.Expression):
+    """`SHOW VIEWS [LIKE this]`."""
+
+    arg_types = {"this": False}
+
+
+class ShowFunctions(exp.Expression):
+    """`SHOW FUNCTIONS [LIKE this]`."""
+
+    arg_types = {"this": False}
+
+
+class ShowStats(exp.Expression):
+    """`SHOW STATS FOR this`."""
+
+    arg_types = {"this": True}
 
 
 class ShowCreateTable(exp.Expression):
-    """`SHOW CREATE TABLE this`."""
+    """`SHOW CREATE TABLE this`; with `view`, `SHOW CREATE VIEW this`."""
 
-    arg_types = {"this": True}
+    arg_types = {"this": True, "view": False}
 
 
 class ShowPartitions(exp.Expression):
@@ -122,9 +188,9 @@ class DescribeTable(exp.Expression):
 
 
 class Explain(exp.Expression):
-    """`EXPLAIN [ANALYZE] [VERBOSE] this`."""
+    """`EXPLAIN [ANALYZE] [VERBOSE] this`; with a `format`, "json", in parentheses."""
 
-    arg_types = {"this": True, "analyze": False, "verbose": False}
+    arg_types = {"this": True, "analyze": False, "verbose": False, "format": False}
 
 
 class DistributeBy(exp.Expression):
@@ -140,15 +206,17 @@ class HashPartition(exp.Expression):
 
 
 class RangePartition(exp.Expression):
-    """`RANGE (expressions) (partitions | SPLIT ROWS (splits))`."""
+    """`RANGE (expressions) (partitions | [RANGE BOUND (lower, upper), ...] [SPLIT ROWS (splits)])`; `bounds` are
+    tuples of two."""
 
-    arg_types = {"expressions": True, "partitions": False, "splits": False}
+    arg_types = {"expressions": True, "partitions": False, "bounds": False, "splits": False}
 
 
 class RangeBounds(exp.Expression):
-    """`PARTITION lower <= VALUES < upper`, either bound may be missing; or `PARTITION VALUE = value`."""
+    """`PARTITION lower <= VALUES < upper`, either bound may be missing; or `PARTITION VALUE = value`. `expressions` are
+    `HashPartition`s of its own."""
 
-    arg_types = {"lower": False, "upper": False, "value": False}
+    arg_types = {"lower": False, "upper": False, "value": False, "expressions": False}
 
 
 class Replicas(exp.Expression):

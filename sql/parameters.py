@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from sqlglot import exp
 
 from ..errors import InterfaceError
 from .expressions import Literal
+from .late_parameters import Key
 from .literals import from_python
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 
 
-def bind_parameters(tree: Any, parameters: Parameters | None) -> dict[int, Literal]:
-    """The literal for each placeholder of a tree, by the placeholder's identity.
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The values of a statement's parameters as literals, and which of them each placeholder stands for (by the
+    identity of its syntax node)."""
+
+    literals: Mapping[Key, Literal]
+    places: Mapping[int, Key]
+
+
+def match_parameters(tree: Any, parameters: Parameters | None) -> Given:
+    """The values for the placeholders of a tree.
 
     Raises `InterfaceError` where styles are mixed, values are missing or left over, or a value has no SQL type.
     """
@@ -37,11 +48,11 @@ def bind_parameters(tree: Any, parameters: Parameters | None) -> dict[int, Liter
     wanted = max(positions, default=-1) + 1
     if wanted != len(values):
         raise InterfaceError(f"the statement has {_count(wanted)}, {len(values)} given")
-    literals = [from_python(value) for value in values]
-    return {id(node): literals[position] for node, position in zip(found, positions)}
+    literals: dict[Key, Literal] = {place: from_python(value) for place, value in enumerate(values)}
+    return Given(literals, {id(node): position for node, position in zip(found, positions)})
 
 
-def _by_name(nodes: list[Any], parameters: Parameters | None) -> dict[int, Literal]:
+def _by_name(nodes: list[Any], parameters: Parameters | None) -> Given:
     if not isinstance(parameters, Mapping):
         raise InterfaceError("the statement has :name placeholders; give its parameters as a mapping")
     wanted = {str(node.this) for node in nodes}
@@ -49,8 +60,8 @@ def _by_name(nodes: list[Any], parameters: Parameters | None) -> dict[int, Liter
         raise InterfaceError(f"parameters missing: {', '.join(':' + name for name in missing)}")
     if unknown := sorted(set(map(str, parameters)) - wanted):
         raise InterfaceError(f"the statement has no placeholder {', '.join(':' + name for name in unknown)}")
-    literals = {name: from_python(parameters[name]) for name in sorted(wanted)}
-    return {id(node): literals[str(node.this)] for node in nodes}
+    literals: dict[Key, Literal] = {name: from_python(parameters[name]) for name in sorted(wanted)}
+    return Given(literals, {id(node): str(node.this) for node in nodes})
 
 
 def _number(node: Any) -> int:

@@ -34,21 +34,28 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class CommonTable:
-    """A bound CTE: its `query`, the `names` of its columns, and whether the statement refers to it more than once."""
+    """A bound CTE: its `query`, the `names` of its columns, and whether the statement refers to it more than once.
+
+    Within a recursive query, `working` is its key: the name stands for the rows of the round before there, and `query`
+    is the first part of the recursive query, which has their types.
+    """
 
     query: Query
     names: tuple[str, ...]
     shared: bool
+    working: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is visible; `relations` are the aliases of FROM in order, also those without columns."""
+    """What is visible; `relations` are the aliases of FROM in order, also those without columns. `beside` are fields
+    that only LATERAL would let be seen, for messages."""
 
     parent: Scope | None = None
     fields: tuple[Field, ...] = ()
     relations: tuple[str, ...] = ()
     common_tables: Mapping[str, CommonTable] = field(default_factory=lambda: MappingProxyType({}))
+    beside: tuple[Field, ...] = ()
 
     def common_table(self, name: str) -> CommonTable | None:
         """The CTE of that name, the innermost first."""
@@ -96,6 +103,10 @@ class Scope:
         while scope is not None:
             scopes.append(scope)
             scope = scope.parent
+        for own in (f for s in scopes for f in s.beside):
+            if own.relation == qualifier or (qualifier is None and own.name == name and not own.hidden):
+                kind = UnknownColumn if qualifier is None else UnknownTable
+                return kind(f"{qualifier or name} stands beside this query, which sees it only as LATERAL (...)")
         if qualifier is not None:
             aliases = [alias for s in scopes for alias in s.relations]
             hint = did_you_mean(qualifier, aliases, "FROM has")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..storage.schema import ColumnSchema, Compression, Encoding, RangePartition, Table
+from ..storage.schema import ColumnSchema, Compression, Encoding, HashRule, RangePartition, Table, View
 from ..storage.types import DataType, Kind
 from .binder_partitions import value_after
 from .dialect import NyalaTokenizer
@@ -31,8 +31,13 @@ def create_table_text(table: Table) -> str:
     return "\n".join([f"CREATE TABLE {name_text(table.name)} (\n{body}\n)", *_clauses(table)])
 
 
+def create_view_text(view: View) -> str:
+    """CREATE VIEW of a view, without semicolon."""
+    return f"CREATE VIEW {name_text(view.name)} ({_names(view.columns)}) AS\n{view.text}"
+
+
 def _clauses(table: Table) -> Iterator[str]:
-    rules = [f"HASH ({_names(rule.columns)}) INTO {rule.buckets} BUCKETS" for rule in table.partitions.hash_rules]
+    rules = [_hash_text(rule) for rule in table.partitions.hash_rules]
     rule = table.partitions.range_rule
     if rule is not None:
         parts = ",\n".join(f"    {range_text(table, part)}" for part in rule.partitions)
@@ -59,11 +64,16 @@ def range_text(table: Table, part: RangePartition | None) -> str:
     rule = table.partitions.range_rule
     assert rule is not None and part is not None
     types = [table.schema.column(name).type for name in rule.columns]
+    own = "".join(f" {_hash_text(rule)}" for rule in part.hash_rules or ())
     if part.lower is not None and part.upper == value_after(part.lower, types):
-        return f"PARTITION VALUE = {_bound(types, part.lower)}"
+        return f"PARTITION VALUE = {_bound(types, part.lower)}{own}"
     lower = "" if part.lower is None else f"{_bound(types, part.lower)} <= "
     upper = "" if part.upper is None else f" < {_bound(types, part.upper)}"
-    return f"PARTITION {lower}VALUES{upper}"
+    return f"PARTITION {lower}VALUES{upper}{own}"
+
+
+def _hash_text(rule: HashRule) -> str:
+    return f"HASH ({_names(rule.columns)}) INTO {rule.buckets} BUCKETS"
 
 
 def _bound(types: Sequence[DataType], values: Sequence[Any]) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, cast
 
-from .bound import Join, Query, Relation, Select, SetOperation, SubqueryRef, Values
+from .bound import Join, Query, Recursive, Relation, Select, SeriesRef, SetOperation, SubqueryRef, Values
 from .expressions import SUBQUERIES, Column, Expr, walk
 
 Change = Callable[[Expr], Expr]
@@ -28,9 +28,15 @@ def expressions_of(query: Query) -> Iterator[Expr]:
         yield from (call for _, call in body.aggregates)
         if body.having is not None:
             yield body.having
+        yield from (call for _, call in body.windows)
+        if body.qualify is not None:
+            yield body.qualify
         yield from (expr for _, expr in body.projection)
     elif isinstance(body, Values):
         yield from (value for row in body.rows for value in row)
+    elif isinstance(body, Recursive):
+        yield from expressions_of(body.anchor)
+        yield from expressions_of(body.step)
     else:
         yield from expressions_of(body.left)
         yield from expressions_of(body.right)
@@ -46,6 +52,8 @@ def _relation_expressions(relation: Relation) -> Iterator[Expr]:
             yield relation.condition
     elif isinstance(relation, SubqueryRef):
         yield from expressions_of(relation.query)
+    elif isinstance(relation, SeriesRef):
+        yield from (relation.start, relation.stop, relation.step)
 
 
 def walk_deep(query: Query) -> Iterator[Expr]:
@@ -69,6 +77,8 @@ def map_query(query: Query, change: Change) -> Query:
         body = _map_select(body, change)
     elif isinstance(body, Values):
         body = replace(body, rows=tuple(tuple(change(value) for value in row) for row in body.rows))
+    elif isinstance(body, Recursive):
+        body = replace(body, anchor=map_query(body.anchor, change), step=map_query(body.step, change))
     else:
         body = replace(cast(SetOperation, body), left=map_query(body.left, change), right=map_query(body.right, change))
     return replace(
@@ -88,6 +98,8 @@ def _map_select(body: Select, change: Change) -> Select:
         groups=tuple((column, change(expr)) for column, expr in body.groups),
         aggregates=tuple((column, cast(Any, change(call))) for column, call in body.aggregates),
         having=change(body.having) if body.having is not None else None,
+        windows=tuple((column, cast(Any, change(call))) for column, call in body.windows),
+        qualify=change(body.qualify) if body.qualify is not None else None,
         projection=tuple((column, change(expr)) for column, expr in body.projection),
     )
 
@@ -97,6 +109,10 @@ def _map_relation(relation: Relation, change: Change) -> Relation:
         condition = change(relation.condition) if relation.condition is not None else None
         left, right = _map_relation(relation.left, change), _map_relation(relation.right, change)
         return replace(relation, left=left, right=right, condition=condition)
+    if isinstance(relation, SeriesRef):
+        return replace(
+            relation, start=change(relation.start), stop=change(relation.stop), step=change(relation.step)
+        )
     if isinstance(relation, SubqueryRef):
         return replace(relation, query=map_query(relation.query, change))
     return relation

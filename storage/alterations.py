@@ -72,14 +72,14 @@ class SetComment:
 
 @dataclass(frozen=True, slots=True)
 class AddRangePartition:
-    """`ADD RANGE PARTITION`: must not overlap one that exists."""
+    """`ADD RANGE PARTITION`: must not overlap one that exists; it may have hash rules of its own."""
 
     partition: RangePartition
 
 
 @dataclass(frozen=True, slots=True)
 class DropRangePartition:
-    """`DROP RANGE PARTITION`: exactly one that exists; its rows go with it."""
+    """`DROP RANGE PARTITION`: exactly one that exists, by its bounds; its rows go with it."""
 
     partition: RangePartition
 

@@ -7,7 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from .types import DataType, Kind
+from ..errors import NumericOutOfRange
+from .types import INTERVAL_DTYPE, DataType, Kind
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 """Any numpy array; docstrings state dtype and shape."""
@@ -40,6 +41,29 @@ def _bitmap(validity: Array | None) -> pa.Buffer | None:
     return None if validity is None else pa.py_buffer(np.packbits(validity, bitorder="little"))
 
 
+def _intervals_to_arrow(type_: DataType, values: Array, validity: Array | None) -> pa.Array:
+    """The record's third field in nanoseconds, all else as it lies."""
+    micros = values["microseconds"] if validity is None else np.where(validity, values["microseconds"], 0)
+    if len(micros) and (int(micros.max()) > _MOST_MICROSECONDS or int(micros.min()) < -_MOST_MICROSECONDS):
+        raise NumericOutOfRange("an INTERVAL of more than 292 years in hours cannot be given out as nanoseconds")
+    words = np.array(values, INTERVAL_DTYPE)
+    words["microseconds"] = micros * 1000
+    return pa.Array.from_buffers(type_.arrow, len(words), [_bitmap(validity), pa.py_buffer(words)])
+
+
+_MOST_MICROSECONDS = (1 << 63) // 1000
+
+
+def intervals_from_arrow(array: pa.Array) -> Array:
+    """Records of `INTERVAL_DTYPE` from a month_day_nano array, cut to microseconds; under NULLs anything."""
+    if len(array) == 0:
+        return np.empty(0, INTERVAL_DTYPE)
+    rows = slice(array.offset, array.offset + len(array))
+    words = np.frombuffer(array.buffers()[1], INTERVAL_DTYPE)[rows].copy()
+    words["microseconds"] //= 1000
+    return words
+
+
 def physical_to_arrow(type_: DataType, values: Array, validity: Array | None = None) -> pa.Array:
     """An Arrow array of `type_.arrow` from physical values; `validity` marks the present ones."""
     if type_.is_decimal:
@@ -48,6 +72,8 @@ def physical_to_arrow(type_: DataType, values: Array, validity: Array | None = N
             return pa.array(converted, type_.arrow, mask=None if validity is None else ~validity)
         wide = values.astype(np.int64, copy=False)
         return decimal_from_limbs(type_, wide >> 63, wide.view(np.uint64), validity)
+    if type_.kind is Kind.INTERVAL:
+        return _intervals_to_arrow(type_, values, validity)
     mask = None if validity is None else ~validity
     if values.dtype == object:
         return pa.array(values.tolist(), type_.arrow, mask=mask)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -28,7 +28,6 @@ from ..errors import (
     CorruptionError,
     DataError,
     DiskError,
-    DuplicateTable,
     InterfaceError,
     StoreClosed,
     UnknownTable,
@@ -60,19 +59,22 @@ from .maintenance.tablet_flush import flush, flush_overfull, needs_flush
 from .reading.tablet_check import check_tablet
 from .reading.tablet_scan import scan_view
 from .rowsets.memrowset import INDEX_BYTES
-from .schema import Table, TableDefinition, check_partitions
+from .schema import Table, TableDefinition, View, check_partitions
 from .store import (
+    AnalyzeResult,
     CompactionResult,
     Op,
     ScanCounters,
     ScanSpec,
     ScanToken,
     TableStatistics,
+    TableStorage,
     Timestamp,
     WriteBatch,
     WriteResult,
 )
 from .tables.altered_table import apply_steps, check_same_columns
+from .tables.analysis import table_storage
 from .tables.bulk_load import TableBulkLoader
 from .tables.catalog import Catalog, CatalogEntry
 from .tables.store_directory import check_format, make_durable_directory
@@ -270,7 +272,8 @@ class Database:
         self._check_open()
         entry = self._catalog.entries.get(name)
         if entry is None:
-            raise UnknownTable(f"there is no table {name}{did_you_mean(name, self._catalog.entries)}")
+            known = (*self._catalog.entries, *self._catalog.views)
+            raise UnknownTable(f"there is no table {name}{did_you_mean(name, known)}")
         return entry.table
 
     def create_table(self, definition: TableDefinition) -> Table:
@@ -282,8 +285,7 @@ class Database:
         partitions = len(Partitioner(definition.schema, definition.partitions).partitions)
         with self._ddl_lock:
             self._check_open()
-            if definition.name in self._catalog.entries:
-                raise DuplicateTable(f"table {definition.name} exists already")
+            self._catalog.check_free(definition.name)
             changed = self._catalog.with_table(definition, partitions)
             # Whatever happens from here on, the number is taken.
             self._catalog = replace(self._catalog, next_table=changed.next_table)
@@ -302,11 +304,12 @@ class Database:
             self._catalog = changed
             return entry.table
 
-    def drop_table(self, name: str) -> None:
-        """Drop a table and its data durably; scans that run already finish."""
+    def drop_table(self, name: str, views: Collection[str] = ()) -> None:
+        """Drop a table and its data durably, and with it, in the same step, the views named; scans that run already
+        finish."""
         with self._ddl_lock:
             table = self.table(name)
-            changed = self._catalog.without_table(name)
+            changed = self._catalog.without([name], views)
             self._write_catalog(changed)
             self._catalog = changed
             store = self._stores.pop(table.id)
@@ -318,7 +321,8 @@ class Database:
         `UnknownColumn`, `UnknownTable` or `DuplicateTable` where it cannot be; nothing has changed then."""
         with self._ddl_lock:
             before = self.table(name)
-            table = apply_steps(before, steps, [other for other in self._catalog.entries if other != name])
+            taken = (*self._catalog.entries, *self._catalog.views)
+            table = apply_steps(before, steps, [other for other in taken if other != name])
             changed = self._catalog.with_altered(name, table)
             if not self._catalog_is_durable:
                 self._write_catalog(self._catalog)
@@ -332,6 +336,39 @@ class Database:
             self._catalog = changed
         self._maintenance.wake()
         return table
+
+    def views(self) -> Sequence[View]:
+        """All views by name, ascending."""
+        self._check_open()
+        views = self._catalog.views
+        return [views[name] for name in sorted(views)]
+
+    def view(self, name: str) -> View | None:
+        """One view; None where there is none of that name."""
+        self._check_open()
+        return self._catalog.views.get(name)
+
+    def create_view(self, view: View, replace: bool = False) -> None:
+        """Keep a view durably, with `replace` in the place of one of its name. Tables and views share their names:
+        `DuplicateTable` where the name is taken."""
+        with self._ddl_lock:
+            self._check_open()
+            if not (replace and view.name in self._catalog.views):
+                self._catalog.check_free(view.name)
+            self._replace_catalog(self._catalog.with_view(view))
+
+    def drop_views(self, names: Collection[str]) -> None:
+        """Drop views durably, in one step; `UnknownTable` where one is not there."""
+        with self._ddl_lock:
+            self._check_open()
+            for name in names:
+                if name not in self._catalog.views:
+                    raise UnknownTable(f"there is no view {name}{did_you_mean(name, self._catalog.views)}")
+            self._replace_catalog(self._catalog.without((), names))
+
+    def _replace_catalog(self, changed: Catalog) -> None:
+        self._write_catalog(changed)
+        self._catalog = changed
 
     def _write_catalog(self, catalog: Catalog) -> None:
         """Replace the catalog file. After a failure nobody knows which one a crash would find, so until it has been
@@ -375,6 +412,14 @@ class Database:
     def statistics(self, table: Table) -> TableStatistics:
         """What is known of a table's rows and columns; cheap."""
         return self._store_of(table).statistics()
+
+    def analyze_table(self, table: Table) -> AnalyzeResult:
+        """Bring the table's statistics up to date with all updates and deletions, durably."""
+        return self._store_of(table).analyze()
+
+    def table_storage(self, table: Table) -> TableStorage:
+        """How the table lies on disk."""
+        return table_storage(table, self._store_of(table).tablets)
 
     def tablet_count(self, table: Table) -> int:
         """How many tablets the table has."""

@@ -7,6 +7,7 @@ added column still say which column they hold.
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -197,10 +198,18 @@ class HashRule:
 
 @dataclass(frozen=True, slots=True)
 class RangePartition:
-    """Rows with `lower <= range columns < upper`; bounds are tuples of physical values, None for unbounded."""
+    """Rows with `lower <= range columns < upper`; bounds are tuples of physical values, None for unbounded.
+
+    `hash_rules` are its own in place of the table's, as many (Kudu 1.17); None: it has those of the table.
+    """
 
     lower: tuple[Any, ...] | None
     upper: tuple[Any, ...] | None
+    hash_rules: tuple[HashRule, ...] | None = None
+
+    def has_bounds_of(self, other: RangePartition) -> bool:
+        """Do both cover the same rows?"""
+        return self.lower == other.lower and self.upper == other.upper
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,10 +222,45 @@ class RangeRule:
 
 @dataclass(frozen=True, slots=True)
 class PartitionSchema:
-    """Any number of hash rules, then at most one range rule (Kudu paper, section 3.2)."""
+    """Any number of hash rules, then at most one range rule (Kudu paper, section 3.2), whose partitions may have hash
+    rules of their own."""
 
     hash_rules: tuple[HashRule, ...] = ()
     range_rule: RangeRule | None = None
+
+    def rules_of(self, partition: RangePartition | None) -> tuple[HashRule, ...]:
+        """The hash rules of a range partition; None: of a table without ranges."""
+        own = None if partition is None else partition.hash_rules
+        return self.hash_rules if own is None else own
+
+    @property
+    def is_uniform(self) -> bool:
+        """Do the table's hash rules hold for all rows?"""
+        return self.range_rule is None or all(p.hash_rules is None for p in self.range_rule.partitions)
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """All columns that decide to which tablet a row belongs: rows of two tablets differ in one of them."""
+        ranges = () if self.range_rule is None else self.range_rule.partitions
+        rules = [*self.hash_rules, *(rule for part in ranges for rule in part.hash_rules or ())]
+        names = {name for rule in rules for name in rule.columns}
+        return frozenset(names.union(() if self.range_rule is None else self.range_rule.columns))
+
+    @property
+    def tablet_count(self) -> int:
+        """How many tablets a table has."""
+        parts: Sequence[RangePartition | None] = [None] if self.range_rule is None else self.range_rule.partitions
+        return sum(math.prod(rule.buckets for rule in self.rules_of(part)) for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A named query. `text` is the query in the words of the layer above, which alone can read them; `columns` are the
+    names of what it gives."""
+
+    name: str
+    text: str
+    columns: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +295,27 @@ def assign_column_ids(columns: Iterable[ColumnSchema], first: int = 0) -> tuple[
 def check_partitions(schema: Schema, partitions: PartitionSchema) -> None:
     """Raise `InvalidTableDefinition` unless the rules fit the schema: key columns only, each hashed once, ranges
     ascending and disjoint, bucket counts within limits."""
+    _check_hash_rules(schema, partitions.hash_rules)
+    if partitions.range_rule is not None:
+        _check_ranges(schema, partitions.range_rule)
+        for part in partitions.range_rule.partitions:
+            _check_own_rules(schema, part, len(partitions.hash_rules))
+
+
+def _check_own_rules(schema: Schema, part: RangePartition, levels: int) -> None:
+    if part.hash_rules is None:
+        return
+    if len(part.hash_rules) != levels:
+        raise InvalidTableDefinition(
+            f"a range partition with HASH rules of its own has as many as the table, {levels}, "
+            f"not {len(part.hash_rules)}"
+        )
+    _check_hash_rules(schema, part.hash_rules)
+
+
+def _check_hash_rules(schema: Schema, rules: Sequence[HashRule]) -> None:
     hashed: set[str] = set()
-    for rule in partitions.hash_rules:
+    for rule in rules:
         _check_key_columns(schema, rule.columns, "HASH")
         if rule.buckets < 2:
             raise InvalidTableDefinition(
@@ -262,13 +325,9 @@ def check_partitions(schema: Schema, partitions: PartitionSchema) -> None:
         if repeated:
             raise InvalidTableDefinition(f"column {min(repeated)} is in more than one HASH rule")
         hashed.update(rule.columns)
-    total = 1
-    for rule in partitions.hash_rules:
-        total *= rule.buckets
+    total = math.prod(rule.buckets for rule in rules)
     if total > MAX_BUCKETS:
         raise InvalidTableDefinition(f"{total} hash buckets are more than the limit of {MAX_BUCKETS}")
-    if partitions.range_rule is not None:
-        _check_ranges(schema, partitions.range_rule)
 
 
 def _check_key_columns(schema: Schema, names: Sequence[str], what: str) -> None:

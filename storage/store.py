@@ -11,7 +11,7 @@ returns, the rows that were not refused are durable and visible to every later s
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NewType, Protocol
 
@@ -20,7 +20,7 @@ import pyarrow as pa
 from ..errors import IntegrityError
 from .alterations import AlterStep
 from .predicates import ColumnPredicate
-from .schema import Table, TableDefinition
+from .schema import Table, TableDefinition, View
 from .vector import Array, Batch
 
 Timestamp = NewType("Timestamp", int)
@@ -201,6 +201,37 @@ class CompactionResult:
     bytes_written: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class AnalyzeResult:
+    """What `analyze_table` did: the rows that there are, those it wrote to disk first, the rowsets and how many of them
+    it had to read, as they had been changed."""
+
+    rows: int = 0
+    rows_flushed: int = 0
+    rowsets: int = 0
+    rowsets_read: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStorage:
+    """How a column lies on disk: bytes, the encodings of its files, and about how many bytes a value has before that
+    (None where nothing is known)."""
+
+    bytes: int = 0
+    encodings: tuple[str, ...] = ()
+    width: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TableStorage:
+    """How a table lies on disk; rows that are in memory yet have no part in it. `bytes` counts keys and deltas too."""
+
+    tablets: int = 0
+    rowsets: int = 0
+    bytes: int = 0
+    columns: Mapping[str, ColumnStorage] = field(default_factory=dict)
+
+
 class BulkLoader(Protocol):
     """Writes many rows as sorted DiskRowSets, bypassing log and MemRowSet, visible all at once at `finish`.
 
@@ -238,8 +269,22 @@ class Store(Protocol):
         """Create a table durably; `DuplicateTable` where the name is taken, `InvalidTableDefinition` where it cannot
         be."""
 
-    def drop_table(self, name: str) -> None:
-        """Drop a table and its data durably; scans that run already finish."""
+    def drop_table(self, name: str, views: Collection[str] = ()) -> None:
+        """Drop a table and its data durably, and with it, in the same step, the views named; scans that run already
+        finish."""
+
+    def views(self) -> Sequence[View]:
+        """All views by name, ascending."""
+
+    def view(self, name: str) -> View | None:
+        """One view; None where there is none of that name."""
+
+    def create_view(self, view: View, replace: bool = False) -> None:
+        """Keep a view durably, with `replace` in the place of one of its name. Tables and views share their names:
+        `DuplicateTable` where the name is taken."""
+
+    def drop_views(self, names: Collection[str]) -> None:
+        """Drop views durably, in one step; `UnknownTable` where one is not there."""
 
     def alter_table(self, name: str, steps: Sequence[AlterStep]) -> Table:
         """Change a table in one atomic step (`alterations`); no stored row is rewritten. `InvalidTableDefinition`,
@@ -259,6 +304,13 @@ class Store(Protocol):
 
     def statistics(self, table: Table) -> TableStatistics:
         """What is known of a table's rows and columns; cheap."""
+
+    def analyze_table(self, table: Table) -> AnalyzeResult:
+        """Bring the table's statistics up to date with all updates and deletions, durably; what is in memory is written
+        to disk for it. `DiskError` where the disk fails: they are as before then."""
+
+    def table_storage(self, table: Table) -> TableStorage:
+        """How the table lies on disk."""
 
     def tablet_count(self, table: Table) -> int:
         """How many tablets the table has."""

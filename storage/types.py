@@ -11,7 +11,7 @@ One class, `DataType`, serves every room. A *physical value* is how a value is c
 | DATE | int, days since 1970-01-01 | int32 |
 | TIMESTAMP | int, microseconds since 1970-01-01 UTC | int64 |
 | STRING / BINARY | str / bytes | Arrow string / binary |
-| INTERVAL (expressions only) | `Interval(months, days, microseconds)` | - |
+| INTERVAL (expressions only) | `Interval(months, days, microseconds)` | `INTERVAL_DTYPE`, a record of the three |
 | NULL (the type of a bare NULL, expressions only) | None | - |
 """
 
@@ -20,6 +20,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import enum
+import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -57,7 +58,30 @@ class Interval(NamedTuple):
     days: int = 0
     microseconds: int = 0
 
+    def __str__(self) -> str:
+        """As PostgreSQL writes it: `1 year 2 mons -3 days +04:05:06.7`."""
+        years = int(self.months / 12)
+        parts = []
+        for amount, unit in ((years, "year"), (self.months - 12 * years, "mon"), (self.days, "day")):
+            if amount:
+                plus = "+" if amount > 0 and parts and parts[-1].startswith("-") else ""
+                parts.append(f"{plus}{amount} {unit}{'' if amount == 1 else 's'}")
+        if self.microseconds or not parts:
+            sign = "-" if self.microseconds < 0 else "+" if parts and parts[-1].startswith("-") else ""
+            seconds, fraction = divmod(abs(self.microseconds), 1_000_000)
+            clock = f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+            parts.append(clock + (f".{fraction:06d}".rstrip("0") if fraction else ""))
+        return " ".join(parts)
 
+    def to_timedelta(self) -> datetime.timedelta:
+        """The span in days and less, a year counted as 365 days and a month as 30."""
+        years = int(self.months / 12)
+        days = 365 * years + 30 * (self.months - 12 * years) + self.days
+        return datetime.timedelta(days=days, microseconds=self.microseconds)
+
+
+INTERVAL_DTYPE = np.dtype([("months", np.int32), ("days", np.int32), ("microseconds", np.int64)])
+"""16 bytes per value, laid out as Arrow's month_day_nano."""
 INTEGER_WIDTHS = {Kind.TINYINT: 1, Kind.SMALLINT: 2, Kind.INT: 4, Kind.BIGINT: 8}
 _DTYPES: dict[Kind, Any] = {
     Kind.BOOLEAN: np.bool_,
@@ -69,6 +93,7 @@ _DTYPES: dict[Kind, Any] = {
     Kind.DOUBLE: np.float64,
     Kind.DATE: np.int32,
     Kind.TIMESTAMP: np.int64,
+    Kind.INTERVAL: INTERVAL_DTYPE,
 }
 _ARROW: dict[Kind, Any] = {
     Kind.BOOLEAN: pa.bool_(),
@@ -191,7 +216,8 @@ class DataType:
             raise InvalidText(f"{value!r} is not a value of type {self}") from error
 
     def to_python(self, value: Any) -> Any:
-        """Turn a physical value into what PEP 249 users expect: int, float, Decimal, date, datetime, str, bytes."""
+        """Turn a physical value into what PEP 249 users expect: int, float, Decimal, date, datetime, timedelta, str,
+        bytes."""
         if value is None:
             return None
         if self.kind is Kind.DECIMAL:
@@ -200,6 +226,8 @@ class DataType:
             return EPOCH_DATE + datetime.timedelta(days=int(value))
         if self.kind is Kind.TIMESTAMP:
             return EPOCH_TIMESTAMP + datetime.timedelta(microseconds=int(value))
+        if self.kind is Kind.INTERVAL:
+            return Interval(*value).to_timedelta()
         return value
 
 
@@ -227,9 +255,25 @@ def _to_decimal(type_: DataType, value: Any) -> int:
     return unscaled
 
 
+_LOOSE = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:([ T]+)(\d{1,2})(:.*))?\Z")
+
+
+def _iso(text: str, name: str) -> str:
+    """A date or timestamp with its numbers filled up to the digits that ISO 8601 wants: `2026-1-31 9:00`."""
+    plain = text.strip()
+    if plain.lower().lstrip("+-") in ("infinity", "inf"):
+        raise InvalidText(f"{name} has no infinity; its values go from the year 1 to 9999")
+    found = _LOOSE.match(plain)
+    if found is None:
+        return plain
+    year, month, day, _, hour, rest = found.groups()
+    date = f"{year:0>4}-{month:0>2}-{day:0>2}"
+    return date if hour is None else f"{date} {hour:0>2}{rest.replace(' ', '')}"
+
+
 def _to_date(_: DataType, value: Any) -> int:
     if isinstance(value, str):
-        value = datetime.date.fromisoformat(value.strip())
+        value = datetime.date.fromisoformat(_iso(value, "DATE"))
     if isinstance(value, datetime.datetime):
         value = value.date()
     return int((value - EPOCH_DATE).days)
@@ -237,7 +281,7 @@ def _to_date(_: DataType, value: Any) -> int:
 
 def _to_timestamp(_: DataType, value: Any) -> int:
     if isinstance(value, str):
-        value = datetime.datetime.fromisoformat(value.strip())
+        value = datetime.datetime.fromisoformat(_iso(value, "TIMESTAMP"))
     if not isinstance(value, datetime.datetime):
         value = datetime.datetime.combine(value, datetime.time())
     if value.tzinfo is not None:

@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 from .arrow_values import Array as Array
 from .arrow_values import decimal_from_limbs as decimal_from_limbs
 from .arrow_values import decimal_limbs as decimal_limbs
+from .arrow_values import intervals_from_arrow as intervals_from_arrow
 from .arrow_values import physical_to_arrow as physical_to_arrow
 from .types import DataType, Kind
 
@@ -271,7 +272,7 @@ class Const(Vector):
         return Const(self.type, self.value, int(np.count_nonzero(mask)))
 
     def values(self) -> Array:
-        if self.type.is_text or self.type.kind in (Kind.INTERVAL, Kind.NULL):
+        if self.type.is_text or self.type.kind is Kind.NULL:
             result = np.empty(self._length, object)
             result[:] = [self.value] * self._length
             return result
@@ -279,7 +280,9 @@ class Const(Vector):
         if low_high is not None and not -(2**63) <= low_high[0] < 2**63:
             return np.full(self._length, self.value, object)
         dtype = np.dtype(np.int64) if self.type.is_decimal else self.type.dtype
-        return np.full(self._length, 0 if self.value is None else self.value, dtype)
+        zero: Any = (0, 0, 0) if self.type.kind is Kind.INTERVAL else 0
+        value = zero if self.value is None else self.value
+        return np.full(self._length, np.array(tuple(value), dtype) if isinstance(value, tuple) else value, dtype)
 
     def bounds(self) -> tuple[int, int] | None:
         if not self.type.is_integer_like:
@@ -371,6 +374,8 @@ def vector_from_arrow(type_: DataType, array: pa.Array | pa.ChunkedArray) -> Vec
         array = array.cast(pa.int32())
     elif type_.kind is Kind.TIMESTAMP:
         array = array.cast(pa.int64())
+    elif type_.kind is Kind.INTERVAL:
+        return Flat(type_, intervals_from_arrow(array), validity)
     if validity is not None:
         array = array.fill_null(False if type_.kind is Kind.BOOLEAN else 0)
     return Flat(type_, array.to_numpy(zero_copy_only=False), validity)

@@ -21,6 +21,7 @@ from nyala.storage.schema import (
     Schema,
     Table,
     TableDefinition,
+    View,
     assign_column_ids,
 )
 from nyala.storage.store import (
@@ -108,6 +109,12 @@ class MemoryStore:
             raise UnknownTable(f"there is no table {name}")
         return self._tables[name]
 
+    def views(self) -> list[View]:
+        return []
+
+    def view(self, name: str) -> View | None:
+        return None
+
     def create_table(self, definition: TableDefinition) -> Table:
         if definition.name in self._tables:
             raise DuplicateTable(f"there is a table {definition.name} already")
@@ -118,7 +125,7 @@ class MemoryStore:
         self.catalog_version += 1
         return self._tables[definition.name]
 
-    def drop_table(self, name: str) -> None:
+    def drop_table(self, name: str, views: Sequence[str] = ()) -> None:
         self.table(name)
         del self._tables[name], self._parts[name]
 

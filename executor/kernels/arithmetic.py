@@ -56,17 +56,21 @@ def operate(operator: str, type_: DataType, left: Vector, right: Vector) -> Vect
     validity = joined_validity(left, right)
     a, b = known_bounds(left), known_bounds(right)
     bounds = None if a is None or b is None else _operated(operator, a, b)
-    if bounds is None or not fits(bounds, INT64):
+    if a is None or b is None or bounds is None or not _all_fit(bounds, a, b):
         a, b = _tight(left), _tight(right)
         bounds = _operated(operator, a, b)
-        if not (fits(bounds, INT64) and fits(a, INT64) and fits(b, INT64)):
+        if not _all_fit(bounds, a, b):
             values = _OPERATORS[operator](objects(left), objects(right))
             return from_objects(type_, values, validity)
-    assert a is not None and b is not None
     small = fits(bounds, INT32) and fits(a, INT32) and fits(b, INT32)
     dtype = np.int32 if small else np.int64
     values = _OPERATORS[operator](integers(left, dtype), integers(right, dtype))
     return result(type_, values, validity, bounds, len(left))
+
+
+def _all_fit(result: Bounds, a: Bounds, b: Bounds) -> bool:
+    """Is int64 enough for the result and both operands? A product of 0 and something too wide is small itself."""
+    return fits(result, INT64) and fits(a, INT64) and fits(b, INT64)
 
 
 def _tight(vector: Vector) -> Bounds:
@@ -311,27 +315,6 @@ def _round_floats(type_: DataType, arg: Vector, digits: Vector) -> Vector:
         scaled = np.where(np.isfinite(scaled), scaled, np.where(places >= 0, values, 0.0))
     array = np.broadcast_to(np.asarray(scaled, type_.dtype), (len(arg),))
     return Flat(type_, array, joined_validity(arg, digits))
-
-
-_FLOAT_FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[[Any], Any], str]] = {
-    "sqrt": (np.sqrt, lambda x: x < 0, "the square root of a negative number"),
-    "ln": (np.log, lambda x: x <= 0, "the logarithm of zero or a negative number"),
-    "log10": (np.log10, lambda x: x <= 0, "the logarithm of zero or a negative number"),
-    "exp": (np.exp, lambda x: np.zeros(np.shape(x), np.bool_), ""),
-}
-
-
-def float_function(name: str, type_: DataType, arg: Vector) -> Vector:
-    """sqrt, exp, ln or log10; `DataError` outside the function's domain."""
-    function, refused, what = _FLOAT_FUNCTIONS[name]
-    values = np.asarray(floats(arg))
-    bad = refused(values)
-    if arg.validity is not None:
-        bad = bad & arg.validity
-    if bool(np.any(bad)) and len(arg):
-        raise DataError(f"{what} does not exist")
-    with np.errstate(all="ignore"):
-        return finished_floats(type_, function(values), arg.validity, (arg,))
 
 
 def power(type_: DataType, base: Vector, exponent: Vector) -> Vector:

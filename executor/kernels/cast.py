@@ -15,7 +15,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, InvalidText, NotSupportedError, NumericOutOfRange
-from ...storage.types import DataType, Kind
+from ...sql import interval_text
+from ...storage.types import DataType, Interval, Kind
 from ...storage.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, vector_from_arrow
 from .arithmetic import cut, rescale
 from .numbers import (
@@ -111,7 +112,13 @@ def _from_float(type_: DataType, arg: Vector, safe: bool) -> Vector:
     """Half to even for integers; a DECIMAL takes the digits that the float prints as."""
     values = np.broadcast_to(np.asarray(floats(arg)), (len(arg),))
     if type_.is_decimal:
-        return _parsed(type_, [None if v is None else repr(v) for v in _pylist(values, arg.validity)], safe)
+        distinct, codes = np.unique(values, return_inverse=True)
+        present = np.ones(len(distinct), np.bool_)
+        if arg.validity is not None:
+            present[:] = False
+            present[codes.ravel()[arg.validity]] = True
+        parsed = _parsed(type_, [repr(v) if p else None for v, p in zip(distinct.tolist(), present.tolist())], safe)
+        return masked(parsed.take(codes.ravel()), arg.validity)
     low, high = limits_of(type_)
     with np.errstate(invalid="ignore"):
         rounded = np.rint(values)
@@ -119,12 +126,6 @@ def _from_float(type_: DataType, arg: Vector, safe: bool) -> Vector:
         inside = (rounded >= float(low)) & (rounded < float(high) + 1.0)
         whole = np.where(inside, rounded, 0).astype(np.int64).astype(type_.dtype)
     return _checked(type_, whole, arg.validity, ~inside, values, safe)
-
-
-def _pylist(values: Array, validity: Array | None) -> list[Any]:
-    if validity is None:
-        return list(values.tolist())
-    return [v if present else None for v, present in zip(values.tolist(), validity.tolist(), strict=True)]
 
 
 def _to_exact(type_: DataType, arg: Vector, safe: bool) -> Vector:
@@ -182,14 +183,23 @@ def _holds(type_: DataType, arg: Narrow) -> bool:
 
 
 def _to_text(type_: DataType, arg: Vector) -> Vector:
-    if arg.type.kind in (Kind.NULL,):
+    if arg.type.kind is Kind.NULL:
         return Const(type_, None, len(arg))
+    if arg.type.kind is Kind.INTERVAL:
+        return _cut_text(type_, _spelt_intervals(type_, arg))
     if arg.type.is_integer and type_.kind is Kind.STRING:
         return _cut_text(type_, Text(type_, pc.cast(arg.to_arrow(), pa.string())))
     # Few distinct values are the rule, and each is spelt once.
     encoded = pc.dictionary_encode(arg.to_arrow())
     spelt = pa.array([_spell(arg.type, v) for v in encoded.dictionary.to_pylist()], pa.string())
     return _cut_text(type_, Text(type_, spelt.take(encoded.indices).cast(type_.arrow)))
+
+
+def _spelt_intervals(type_: DataType, arg: Vector) -> Vector:
+    distinct, codes = np.unique(arg.values(), return_inverse=True)
+    spelt = pa.array([str(Interval(*value)) for value in distinct.tolist()], type_.arrow)
+    mask = None if arg.validity is None else ~arg.validity
+    return Text(type_, spelt.take(pa.array(codes.ravel(), pa.int64(), mask=mask)))
 
 
 def _spell(type_: DataType, value: Any) -> str:
@@ -230,7 +240,8 @@ def _from_text(type_: DataType, arg: Vector, safe: bool) -> Vector:
     codes = encoded.indices
     rows = codes.fill_null(0).to_numpy(zero_copy_only=False)
     if len(distinct) == 0:
-        return Flat(type_, np.zeros(len(arg), np.int64), np.zeros(len(arg), np.bool_))
+        dtype = type_.dtype if type_.kind is Kind.INTERVAL else np.int64
+        return Flat(type_, np.zeros(len(arg), dtype), np.zeros(len(arg), np.bool_))
     taken = distinct.take(rows)
     if codes.null_count == 0:
         return taken
@@ -291,6 +302,8 @@ def _parse(type_: DataType, text: Any) -> Any:
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     plain = text.strip()
+    if type_.kind is Kind.INTERVAL:
+        return interval_text.read(plain)
     if type_.is_numeric and ("_" in plain or not plain.isascii()):
         raise InvalidText(f"{text!r} is not a value of type {type_}")
     return type_.to_physical(plain)

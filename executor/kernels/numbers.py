@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import NumericOutOfRange
-from ...storage.types import INTEGER_WIDTHS, DataType, Kind
+from ...storage.types import INTEGER_WIDTHS, DataType, Interval, Kind
 from ...storage.vector import Array, Const, Flat, Narrow, Vector, Wide, decimal_from_limbs
 
 INT32 = (-(2**31), 2**31 - 1)
@@ -157,4 +157,5 @@ def from_values(type_: DataType, values: Sequence[Any]) -> Vector:
         column = np.empty(len(values), object)
         column[:] = [0 if v is None else v for v in values]
         return from_objects(type_, column, validity)
-    return Flat(type_, np.array([0 if v is None else v for v in values], type_.dtype), validity)
+    zero: Any = Interval() if type_.kind is Kind.INTERVAL else 0
+    return Flat(type_, np.array([zero if v is None else v for v in values], type_.dtype), validity)

@@ -11,19 +11,21 @@ from typing import Any
 import numpy as np
 
 from ...errors import NumericOutOfRange
-from ...storage.types import DataType, Interval, Kind
-from ...storage.vector import Array, Const, Flat, Vector
+from ...storage.types import DataType, Kind
+from ...storage.vector import Array, Flat, Vector
+from .intervals import parts as interval_parts
 from .numbers import integers, joined_validity
 
 DAY = 86_400_000_000
 """Microseconds."""
+_UNITS = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000, "milliseconds": 1000, "microseconds": 1}
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896
 """0001-01-01 and 9999-12-31, the years that Python's dates have."""
 _MONDAY = 4
 """1970-01-05, days after the epoch."""
 
 
-def _days(vector: Vector) -> Array:
+def days_of(vector: Vector) -> Array:
     """Days since 1970-01-01, int64."""
     values = np.asarray(integers(vector))
     values = np.broadcast_to(values, (len(vector),))
@@ -40,7 +42,7 @@ def part(name: str, type_: DataType, arg: Vector) -> Vector:
         micros = np.broadcast_to(np.asarray(integers(arg)), (len(arg),)) % DAY
         divisor, size = {"hour": (3_600_000_000, 24), "minute": (60_000_000, 60), "second": (1_000_000, 60)}[name]
         return Flat(type_, micros // divisor % size, arg.validity, 0, 59)
-    values = _date_part(name, _days(arg))
+    values = _date_part(name, days_of(arg))
     return Flat(type_, values.astype(np.int64, copy=False), arg.validity)
 
 
@@ -57,35 +59,45 @@ def _date_part(name: str, days: Array) -> Array:
         return np.asarray((dates - dates.astype("datetime64[Y]")).astype(np.int64) + 1)
     if name == "dow":
         return (days + 4) % 7
-    # ISO 8601: a week belongs to the year of its Thursday.
-    thursday = _dates(days - (days - _MONDAY) % 7 + 3)
+    thursday = _dates(iso_thursdays(days))
     return np.asarray((thursday - thursday.astype("datetime64[Y]")).astype(np.int64) // 7 + 1)
+
+
+def iso_thursdays(days: Array) -> Array:
+    """The Thursday of each day's week: ISO 8601 gives a week to the year of its Thursday."""
+    return days - (days - _MONDAY) % 7 + 3
+
+
+def months_of(days: Array) -> Array:
+    """Months since 1970-01, int64."""
+    return np.asarray(_dates(days).astype("datetime64[M]").astype(np.int64))
 
 
 def truncate(type_: DataType, unit: str, arg: Vector) -> Vector:
     """`date_trunc(unit, arg)`: the start of the unit that holds the moment."""
-    if unit in ("hour", "minute", "second"):
-        size = {"hour": 3_600_000_000, "minute": 60_000_000, "second": 1_000_000}[unit]
+    size = _UNITS.get(unit)
+    if size is not None:
         micros = np.broadcast_to(np.asarray(integers(arg)), (len(arg),))
         return Flat(type_, micros - micros % size, arg.validity)
-    days = _days(arg)
+    days = days_of(arg)
     dates = _dates(days)
     if unit == "week":
         days = days - (days - _MONDAY) % 7
     elif unit == "quarter":
         months = dates.astype("datetime64[M]").astype(np.int64)
-        days = _first_days(months - months % 3)
+        days = first_days(months - months % 3)
     elif unit in ("month", "year"):
         days = dates.astype(f"datetime64[{unit[0].upper()}]").astype("datetime64[D]").astype(np.int64)
-    return _from_days(type_, days, 0, arg.validity)
+    return from_days(type_, days, 0, arg.validity)
 
 
-def _first_days(months: Array) -> Array:
+def first_days(months: Array) -> Array:
     """The first day of months counted since 1970-01."""
     return np.asarray(months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64))
 
 
-def _from_days(type_: DataType, days: Array, micros: Any, validity: Array | None) -> Vector:
+def from_days(type_: DataType, days: Array, micros: Any, validity: Array | None) -> Vector:
+    """DATE or TIMESTAMP (with `micros` of the day) from days since 1970; `NumericOutOfRange` outside the years."""
     present = days if validity is None else days[validity]
     if len(present) and (present.min() < FIRST_DAY or present.max() > LAST_DAY):
         raise NumericOutOfRange(f"a {type_} outside the years 1 to 9999 has no value")
@@ -97,32 +109,23 @@ def _from_days(type_: DataType, days: Array, micros: Any, validity: Array | None
 def shift(type_: DataType, moment: Vector, span: Vector, sign: int) -> Vector:
     """DATE or TIMESTAMP plus (`sign` 1) or minus (-1) an INTERVAL or a number of days."""
     validity = joined_validity(moment, span)
-    days = _days(moment)
+    days = days_of(moment)
     rest: Any = 0
     if moment.type.kind is Kind.TIMESTAMP:
         rest = np.broadcast_to(np.asarray(integers(moment)), (len(moment),)) % DAY
     if span.type.kind is not Kind.INTERVAL:
-        return _from_days(type_, days + sign * np.asarray(integers(span)), rest, validity)
-    months, more_days, micros = _interval_parts(span)
+        return from_days(type_, days + sign * np.asarray(integers(span)), rest, validity)
+    months, more_days, micros = interval_parts(span)
     if np.any(months):
         days = add_months(days, sign * months)
     total = rest + sign * micros
-    return _from_days(type_, days + sign * more_days + total // DAY, total % DAY, validity)
-
-
-def _interval_parts(span: Vector) -> tuple[Any, Any, Any]:
-    if isinstance(span, Const):
-        value = span.value or Interval()
-        return np.int64(value[0]), np.int64(value[1]), np.int64(value[2])
-    rows = [value or Interval() for value in span.values()]
-    parts = np.array(rows, np.int64).reshape(len(rows), 3)
-    return parts[:, 0], parts[:, 1], parts[:, 2]
+    return from_days(type_, days + sign * more_days + total // DAY, total % DAY, validity)
 
 
 def add_months(days: Array, months: Any) -> Array:
     """Days since the epoch, so many months later; clipped to the month's end."""
     month = _dates(days).astype("datetime64[M]").astype(np.int64)
-    within = days - _first_days(month)
+    within = days - first_days(month)
     target = month + months
-    first = _first_days(target)
-    return np.asarray(first + np.minimum(within, _first_days(target + 1) - first - 1))
+    first = first_days(target)
+    return np.asarray(first + np.minimum(within, first_days(target + 1) - first - 1))

@@ -269,7 +269,7 @@ def trim(name: str, type_: DataType, value: Vector, characters: Vector | None = 
     kernel = {"trim": pc.utf8_trim, "ltrim": pc.utf8_ltrim, "rtrim": pc.utf8_rtrim}[name]
     if characters is None:
         return Text(type_, kernel(arrow(value), " "))
-    return _per_constant(type_, value, (characters,), lambda texts, chars: kernel(texts, chars) if chars else texts)
+    return per_constant(type_, value, (characters,), lambda texts, chars: kernel(texts, chars) if chars else texts)
 
 
 def replace(type_: DataType, value: Vector, old: Vector, new: Vector) -> Vector:
@@ -278,12 +278,12 @@ def replace(type_: DataType, value: Vector, old: Vector, new: Vector) -> Vector:
     def kernel(texts: pa.Array, before: str, after: str) -> pa.Array:
         return pc.replace_substring(texts, before, after) if before else texts
 
-    return _per_constant(type_, value, (old, new), kernel)
+    return per_constant(type_, value, (old, new), kernel)
 
 
 def strpos(type_: DataType, value: Vector, part: Vector) -> Vector:
     """Where `part` first occurs, from 1; 0 where it does not."""
-    return _per_constant(type_, value, (part,), _find)
+    return per_constant(type_, value, (part,), _find)
 
 
 def _find(texts: pa.Array, part: str) -> pa.Array:
@@ -296,12 +296,10 @@ def _find(texts: pa.Array, part: str) -> pa.Array:
 
 def starts_with(type_: DataType, value: Vector, prefix: Vector) -> Vector:
     """Does the text start with the other?"""
-    return _per_constant(type_, value, (prefix,), lambda texts, start: pc.starts_with(texts, start))
+    return per_constant(type_, value, (prefix,), lambda texts, start: pc.starts_with(texts, start))
 
 
-def _per_constant(
-    type_: DataType, value: Vector, others: tuple[Vector, ...], kernel: Callable[..., pa.Array]
-) -> Vector:
+def per_constant(type_: DataType, value: Vector, others: tuple[Vector, ...], kernel: Callable[..., pa.Array]) -> Vector:
     """A kernel whose further arguments must be constants: once where they are, else once per distinct combination."""
     validity = joined_validity(value, *others)
     texts = arrow(value)

@@ -36,7 +36,7 @@ def _moved(node: Aggregate, context: Context) -> Node:
     join = node.source
     while isinstance(join, Project) and all(isinstance(e, Column) and e.id == c.id for c, e in join.items):
         join = join.source
-    if not isinstance(join, Join) or join.kind != "left" or not node.groups:
+    if not isinstance(join, Join) or join.kind != "left" or not node.groups or node.sets is not None:
         return node
     pairs = _key_pairs(join)
     if pairs is None or not _groups_are_left_rows(node, join) or not _aggregates_fit(node, join):

@@ -38,10 +38,25 @@ from ...sql.expressions import (
     conjuncts,
 )
 from ...sql.expressions import Aggregate as AggregateCall
+from ...sql.expressions import Window as WindowCall
 from ...storage.types import BIGINT, BOOLEAN
 from ..build import Builder
 from ..context import Context
-from ..logical import Aggregate, Filter, Join, Limit, Node, Project, Shared, SingleRow, Sort, Values
+from ..logical import (
+    Aggregate,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Series,
+    SetOperation,
+    Shared,
+    SingleRow,
+    Sort,
+    Values,
+    Window,
+)
 from ..properties import exactly_one_row, never_null, not_null_columns, unique_keys
 from ..trees import (
     NEGATED,
@@ -60,6 +75,7 @@ from ..trees import (
     map_parts,
     negate,
     node_expressions,
+    nodes,
     passing,
     substitute,
 )
@@ -76,10 +92,15 @@ class _Unnester:
         self._context = context
         self._numbers = context.numbers
         self._builder = Builder(context)
+        self._flat: dict[int, Node] = {}
 
     def plan(self, node: Node) -> Node:
         """The plan without subquery expressions; innermost subqueries first."""
+        if isinstance(node, Shared):
+            return self._shared_use(node)
         node = node.map_children(self.plan)
+        if isinstance(node, Join) and self._is_dependent(node):
+            return self._dependent(node)
         if not any(has_subquery(expr) for expr in node_expressions(node)):
             return node
         if isinstance(node, Filter):
@@ -95,15 +116,61 @@ class _Unnester:
             source, exprs = self._flatten_all(node.source, [item.expr for item in node.order])
             order = tuple(replace(item, expr=expr) for item, expr in zip(node.order, exprs, strict=True))
             return Project(Sort(source, order), passing(node.columns))
-        where = "VALUES" if isinstance(node, Values) else "LIMIT"
-        raise NotSupportedError(f"a subquery inside {where} is not supported; compute it in a SELECT around it")
+        if isinstance(node, Values):
+            return self._values(node)
+        if isinstance(node, Window):
+            source, exprs = self._flatten_all(node.source, node_expressions(node))
+            calls = zip(node.windows, exprs, strict=True)
+            flat = Window(source, tuple((c, e) for (c, _), e in calls if isinstance(e, WindowCall)))
+            return Project(flat, passing(node.columns))
+        if isinstance(node, Series):
+            source, exprs = self._flatten_all(node.source, node_expressions(node))
+            return Project(Series(source, node.column, *exprs), passing(node.columns))
+        raise NotSupportedError("a subquery inside LIMIT is not supported; give the number itself or a parameter")
 
     def _query(self, query: Query | None) -> Node:
         if query is None:
             raise InternalError("a subquery expression without a query reached the planner")
         return self.plan(self._builder.query(query))
 
+    def _shared_use(self, node: Shared) -> Node:
+        """A shared subplan is flattened by itself, unless it reads columns of the query around it."""
+        if node.key not in self._flat:
+            self._flat[node.key] = self.plan(node.source) if _may_be_correlated(node.source) else node.source
+        flat = self._flat[node.key]
+        return replace(node, source=flat) if free_columns(flat) else node
+
+    # ---- dependent joins: LATERAL ------------------------------------------------------------------------------
+
+    def _is_dependent(self, node: Join) -> bool:
+        return bool(free_columns(node.right) & column_ids(node.left))
+
+    def _dependent(self, node: Join) -> Node:
+        """A join whose right side reads columns of its left."""
+        right, condition = node.right, conjuncts(node.condition)
+        for part in condition:
+            if has_subquery(part):
+                right = self._conjunct(right, part)
+        plain = [part for part in condition if not has_subquery(part)]
+        left, inner, links = self._unnested(node.left, right)
+        test = all_of(plain + links)
+        kind = node.kind if node.kind == "left" else "cross" if test is None else "inner"
+        joined = Join(kind, left, inner, test or (TRUE if kind == "left" else None))
+        return Project(joined, passing(node.columns))
+
     # ---- the nodes that hold subqueries ------------------------------------------------------------------------
+
+    def _values(self, node: Values) -> Node:
+        """Each row is a SELECT of its own."""
+        single, found = Values((), ((),)), list[Node]()
+        for row in node.rows:
+            source, flat = self._flatten_all(single, list(row))
+            found.append(Project(source, tuple((self._numbers.column(e), e) for e in flat)))
+        union = found[0]
+        for following in found[1:]:
+            output = tuple(self._numbers.column(column) for column in node.output)
+            union = SetOperation("union", True, union, following, output)
+        return Project(union, tuple(zip(node.output, union.columns, strict=True)))
 
     def _filter(self, node: Filter) -> Node:
         parts = conjuncts(node.predicate)
@@ -137,15 +204,30 @@ class _Unnester:
             for part in nested:
                 joined = self._conjunct(joined, part)
             return Project(joined, passing(node.columns))
-        right = node.right
+        if node.kind == "right":
+            return Project(self._join(Join("left", node.right, node.left, node.condition)), passing(node.columns))
+        left, right = node.left, node.right
         for part in nested:
-            if node.kind != "left" or self._reads(part) & column_ids(node.left):
-                raise NotSupportedError(
-                    f"a subquery in the ON clause of a {node.kind.upper()} JOIN may refer to the right table of a "
-                    "LEFT JOIN only; filter in a derived table instead"
-                )
-            right = self._conjunct(right, part)
-        return replace(node, right=Project(right, passing(node.right.columns)), condition=all_of(plain) or TRUE)
+            reads = self._reads(part)
+            if not reads & column_ids(right):
+                left, flat = self._flatten(left, part)
+                plain.append(flat)
+            elif node.kind == "full":
+                if reads & column_ids(left):
+                    raise NotSupportedError(
+                        "a subquery in the ON clause of a FULL JOIN may refer to one of the two tables only; write the "
+                        "join as a LEFT JOIN and what it lacks as a UNION ALL"
+                    )
+                right, flat = self._flatten(right, part)
+                plain.append(flat)
+            else:
+                right = self._conjunct(right, part)
+        joined = Join(
+            node.kind, left, Project(right, passing(_with_read(node.right, right, plain))), all_of(plain) or TRUE
+        )
+        if self._is_dependent(joined):
+            return Project(self._dependent(joined), passing(node.columns))
+        return Project(joined, passing(node.columns))
 
     def _reads(self, expr: Expr) -> frozenset[int]:
         """The columns that an expression reads, those of its subqueries' outer references included."""
@@ -164,7 +246,8 @@ class _Unnester:
         width = len(node.groups)
         groups = tuple((c, e) for (c, _), e in zip(node.groups, flat[:width], strict=True))
         calls = zip(node.aggregates, flat[width:], strict=True)
-        return Aggregate(source, groups, tuple((c, e) for (c, _), e in calls if isinstance(e, AggregateCall)))
+        changed = tuple((c, e) for (c, _), e in calls if isinstance(e, AggregateCall))
+        return replace(node, source=source, groups=groups, aggregates=changed)
 
     # ---- subqueries that are conjuncts -------------------------------------------------------------------------
 
@@ -212,6 +295,8 @@ class _Unnester:
             inner, conditions = pull(plan, self._numbers)
             return node, inner, conditions
         except CannotPull:
+            if not free_columns(plan) & column_ids(node):
+                return node, plan, []  # it reads a query further out, which will see to it
             node, domain = self._domain(node, free_columns(plan))
             inner, carried = inject(plan, domain)
             own = {column.id: column for column in domain.references}
@@ -226,7 +311,7 @@ class _Unnester:
         references = [column for column in node.columns if column.id in wanted]
         places = [own for own, column in zip(fresh[1], node.columns, strict=True) if column.id in wanted]
         values = Aggregate(again, passing(places), ())
-        domain = Domain(values, references, solid, self._context.share_key(), self._numbers)
+        domain = Domain(values, references, solid, self._context.share_key, self._numbers)
         return Project(Shared(key, node, fresh[0]), tuple(zip(node.columns, fresh[0], strict=True))), domain
 
     # ---- subqueries inside larger expressions ------------------------------------------------------------------
@@ -295,7 +380,7 @@ class _Unnester:
             elif not isinstance(plan, Sort) or plan.limit is not None:
                 raise CannotPull
             plan = plan.source
-        if plan.groups:
+        if plan.groups or plan.sets is not None:
             raise CannotPull
         grouped, conditions = pull_through_groups(plan, self._numbers)
         over_nothing = {column.id: over_no_rows(column, expr) for column, expr in plan.aggregates}
@@ -353,6 +438,25 @@ class _Unnester:
         return columns_in_all(conditions) & column_ids(node)
 
 
+def _may_be_correlated(root: Node) -> bool:
+    if free_columns(root):
+        return True
+    for node in nodes(root):
+        if any(has_subquery(expr) for expr in node_expressions(node)):
+            return True
+        if isinstance(node, Shared) and _may_be_correlated(node.source):
+            return True
+        if isinstance(node, Join) and free_columns(node.right) & column_ids(node.left):
+            return True
+    return False
+
+
+def _with_read(before: Node, after: Node, conditions: list[Expr]) -> list[Column]:
+    """The columns that a side of a join had, and those that its conditions have come to read since."""
+    had, read = column_ids(before), columns_in_all(conditions)
+    return [column for column in after.columns if column.id in had or column.id in read]
+
+
 def only_rows(plan: Node) -> Node | None:
     """A plan that gives rows exactly when `plan` does, without what does not matter for that; None where it always
     gives one."""
@@ -367,7 +471,7 @@ def _keeps_existence(plan: Node) -> bool:
         return plan.limit is None and plan.offset is None
     if isinstance(plan, Limit):
         return plan.offset is None and _at_least_one(plan.limit)
-    return isinstance(plan, Project) or (isinstance(plan, Aggregate) and bool(plan.groups))
+    return isinstance(plan, Project | Window) or (isinstance(plan, Aggregate) and not plan.is_total)
 
 
 def _at_least_one(limit: Expr | None) -> bool:

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from ...sql.expressions import Call, Column, Expr, InValues, Literal, Parameter, conjuncts
 from ..context import Context
-from ..logical import Filter, Join, Node, Scan, Sort
+from ..logical import FileScan, Filter, Join, Node, Scan, Sort
 from ..properties import Equivalence
 from ..trees import MIRRORED, all_of, column_equality, column_ids, columns_in, filtered, substitute
 
@@ -76,7 +76,7 @@ def _infer_join(node: Join, facts: list[Expr]) -> Node:
 def _known_below(node: Node) -> list[Expr]:
     if isinstance(node, Filter):
         return conjuncts(node.predicate) + _known_below(node.source)
-    return list(node.predicates) if isinstance(node, Scan) else []
+    return list(node.predicates) if isinstance(node, (Scan, FileScan)) else []
 
 
 def _new(derived: list[Expr], side: frozenset[int], known: list[Expr]) -> list[Expr]:

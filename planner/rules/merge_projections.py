@@ -15,10 +15,10 @@ from collections import Counter
 
 from ...sql.expressions import Column, Literal
 from ..context import Context
-from ..logical import Aggregate, Filter, Join, Node, Project
+from ..logical import Aggregate, Filter, Join, Node, Project, Window
 from ..trees import column_ids, each, node_expressions, substitute
 
-UNORDERED = (Filter, Join, Aggregate, Project)
+UNORDERED = (Filter, Join, Aggregate, Project, Window)
 """Nodes that take their input's columns by number, whatever their order."""
 
 

@@ -27,12 +27,16 @@ from ..logical import (
     Limit,
     Node,
     Project,
+    Recursive,
     Scan,
+    Series,
     SetOperation,
     Shared,
     SingleRow,
     Sort,
+    TopRows,
     Values,
+    Window,
 )
 from ..properties import LEFT_ONLY, unique_keys
 from ..trees import column_equality, column_ids, columns_in, columns_in_all, node_expressions, rewrite_nodes
@@ -69,13 +73,18 @@ class _Pruner:
             return self.prune_aggregate(node, wanted)
         if isinstance(node, Join):
             return self.prune_join(node, wanted)
-        if isinstance(node, (Filter, Sort, Limit)):
+        if isinstance(node, Window):
+            return self.prune_window(node, wanted)
+        if isinstance(node, (Filter, Sort, Limit, TopRows, Series)):
             below = wanted | columns_in_all(node_expressions(node))
             return node.map_children(lambda child: self.prune(child, below))
         if isinstance(node, SetOperation):
             return self.prune_set_operation(node, wanted)
         if isinstance(node, SingleRow):
             return node.map_children(lambda child: self.prune(child, wanted))
+        if isinstance(node, Recursive):
+            # What one round needs of the round before is not known without a fixed point: every column stays.
+            return node.map_children(lambda child: exactly(self.prune(child, column_ids(child)), _numbers(child)))
         if isinstance(node, Shared):
             places = {i for i, column in enumerate(node.output) if column.id in wanted}
             self._used.setdefault(node.key, set()).update(places)
@@ -83,8 +92,16 @@ class _Pruner:
 
     def prune_aggregate(self, node: Aggregate, wanted: Wanted) -> Node:
         calls = tuple(item for item in node.aggregates if item[0].id in wanted)
-        kept = node if len(calls) == len(node.aggregates) else Aggregate(node.source, node.groups, calls)
+        kept = node if len(calls) == len(node.aggregates) else replace(node, aggregates=calls)
         below = columns_in_all(node_expressions(kept))
+        return kept.map_children(lambda child: self.prune(child, below))
+
+    def prune_window(self, node: Window, wanted: Wanted) -> Node:
+        calls = tuple(item for item in node.windows if item[0].id in wanted)
+        if not calls:
+            return self.prune(node.source, wanted)
+        kept = node if len(calls) == len(node.windows) else Window(node.source, calls)
+        below = (wanted | columns_in_all(node_expressions(kept))) - {column.id for column, _ in node.windows}
         return kept.map_children(lambda child: self.prune(child, below))
 
     def prune_join(self, node: Join, wanted: Wanted) -> Node:
@@ -109,6 +126,10 @@ class _Pruner:
         if output == node.output and sides[0] is node.left and sides[1] is node.right:
             return node
         return SetOperation(node.kind, node.all, sides[0], sides[1], output)
+
+
+def _numbers(node: Node) -> list[int]:
+    return [column.id for column in node.columns]
 
 
 def _prune_values(node: Values, wanted: Wanted) -> Node:

@@ -1,8 +1,9 @@
 """Move every predicate as far down as its meaning allows, into the scans where it can.
 
 What a predicate may pass: projections (rewritten over what they compute), inner joins on either side, the preserved
-side of an outer join, the left side of semi and anti joins, aggregates if it reads only group columns, set operations
-on both sides. It never passes a LIMIT. A condition of a LEFT JOIN that reads only the right side filters that side.
+side of an outer join, the left side of semi and anti joins, aggregates if it reads only group columns, windows if it
+reads only columns of PARTITION BY, set operations on both sides. It never passes a LIMIT. A condition of a LEFT JOIN
+that reads only the right side filters that side.
 
 >>> from nyala.planner.testing import show
 >>> print(show("SELECT t.k FROM t, u WHERE t.a = u.b AND t.k = 1 AND u.c > 2", ["pushdown_predicates"]))
@@ -26,8 +27,22 @@ from dataclasses import replace
 
 from ...sql.expressions import Expr, conjuncts
 from ..context import Context
-from ..logical import Aggregate, Filter, Join, Node, Project, Scan, SetOperation, Sort
+from ..logical import (
+    Aggregate,
+    FileScan,
+    Filter,
+    Join,
+    Node,
+    Project,
+    Scan,
+    Series,
+    SetOperation,
+    Sort,
+    TopRows,
+    Window,
+)
 from ..trees import all_of, column_ids, columns_in, filtered, substitute
+from ..windows import passes
 
 
 def pushdown_predicates(root: Node, context: Context) -> Node:
@@ -45,24 +60,39 @@ def _push(node: Node, parts: list[Expr]) -> Node:
         mapping = {column.id: expr for column, expr in node.items}
         source = _push(node.source, [substitute(part, mapping) for part in parts])
         return node if source is node.source else Project(source, node.items)
-    if isinstance(node, Scan):
+    if isinstance(node, (Scan, FileScan)):
         merged = conjuncts(all_of([*node.predicates, *parts]))
         return node if len(merged) == len(node.predicates) else replace(node, predicates=tuple(merged))
     if isinstance(node, Aggregate):
         return _push_aggregate(node, parts)
+    if isinstance(node, Window):
+        down = [part for part in parts if passes(node, part)]
+        kept = node.map_children(lambda child: _push(child, down))
+        return filtered(kept, all_of(part for part in parts if part not in down))
     if isinstance(node, Sort) and node.limit is None and node.offset is None:
         source = _push(node.source, parts)
         return node if source is node.source else replace(node, source=source)
     if isinstance(node, SetOperation):
         return _push_set_operation(node, parts)
+    if isinstance(node, (TopRows, Series)):
+        return _push_past(node, parts)
     return filtered(node.map_children(lambda child: _push(child, [])), all_of(parts))
 
 
 def _push_aggregate(node: Aggregate, parts: list[Expr]) -> Node:
-    mapping = {column.id: expr for column, expr in node.groups}
+    mapping = {column.id: expr for column, expr in node.common_groups}
     groups = frozenset(mapping)
     down = [part for part in parts if columns_in(part) and columns_in(part) <= groups]
     source = _push(node.source, [substitute(part, mapping) for part in down])
+    kept = node if source is node.source else replace(node, source=source)
+    return filtered(kept, all_of(part for part in parts if part not in down))
+
+
+def _push_past(node: TopRows | Series, parts: list[Expr]) -> Node:
+    """Past the first rows of groups go conditions on what makes the groups; past a series, those on other columns."""
+    passing = frozenset(c.id for c in node.groups) if isinstance(node, TopRows) else column_ids(node.source)
+    down = [part for part in parts if columns_in(part) and columns_in(part) <= passing]
+    source = _push(node.source, down)
     kept = node if source is node.source else replace(node, source=source)
     return filtered(kept, all_of(part for part in parts if part not in down))
 

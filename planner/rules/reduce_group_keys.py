@@ -28,7 +28,7 @@ def reduce_group_keys(root: Node, context: Context) -> Node:
 
 
 def _reduce(node: Aggregate) -> Node:
-    if len(node.groups) < 2:
+    if len(node.groups) < 2 or node.sets is not None:
         return node
     kept = list(node.groups)
     # A column that passes through under its own number can only do so as a group.

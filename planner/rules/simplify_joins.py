@@ -45,7 +45,7 @@ def _simplify(node: Node, needed: Numbers) -> Node:
         strict = [strict_columns(expr) for column, expr in node.items if column.id in needed]
         return node.map_children(lambda child: _simplify(child, NOTHING.union(*strict)))
     if isinstance(node, Aggregate):
-        strict = [strict_columns(expr) for column, expr in node.groups if column.id in needed]
+        strict = [strict_columns(expr) for column, expr in node.common_groups if column.id in needed]
         return node.map_children(lambda child: _simplify(child, NOTHING.union(*strict)))
     if isinstance(node, Join):
         return _simplify_join(node, needed)

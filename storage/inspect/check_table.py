@@ -18,6 +18,7 @@ from ..rowsets.disk_rowset import DiskRowSet
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.stored_rowset import StoredRowSet
 from ..schema import Schema, Table
+from ..tables.analysis import FILE as STATISTICS
 from ..tables.catalog import CatalogEntry
 from ..tables.load_record import PREFIX, LoadRecord, complete_loads
 from ..tablet.tablet import StoreOptions, Tablet, rowset_files, rowset_keys
@@ -41,7 +42,7 @@ def check_table(fs: FileSystem, directory: str, entry: CatalogEntry, cache: Page
     table = entry.table
     names = fs.list(directory)
     for name in names:
-        if name not in entry.tablet_ids and not name.startswith(PREFIX):
+        if name not in entry.tablet_ids and name != STATISTICS and not name.startswith(PREFIX):
             report.note(f"{directory}/{name}", WHOLE_FILE, f"is no file of table {table.name}; it is left alone")
     metadata: dict[str, TabletMetadata] = {}
     for tablet_id in entry.tablet_ids:

@@ -20,6 +20,9 @@ from .key_encoding import key_width
 MAX_LISTED = 256
 """Integer ranges and bitmaps of at most this many values are listed one by one, so that hash rules can prune too."""
 
+MAX_COMBINATIONS = 4096
+"""Value combinations that pruning tries; a longer IN list prunes nothing."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeyDomain:

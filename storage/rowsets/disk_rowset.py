@@ -137,6 +137,10 @@ class DiskRowSet:
         number = row // size
         return cell(reader.page(number, counters), row - number * size)
 
+    def reader(self, column: int) -> ColumnReader | None:
+        """The file of a column by its id; None where it was added to the table later."""
+        return self._readers.get(column)
+
     def statistics(self) -> dict[int, ColumnSketch]:
         """What is known of each column that has a file, by column id."""
         return {column: reader.footer.sketch for column, reader in self._readers.items()}

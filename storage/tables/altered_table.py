@@ -25,8 +25,9 @@ from ..alterations import (
 )
 from ..columns.encodings import check_encoding
 from ..keys.key_encoding import encode_key
-from ..keys.partition import Partitioner, describe_range
-from ..schema import ColumnSchema, PartitionSchema, RangePartition, RangeRule, Schema, Table, check_partitions
+from ..keys.partition import Partitioner
+from ..keys.range_rule import describe_range
+from ..schema import ColumnSchema, HashRule, PartitionSchema, RangePartition, RangeRule, Schema, Table, check_partitions
 
 
 def apply_steps(table: Table, steps: Sequence[AlterStep], tables: Collection[str] = ()) -> Table:
@@ -90,7 +91,7 @@ def _rename_table(table: Table, step: RenameTable, tables: Collection[str]) -> T
     if not step.name:
         raise InvalidTableDefinition(f"table {table.name} needs a name; it cannot be renamed to nothing")
     if step.name in tables:
-        raise DuplicateTable(f"table {step.name} exists already; {table.name} cannot be renamed to it")
+        raise DuplicateTable(f"{step.name} exists already; {table.name} cannot be renamed to it")
     return replace(table, name=step.name)
 
 
@@ -135,11 +136,16 @@ def _rename_column(table: Table, step: RenameColumn) -> Table:
     def names(columns: Sequence[str]) -> tuple[str, ...]:
         return tuple(step.new_name if name == step.name else name for name in columns)
 
-    rules = tuple(replace(rule, columns=names(rule.columns)) for rule in table.partitions.hash_rules)
+    def hashed(rules: Sequence[HashRule]) -> tuple[HashRule, ...]:
+        return tuple(replace(rule, columns=names(rule.columns)) for rule in rules)
+
     ranges = table.partitions.range_rule
     if ranges is not None:
-        ranges = replace(ranges, columns=names(ranges.columns))
-    return replace(renamed, partitions=PartitionSchema(rules, ranges))
+        parts = tuple(
+            p if p.hash_rules is None else replace(p, hash_rules=hashed(p.hash_rules)) for p in ranges.partitions
+        )
+        ranges = RangeRule(names(ranges.columns), parts)
+    return replace(renamed, partitions=PartitionSchema(hashed(table.partitions.hash_rules), ranges))
 
 
 def _set_default(table: Table, step: SetDefault) -> Table:
@@ -211,7 +217,7 @@ def _add_range(table: Table, partition: RangePartition) -> Table:
 
 def _drop_range(table: Table, partition: RangePartition) -> Table:
     rule = _range_rule(table)
-    if partition not in rule.partitions:
+    if not any(partition.has_bounds_of(other) for other in rule.partitions):
         existing = "; ".join(_shown(table, rule, p) for p in rule.partitions[:6])
         more = "; ..." if len(rule.partitions) > 6 else ""
         _check_bounds(table, rule, partition)
@@ -219,7 +225,7 @@ def _drop_range(table: Table, partition: RangePartition) -> Table:
             f"table {table.name} has no range partition {_shown(table, rule, partition)}; it has "
             f"{existing + more if existing else 'none'}"
         )
-    kept = tuple(p for p in rule.partitions if p != partition)
+    kept = tuple(p for p in rule.partitions if not p.has_bounds_of(partition))
     return _with_ranges(table, replace(rule, partitions=kept))
 
 

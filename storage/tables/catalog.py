@@ -1,4 +1,4 @@
-"""The catalog file: every table with its schema, partitions and tablets.
+"""The catalog file: every table with its schema, partitions and tablets; every view.
 
 A table exists from the moment the catalog that names it is durable, until one is that does not. Folders under
 `tables/` that no table owns are what a crash left of a CREATE or a DROP; they are removed when the store opens.
@@ -6,13 +6,14 @@ A table exists from the moment the catalog that names it is durable, until one i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ...errors import DuplicateTable
 from ..files.checked_file import read_checked, replace_checked
 from ..files.filesystem import FileSystem
-from ..keys.partition import Partitioner
+from ..keys.partition import Partition, Partitioner
 from ..schema import (
     ColumnSchema,
     Compression,
@@ -24,13 +25,15 @@ from ..schema import (
     Schema,
     Table,
     TableDefinition,
+    View,
     assign_column_ids,
 )
 from ..types import DataType, Kind
 
 MAGIC = b"nyalaCAT"
-VERSION = 2
-"""Version 1 had no `initial`, `immutable`, `auto_increment` and `block_size` of columns, and no `next_tablet`."""
+VERSION = 3
+"""Version 1 had no `initial`, `immutable`, `auto_increment` and `block_size` of columns, and no `next_tablet`.
+Version 2 had no views and no hash rules of single ranges."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +52,11 @@ class CatalogEntry:
             Partitioner(self.table.schema, self.table.partitions),
             Partitioner(table.schema, table.partitions),
         )
-        known = {(p.buckets, p.range): tablet for p, tablet in zip(before.partitions, self.tablet_ids)}
+        known = {_place(p): tablet for p, tablet in zip(before.partitions, self.tablet_ids)}
         tablets = []
         number = self.next_tablet
         for partition in after.partitions:
-            tablet = known.get((partition.buckets, partition.range))
+            tablet = known.get(_place(partition))
             if tablet is None:
                 tablet = _tablet_id(table, number)
                 number += 1
@@ -63,7 +66,7 @@ class CatalogEntry:
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """All tables by name. Immutable: DDL makes a new one.
+    """All tables and views by name; no two share one. Immutable: DDL makes a new one.
 
     `version` counts DDL; `next_table` numbers tables, and no number is ever used twice.
     """
@@ -71,6 +74,13 @@ class Catalog:
     entries: Mapping[str, CatalogEntry] = field(default_factory=dict)
     version: int = 0
     next_table: int = 1
+    views: Mapping[str, View] = field(default_factory=dict)
+
+    def check_free(self, name: str) -> None:
+        """Raise `DuplicateTable` where a table or view has the name."""
+        for kind, taken in (("table", self.entries), ("view", self.views)):
+            if name in taken:
+                raise DuplicateTable(f"{kind} {name} exists already")
 
     def with_table(self, definition: TableDefinition, partitions: int) -> Catalog:
         """This catalog with one more table."""
@@ -85,7 +95,7 @@ class Catalog:
         )
         tablets = tuple(_tablet_id(table, number) for number in range(partitions))
         entries = {**self.entries, table.name: CatalogEntry(table, tablets, partitions)}
-        return Catalog(entries, self.version + 1, self.next_table + 1)
+        return Catalog(entries, self.version + 1, self.next_table + 1, self.views)
 
     def with_altered(self, name: str, table: Table) -> Catalog:
         """This catalog with the table of that name altered."""
@@ -93,10 +103,15 @@ class Catalog:
         entries[table.name] = self.entries[name].altered(table)
         return replace(self, entries=entries, version=self.version + 1)
 
-    def without_table(self, name: str) -> Catalog:
-        """This catalog without one of its tables."""
-        entries = {other: entry for other, entry in self.entries.items() if other != name}
-        return replace(self, entries=entries, version=self.version + 1)
+    def without(self, tables: Collection[str], views: Collection[str]) -> Catalog:
+        """This catalog without some of its tables and views; names that it does not have are passed over."""
+        entries = {name: entry for name, entry in self.entries.items() if name not in tables}
+        kept = {name: view for name, view in self.views.items() if name not in views}
+        return replace(self, entries=entries, views=kept, version=self.version + 1)
+
+    def with_view(self, view: View) -> Catalog:
+        """This catalog with a view, in the place of one of its name."""
+        return replace(self, views={**self.views, view.name: view}, version=self.version + 1)
 
     def write(self, fs: FileSystem, path: str) -> None:
         """Replace the catalog file durably."""
@@ -104,6 +119,7 @@ class Catalog:
             "version": self.version,
             "next_table": self.next_table,
             "tables": [_entry_to_dict(entry) for entry in self.entries.values()],
+            "views": [[view.name, view.text, list(view.columns)] for view in self.views.values()],
         }
         replace_checked(fs, path, MAGIC, VERSION, content)
 
@@ -112,7 +128,19 @@ class Catalog:
         """The catalog in a file; `CorruptionError` where it is damaged."""
         content = read_checked(fs, path, MAGIC, VERSION)
         entries = [_entry_from_dict(entry) for entry in content["tables"]]
-        return cls({entry.table.name: entry for entry in entries}, content["version"], content["next_table"])
+        views = [View(name, text, tuple(columns)) for name, text, columns in content.get("views", [])]
+        return cls(
+            {entry.table.name: entry for entry in entries},
+            content["version"],
+            content["next_table"],
+            {view.name: view for view in views},
+        )
+
+
+def _place(partition: Partition) -> tuple[Any, ...]:
+    """What tells a partition from others of its table whatever their columns are called: its buckets and bounds."""
+    range_ = partition.range
+    return partition.buckets, None if range_ is None else (range_.lower, range_.upper)
 
 
 def _tablet_id(table: Table, number: int) -> str:
@@ -132,7 +160,7 @@ def _entry_to_dict(entry: CatalogEntry) -> dict[str, Any]:
         "next_column_id": table.next_column_id,
         "key_columns": table.schema.key_columns,
         "columns": [_column_to_dict(column) for column in table.schema.columns],
-        "hash_rules": [[list(r.columns), r.buckets, r.seed] for r in table.partitions.hash_rules],
+        "hash_rules": _hash_to_list(table.partitions.hash_rules),
         "range_rule": _range_to_dict(table.partitions.range_rule),
         "tablets": list(entry.tablet_ids),
         "next_tablet": entry.next_tablet,
@@ -141,7 +169,7 @@ def _entry_to_dict(entry: CatalogEntry) -> dict[str, Any]:
 
 def _entry_from_dict(data: dict[str, Any]) -> CatalogEntry:
     columns = tuple(_column_from_dict(column) for column in data["columns"])
-    hash_rules = tuple(HashRule(tuple(names), buckets, seed) for names, buckets, seed in data["hash_rules"])
+    hash_rules = _hash_from_list(data["hash_rules"])
     table = Table(
         id=data["id"],
         name=data["name"],
@@ -193,14 +221,28 @@ def _column_from_dict(data: dict[str, Any]) -> ColumnSchema:
 def _range_to_dict(rule: RangeRule | None) -> dict[str, Any] | None:
     if rule is None:
         return None
-    return {"columns": list(rule.columns), "partitions": [[p.lower, p.upper] for p in rule.partitions]}
+    own = [None if p.hash_rules is None else _hash_to_list(p.hash_rules) for p in rule.partitions]
+    bounds = [[p.lower, p.upper] for p in rule.partitions]
+    return {"columns": list(rule.columns), "partitions": bounds, "hash_rules": own}
 
 
 def _range_from_dict(data: dict[str, Any] | None) -> RangeRule | None:
     if data is None:
         return None
-    partitions = tuple(RangePartition(_bound(lower), _bound(upper)) for lower, upper in data["partitions"])
+    own = data.get("hash_rules") or [None] * len(data["partitions"])
+    partitions = tuple(
+        RangePartition(_bound(lower), _bound(upper), None if rules is None else _hash_from_list(rules))
+        for (lower, upper), rules in zip(data["partitions"], own, strict=True)
+    )
     return RangeRule(tuple(data["columns"]), partitions)
+
+
+def _hash_to_list(rules: Sequence[HashRule]) -> list[Any]:
+    return [[list(rule.columns), rule.buckets, rule.seed] for rule in rules]
+
+
+def _hash_from_list(data: list[Any]) -> tuple[HashRule, ...]:
+    return tuple(HashRule(tuple(names), buckets, seed) for names, buckets, seed in data)
 
 
 def _bound(values: list[Any] | None) -> tuple[Any, ...] | None:

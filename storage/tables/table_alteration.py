@@ -135,7 +135,7 @@ def _switch(store: TableStore, before: TableLayout, after: TableLayout, commit: 
         else:
             tablet.table = after.table
     store.layout = after
-    store.statistics_cache = StatisticsCache(after.table)
+    store.statistics_cache = StatisticsCache(after.table, store.statistics_cache.analysis)
 
 
 def _restore_logs(tablets: Sequence[Tablet], table: Table) -> None:

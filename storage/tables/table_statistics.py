@@ -4,25 +4,24 @@ Rowsets bring their sketches with them (`ColumnSketch`, made while they were wri
 their bounds and NULLs and, unless they are few among many, their distinct values.
 
 Rows are counted exactly, those that are deleted now left out. All else is an estimate: it is of the values that rows
-were written with, not of what updates made of them, and may be a little out of date. Nothing may rely on it but the
+were written with, not of what updates made of them (ANALYZE looks at these too: `analysis`), and may be a little out of
+date. Nothing may rely on it but the
 choice among plans that all give the right answer.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
-from ..columns.sketch import SketchBuilder, hash_decimals, hash_floats, hash_integers, hash_texts
+from ..columns.sketch import ColumnSketch, SketchBuilder
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.stored_rowset import StoredRowSet
-from ..schema import ColumnSchema, Table
+from ..schema import Table
 from ..store import ColumnStatistics, TableStatistics
 from ..tablet.tablet import TabletState
-from ..vector import Array, Wide, vector_from_arrow
+from .analysis import Analysis
+from .value_sketches import add_values
 
 MEMORY_SHARE = 0.1
 """Distinct values in MemRowSets are counted where these hold at least this share of the rows on disk."""
@@ -33,15 +32,17 @@ GROWTH = 1.1
 class StatisticsCache:
     """The statistics of one table, kept until its rows have changed enough. Safe for several threads."""
 
-    def __init__(self, table: Table):
+    def __init__(self, table: Table, analysis: Analysis):
         self._table = table
+        self.analysis = analysis
         self._lock = threading.Lock()
         self._rowsets: tuple[StoredRowSet, ...] = ()
         self._sketched_rows = -1
         self._columns: dict[str, ColumnStatistics] = {}
 
-    def get(self, states: Sequence[TabletState]) -> TableStatistics:
-        """The statistics of a table whose tablets have these states."""
+    def get(self, tablets: Mapping[str, TabletState]) -> TableStatistics:
+        """The statistics of a table whose tablets, by their ids, have these states."""
+        states = tablets.values()
         rowsets = tuple(r for state in states for r in state.rowsets)
         memrowsets = [m for state in states for m in state.memrowsets if m.row_count]
         stored_rows = sum(r.row_count for r in rowsets)
@@ -52,7 +53,8 @@ class StatisticsCache:
                 self._rowsets = rowsets
                 self._sketched_rows = memory_rows
                 small = memory_rows < MEMORY_SHARE * stored_rows
-                self._columns = _columns(self._table, rowsets, memrowsets, not small)
+                sketches = [self.analysis.of(name, r.rowset) for name, state in tablets.items() for r in state.rowsets]
+                self._columns = _columns(self._table, sketches, memrowsets, not small)
             return TableStatistics(live_rows, self._columns)
 
     def _is_stale(self, rowsets: tuple[StoredRowSet, ...], memory_rows: int) -> bool:
@@ -62,9 +64,8 @@ class StatisticsCache:
 
 
 def _columns(
-    table: Table, rowsets: Sequence[StoredRowSet], memrowsets: Sequence[MemRowSet], count_distinct: bool
+    table: Table, sketches: Sequence[Mapping[int, ColumnSketch]], memrowsets: Sequence[MemRowSet], count_distinct: bool
 ) -> dict[str, ColumnStatistics]:
-    sketches = [r.rowset.statistics() for r in rowsets]
     rows = [m.snapshot(table.schema).to_table()[0] for m in memrowsets]
     found: dict[str, ColumnStatistics] = {}
     for place, column in enumerate(table.schema.columns):
@@ -74,26 +75,6 @@ def _columns(
                 builder.add_sketch(of_rowset[column.id])
         for part in rows:
             for chunk in part.column(place).chunks:
-                _add_values(builder, column, chunk, count_distinct)
+                add_values(builder, column, chunk, count_distinct)
         found[column.name] = builder.finish().to_statistics()
     return found
-
-
-def _add_values(builder: SketchBuilder, column: ColumnSchema, values: pa.Array, count_distinct: bool) -> None:
-    present = values.drop_null()
-    low = high = None
-    if len(present):
-        ends = pc.min_max(present)
-        low, high = (column.type.to_physical(ends[end].as_py()) for end in ("min", "max"))
-        if count_distinct:
-            builder.add_hashes(_hashes(column, present))
-    builder.add(low, high, values.null_count, len(values))
-
-
-def _hashes(column: ColumnSchema, present: pa.Array) -> Array:
-    if column.type.is_text:
-        return hash_texts(present)
-    vector = vector_from_arrow(column.type, present)
-    if isinstance(vector, Wide):
-        return hash_decimals(present)
-    return hash_floats(vector.values()) if column.type.is_float else hash_integers(vector.values())

@@ -30,6 +30,7 @@ from ..schema import Table
 from ..store import (
     CHANGE_COLUMN,
     CHANGED_AT_COLUMN,
+    AnalyzeResult,
     Op,
     RowError,
     ScanCounters,
@@ -47,6 +48,7 @@ from ..tablet.tablet_replay import open_tablet
 from ..writing.incoming_rows import IncomingRows, describe_key, incoming, row_errors, rows_without
 from ..writing.tablet_write import TabletWrite
 from .altered_table import check_same_columns
+from .analysis import Analysis, analyze
 from .catalog import CatalogEntry
 from .load_record import LoadRecord, complete_loads
 from .row_access import RowAccess
@@ -109,7 +111,7 @@ class TableStore:
         """What must succeed before the table is written again: traces of failed steps that a crash would revive."""
         self.dropped: list[Tablet] = []
         """Of range partitions that were dropped, and perhaps still read."""
-        self.statistics_cache = StatisticsCache(entry.table)
+        self.statistics_cache = StatisticsCache(entry.table, Analysis.read(fs, directory))
         self._rows: RowAccess | None = None
 
     @property
@@ -290,7 +292,15 @@ class TableStore:
 
     def statistics(self) -> TableStatistics:
         """Estimates for the planner; computed again when rowsets have changed."""
-        return self.statistics_cache.get([tablet.state for tablet in self.tablets])
+        return self.statistics_cache.get({tablet.id: tablet.state for tablet in self.tablets})
+
+    def analyze(self) -> AnalyzeResult:
+        """Flush the table, and look at what updates and deletions made of its rows: `analysis`."""
+        analysis, result = analyze(self.tablets, self.clock.now())
+        with self.alter_lock:
+            analysis.write(self.fs, self.directory)
+            self.statistics_cache = StatisticsCache(self.table, analysis)
+        return result
 
     # ---- after failures ------------------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -259,6 +260,23 @@ def test_explain_analyze_counts(store: MemoryStore) -> None:
     assert "500 rows" in text
     assert "1,000 rows considered" in text
     assert "ms" in text
+
+
+def test_explain_analyze_as_json_is_data(store: MemoryStore) -> None:
+    query = "SELECT v, count(*) FROM t WHERE k < 500 GROUP BY v"
+    ((text,),) = rows(store, f"EXPLAIN (ANALYZE, FORMAT JSON) {query}")
+    by_operator = {}
+    waiting = [json.loads(text)]
+    while waiting:
+        node = waiting.pop()
+        by_operator[node["operator"]] = node
+        waiting += node["inputs"]
+    scan, aggregate = by_operator["TableScan"], by_operator["HashAggregate"]
+    assert (scan["table"], scan["tablets_scanned"], scan["actual_rows"]) == ("t", scan["tablets"], 500)
+    assert aggregate["actual_rows"] == 7
+    assert aggregate["memory_bytes"] > 0
+    ((unrun,),) = rows(store, f"EXPLAIN (FORMAT JSON) {query}")
+    assert "actual_rows" not in unrun
 
 
 def test_explain_does_not_run(store: MemoryStore) -> None:

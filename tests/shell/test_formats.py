@@ -98,7 +98,7 @@ def test_markdown_escapes_bars():
         (TIMESTAMP, datetime.datetime(2020, 1, 2, 3, 4, 5), "2020-01-02 03:04:05"),
         (TIMESTAMP, datetime.datetime(2020, 1, 2, 3, 4, 5, 60), "2020-01-02 03:04:05.000060"),
         (BINARY, b"\x00\xff", "\\x00ff"),
-        (INTERVAL, (14, 3, 0), "1 years 2 months 3 days"),
+        (INTERVAL, (14, 3, 0), "1 year 2 mons 3 days"),
         (INTERVAL, (0, 0, 3_723_500_000_000), "01:02:03.5"),
         (INTERVAL, (0, 0, 0), "00:00:00"),
         (DOUBLE, 0.1, "0.1"),

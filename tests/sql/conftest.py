@@ -10,7 +10,7 @@ from nyala.errors import UnknownTable, did_you_mean
 from nyala.sql import bind, bound, parse
 from nyala.sql.describe import describe
 from nyala.storage.clock import make_timestamp
-from nyala.storage.schema import Table, assign_column_ids
+from nyala.storage.schema import Table, View, assign_column_ids
 from nyala.storage.store import Timestamp
 
 TABLES = """
@@ -53,6 +53,15 @@ create table sites (
 create table "Odd" ("Key" int primary key, "select" string);
 """
 
+VIEWS = {
+    view.name: view
+    for view in (
+        View("rich", "SELECT c_custkey, c_name FROM customer WHERE c_acctbal > 9000", ("key", "name")),
+        View("richest", "SELECT max(name) AS name FROM rich", ("name",)),
+        View("broken", "SELECT nothing FROM nation", ("nothing",)),
+    )
+}
+"""Views that stand in nobody's way: no table is called so."""
 NOW = make_timestamp(1_767_225_600_000_000, 7)
 
 
@@ -69,6 +78,12 @@ class Tables:
 
     def tables(self) -> Sequence[Table]:
         return [self.known[name] for name in sorted(self.known)]
+
+    def views(self) -> Sequence[View]:
+        return [VIEWS[name] for name in sorted(VIEWS)]
+
+    def view(self, name: str) -> View | None:
+        return VIEWS.get(name)
 
     def now(self) -> Timestamp:
         return NOW

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import mmh3
@@ -16,7 +17,15 @@ from nyala.errors import InvalidTableDefinition, NotNullViolation
 from nyala.storage.keys.keys import encode_key
 from nyala.storage.keys.partition import Partition, Partitioner
 from nyala.storage.predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, IsNull, Range
-from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, RangePartition, RangeRule, Schema
+from nyala.storage.schema import (
+    ColumnSchema,
+    HashRule,
+    PartitionSchema,
+    RangePartition,
+    RangeRule,
+    Schema,
+    check_partitions,
+)
 from nyala.storage.types import BIGINT, DATE, INT, STRING
 
 SCHEMA = Schema(tuple(ColumnSchema(n, t, False) for n, t in [("a", INT), ("s", STRING), ("b", BIGINT), ("d", DATE)]), 4)
@@ -39,7 +48,22 @@ def partition_schemas(draw: st.DrawFn) -> PartitionSchema:
     if split > 1 and draw(st.booleans()):
         hashed = [(names[0],), tuple(names[1:split])]
     rules = tuple(HashRule(columns, draw(st.integers(2, 5)), draw(st.integers(0, 2))) for columns in hashed)
-    return PartitionSchema(rules, draw(st.none() | range_rules()))
+    found = PartitionSchema(rules, draw(st.none() | range_rules()))
+    return draw(with_own_rules(found)) if rules and found.range_rule and draw(st.booleans()) else found
+
+
+@st.composite
+def with_own_rules(draw: st.DrawFn, schema: PartitionSchema) -> PartitionSchema:
+    """Some of the ranges get hash rules of their own: other columns, other numbers of buckets, as many levels."""
+    assert schema.range_rule is not None
+    parts = []
+    for part in schema.range_rule.partitions:
+        names = draw(st.permutations(list(VALUES)))
+        own = tuple(
+            HashRule((names.pop(),), draw(st.integers(2, 6)), draw(st.integers(0, 2))) for _ in schema.hash_rules
+        )
+        parts.append(replace(part, hash_rules=own) if draw(st.booleans()) else part)
+    return replace(schema, range_rule=replace(schema.range_rule, partitions=tuple(parts)))
 
 
 @st.composite
@@ -57,7 +81,7 @@ def range_rules(draw: st.DrawFn) -> RangeRule:
 def partition_key(schema: PartitionSchema, row: dict[str, Any]) -> bytes:
     """By the definition in `storage.keys.partition`, one row at a time."""
     key = b""
-    for rule in schema.hash_rules:
+    for rule in schema.rules_of(range_of(schema, row)):
         types = tuple(SCHEMA.column(c).type for c in rule.columns)
         encoded = encode_key(types, [row[c] for c in rule.columns])
         key += (mmh3.hash(encoded, rule.seed, signed=False) % rule.buckets).to_bytes(4, "big")
@@ -65,6 +89,19 @@ def partition_key(schema: PartitionSchema, row: dict[str, Any]) -> bytes:
         types = tuple(SCHEMA.column(c).type for c in schema.range_rule.columns)
         key += encode_key(types, [row[c] for c in schema.range_rule.columns])
     return key
+
+
+def range_of(schema: PartitionSchema, row: dict[str, Any]) -> RangePartition | None:
+    if schema.range_rule is None:
+        return None
+    names = schema.range_rule.columns
+    types = tuple(SCHEMA.column(c).type for c in names)
+    key = encode_key(types, [row[c] for c in names])
+    for part in schema.range_rule.partitions:
+        lower = b"" if part.lower is None else encode_key(types, part.lower)
+        if lower <= key and (part.upper is None or key < encode_key(types, part.upper)):
+            return part
+    return None
 
 
 def covers(partition: Partition, key: bytes) -> bool:
@@ -94,7 +131,8 @@ def test_partitions_are_disjoint_and_without_gaps_tile_the_space(schema: Partiti
         assert before.upper and before.upper <= after.lower
     rule = schema.range_rule
     complete = rule is None or (
-        len(rule.partitions) > 0
+        schema.is_uniform
+        and len(rule.partitions) > 0
         and rule.partitions[0].lower is None
         and rule.partitions[-1].upper is None
         and all(a.upper == b.lower for a, b in zip(rule.partitions, rule.partitions[1:]))
@@ -263,3 +301,23 @@ def test_a_range_below_the_empty_text_is_refused() -> None:
 def test_a_null_in_a_partition_column_is_refused() -> None:
     with pytest.raises(NotNullViolation, match="key column a is NULL in row 1"):
         Partitioner(SCHEMA, TWO_LEVELS).route(pa.table({"a": pa.array([1, None], pa.int32())}))
+
+
+@given(partition_schemas(), ROWS)
+def test_rows_of_two_tablets_differ_in_a_partition_column(schema: PartitionSchema, rows: list[dict[str, Any]]) -> None:
+    partitioner = Partitioner(SCHEMA, schema)
+    assert schema.tablet_count == len(partitioner.partitions)
+    home: dict[tuple[Any, ...], int] = {}
+    for row, place in zip(rows, partitioner.route(table_of(rows)).tolist(), strict=True):
+        assert home.setdefault(tuple(row[name] for name in sorted(schema.columns)), place) == place
+
+
+def test_a_range_with_hash_rules_of_its_own_has_as_many_as_the_table() -> None:
+    own = (HashRule(("a",), 2), HashRule(("b",), 2))
+    schema = PartitionSchema((HashRule(("a",), 4),), RangeRule(("d",), (RangePartition(None, None, own),)))
+    with pytest.raises(InvalidTableDefinition, match="as many as the table, 1, not 2"):
+        check_partitions(SCHEMA, schema)
+    with pytest.raises(InvalidTableDefinition, match="at least 2 buckets"):
+        check_partitions(
+            SCHEMA, replace(schema, range_rule=RangeRule(("d",), (RangePartition(None, None, (HashRule(("b",), 1),)),)))
+        )

@@ -1,0 +1,60 @@
+"""The settings of one connection: what connect() was given, and what SET has changed since."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from ..executor import StatementResult, listing
+from ..sql import bound
+from ..sql.settings import SETTINGS, Setting
+from ..storage.types import STRING
+
+SettingStatement = bound.SetSetting | bound.ResetSettings | bound.ShowSettings
+"""The statements that are about settings."""
+
+
+class Settings:
+    """Values in plain units, by name. Threads may share it; a statement goes by what was set when it began.
+
+    Parameters
+    ----------
+    given : mapping of str to value
+        What RESET returns to; None or a missing name stands for the built-in behaviour.
+    """
+
+    def __init__(self, given: Mapping[str, Any]):
+        self._given = {"timezone": "UTC", **{name: value for name, value in given.items() if value is not None}}
+        self._values = dict(self._given)
+        self._lock = threading.Lock()
+
+    def get(self, name: str) -> Any:
+        """One value, None where there is none."""
+        return self._values.get(name)
+
+    def run(self, statement: SettingStatement) -> StatementResult:
+        """Run SET, RESET or SHOW."""
+        if isinstance(statement, bound.ShowSettings):
+            return self._show(statement.name)
+        with self._lock:
+            values = dict(self._values)
+            if isinstance(statement, bound.SetSetting):
+                values[statement.name] = statement.value
+            else:
+                for name in SETTINGS if statement.name is None else [statement.name]:
+                    values[name] = self._given.get(name)
+            self._values = values
+        return StatementResult(None, iter(()))
+
+    def _show(self, name: str | None) -> StatementResult:
+        if name is not None:
+            return listing([name], [STRING], [[self._text(SETTINGS[name])]])
+        settings = SETTINGS.values()
+        columns = [[getattr(s, part) for s in settings] for part in ("name", "type", "range", "description")]
+        columns.insert(1, [self._text(setting) for setting in settings])
+        return listing(["name", "value", "type", "range", "description"], [STRING] * 5, columns)
+
+    def _text(self, setting: Setting) -> str:
+        value = self._values.get(setting.name)
+        return setting.unset if value is None else setting.show(value)

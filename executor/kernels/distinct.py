@@ -1,0 +1,55 @@
+"""Functions of Python values, called once for each distinct combination of arguments.
+
+For what neither numpy nor Arrow has a kernel: the rows are grouped by their arguments, the function sees one row of
+each group, and the answers are gathered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from ...storage.types import DataType
+from ...storage.vector import Const, Text, Vector
+from ..grouping import segments
+from .numbers import from_values
+
+
+def per_distinct(function: Callable[..., Any], type_: DataType, args: Sequence[Vector], strict: bool = True) -> Vector:
+    """`function(*args)` row by row, as a vector.
+
+    Parameters
+    ----------
+    function : takes Python values (Decimal, date, datetime, str, bytes, ...) and gives one, None for NULL
+    strict : do not call it where an argument is NULL, but give NULL
+    """
+    length = len(args[0])
+    if length == 0:
+        return _vector(type_, [])
+    groups = segments(args, length)
+    rows = groups.representatives
+    columns = [_python(arg.take(rows)) for arg in args]
+    answers = [None if strict and None in row else function(*row) for row in zip(*columns)]
+    if len(answers) == 1:
+        return Const(type_, type_.to_physical(answers[0]), length)
+    return _vector(type_, answers).take(groups.group_of_row())
+
+
+def _python(vector: Vector) -> list[Any]:
+    if isinstance(vector, Const):
+        return [vector.type.to_python(vector.value)] * len(vector)
+    found: list[Any] = vector.to_arrow().to_pylist()
+    return found
+
+
+def _vector(type_: DataType, answers: list[Any]) -> Vector:
+    if type_.is_text:
+        return Text(type_, pa.array(answers, type_.arrow))
+    return from_values(type_, [type_.to_physical(answer) for answer in answers])
+
+
+def as_kernel(function: Callable[..., Any], strict: bool = True) -> Callable[..., Vector]:
+    """A kernel (result type, then vectors) out of a function of Python values."""
+    return lambda type_, *args: per_distinct(function, type_, args, strict)

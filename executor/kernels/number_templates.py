@@ -1,0 +1,215 @@
+"""`to_char` and `to_number`: numbers by template.
+
+| pattern | |
+|---|---|
+| `9` `0` | a digit; a `0` is shown where there is none |
+| `.` `D` | the decimal point |
+| `,` `G` | the group separator, blank before the first digit |
+| `S` `MI` `PL` `SG` `PR` | the sign: beside the digits, `-` or blank, `+` or blank, at its place, in angle brackets |
+| `FM` | without blanks and without trailing zeros of `9` |
+| `TH` `th` | an ordinal |
+| `EEEE` | with an exponent |
+| `RN` `rn` | a Roman numeral |
+
+Digits that do not fit are shown as `#`.
+"""
+
+from __future__ import annotations
+
+import decimal
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from ...errors import InvalidText
+from .distinct import as_kernel
+
+_TOKEN = re.compile(r'"([^"]*)"|(FM|EEEE|MI|PL|SG|PR|TH|RN|[90.,DGS])|(.)', re.IGNORECASE | re.DOTALL)
+_NUMERALS = (
+    (1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"), (50, "L"), (40, "XL"), (10, "X"),
+    (9, "IX"), (5, "V"), (4, "IV"), (1, "I"),
+)  # fmt: skip
+_EXACT = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A template taken apart: `whole` and `fraction` are the slots (9, 0, G or text) on both sides of the point."""
+
+    before: str
+    whole: tuple[str, ...]
+    point: bool
+    fraction: tuple[str, ...]
+    sign: str
+    sign_first: bool
+    fill: bool
+    ordinal: str
+    exponent: bool
+    roman: str
+
+    @property
+    def digits(self) -> int:
+        """Digits before the point."""
+        return sum(slot in ("9", "0") for slot in self.whole)
+
+    @property
+    def scale(self) -> int:
+        """Digits after the point."""
+        return sum(slot in ("9", "0") for slot in self.fraction)
+
+
+@lru_cache(maxsize=256)
+def parsed(template: str) -> Template:
+    """Take a template apart."""
+    slots: tuple[list[str], list[str]] = ([], [])
+    point = fill = exponent = False
+    sign, sign_first, ordinal, roman, before = "", True, "", "", ""
+    for token in _TOKEN.finditer(template):
+        word = (token[2] or "").upper()
+        seen = bool(slots[0] or slots[1] or point)
+        if word in ("9", "0"):
+            slots[point].append(word)
+        elif word in (",", "G"):
+            slots[point].append(",")
+        elif word in (".", "D"):
+            point = True
+        elif word in ("S", "MI", "PL", "SG", "PR"):
+            sign, sign_first = word, not seen
+        elif word == "FM":
+            fill = True
+        elif word == "EEEE":
+            exponent = True
+        elif word == "TH":
+            ordinal = token[2]
+        elif word == "RN":
+            roman = token[2]
+        else:
+            text = token[1] if token[1] is not None else token[3]
+            if seen:
+                slots[point].append("=" + text)
+            else:
+                before += text
+    whole, fraction = tuple(slots[0]), tuple(slots[1])
+    return Template(before, whole, point, fraction, sign, sign_first, fill, ordinal, exponent, roman)
+
+
+def written(number: Any, template: str) -> str:
+    """`to_char(number, template)`."""
+    form = parsed(template)
+    value = decimal.Decimal(repr(number)) if isinstance(number, float) else decimal.Decimal(number)
+    if form.roman:
+        return _roman(value, form)
+    if form.exponent:
+        return _scientific(value, form)
+    if not value.is_finite():
+        return "#" * (form.digits + form.point + form.scale + 1)
+    rounded = value.quantize(decimal.Decimal(1).scaleb(-form.scale), context=_EXACT)
+    negative = rounded < 0
+    text = format(abs(rounded), "f")
+    digits, _, decimals = text.partition(".")
+    if len(digits.lstrip("0")) > form.digits:
+        digits = "#" * form.digits
+        decimals = "#" * form.scale
+    body, blanks = _whole(form, digits.lstrip("0"), bool(decimals))
+    tail = _fraction(form, decimals)
+    if form.fill and body == "" and form.point and tail.strip("0") == "." and form.digits:
+        body = "0"
+    ordinal = "" if not form.ordinal or negative or form.point else _ordinal(int(rounded), form.ordinal)
+    return _signed(form, negative, form.before + body + tail + ordinal, blanks)
+
+
+def _whole(form: Template, digits: str, has_fraction: bool) -> tuple[str, int]:
+    """The digits before the point in their slots, and how many blanks stand before them."""
+    first_zero = next((i for i, slot in enumerate(form.whole) if slot == "0"), None)
+    if not digits and not has_fraction and first_zero is None:
+        digits = "0"
+    places = [i for i, slot in enumerate(form.whole) if slot in ("9", "0")]
+    start = places[len(places) - len(digits)] if digits else len(form.whole)
+    if first_zero is not None:
+        start = min(start, first_zero)
+    rest = iter(digits.rjust(sum(place >= start for place in places), "0"))
+    out, blanks = [], 0
+    for i, slot in enumerate(form.whole):
+        if i < start:
+            if slot.startswith("="):
+                out.append(slot[1:])
+            else:
+                blanks += 1
+        elif slot in ("9", "0"):
+            out.append(next(rest))
+        else:
+            out.append(slot.removeprefix("="))
+    return "".join(out), 0 if form.fill else blanks
+
+
+def _fraction(form: Template, decimals: str) -> str:
+    if not form.point:
+        return ""
+    kept = len(decimals)
+    if form.fill:
+        slots = [slot for slot in form.fraction if slot in ("9", "0")]
+        least = max((i + 1 for i, slot in enumerate(slots) if slot == "0"), default=0)
+        kept = max(len(decimals.rstrip("0")), least)
+    rest = iter(decimals[:kept])
+    return "." + "".join(next(rest, "") if slot in ("9", "0") else slot.removeprefix("=") for slot in form.fraction)
+
+
+def _signed(form: Template, negative: bool, body: str, blanks: int) -> str:
+    pad = " " * blanks
+    if form.sign == "PR":
+        return f"{pad}<{body}>" if negative else body if form.fill else f"{pad} {body} "
+    if form.sign == "":
+        return pad + ("-" if negative else "" if form.fill else " ") + body
+    mark = "-" if negative else "+"
+    if form.sign == "MI":
+        mark = "-" if negative else "" if form.fill else " "
+    elif form.sign == "PL":
+        minus = "-" if negative else "" if form.fill else " "
+        mark = ("" if form.fill else " ") if negative else "+"
+        return mark + pad + minus + body if form.sign_first else pad + minus + body + mark
+    if form.sign == "S" and form.sign_first:
+        return pad + mark + body
+    return mark + pad + body if form.sign_first else pad + body + mark
+
+
+def _ordinal(number: int, wanted: str) -> str:
+    ending = "TH" if 10 < number % 100 < 14 else {1: "ST", 2: "ND", 3: "RD"}.get(number % 10, "TH")
+    return ending if wanted.isupper() else ending.lower()
+
+
+def _roman(value: decimal.Decimal, form: Template) -> str:
+    number = int(value.to_integral_value(decimal.ROUND_HALF_UP)) if value.is_finite() else 0
+    text = ""
+    for size, numeral in _NUMERALS if 0 < number < 4000 else ():
+        text += numeral * (number // size)
+        number %= size
+    text = text or "#" * 15
+    text = text.lower() if form.roman.islower() else text
+    return text if form.fill else text.rjust(15)
+
+
+def _scientific(value: decimal.Decimal, form: Template) -> str:
+    if not value.is_finite():
+        return "#" * (form.scale + 8)
+    text = format(value, f".{form.scale}e")
+    mantissa, exponent = text.split("e")
+    power = f"e{exponent[0]}{int(exponent[1:]):02d}"
+    return ("" if mantissa.startswith("-") or form.fill else " ") + mantissa + power
+
+
+def read(text: str, template: str) -> decimal.Decimal:
+    """`to_number(text, template)`: the digits that the template lets through."""
+    form = parsed(template)
+    plain = re.sub(r"[^0-9.+\-<>]", "", text)
+    negative = "-" in plain or ("<" in plain and ">" in plain)
+    digits = re.sub(r"[^0-9.]", "", plain)
+    if not re.fullmatch(r"\d+\.?\d*|\.\d+", digits):
+        raise InvalidText(f"'{text}' is not a number by the template '{template}'")
+    whole, _, decimals = digits.partition(".")
+    value = decimal.Decimal(f"{whole[: form.digits] or '0'}.{decimals[: form.scale] or '0'}")
+    return -value if negative else value
+
+
+KERNELS = {"to_char_number": as_kernel(written), "to_number": as_kernel(read)}
+FALLIBLE = frozenset(("to_number",))

@@ -1,0 +1,263 @@
+"""Functions of one text at a time: padding, splitting, translating, digests, encodings. Run per distinct text."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...errors import DataError, InvalidText
+from ...storage.types import BOOLEAN, STRING, DataType
+from ...storage.vector import Const, Text, Vector
+from .distinct import as_kernel
+from .text import masked, per_constant
+
+_LONGEST = 1 << 28
+_WORD = re.compile(r"[^\W_]+")
+_WORDS_OF_SQL = frozenset(
+    ("all", "and", "as", "case", "cast", "else", "end", "from", "group", "in", "is", "join", "like", "not", "null",
+     "or", "order", "select", "table", "then", "user", "using", "when", "where", "with")
+)  # fmt: skip
+
+
+def lpad(text: str, length: int, fill: str = " ") -> str:
+    """Filled on the left to so many characters, or cut on the right."""
+    return (_filling(length - len(text), fill) + text)[: max(0, length)] if len(text) < length else _cut(text, length)
+
+
+def rpad(text: str, length: int, fill: str = " ") -> str:
+    """Filled on the right to so many characters, or cut there."""
+    return text + _filling(length - len(text), fill) if len(text) < length else _cut(text, length)
+
+
+def _cut(text: str, length: int) -> str:
+    return text[: max(0, length)]
+
+
+def _filling(missing: int, fill: str) -> str:
+    if missing > _LONGEST:
+        raise DataError(f"a text cannot be filled up by {missing} characters")
+    return (fill * (missing // len(fill) + 1))[:missing] if fill else ""
+
+
+def initcap(text: str) -> str:
+    """Each word with a capital and then small letters; words are made of letters and digits."""
+    return _WORD.sub(lambda m: m[0][0].upper() + m[0][1:].lower(), text)
+
+
+def overlay(text: str, new: str, start: int, length: int | None = None) -> str:
+    """The characters from a position on replaced by another text, as many as it has or as said."""
+    if start < 1:
+        raise DataError(f"OVERLAY cannot start at position {start}; the first is 1")
+    count = len(new) if length is None else length
+    return text[: start - 1] + new + text[max(0, start - 1 + count) :]
+
+
+def split_part(text: str, separator: str, n: int) -> str:
+    """The nth part between separators, from the end where n is negative; '' where there is none."""
+    if n == 0:
+        raise DataError("split_part counts from 1, or from -1 backwards; 0 is no part")
+    pieces = text.split(separator) if separator else [text]
+    index = n - 1 if n > 0 else len(pieces) + n
+    return pieces[index] if 0 <= index < len(pieces) else ""
+
+
+def translate(text: str, old: str, new: str) -> str:
+    """Each character of `old` replaced by that of `new` at the same place, or dropped where `new` is shorter."""
+    table: dict[int, str | None] = {}
+    for index, char in enumerate(old):
+        table.setdefault(ord(char), new[index] if index < len(new) else None)
+    return text.translate(table)
+
+
+def code_point(text: str) -> int:
+    """`ascii`: the code point of the first character; 0 for ''."""
+    return ord(text[0]) if text else 0
+
+
+def character(code: int) -> str:
+    """`chr`: the character of a code point."""
+    if code == 0:
+        raise DataError("chr(0): no text can hold the character 0")
+    if not 0 < code < 0x110000 or 0xD800 <= code < 0xE000:
+        raise DataError(f"chr({code}): there is no such character")
+    return chr(code)
+
+
+def to_hex(number: int) -> str:
+    """The number in hexadecimal digits; a negative one as its two's complement in 64 bits."""
+    return format(number % (1 << 64), "x")
+
+
+def to_hex_int(number: int) -> str:
+    """The same in 32 bits."""
+    return format(number % (1 << 32), "x")
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode() if isinstance(value, str) else value
+
+
+def md5(value: str | bytes) -> str:
+    """The MD5 digest in hexadecimal digits."""
+    return hashlib.md5(_bytes(value), usedforsecurity=False).hexdigest()
+
+
+def _digest(name: str) -> Callable[[str | bytes], bytes]:
+    return lambda value: hashlib.new(name, _bytes(value)).digest()
+
+
+def encode(value: str | bytes, form: str) -> str:
+    """Bytes as text: hex, base64 (lines of 76 characters) or escape."""
+    data = _bytes(value)
+    form = form.lower()
+    if form == "hex":
+        return data.hex()
+    if form == "base64":
+        whole = base64.b64encode(data).decode()
+        return "\n".join(whole[i : i + 76] for i in range(0, len(whole), 76))
+    if form == "escape":
+        return "".join("\\\\" if b == 92 else chr(b) if 0 < b < 128 else f"\\{b:03o}" for b in data)
+    raise InvalidText(f"there is no encoding '{form}'; there are hex, base64 and escape")
+
+
+def decode(text: str, form: str) -> bytes:
+    """The inverse of `encode`."""
+    form = form.lower()
+    try:
+        if form == "hex":
+            return bytes.fromhex(text)
+        if form == "base64":
+            return base64.b64decode("".join(text.split()), validate=True)
+    except (ValueError, binascii.Error):
+        raise InvalidText(f"'{text}' is not {form}") from None
+    if form == "escape":
+        return re.sub(rb"\\(\\|[0-3][0-7]{2})", _unescaped, text.encode())
+    raise InvalidText(f"there is no encoding '{form}'; there are hex, base64 and escape")
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    return b"\\" if match[1] == b"\\" else bytes([int(match[1], 8)])
+
+
+def quote_literal(text: str | None) -> str | None:
+    """The text as a literal of SQL."""
+    return None if text is None else "'" + text.replace("'", "''") + "'"
+
+
+def quote_nullable(text: str | None) -> str:
+    """The same, and NULL as the word."""
+    return quote_literal(text) or "NULL"
+
+
+def quote_ident(text: str) -> str:
+    """The text as a name of SQL, quoted where it must be."""
+    plain = re.fullmatch(r"[a-z_][a-z0-9_$]*", text) is not None and text not in _WORDS_OF_SQL
+    return text if plain else '"' + text.replace('"', '""') + '"'
+
+
+def formatted(form: str | None, *values: str | None) -> str | None:
+    """`format`: %s a text, %I a name, %L a literal, %% a percent sign; %2$s names an argument."""
+    if form is None:
+        return None
+    position = 0
+
+    def piece(match: re.Match[str]) -> str:
+        nonlocal position
+        if match[0] == "%%":
+            return "%"
+        position = int(match["n"]) if match["n"] else position + 1
+        if not 1 <= position <= len(values):
+            raise DataError(f"format has no argument number {position}")
+        value = values[position - 1]
+        if match["kind"] == "L":
+            shown = quote_nullable(value)
+        elif match["kind"] == "I":
+            if value is None:
+                raise DataError("format: NULL is no name for %I")
+            shown = quote_ident(value)
+        else:
+            shown = value or ""
+        width = int(match["width"] or 0)
+        return shown.ljust(width) if match["left"] else shown.rjust(width)
+
+    known = re.compile(r"%%|%(?:(?P<n>\d+)\$)?(?P<left>-)?(?P<width>\d+)?(?P<kind>[sIL])")
+    if re.search(r"%(?!%|(?:\d+\$)?-?\d*[sIL])", form.replace("%%", "")):
+        raise DataError("format knows %s, %I, %L and %%, no other sign after %")
+    return known.sub(piece, form)
+
+
+def levenshtein(left: str, right: str) -> int:
+    """How many characters must be put in, dropped or replaced to make one text the other."""
+    before = list(range(len(right) + 1))
+    for i, char in enumerate(left, 1):
+        now = [i]
+        for j, other in enumerate(right, 1):
+            now.append(min(before[j] + 1, now[-1] + 1, before[j - 1] + (char != other)))
+        before = now
+    return before[-1]
+
+
+def concat_ws(type_: DataType, separator: Vector, *values: Vector) -> Vector:
+    """The values that are not NULL, with a separator between them."""
+    if isinstance(separator, Const) and separator.value is None:
+        return Const(type_, None, len(separator))
+    mark: Any = pa.scalar(separator.value) if isinstance(separator, Const) else separator.to_arrow()
+    columns = [value.to_arrow() for value in values]
+    joined = pc.binary_join_element_wise(*columns, mark, null_handling="skip")
+    return Text(type_, masked(joined, separator.validity))
+
+
+def ends_with(type_: DataType, value: Vector, suffix: Vector) -> Vector:
+    """Does the text end with the other?"""
+    return per_constant(BOOLEAN, value, (suffix,), lambda texts, end: pc.ends_with(texts, end))
+
+
+def contains(type_: DataType, value: Vector, piece: Vector) -> Vector:
+    """Does the text contain the other?"""
+    return per_constant(BOOLEAN, value, (piece,), lambda texts, needle: pc.match_substring(texts, needle))
+
+
+def uuids(rows: int) -> Vector:
+    """Random UUIDs of version 4."""
+    words = np.random.default_rng().bytes(16 * rows)
+    raw = np.frombuffer(words, np.uint8).reshape(rows, 16).copy()
+    raw[:, 6] = raw[:, 6] & 0x0F | 0x40
+    raw[:, 8] = raw[:, 8] & 0x3F | 0x80
+    digits = raw.tobytes().hex()
+    texts = [digits[i : i + 32] for i in range(0, len(digits), 32)]
+    return Text(STRING, pa.array([f"{t[:8]}-{t[8:12]}-{t[12:16]}-{t[16:20]}-{t[20:]}" for t in texts]))
+
+
+KERNELS = {
+    "lpad": as_kernel(lpad),
+    "rpad": as_kernel(rpad),
+    "initcap": as_kernel(initcap),
+    "overlay": as_kernel(overlay),
+    "split_part": as_kernel(split_part),
+    "translate": as_kernel(translate),
+    "ascii": as_kernel(code_point),
+    "chr": as_kernel(character),
+    "to_hex": as_kernel(to_hex),
+    "to_hex_int": as_kernel(to_hex_int),
+    "md5": as_kernel(md5),
+    **{name: as_kernel(_digest(name)) for name in ("sha224", "sha256", "sha384", "sha512")},
+    "encode": as_kernel(encode),
+    "decode": as_kernel(decode),
+    "quote_literal": as_kernel(quote_literal),
+    "quote_nullable": as_kernel(quote_nullable, strict=False),
+    "quote_ident": as_kernel(quote_ident),
+    "format": as_kernel(formatted, strict=False),
+    "levenshtein": as_kernel(levenshtein),
+    "concat_ws": concat_ws,
+    "ends_with": ends_with,
+    "contains": contains,
+}
+FALLIBLE = frozenset(("lpad", "rpad", "overlay", "split_part", "chr", "encode", "decode", "format"))

@@ -1,0 +1,188 @@
+"""WITH RECURSIVE, round by round.
+
+    anchor ──► working table ──► step ──► new rows ──► working table ──► ...
+                    └──────────────────────────────► result
+
+A round sees only the rows that the round before has made (semi-naive evaluation). With UNION a row counts as new if no
+round has made it: the rows seen so far are kept with their 64-bit hashes in order, so that a round looks up its own
+rows and compares in full only those whose hash is there. Rounds run when somebody asks for rows, so a LIMIT above ends a
+recursion that would never end by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..planner import physical
+from ..planner.physical import PhysicalNode
+from ..storage.conditions.bloom_predicate import hash_floats, hash_integers, hash_texts
+from ..storage.vector import Array, Batch, Vector, concat
+from .context import ExecutionContext
+from .grouping import segments
+from .lazy import joined
+from .stream import Morsel, Stream, sliced, stream_of
+
+Open = Callable[[PhysicalNode], Stream]
+
+
+def open_recursive(node: physical.Recursive, context: ExecutionContext, open_node: Open) -> Stream:
+    """The anchor's rows, then those of each round."""
+    per_round = _keys_of_one_round(node)
+
+    def run() -> Iterator[Batch]:
+        seen = None if node.all else _Seen(context)
+        rows = _collected(node.anchor, context, open_node)
+        while True:
+            if seen is not None and rows.length:
+                rows = seen.add(rows)
+            if not rows.length:
+                return
+            context.reserve(rows.length * 8 * len(node.columns), "a recursive query")
+            context.working[node.key] = rows
+            yield from sliced(rows)
+            context.check()
+            # Another recursion may have run in between, but not one of the same key.
+            context.working[node.key] = rows
+            for key in per_round:
+                context.shared.pop(key, None)
+            rows = _collected(node.step, context, open_node)
+
+    return Stream(node.columns, (Morsel(run),), serial=True)
+
+
+def open_working_table(node: physical.WorkingTable, context: ExecutionContext) -> Stream:
+    """The rows of the last round."""
+    rows = context.working[node.key].project(list(node.places))
+    return stream_of(node.columns, sliced(rows))
+
+
+def _collected(node: PhysicalNode, context: ExecutionContext, open_node: Open) -> Batch:
+    """All rows of a plan, read: a chain of lazy columns through all rounds would keep every one of them."""
+    stream = open_node(node)
+    rows = joined(stream.columns, context.collect_batches(stream))
+    return Batch(rows.columns(), rows.length)
+
+
+def _keys_of_one_round(node: physical.Recursive) -> list[int]:
+    """The shared subplans of the step that read the working table, and so differ from round to round."""
+    return [inner.key for inner in _below(node.step) if isinstance(inner, physical.Shared) and _reads(inner, node.key)]
+
+
+def _reads(node: PhysicalNode, key: int) -> bool:
+    return any(isinstance(inner, physical.WorkingTable) and inner.key == key for inner in _below(node))
+
+
+def _below(root: PhysicalNode) -> Iterator[PhysicalNode]:
+    yield root
+    for child in root.children():
+        yield from _below(child)
+
+
+class _Seen:
+    """All rows so far, to tell which are new. NULLs are equal."""
+
+    def __init__(self, context: ExecutionContext):
+        self._context = context
+        self._hashes = np.empty(0, np.uint64)
+        self._places = np.empty(0, np.int64)
+        self._rows: list[Batch] = []
+        self._starts: list[int] = [0]
+
+    def add(self, rows: Batch) -> Batch:
+        """The rows that were not there before, each once, from now on there."""
+        columns = rows.columns()
+        groups = segments(columns, rows.length) if columns else None
+        first = np.zeros(1, np.intp) if groups is None else np.sort(groups.representatives)
+        rows = rows.select(first)
+        hashes = row_hashes(rows)
+        rows, hashes = self._unseen(rows, hashes)
+        if not rows.length:
+            return rows
+        self._context.reserve(rows.length * 16, "a recursive query")
+        order = np.argsort(hashes, kind="stable")
+        into = np.searchsorted(self._hashes, hashes.take(order))
+        self._hashes = np.insert(self._hashes, into, hashes.take(order))
+        self._places = np.insert(self._places, into, self._starts[-1] + order)
+        self._rows.append(rows)
+        self._starts.append(self._starts[-1] + rows.length)
+        return rows
+
+    def _unseen(self, rows: Batch, hashes: Array) -> tuple[Batch, Array]:
+        low, high = (np.searchsorted(self._hashes, hashes, side=side) for side in ("left", "right"))
+        suspects = np.flatnonzero(high > low)
+        if not len(suspects):
+            return rows, hashes
+        found = high.take(suspects) - low.take(suspects)
+        offsets = np.arange(found.sum()) - np.repeat(np.cumsum(found) - found, found)
+        known = self._gathered(np.unique(self._places.take(np.repeat(low.take(suspects), found) + offsets)))
+        is_new = np.ones(rows.length, np.bool_)
+        is_new[suspects[_in_both(rows.select(suspects), known)]] = False
+        kept = np.flatnonzero(is_new)
+        return _read(rows.select(kept)), hashes.take(kept)
+
+    def _gathered(self, places: Array) -> Batch:
+        """The rows at ascending places."""
+        owners = np.searchsorted(self._starts, places, side="right") - 1
+        parts = [
+            self._rows[owner].select(places[owners == owner] - self._starts[owner]) for owner in np.unique(owners)
+        ]
+        columns = [concat([part.column(i) for part in parts]) for i in range(self._rows[0].width)]
+        return Batch(columns, len(places))
+
+
+def _read(rows: Batch) -> Batch:
+    return Batch(rows.columns(), rows.length)
+
+
+def _in_both(rows: Batch, known: Batch) -> Array:
+    """Which of the rows are among the known ones: ndarray of bool."""
+    total = rows.length + known.length
+    if not rows.width:
+        return np.full(rows.length, known.length > 0)
+    groups = segments([concat([rows.column(i), known.column(i)]) for i in range(rows.width)], total)
+    numbers = groups.group_of_row()
+    there = np.zeros(len(groups), np.bool_)
+    there[numbers[rows.length :]] = True
+    found: Array = there[numbers[: rows.length]]
+    return found
+
+
+def row_hashes(rows: Batch) -> Array:
+    """A hash for each row (ndarray of uint64), alike for equal rows however their vectors are encoded."""
+    total = np.zeros(rows.length, np.uint64)
+    for column in rows.columns():
+        total *= np.uint64(0x9E3779B97F4A7C15)
+        total ^= total >> np.uint64(29)
+        total += _column_hashes(column)
+    return total
+
+
+def _column_hashes(column: Vector) -> Array:
+    if len(column) and column.validity is not None and not np.asarray(column.validity).any():
+        return np.zeros(len(column), np.uint64)
+    values = None if column.type.is_text else column.values()
+    if values is None or values.dtype == object:
+        hashes = _text_hashes(column.to_arrow())
+    else:
+        values = np.broadcast_to(values, (len(column),))
+        hashes = hash_floats(values) if column.type.is_float else hash_integers(values)
+    return hashes if column.validity is None else np.where(column.validity, hashes, np.uint64(0))
+
+
+def _text_hashes(array: pa.Array | pa.ChunkedArray) -> Array:
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    encoded = pc.dictionary_encode(array)
+    codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    plain = encoded.dictionary
+    if not (pa.types.is_string(plain.type) or pa.types.is_binary(plain.type)):
+        plain = plain.cast(pa.string())
+    if not len(plain):
+        return np.zeros(len(array), np.uint64)
+    return hash_texts(plain).take(codes)

@@ -1,0 +1,99 @@
+"""Bound statements about what there is: views, ANALYZE, SHOW, DESCRIBE. The others are in `bound`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ..storage.schema import Table, View
+from .expressions import Column
+
+
+@dataclass(frozen=True, slots=True)
+class CreateView:
+    """CREATE [OR REPLACE] VIEW [IF NOT EXISTS]."""
+
+    view: View
+    replace: bool = False
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropView:
+    """DROP VIEW [IF EXISTS]; `views` go with it, since they use it."""
+
+    name: str
+    if_exists: bool = False
+    views: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AnalyzeTables:
+    """ANALYZE, of one table or all."""
+
+    tables: tuple[Table, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ShowTables:
+    """SHOW TABLES or, where `views` is True, SHOW VIEWS; `pattern` is that of LIKE."""
+
+    pattern: str | None = None
+    views: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShowFunctions:
+    """SHOW FUNCTIONS; `pattern` is that of LIKE."""
+
+    pattern: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ShowCreateTable:
+    """SHOW CREATE TABLE table, SHOW CREATE VIEW view."""
+
+    table: Table | View
+
+
+@dataclass(frozen=True, slots=True)
+class ShowPartitions:
+    """SHOW PARTITIONS table."""
+
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
+class ShowStats:
+    """SHOW STATS FOR table."""
+
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
+class Describe:
+    """DESCRIBE table."""
+
+    table: Table
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeView:
+    """DESCRIBE view."""
+
+    view: View
+    columns: tuple[Column, ...]
+
+
+CatalogStatement: TypeAlias = (
+    CreateView
+    | DropView
+    | AnalyzeTables
+    | ShowTables
+    | ShowFunctions
+    | ShowCreateTable
+    | ShowPartitions
+    | ShowStats
+    | Describe
+    | DescribeView
+)

@@ -1,0 +1,117 @@
+"""The options of external files, for read_csv, read_parquet and COPY: names, formats and kinds of value, in one table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, Final
+
+from ..errors import StatementError, did_you_mean
+
+READ, WRITE = "read", "write"
+FORMATS: Final = ("parquet", "csv")
+_COMPRESSED: Final = {".gz": "gzip", ".zst": "zstd"}
+"""What a second suffix of a CSV file says."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileOption:
+    """One option: which formats have it and when, and what makes its value of a Python value or a word."""
+
+    name: str
+    uses: frozenset[tuple[str, str]]
+    value: Callable[[str, Any], Any]
+    aliases: tuple[str, ...] = ()
+
+
+def _switch(name: str, value: Any) -> bool:
+    if value is None:
+        return True
+    words = {"true": True, "on": True, "1": True, "false": False, "off": False, "0": False}
+    text = str(value).lower()
+    if text not in words:
+        raise StatementError(f"option {name} is true or false")
+    return words[text]
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise StatementError(f"option {name} needs a quoted text")
+    return value
+
+
+def _character(name: str, value: Any) -> str:
+    if len(_text(name, value)) != 1 or ord(value) > 127:
+        raise StatementError(f"option {name} needs exactly one character (ASCII)")
+    return str(value)
+
+
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1 << 30:
+        raise StatementError(f"option {name} is a whole number from 1 to {1 << 30:,}")
+    return value
+
+
+def _compression(name: str, value: Any) -> str:
+    text = {"uncompressed": "none"}.get(str(value).lower(), str(value).lower())
+    if text not in ("zstd", "snappy", "gzip", "none"):
+        raise StatementError(f"option {name} is zstd, snappy, gzip or none")
+    return text
+
+
+def _uses(formats: str, when: str = "read write") -> frozenset[tuple[str, str]]:
+    return frozenset((format_, use) for format_ in formats.split() for use in when.split())
+
+
+OPTIONS: Final = {
+    option.name: option
+    for option in (
+        FileOption("header", _uses("csv"), _switch),
+        FileOption("delimiter", _uses("csv"), _character, ("delim", "sep")),
+        FileOption("quote", _uses("csv"), _character),
+        FileOption("escape", _uses("csv"), _character),
+        FileOption("null", _uses("csv"), _text, ("nullstr",)),
+        FileOption("all_varchar", _uses("csv", "read"), _switch),
+        FileOption("compression", _uses("csv") | _uses("parquet", "write"), _compression),
+        FileOption("row_group_size", _uses("parquet", "write"), _count),
+    )
+}
+"""All options by name."""
+_BY_ALIAS: Final = {alias: option for option in OPTIONS.values() for alias in (option.name, *option.aliases)}
+
+
+def read_option(given: str, value: Any, format_: str, use: str, what: str) -> tuple[str, Any]:
+    """An option's name and value in plain units; `what` has the options, for errors."""
+    known = [option.name for option in OPTIONS.values() if (format_, use) in option.uses]
+    option = _BY_ALIAS.get(given.lower())
+    if option is not None and (format_, use) not in option.uses:
+        other = "csv" if format_ == "parquet" else "parquet"
+        if (other, use) in option.uses:
+            raise StatementError(f"option {option.name} is for {_SHOWN[other]} files only")
+        raise StatementError(f"option {option.name} is for {'writing' if use == READ else 'reading'} files only")
+    if option is None:
+        hint = did_you_mean(given.lower(), known, "it has") if known else f"; it has none for {_SHOWN[format_]} files"
+        raise StatementError(f"{what} has no option {given.lower()}{hint}")
+    return option.name, option.value(option.name, value)
+
+
+_SHOWN: Final = {"csv": "CSV", "parquet": "Parquet"}
+
+
+def format_of(path: str) -> str | None:
+    """The format that a file's name tells, if it does.
+
+    >>> format_of("a/b.parquet"), format_of("c*.csv.gz"), format_of("d.txt")
+    ('parquet', 'csv', None)
+    """
+    name = PurePath(path)
+    if name.suffix in _COMPRESSED:
+        name = name.with_suffix("")
+    found = name.suffix.removeprefix(".").lower()
+    return found if found in FORMATS else None
+
+
+def compression_of(path: str) -> str:
+    """The compression that a CSV file's name tells: gzip, zstd or none."""
+    return _COMPRESSED.get(PurePath(path).suffix, "none")

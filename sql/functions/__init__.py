@@ -1,0 +1,43 @@
+"""The function registry: which names exist, what arguments they take, what type and nullability comes out.
+
+    text  numbers  dates  conditional  aggregates  windows     the functions, each with description and example
+      └──────┴───────┴─────────┴───────────┴─────────┘
+                          registry                             REGISTRY, look_up, build
+                          reference                            the documentation's page, made from it
+
+`build(name, args)` makes the bound node for a call as written; the executor finds its kernels by the *canonical* names
+that come out, which are all listed in `SCALARS` and `AGGREGATES`. Aliases (`substr`, `char_length`, `ceiling`) and
+shorthands (`nullif`, `concat` of several) never reach it.
+
+Scalars give NULL where any argument is NULL, except those that say otherwise (`Function.strict`). Texts are counted in
+characters, from 1.
+"""
+
+from __future__ import annotations
+
+from .aggregates import sum_type
+from .dates import CLOCKS, DATE_PARTS, FIELDS, TRUNCATIONS, date_part, field_name
+from .function import Args, Builder, Function, call
+from .registry import AGGREGATES, FUNCTIONS, OPERATORS, REGISTRY, SCALARS, VOLATILE, build, look_up
+
+__all__ = [
+    "AGGREGATES",
+    "Args",
+    "Builder",
+    "CLOCKS",
+    "DATE_PARTS",
+    "FIELDS",
+    "FUNCTIONS",
+    "Function",
+    "OPERATORS",
+    "REGISTRY",
+    "SCALARS",
+    "TRUNCATIONS",
+    "VOLATILE",
+    "build",
+    "call",
+    "date_part",
+    "field_name",
+    "look_up",
+    "sum_type",
+]

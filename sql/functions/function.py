@@ -1,0 +1,65 @@
+"""The record of one function, and the calls that functions are built into."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from ...storage.types import DataType
+from ..expressions import Call, Expr
+
+Args: TypeAlias = tuple[Expr, ...]
+Builder: TypeAlias = Callable[["Function", Args], Expr]
+"""Makes the bound node for arguments whose number is right; raises `TypeMismatch` where their types are not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One name that a statement may call, with what a person wants to know of it.
+
+    Attributes
+    ----------
+    signature : how a call is written, for people
+    least, most : how many arguments it takes; `most` None is any number
+    kind : "scalar", "aggregate", "window" or "table"
+    category : the heading it stands under in the documentation
+    description : one sentence without its full stop
+    example : an expression, or a whole query that starts with SELECT
+    result : what the example gives, as the shell shows it; NULL for NULL; values by comma, rows by semicolon
+    aliases : other names of the same function
+    calls : canonical names of the `Call` or `Aggregate` nodes it is built into, which an executor must know; None for
+        its own name
+    strict : NULL where any argument is NULL
+    volatile : another value at every call, so that it is neither folded nor moved
+    """
+
+    name: str
+    signature: str
+    least: int
+    most: int | None
+    build: Builder
+    kind: str = "scalar"
+    category: str = ""
+    description: str = ""
+    example: str = ""
+    result: str = ""
+    aliases: tuple[str, ...] = ()
+    calls: tuple[str, ...] | None = None
+    strict: bool = True
+    volatile: bool = False
+
+    @property
+    def aggregate(self) -> bool:
+        """Is it computed over the rows of a group?"""
+        return self.kind == "aggregate"
+
+    @property
+    def canonical(self) -> tuple[str, ...]:
+        """The names of the nodes that its calls become."""
+        return (self.name,) if self.calls is None else self.calls
+
+
+def call(type_: DataType, name: str, *args: Expr) -> Call:
+    """A strict call: NULL where an argument may be NULL."""
+    return Call(type_, any(arg.nullable for arg in args), name, args)

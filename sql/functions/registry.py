@@ -1,0 +1,82 @@
+"""Every function there is, by name; what calls of them are built into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+
+from ...errors import UnknownFunction, did_you_mean
+from ..expressions import Expr
+from .aggregates import AGGREGATE
+from .conditional import CONDITIONAL
+from .dates import DATES
+from .function import Args, Function
+from .numbers import NUMBERS
+from .text import TEXT
+from .windows import WINDOW
+
+OPERATORS = frozenset(
+    [
+        *("add", "sub", "mul", "div", "mod", "neg"),
+        *("eq", "ne", "lt", "le", "gt", "ge", "is_distinct"),
+        *("and", "or", "not", "is_null", "is_true", "is_false"),
+        *("like", "ilike", "concat", "regexp_match", "regexp_imatch", "similar"),
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right"),
+        *("interval_add", "interval_sub", "interval_neg", "interval_mul", "interval_div"),
+        *("interval_between", "interval_length"),
+    ]
+)
+"""What operators are bound into; `like` and `ilike` escape with a backslash, `concat` takes two or more texts."""
+
+
+def _under(category: str, functions: Iterable[Function]) -> list[Function]:
+    """The functions under a heading, unless they have one of their own."""
+    return [function if function.category else replace(function, category=category) for function in functions]
+
+
+FUNCTIONS: tuple[Function, ...] = (
+    *_under("text", TEXT),
+    *_under("number", NUMBERS),
+    *_under("date and time", DATES),
+    *_under("conditional", CONDITIONAL),
+    *_under("aggregate", AGGREGATE),
+    *_under("window", WINDOW),
+)
+"""All functions, in the order of the documentation."""
+
+REGISTRY: Mapping[str, Function] = MappingProxyType(
+    {name: function for function in FUNCTIONS for name in (function.name, *function.aliases)}
+)
+"""Every function that a statement may call, by its names in lower case."""
+
+AGGREGATES = frozenset(name for function in FUNCTIONS if function.kind == "aggregate" for name in function.canonical)
+"""Canonical names of `Aggregate` nodes."""
+
+SCALARS = OPERATORS | frozenset(
+    name for function in FUNCTIONS if function.kind == "scalar" for name in function.canonical
+)
+"""Canonical names of `Call` nodes: what an executor must know."""
+
+VOLATILE = frozenset(name for function in FUNCTIONS if function.volatile for name in function.canonical)
+"""Canonical names of calls that give another value each time: not to be folded, moved, shared or left out."""
+
+
+def look_up(name: str) -> Function:
+    """The function of a name in lower case; `UnknownFunction` lists close ones."""
+    try:
+        return REGISTRY[name]
+    except KeyError:
+        raise UnknownFunction(f"there is no function {name}{did_you_mean(name, REGISTRY, 'some are')}") from None
+
+
+def build(name: str, args: Args) -> Expr:
+    """The bound call of a function; `UnknownFunction` or `TypeMismatch` says what it takes instead."""
+    function = look_up(name)
+    if len(args) < function.least or (function.most is not None and len(args) > function.most):
+        raise UnknownFunction(f"{name} was given {_count(len(args))}; it is {function.signature}")
+    return function.build(function, args)
+
+
+def _count(n: int) -> str:
+    return "no argument" if n == 0 else f"{n} argument{'s' if n > 1 else ''}"

@@ -1,0 +1,140 @@
+"""Parameters whose values come later: a statement bound once, for all values that lead to the same bound statement.
+
+Binding looks at the values of constants: whether `k = ?` compares integers or decimals depends on whether the value is
+a whole number, and a quoted text becomes whatever its place asks for. So a statement is bound with *sample* values, and
+each `LateParameter` keeps, besides the sample, the conversions that it went through (`path`); what was asked of the
+sample on the way is written down as `Decision`s:
+
+    WHERE k = ?   with 7, k BIGINT      fit(7, BIGINT) gave a BIGINT
+    VALUES (?)    with '2.5', DECIMAL   assign('2.5', DECIMAL(9,2)) gave a DECIMAL(9,2)
+
+Other values may use the bound statement if each decision falls out the same for them (`LateValues.of`). Where they do
+not, the statement is bound again with these values: another variant, or an error that tells the place.
+
+`now()` is such a parameter too, under the number `NOW`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ..errors import Error
+from ..storage.types import NULL, DataType
+from .expressions import Expr, Literal, Parameter
+
+Key: TypeAlias = int | str
+"""Which value: by 0-based position, or by name; `NOW` for the statement's time."""
+NOW = -1
+
+Conversion: TypeAlias = "Callable[[Literal, DataType], Expr | None]"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One conversion of a value: how (`coercion.fit` or an assignment), and to which type."""
+
+    convert: Conversion
+    type: DataType
+
+
+Path: TypeAlias = tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A step was tried on a value: the type that came out, None where it was no constant of any type."""
+
+    key: Key
+    path: Path
+    step: Step
+    outcome: DataType | None
+
+
+@dataclass(frozen=True, slots=True)
+class LateParameter(Parameter):
+    """A parameter with a sample of its values.
+
+    Attributes
+    ----------
+    sample : Literal
+        The value with which the statement is bound, converted as far as the parameter is.
+    path : tuple of Step
+        The conversions that led there.
+    settled : bool
+        The place alone decides the type: any value that takes the same path gives the same bound statement, whatever
+        its type was.
+    decisions : list of Decision
+        Shared by all parameters of the statement.
+    """
+
+    sample: Literal = field(default_factory=lambda: Literal(NULL, True), compare=False, repr=False)
+    path: Path = field(default=(), compare=False, repr=False)
+    settled: bool = field(default=False, compare=False, repr=False)
+    decisions: list[Decision] = field(default_factory=list, compare=False, repr=False)
+
+    @property
+    def key(self) -> Key:
+        """Which of the given values it is."""
+        return self.index if self.name is None else self.name
+
+    def converted(self, convert: Conversion, type_: DataType, settled: bool = False) -> LateParameter | None:
+        """The parameter after a conversion; None where the sample is no constant of the type then."""
+        found = convert(self.sample, type_)
+        value = found if isinstance(found, Literal) else None
+        step = Step(convert, type_)
+        self.decisions.append(Decision(self.key, self.path, step, None if value is None else value.type))
+        if value is None:
+            return None
+        path = (*self.path, step)
+        return LateParameter(value.type, False, self.index, self.name, value, path, settled, self.decisions)
+
+
+def late(key: Key, index: int, sample: Literal, decisions: list[Decision]) -> LateParameter:
+    """A parameter as the binder meets it."""
+    name = key if isinstance(key, str) else None
+    return LateParameter(sample.type, False, index, name, sample, (), False, decisions)
+
+
+class LateValues:
+    """What values must be like to be put in the place of the samples.
+
+    Parameters
+    ----------
+    samples : mapping of Key to Literal
+        One per value; NULL stands in the bound statement as it is, so another value must be NULL as well.
+    decisions : sequence of Decision
+    settled : collection of Key
+        The parameters all of whose uses are settled; the others' values must have the type of the sample.
+    """
+
+    def __init__(self, samples: Mapping[Key, Literal], decisions: Sequence[Decision], settled: frozenset[Key]):
+        self.settled = frozenset(k for k in settled if samples[k].value is not None)
+        self.refusing = frozenset(decision.key for decision in decisions if decision.outcome is None)
+        self._types = {key: None if literal.value is None else literal.type for key, literal in samples.items()}
+        self._decisions = tuple(dict.fromkeys(decisions))
+
+    def of(self, given: Mapping[Key, Literal]) -> dict[tuple[Key, Path], Literal] | None:
+        """The values at every stage of their conversion; None where the statement has to be bound anew for them."""
+        found: dict[tuple[Key, Path], Literal] = {}
+        for key, type_ in self._types.items():
+            literal = given[key]
+            if (literal.value is None) != (type_ is None):
+                return None
+            if type_ is not None and literal.type != type_ and key not in self.settled:
+                return None
+            found[key, ()] = literal
+        for decision in self._decisions:
+            try:
+                value = decision.step.convert(found[decision.key, decision.path], decision.step.type)
+            except Error:
+                return None
+            if not isinstance(value, Literal):
+                if decision.outcome is not None:
+                    return None
+            elif value.type != decision.outcome:
+                return None
+            else:
+                found[decision.key, (*decision.path, decision.step)] = value
+        return found

@@ -1,0 +1,139 @@
+"""What a connection can be told with SET: names, types, ranges, meanings, in one table.
+
+    SET name = value ─ read ─► the value in plain units (bytes, a number)   RESET name ─► what connect() was given
+    SHOW name ◄─ shown ─ a text
+
+Settings that belong to the whole store are here too: they are shown, and connect() sets them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ..errors import InterfaceError, StatementError, did_you_mean
+
+MOST_THREADS: Final = 1024
+_UNITS: Final = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One setting.
+
+    Parameters
+    ----------
+    name : str
+    type : str
+        What its values are, for people.
+    range : str
+        Which ones there are, for people.
+    description : str
+    read : callable, optional
+        A Python value of a statement in plain units; raises `StatementError`. None: only connect() sets it.
+    show : callable
+        A value in plain units as text.
+    unset : str
+        What SHOW says where there is no value.
+    """
+
+    name: str
+    type: str
+    range: str
+    description: str
+    read: Callable[[Any], Any] | None = None
+    show: Callable[[Any], str] = str
+    unset: str = "default"
+
+
+def parse_bytes(value: int | str, name: str = "memory_limit") -> int:
+    """Bytes from a number or a text with a unit of 1024's powers; `name` is the option's, for the error.
+
+    >>> parse_bytes("1.5 GB"), parse_bytes(4096)
+    (1610612736, 4096)
+    """
+    match = re.fullmatch(r"\s*([0-9.]+)\s*([KMGT]?)(I?B)?\s*", str(value).upper())
+    try:
+        amount = float(match[1]) * _UNITS[match[2] + "B"] if match else 0.0
+    except ValueError:
+        amount = 0.0
+    if amount < 1:
+        raise InterfaceError(f"{name}={value!r}: give bytes, or a text such as '2GB'")
+    return int(amount)
+
+
+def show_bytes(size: int) -> str:
+    """Bytes with the largest unit that says them exactly, as `parse_bytes` reads them.
+
+    >>> show_bytes(1610612736), show_bytes(1 << 30), show_bytes(1000)
+    ('1536MB', '1GB', '1000B')
+    """
+    unit = next(unit for unit in ("TB", "GB", "MB", "KB", "B") if size % _UNITS[unit] == 0)
+    return f"{size // _UNITS[unit]}{unit}"
+
+
+def _threads(value: Any) -> int:
+    count = int(value) if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,9}\s*", value) else value
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_THREADS:
+        raise StatementError(f"threads is a whole number from 1 to {MOST_THREADS}, not {value}")
+    return count
+
+
+def _memory(value: Any) -> int | None:
+    if isinstance(value, str) and value.lower() in ("none", "unlimited"):
+        return None
+    if not isinstance(value, bool) and isinstance(value, int | str):
+        try:
+            return parse_bytes(value)
+        except InterfaceError:
+            pass
+    raise StatementError(f"memory_limit is a number of bytes, a text such as '256MB', or none, not {value}")
+
+
+def _timezone(value: Any) -> str:
+    if str(value).upper() not in ("UTC", "Z", "GMT", "ETC/UTC", "0"):
+        raise StatementError(f"the time zone is UTC and cannot be set to {value}; timestamps have no time zone here")
+    return "UTC"
+
+
+SETTINGS: Final = {
+    setting.name: setting
+    for setting in (
+        Setting(
+            "durability",
+            "word",
+            "fsync, os",
+            "What an acknowledged write survives: a power failure (fsync), or the end of the process (os)",
+        ),
+        Setting("history_seconds", "whole number", "from 0", "How many seconds back the past stays readable"),
+        Setting(
+            "memory_limit",
+            "bytes",
+            "from 1, or none",
+            "How much memory the state of one statement may take before it is refused",
+            _memory,
+            show_bytes,
+            "none",
+        ),
+        Setting(
+            "store_memory",
+            "bytes",
+            "from 1",
+            "Memory for rows that are not on disk yet and for pages that were read, of all stores of the process",
+            show=show_bytes,
+        ),
+        Setting("threads", "whole number", f"1 to {MOST_THREADS}", "How many threads one statement may use", _threads),
+        Setting("timezone", "word", "UTC", "The time zone of the session", _timezone),
+    )
+}
+"""All settings by name, ascending."""
+
+
+def find_setting(name: str) -> Setting:
+    """One setting; `StatementError` names close ones."""
+    found = SETTINGS.get(name.lower())
+    if found is None:
+        raise StatementError(f"there is no setting {name}{did_you_mean(name.lower(), list(SETTINGS), 'there are')}")
+    return found
