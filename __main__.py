@@ -6,6 +6,7 @@
     nyala tpch compare DIR                the same beside DuckDB
     nyala bench load|storage|q6|tpch ...  micro-benchmarks beside DuckDB and Parquet
     nyala bench points [DIR]              single rows beside SQLite and DuckDB
+    nyala bench plan DIR                  what statements cost before they run
     nyala bench maintenance               hours of background work, simulated
 
 A mistake of the user's is one message on standard error and exit code 1; a wrong command line is exit code 2.
@@ -69,6 +70,13 @@ def _bench_points(arguments: argparse.Namespace) -> int:
     from .bench.command import points_command
 
     return points_command(arguments, *_lineitem(arguments))
+
+
+def _bench_plan(arguments: argparse.Namespace) -> int:
+    from .bench.command import plan_command
+    from .tpch.queries import QUERIES
+
+    return plan_command(arguments, {f"q{query.number}": query.text for query in QUERIES})
 
 
 def _bench_maintenance(arguments: argparse.Namespace) -> int:
@@ -222,6 +230,14 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     )
     _add_lineitem(points)
     points.set_defaults(run=_bench_points)
+
+    plan = steps.add_parser(
+        "plan", help="parsing and planning", description="What the queries of TPC-H cost before they run."
+    )
+    plan.add_argument("directory", type=Path, metavar="DIR", help="a store into which TPC-H was loaded")
+    plan.add_argument("--runs", type=_count, default=5, metavar="N", help="rounds (default 5)")
+    plan.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
+    plan.set_defaults(run=_bench_plan)
 
     maintenance = steps.add_parser(
         "maintenance",

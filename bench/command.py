@@ -1,16 +1,17 @@
-"""`nyala bench load`, `storage`, `points` and `maintenance`."""
+"""`nyala bench load`, `storage`, `points`, `plan` and `maintenance`."""
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 from rich.console import Console
 
 from ..storage.maintenance.compaction_policy import CompactionPolicy
-from . import load, maintenance, points, storage
+from . import load, maintenance, planning, points, storage
 
 
 def load_command(arguments: argparse.Namespace, source: Path, create_table: str) -> int:
@@ -43,6 +44,16 @@ def points_command(arguments: argparse.Namespace, source: Path, create_table: st
     points.show(found, Console(width=140))
     if arguments.json is not None:
         data = {engine: {step: asdict(rate) for step, rate in rates.items()} for engine, rates in found.items()}
+        arguments.json.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+def plan_command(arguments: argparse.Namespace, queries: Mapping[str, str]) -> int:
+    """Measure what queries cost before they run, on a store with TPC-H in it."""
+    planned, overheads = planning.measure(arguments.directory, queries, runs=arguments.runs)
+    planning.show(planned, overheads, Console(width=140))
+    if arguments.json is not None:
+        data = {"cold": [asdict(line) for line in planned], "prepared": [asdict(line) for line in overheads]}
         arguments.json.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
     return 0
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 
 from ..errors import InterfaceError, NotSupportedError
-from ..storage.types import Interval
 from .bulk import insert_rows
 from .parameters import Parameters, normalize
-from .session import Execution
+from .session import Execution, arrow_rows
 
 if TYPE_CHECKING:
     from ..sql.expressions import Column
@@ -156,10 +155,10 @@ class Cursor:
 
     def _advance(self) -> bool:
         """Take the next batch that has rows; False at the end."""
-        batch = self._pull()
-        self._batch, self._next = batch, 0
-        self._rows = [] if batch is None else list(zip(*(_python(column) for column in batch.columns)))
-        return batch is not None
+        found = self._check_result().next_rows()
+        self._next = 0
+        self._rows, self._batch = ([], None) if found is None else found
+        return found is not None
 
     def _pull(self) -> pa.RecordBatch | None:
         execution = self._check_result()
@@ -176,8 +175,11 @@ class Cursor:
         return self._rest()
 
     def _rest(self) -> Iterator[pa.RecordBatch]:
-        if self._batch is not None and self._next < len(self._rows):
-            rest = self._batch.slice(self._next)
+        if self._next < len(self._rows):
+            batch = self._batch
+            if batch is None:
+                batch = arrow_rows(self._rows, self._check_result().columns or ())
+            rest = batch.slice(self._next)
             self._rows, self._next, self._batch = [], 0, None
             yield rest
         while (batch := self._pull()) is not None:
@@ -238,11 +240,3 @@ class Cursor:
 
 def _describe(column: Column) -> tuple[str, DataType, None, None, int | None, int | None, bool]:
     return (column.name, column.type, None, None, column.type.precision, column.type.scale, column.nullable)
-
-
-def _python(column: pa.Array) -> list[Any]:
-    """A column's values as PEP 249 users expect them: Arrow's own, but an INTERVAL as a timedelta."""
-    values: list[Any] = column.to_pylist()
-    if column.type == pa.month_day_nano_interval():
-        return [None if v is None else Interval(v[0], v[1], v[2] // 1000).to_timedelta() for v in values]
-    return values

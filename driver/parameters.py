@@ -21,6 +21,9 @@ Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
 Normalized: TypeAlias = tuple[Any, ...] | dict[str, Any]
 """A sequence's values, or a mapping's by name without the colon."""
 
+_EXACT = frozenset(
+    {type(None), bool, int, float, str, bytes, decimal.Decimal, datetime.date, datetime.datetime, datetime.timedelta}
+)
 _PLAIN = (bool, int, float, str, bytes, decimal.Decimal, datetime.date, datetime.timedelta)
 
 
@@ -36,6 +39,8 @@ def normalize(parameters: Parameters | None) -> Normalized | None:
     """
     if parameters is None:
         return None
+    if type(parameters) in (tuple, list) and _EXACT.issuperset(map(type, parameters)):
+        return tuple(parameters) or None  # nearly always, and then in a fifth of the time
     if isinstance(parameters, Mapping):
         return {str(name): _plain(value, f":{name}") for name, value in parameters.items()} or None
     if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | np.ndarray):

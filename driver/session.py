@@ -1,6 +1,7 @@
 """One connection's way through the rooms below: text in, running statements out.
 
     text ─ parse ─► ParsedStatement ─ bind ─► Statement ─ plan_query ─► Plan ─ run ─► Execution
+      └── plan_cache, where the text is known ──────────────────────────────┘
 
 A session holds no transaction, so several threads may use one; each statement they start is an `Execution` of its own,
 under the settings that hold when it starts.
@@ -11,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,10 +20,15 @@ import pyarrow as pa
 from ..errors import InterfaceError, ProgrammingError
 from ..executor import ExecutionContext, LocalFiles
 from ..executor import run as run_statement
+from ..executor.single_rows import RowWrite, SingleRow
 from ..planner import Plan, PlannerOptions, plan_query
 from ..sql import ParsedStatement, bind, bound, parse
+from ..sql.binder import bind_given
+from ..sql.parameters import match_parameters
 from ..storage.store import Store
+from ..storage.types import Interval
 from .parameters import Normalized
+from .plan_cache import KEPT, PlanCache, Prepared, prepare
 from .settings import Settings, SettingStatement
 
 if TYPE_CHECKING:
@@ -80,6 +86,13 @@ class Execution:
             self._seen += batch.num_rows
         return batch
 
+    def next_rows(self) -> tuple[list[tuple[Any, ...]], pa.RecordBatch | None] | None:
+        """The next rows that there are, as tuples, and as Arrow if they are made of that; None at the end."""
+        while (batch := self.next_batch()) is not None:
+            if batch.num_rows:
+                return list(zip(*(python_values(column) for column in batch.columns))), batch
+        return None
+
     def drain(self) -> None:
         """Run to the end, for a statement whose rows nobody wants."""
         while self.next_batch() is not None:
@@ -112,6 +125,54 @@ class Execution:
             raise
 
 
+class RowExecution(Execution):
+    """A statement about one row: it has done its work when it is made, and Arrow is made only if somebody asks."""
+
+    def __init__(self, session: Session, single: SingleRow, cells: Sequence[Any]):
+        self.columns = None
+        self.rowcount = -1
+        self._row: tuple[Any, ...] | None = None
+        self._seen = 0
+        if isinstance(single, RowWrite):
+            self.rowcount = single.run(session.store, cells)
+        else:
+            self._row = single.run(session.store, cells)
+            self.columns = single.columns
+
+    def next_rows(self) -> tuple[list[tuple[Any, ...]], pa.RecordBatch | None] | None:
+        row, self._row = self._row, None
+        if row is not None:
+            self._seen = 1
+            return [row], None
+        if self.columns is not None:
+            self.rowcount = self._seen
+        return None
+
+    def next_batch(self) -> pa.RecordBatch | None:
+        found = self.next_rows()
+        return None if found is None else arrow_rows(found[0], self.columns or ())
+
+    def cancel(self) -> None:
+        """Nothing: it has ended."""
+
+    def close(self) -> None:
+        self._row = None
+
+
+def arrow_rows(rows: Sequence[tuple[Any, ...]], columns: Sequence[Column]) -> pa.RecordBatch:
+    """Rows of Python values as Arrow."""
+    arrays = [pa.array(values, column.type.arrow) for values, column in zip(zip(*rows), columns)]
+    return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in columns])
+
+
+def python_values(column: pa.Array) -> list[Any]:
+    """A column's values as PEP 249 users expect them: Arrow's own, but an INTERVAL as a timedelta."""
+    values: list[Any] = column.to_pylist()
+    if column.type == pa.month_day_nano_interval():
+        return [None if v is None else Interval(v[0], v[1], v[2] // 1000).to_timedelta() for v in values]
+    return values
+
+
 class Session:
     """Runs statements on a store.
 
@@ -135,6 +196,7 @@ class Session:
     ):
         self.store = store
         self.settings = Settings({"threads": threads, "memory_limit": memory_limit, **(store_options or {})})
+        self.plans = PlanCache(store)
         self._lock = threading.Lock()
         # Weak, so that a cursor that is dropped half-read takes its statement with it.
         self._running: weakref.WeakSet[Execution] = weakref.WeakSet()
@@ -144,6 +206,11 @@ class Session:
 
         Raises `ProgrammingError` where there is no statement, `InterfaceError` for parameters with several.
         """
+        known = self.plans.find(text)
+        for prepared in known or ():
+            found = self._run_prepared(text, prepared, parameters)
+            if found is not None:
+                return found
         parsed = self.parse(text)
         if parameters and len(parsed) > 1:
             raise InterfaceError(
@@ -151,7 +218,35 @@ class Session:
             )
         for statement in parsed[:-1]:
             self.execute(statement).drain()
-        return self.execute(parsed[-1], parameters)
+        if len(parsed) > 1 or known == () or not self.plans.takes(text):
+            return self.execute(parsed[-1], parameters)
+        return self._prepare(text, parsed[-1], parameters)
+
+    def _run_prepared(self, text: str, prepared: Prepared, parameters: Normalized | None) -> Execution | None:
+        """Run a statement that is known; None where the parameters are not for it, or its plan is out of date."""
+        if prepared.single is not None:
+            cells = prepared.cells(parameters)
+            return None if cells is None else RowExecution(self, prepared.single, cells)
+        now = self.store.now()
+        literals = prepared.literals(parameters, now)
+        if literals is None:
+            return None
+        if prepared.is_outgrown(self.store):
+            self.plans.remove(text, prepared)
+            return None
+        return self.start(prepared.statement, prepared.plan(literals))
+
+    def _prepare(self, text: str, parsed: ParsedStatement, parameters: Normalized | None) -> Execution:
+        """Bind and plan a statement for these values and others, if that can be, and run it."""
+        version, now = self.store.catalog_version, self.store.now()
+        given = match_parameters(parsed.tree, parameters)
+        statement = bind_given(parsed, self.store, given, LocalFiles(), now)
+        if not isinstance(statement, KEPT):
+            return self.start(statement)
+        prepared = prepare(parsed, given, statement, self.store, now, self._plan_query, self.plans.short_ways)
+        self.plans.add(text, version, prepared)
+        found = None if prepared is None else self._run_prepared(text, prepared, parameters)
+        return self.start(statement) if found is None else found
 
     def parse(self, text: str) -> list[ParsedStatement]:
         """The statements of a text, at least one."""
@@ -168,8 +263,8 @@ class Session:
         """Bind, plan and start one statement."""
         return self.start(self.bind(parsed, parameters))
 
-    def start(self, statement: bound.Statement) -> Execution:
-        """Plan and start a bound statement."""
+    def start(self, statement: bound.Statement, plan: Plan | None = None) -> Execution:
+        """Start a bound statement, planned now unless its plan is given."""
         cancel = threading.Event()
         execution = Execution(self, cancel)
         # One moment for all tables of the statement.
@@ -177,7 +272,7 @@ class Session:
         with self._lock:
             self._running.add(execution)
         try:
-            execution.start(statement, self._plan(statement), context)
+            execution.start(statement, plan or self._plan(statement), context)
         except BaseException:
             self.forget(execution)
             raise
@@ -191,6 +286,9 @@ class Session:
         if isinstance(statement, bound.WITH_QUERY):
             return plan_query(statement.query, self.store, options)
         return None
+
+    def _plan_query(self, query: bound.Query) -> Plan:
+        return plan_query(query, self.store)
 
     def _options(self) -> dict[str, Any]:
         """What the settings say about a statement that starts now."""

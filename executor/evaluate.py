@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 
 from ..errors import DataError, InternalError
 from ..sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, columns_of, walk
-from ..sql.functions import VOLATILE
+from ..sql.functions import is_volatile
 from ..storage.types import BIGINT, BOOLEAN, DataType, Kind
 from ..storage.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector
 from .functions import CHEAP, FALLIBLE, GENERATORS, KERNELS, OVERFLOWING, SKIPS_NULLS
@@ -90,11 +90,6 @@ def _may_refuse(node: Expr) -> bool:
         pattern = node.args[1]
         return not isinstance(pattern, Literal) or str(pattern.value).endswith("\\")
     return node.function in FALLIBLE
-
-
-def is_volatile(expr: Expr) -> bool:
-    """Does the expression give another value each time, so that it is computed for every row, once?"""
-    return any(isinstance(node, Call) and node.function in VOLATILE for node in walk(expr))
 
 
 def cost(expr: Expr) -> int:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..errors import NotSupportedError, OperationalError
+from ..errors import NotSupportedError, OperationalError, ProgrammingError
 from ..planner import Plan
 from ..sql.bound import CopyTo
 from ..sql.expressions import Column
@@ -119,7 +119,7 @@ def _refuse_repeated(columns: tuple[Column, ...], shown: str) -> None:
     names = [column.name for column in columns]
     for name in names:
         if names.count(name) > 1:
-            raise OperationalError(f"{shown} would have two columns {name}; give one of them another name with AS")
+            raise ProgrammingError(f"{shown} would have two columns {name}; give one of them another name with AS")
 
 
 class _Csv(_Sink):

@@ -29,7 +29,8 @@ def footer_of(path: str) -> pq.FileMetaData:
     try:
         return pq.read_metadata(path)
     except pa.ArrowInvalid as error:
-        raise DataError(f"{path} is not a Parquet file: {_reason(error)}") from error
+        reason = _reason(error)
+        raise DataError(f"{path} is not a Parquet file{'' if 'magic bytes' in reason else f': {reason}'}") from error
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{path} cannot be read: {_reason(error)}") from error
 

@@ -127,9 +127,7 @@ class _Seen:
     def _gathered(self, places: Array) -> Batch:
         """The rows at ascending places."""
         owners = np.searchsorted(self._starts, places, side="right") - 1
-        parts = [
-            self._rows[owner].select(places[owners == owner] - self._starts[owner]) for owner in np.unique(owners)
-        ]
+        parts = [self._rows[owner].select(places[owners == owner] - self._starts[owner]) for owner in np.unique(owners)]
         columns = [concat([part.column(i) for part in parts]) for i in range(self._rows[0].width)]
         return Batch(columns, len(places))
 

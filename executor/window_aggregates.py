@@ -7,7 +7,8 @@
 | | any | sums of 2, 4, 8, ... rows, of which every run is made (no differences: NaN and rounding stay where they are) |
 | min, max | growing | running maxima of the rows' ranks |
 | | any | maxima of 2, 4, 8, ... rows from each row on, two of which cover any run |
-| all others | any | the rows of each distinct frame, one after the other, as groups (`aggregate_calls`) |
+| all others | large | states of 2, 4, 8, ... rows, of which every run is made (`window_blocks`) |
+| | any | the rows of each distinct frame, one after the other, as groups (`aggregate_calls`) |
 
 Differences of 64-bit sums are right even where the sums themselves overflow, as long as the difference fits.
 """
@@ -27,12 +28,15 @@ from .grouping import Segments, sort_rows
 from .kernels.numbers import INT64, floats, known_bounds, measured_bounds, objects
 from .lazy import with_validity
 from .sort import ordered_codes
+from .window_blocks import Runs, aggregate_of_blocks, has_blocks
 from .window_frames import Frames, Layout
 
 _LOW_BITS = 32
 _LOW_MASK = (1 << _LOW_BITS) - 1
 _ROWS_AT_ONCE = 1 << 22
 """So many rows of frames are spelt out at a time."""
+_WORTH_BLOCKS = 32
+"""Frames are made of blocks where they have so many times as many rows as there are."""
 
 Values = Callable[[Expr], Vector]
 
@@ -57,7 +61,7 @@ def aggregate(
         states = [_FAST[part.kind](part, layout, frames, values, chosen) for part in parts]
         found = result_of(plain, states, layout.length)
         return found.get() if isinstance(found, LazyColumn) else found
-    return _spelt_out(plain, frames, values, chosen, check)
+    return _by_distinct_frames(plain, frames, values, chosen, check)
 
 
 def _input(part: Part, values: Values, chosen: Array | None) -> Vector:
@@ -211,7 +215,7 @@ _FAST: dict[str, Callable[[Part, Layout, Frames, Values, Array | None], Any]] = 
 # ---- any aggregate ---------------------------------------------------------------------------------------------------
 
 
-def _spelt_out(
+def _by_distinct_frames(
     call: Aggregate, frames: Frames, values: Values, chosen: Array | None, check: Callable[[], None]
 ) -> Vector:
     """Rows in succession often have one frame: it is aggregated once."""
@@ -225,22 +229,37 @@ def _spelt_out(
     nothing: Vector = Const(call.type, 0 if call.function in ZERO_OVER_NOTHING else None, len(distinct))
     found = nothing
     if len(filled):
-        pieces = []
-        for rows, groups in _pieces([(start.take(filled), end.take(filled)) for start, end in runs]):
-            check()
-            kept = None if chosen is None else chosen.take(rows)
-            pieces.append(aggregate_rows(call, _taking(values, rows), groups, kept))
-        found = concat(pieces)
+        kept_runs = [(start.take(filled), end.take(filled)) for start, end in runs]
+        total = int(frames.sizes.take(distinct).sum())
+        if total > _WORTH_BLOCKS * len(change) and all(has_blocks(part) for part in parts_of(call)):
+            found = aggregate_of_blocks(call, len(change), kept_runs, values, chosen, check)
+        else:
+            found = _of_rows(call, kept_runs, values, chosen, check)
         if len(filled) < len(distinct):
             found = _spread(found, filled, nothing)
     return found.take(np.cumsum(change) - 1)
+
+
+def _of_rows(
+    call: Aggregate,
+    runs: Sequence[tuple[Array, Array]],
+    values: Values,
+    chosen: Array | None,
+    check: Callable[[], None],
+) -> Vector:
+    pieces = []
+    for rows, groups in _pieces(runs):
+        check()
+        kept = None if chosen is None else chosen.take(rows)
+        pieces.append(aggregate_rows(call, _taking(values, rows), groups, kept))
+    return concat(pieces)
 
 
 def _taking(values: Values, rows: Array) -> Values:
     return lambda expr: values(expr).take(rows)
 
 
-def _pieces(runs: Sequence[tuple[Array, Array]]) -> Iterator[tuple[Array, Segments]]:
+def _pieces(runs: Runs) -> Iterator[tuple[Array, Segments]]:
     """The rows of all frames, none of them empty, in portions of whole frames."""
     sizes: Any = sum(end - start for start, end in runs)
     ends = np.cumsum(sizes)
@@ -255,7 +274,7 @@ def _pieces(runs: Sequence[tuple[Array, Array]]) -> Iterator[tuple[Array, Segmen
         begin = stop
 
 
-def _rows_of(runs: Sequence[tuple[Array, Array]]) -> Array:
+def _rows_of(runs: Runs) -> Array:
     """The rows of each frame one after the other, frame by frame."""
     starts = np.stack([start for start, _ in runs], axis=1).ravel()
     sizes = np.stack([end - start for start, end in runs], axis=1).ravel()
@@ -272,4 +291,3 @@ def _spread(found: Vector, places: Array, nothing: Vector) -> Vector:
         numbers = np.where(rows >= 0, taken.values(), nothing.value)
         return Flat(nothing.type, numbers)
     return with_validity(taken, rows >= 0)
-

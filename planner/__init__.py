@@ -29,7 +29,7 @@ invariants that every rule keeps.
 from .context import PlannerOptions, StatisticsSource
 from .explain import Actual, explain
 from .explain_json import explain_json
-from .parameters import bind_parameters
+from .parameters import PlanTemplate, bind_parameters
 from .plan import Plan, plan_query
 from .rules import RULE_NAMES
 
@@ -37,6 +37,7 @@ __all__ = [
     "RULE_NAMES",
     "Actual",
     "Plan",
+    "PlanTemplate",
     "PlannerOptions",
     "StatisticsSource",
     "bind_parameters",

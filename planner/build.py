@@ -82,7 +82,7 @@ class Builder:
             node = Filter(node, select.qualify)
         node = Project(node, select.projection)
         if select.distinct_on:
-            node = windows.distinct_on(node, select.distinct_on, order, self._context.numbers)
+            node = windows.distinct_on(node, select.distinct_on, order)
         return Aggregate(node, passing(node.columns), ()) if select.distinct else node
 
     def relation(self, relation: bound.Relation) -> Node:

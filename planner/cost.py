@@ -157,7 +157,8 @@ class CostModel:
     def filter_share(self, pair: KeyPair, build_rows: float) -> float:
         """The share of the probe key's values that occur among so many build rows."""
         present = self.estimator.distinct(pair.build, build_rows)
-        return min(1.0, present / max(1.0, self.estimator.domain(pair.probe)))
+        met = self.estimator.keys_met(pair.build, pair.probe, build_rows)
+        return min(1.0, present / max(1.0, met, self.estimator.domain(pair.probe)))
 
     def is_worth_filtering(self, pair: KeyPair, build_rows: float, probe_rows: float, columns: int) -> bool:
         """Should the build side's keys go down to a scan that else gives `probe_rows` rows of so many columns?"""

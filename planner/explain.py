@@ -25,7 +25,7 @@ from . import logical, physical
 from .logical import Node
 from .physical import PhysicalNode
 from .plan import Plan
-from .sqltext import Names, groups_text, predicate_text, to_sql, window_keys
+from .sqltext import Names, framed_text, groups_text, predicate_text, to_sql, window_keys
 from .trees import nodes
 
 
@@ -339,6 +339,8 @@ class Drawing:
         """The lines below it."""
         if isinstance(node, physical.TableScan):
             yield from self._scan_details(node)
+        elif isinstance(node, physical.Window):
+            yield _join_list([framed_text(call, self._names) for call in node.calls])
         elif isinstance(node, physical.FileScan):
             yield f"reads {_join_list(list(node.names))}"
             if node.residual is not None:

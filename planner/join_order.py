@@ -133,13 +133,14 @@ class JoinGraph:
     def _class_factors(
         self, inside: list[tuple[int, Column]], factors: dict[int, float], linked: dict[int, set[int]]
     ) -> None:
-        domain = self.model.estimator.domain
+        met = self.model.estimator.keys_met
         # The largest table refers to the others; each of them thins it out by its number of keys.
         free, free_column = max(inside, key=lambda member: self._whole[member[0]])
         for i, column in inside:
             linked.setdefault(i, set()).add(column.id)
             if i != free:
-                factors[i] = factors.get(i, 1.0) / max(1.0, domain(column), domain(free_column))
+                keys = met(column, free_column, self._rows[i]), met(free_column, column, self._rows[free])
+                factors[i] = factors.get(i, 1.0) / max(1.0, *keys)
 
     # ---- joining two subsets -----------------------------------------------------------------------------------
 

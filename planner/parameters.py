@@ -1,7 +1,7 @@
 """Putting values into a plan: the last step before it runs, cheap enough to be done at every execution.
 
-A `PlanTemplate` finds out once where the parameters stand. Binding then makes anew only those nodes, and the nodes above
-them:
+A `PlanTemplate` finds out once where the parameters stand. Binding then makes anew only those nodes, and the nodes
+above them:
 
     HashAggregate            anew: its input is
       HashJoin               anew: its input is

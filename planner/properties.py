@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..sql.expressions import SUBQUERIES, ZERO_OVER_NOTHING, Call, Column, Expr, InValues, Literal, conjuncts
+from ..sql.functions.aggregates import ALWAYS_DEFINED
 from .logical import (
     Aggregate,
     FileScan,
@@ -83,9 +84,9 @@ def not_null_columns(node: Node) -> frozenset[int]:
             counts |= {
                 column.id
                 for column, expr in node.aggregates
-                if expr.function in ("sum", "avg", "min", "max", "any_value")
+                if expr.function in ALWAYS_DEFINED
                 and expr.filter is None
-                and never_null(expr.args[0], below)
+                and all(never_null(part, below) for part in expr.children())
             }
         return frozenset(groups | counts)
     if isinstance(node, (Sort, Limit, TopRows)):

@@ -153,12 +153,19 @@ def groups_text(groups: Sequence[Expr], sets: Sequence[Sequence[int]] | None, na
 
 def window_text(call: Window, names: Names) -> str:
     """`sum(x) FILTER (WHERE y) OVER (PARTITION BY a ORDER BY b ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)`."""
+    keys = [window_keys(call, names)] if call.partition or call.order else []
+    return f"{_called(call, names)} OVER ({' '.join([*keys, *_frame_text(call, names)])})"
+
+
+def framed_text(call: Window, names: Names) -> str:
+    """The same without what all calls of an operator share: `sum(x) ROWS BETWEEN 1 PRECEDING AND CURRENT ROW`."""
+    return " ".join([_called(call, names), *_frame_text(call, names)])
+
+
+def _called(call: Window, names: Names) -> str:
     args = ", ".join(_text(a, names, 0) for a in call.args) or ("*" if call.function == "count" else "")
-    text = f"{call.function}({args})"
-    if call.filter is not None:
-        text += f" FILTER (WHERE {_text(call.filter, names, 0)})"
-    parts = [window_keys(call, names)] if call.partition or call.order else []
-    return f"{text}{' IGNORE NULLS' if call.ignore_nulls else ''} OVER ({' '.join([*parts, *_frame_text(call, names)])})"
+    test = f" FILTER (WHERE {_text(call.filter, names, 0)})" if call.filter is not None else ""
+    return f"{call.function}({args}){test}{' IGNORE NULLS' if call.ignore_nulls else ''}"
 
 
 def window_keys(call: Window, names: Names) -> str:

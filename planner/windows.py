@@ -12,8 +12,8 @@ from dataclasses import replace
 from ..sql.expressions import Column, Expr, Literal, OrderItem
 from ..sql.expressions import Window as WindowCall
 from ..storage.types import BIGINT
-from .logical import Filter, Node, Project, Window
-from .trees import Numbers, call, columns_in, passing
+from .logical import Node, TopRows, Window
+from .trees import columns_in
 
 Calls = Sequence[tuple[Column, WindowCall]]
 
@@ -40,14 +40,10 @@ def _sequence(
     return sorted(keys, key=lambda key: (firsts[key[0]], -len(key[1])))
 
 
-def distinct_on(source: Node, columns: Sequence[Column], order: Sequence[OrderItem], numbers: Numbers) -> Node:
+def distinct_on(source: Node, columns: Sequence[Column], order: Sequence[OrderItem]) -> Node:
     """The first row by `order` of those that are equal in `columns`."""
-    number = Column(BIGINT, False, numbers.column(columns[0]).id, "row_number")
     rest = tuple(item for item in order if item.expr not in columns)
-    first = WindowCall(BIGINT, False, "row_number", (), tuple(dict.fromkeys(columns)), rest)
-    numbered = Window(source, ((number, first),))
-    kept = Filter(numbered, call("eq", number, Literal(BIGINT, False, 1)))
-    return Project(kept, passing(source.columns))
+    return TopRows(source, tuple(dict.fromkeys(columns)), rest, Literal(BIGINT, False, 1))
 
 
 def passes(node: Window, part: Expr) -> bool:

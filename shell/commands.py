@@ -109,7 +109,8 @@ def _range(partition: RangePartition, types: Sequence[DataType]) -> str:
 
     lower = "" if partition.lower is None else f"{bound(partition.lower)} <= "
     upper = "" if partition.upper is None else f" < {bound(partition.upper)}"
-    return f"PARTITION {lower}VALUES{upper}"
+    own = "".join(f" HASH ({', '.join(r.columns)}) INTO {r.buckets} BUCKETS" for r in partition.hash_rules or ())
+    return f"PARTITION {lower}VALUES{upper}{own}"
 
 
 def _timing(shell: Shell, words: Sequence[str]) -> None:

@@ -66,7 +66,9 @@ class SqlCompleter(Completer):
 
     def _tables(self) -> dict[str, list[str]]:
         try:
-            return {table.name: table.schema.names for table in self._connection.store.tables()}
+            store = self._connection.store
+            views = {view.name: list(view.columns) for view in store.views()}
+            return views | {table.name: table.schema.names for table in store.tables()}
         except Error:
             # Completion must never interrupt typing; the statement itself will tell what is wrong.
             return {}

@@ -94,6 +94,8 @@ def _column(node: Any, frame: Frame) -> Expr:
 def _bound(call: Call, function: functions.Function, frame: Frame) -> Aggregate:
     """The call with everything inside it bound; `frame` is that of its insides."""
     args = _arguments(call, function, frame)
+    if call.order and args is not None and len(args) < function.least:
+        raise UnknownFunction(f"ORDER BY stands behind the last argument of {call.name}: {function.signature}")
     found = function.build(function, ()) if args is None else functions.build(call.name, args)
     assert isinstance(found, Aggregate)
     if call.distinct and found.function == "count" and not found.args:

@@ -122,7 +122,8 @@ class _Merge:
 
     def bind(self, changes: Mapping[str, Expr], test: Expr | None, repeated: str, returning: Any) -> MergeStatement:
         """`changes` are the new values of rows that are there, for which `test` is true."""
-        names = self.rows.names
+        # A column that only SET names has no default, or it would be among the proposed ones: it is inserted as NULL.
+        names = (*self.rows.names, *(name for name in changes if name not in self.rows.names))
         projection = [(self._column(name), self._value(name, changes)) for name in names]
         projection.append((self.context.column("op", INT, False), self._op(test)))
         extra = [c.name for c in self.table.schema.visible_columns if c.name not in names] if returning else []

@@ -170,7 +170,7 @@ def _table(node: exp.Table, scope: Scope, context: Context, nullable: bool) -> S
     name, common = _named_query(node, scope, context)
     if common is not None:
         if version is not None:
-            raise StatementError(f"{name} is a query with a name; FOR SYSTEM_TIME stands behind that of a table")
+            raise StatementError(f"FOR SYSTEM_TIME is for tables; {name} is a view or a query of WITH")
         alias, renamed = _alias(node, name)
         fresh = _fresh(zip(common.names, common.query.columns), context, nullable)
         columns = _renamed(fresh, renamed, alias)
@@ -268,9 +268,7 @@ def _derived(node: Any, query: Query, context: Context, nullable: bool) -> Sourc
 # ---- joins -----------------------------------------------------------------------------------------------------------
 
 
-def _join(
-    left: Source, node: Any, scope: Scope, context: Context, nullable: bool, before: Source | None
-) -> Source:
+def _join(left: Source, node: Any, scope: Scope, context: Context, nullable: bool, before: Source | None) -> Source:
     only(node, "this", "method", "side", "kind", "on", "using")
     kind = _join_kind(node)
     if kind in ("right", "full") and isinstance(node.this, exp.Lateral):

@@ -198,8 +198,6 @@ def _group(node: Any, items: Sequence[Any], frame: Frame) -> Expr:
             return frame.bind(named[0])
     if isinstance(node, exp.Paren) and isinstance(node.this, exp.Literal | exp.Column):
         return _group(node.this, items, frame)
-    if isinstance(node, exp.GroupingSets | exp.Rollup | exp.Cube):
-        raise SqlSyntaxError(f"{generate(node)} cannot stand inside ROLLUP or CUBE, only in GROUPING SETS")
     return frame.bind(node)
 
 

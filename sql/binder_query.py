@@ -7,13 +7,14 @@ from typing import Any
 from sqlglot import exp
 
 from ..errors import NotSupportedError, SqlSyntaxError, TypeMismatch, UnknownColumn, did_you_mean
-from ..storage.types import BIGINT, STRING, Kind
+from ..storage.types import BIGINT, STRING, DataType, Kind
 from .binder_select import bind_select, output_position
 from .binder_with import bind_with
 from .bound import Query, SetOperation, Values
 from .coercion import convert, unify
 from .context import Context, Frame, name_of, only, unsupported
 from .expressions import SUBQUERIES, Column, Expr, Literal, OrderItem, Parameter, walk
+from .late_parameters import LateParameter
 from .query_casts import cast_query, outputs, select_from
 from .scope import Scope
 
@@ -187,6 +188,12 @@ def _bound(node: Any, clause: str, context: Context) -> Expr | None:
         if not (found.type.is_integer or (literal and found.type.kind in (Kind.STRING, Kind.NULL))):
             raise TypeMismatch(f"{clause} needs a whole number, not {found.type}")
         count = convert(found, BIGINT)
-        if isinstance(count, Literal) and count.value < 0:
+        sample = count.sample if isinstance(count, LateParameter) else count
+        if isinstance(sample, Literal) and sample.value < 0:
             raise TypeMismatch(f"{clause} must not be negative")
-        return count
+        return count.converted(_not_negative, BIGINT) if isinstance(count, LateParameter) else count
+
+
+def _not_negative(count: Literal, type_: DataType) -> Literal | None:
+    """Another value of a parameter that stands for a number of rows."""
+    return count if count.value >= 0 else None

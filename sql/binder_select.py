@@ -143,6 +143,9 @@ class _Block:
         if on is None:
             return []
         nodes = on.expressions if isinstance(on, exp.Tuple) else [on.unnest()]
+        if not nodes:
+            with self.context.at(clause):
+                raise SqlSyntaxError("DISTINCT ON needs at least one expression")
         return [self._keyed(node, items, "DISTINCT ON") for node in nodes]
 
     # ---- the select list ---------------------------------------------------------------------------------------------
@@ -189,7 +192,7 @@ class _Block:
 
     def _keyed(self, node: Any, items: list[Item], clause: str) -> _Key:
         with self.context.at(node):
-            position = output_position(node, [item.name for item in items], self.node.expressions)
+            position = output_position(node, [item.name for item in items], self.node.expressions, clause)
         if position is not None:
             return _Key(items[position].expr, node, position=position)
         frame = self._frame(clause)
@@ -220,7 +223,7 @@ class _Key:
     position: int | None = None
 
 
-def output_position(node: Any, names: Sequence[str], items: Sequence[Any]) -> int | None:
+def output_position(node: Any, names: Sequence[str], items: Sequence[Any], clause: str = "ORDER BY") -> int | None:
     """Which output column a key names by ordinal or by its bare name; None for any other expression.
 
     An output name wins over a column of FROM, as in PostgreSQL. Ordinals count output columns, stars expanded.
@@ -228,9 +231,9 @@ def output_position(node: Any, names: Sequence[str], items: Sequence[Any]) -> in
     if isinstance(node, exp.Literal):
         text = str(node.this)
         if node.is_string or not text.isdigit():
-            raise SqlSyntaxError("a constant in ORDER BY must be a position in the select list")
+            raise SqlSyntaxError(f"a constant in {clause} must be a position in the select list")
         if not 1 <= int(text) <= len(names):
-            raise SqlSyntaxError(f"ORDER BY position {text} is not in the select list of {len(names)}")
+            raise SqlSyntaxError(f"{clause} position {text} is not in the select list of {len(names)}")
         return int(text) - 1
     if isinstance(node, exp.Column) and not node.args.get("table") and isinstance(node.this, exp.Identifier):
         found = [i for i, name in enumerate(names) if name == name_of(node.this)]
@@ -261,7 +264,7 @@ def output_name(node: Any) -> str:
         return name_of(node.this)
     if isinstance(node, exp.Anonymous):
         return str(node.this.this if isinstance(node.this, exp.Identifier) else node.this).lower()
-    if isinstance(node, exp.Filter | exp.Window | exp.IgnoreNulls | exp.RespectNulls):
+    if isinstance(node, exp.Filter | exp.WithinGroup | exp.Window | exp.IgnoreNulls | exp.RespectNulls):
         return output_name(node.this)
     if isinstance(node, exp.Cast | exp.TryCast) and not isinstance(node.this, exp.Literal):
         return output_name(node.this)

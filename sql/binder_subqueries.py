@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sqlglot import exp
@@ -10,11 +11,11 @@ from ..errors import NotSupportedError, TypeMismatch
 from ..storage.types import BOOLEAN, Kind
 from . import binder_expressions
 from .binder_expressions import COMPARISONS, SYMBOLS
-from .binder_query import cast_query
-from .bound import Query
+from .bound import Query, SubqueryRef
 from .coercion import unify
 from .context import Frame, Handler, only
 from .expressions import Exists, Expr, InSubquery, Quantified, ScalarSubquery
+from .query_casts import cast_query, select_from
 
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
@@ -63,7 +64,27 @@ def _comparison(node: Any, frame: Frame) -> Expr:
         return _quantified(COMPARISONS[type(node)], left, right, frame)
     if isinstance(left, exp.Any | exp.All):
         return _quantified(_MIRRORED[COMPARISONS[type(node)]], right, left, frame)
+    for row, query, mirrored in ((left, right, False), (right, left, True)):
+        if isinstance(row, exp.Tuple) and isinstance(query, exp.Subquery):
+            comparison = COMPARISONS[type(node)]
+            return _row_comparison(_MIRRORED[comparison] if mirrored else comparison, row, query, frame)
     return binder_expressions.HANDLERS[type(node)](node, frame)
+
+
+def _row_comparison(comparison: str, row: exp.Tuple, node: exp.Subquery, frame: Frame) -> Expr:
+    """`(a, b) = (SELECT x, y ...)` as `(SELECT a = x AND b = y FROM (SELECT x, y ...))`."""
+    if comparison not in ("eq", "ne"):
+        raise NotSupportedError("a row of values and a query can only be compared with = and <>")
+    args, query = frame.bind_all(row.expressions), _query(node, frame)
+    if len(args) != len(query.columns):
+        raise TypeMismatch(f"a row of {len(args)} values is compared with a query of {len(query.columns)} columns")
+    select = select_from(query, frame.context)
+    assert isinstance(select.relation, SubqueryRef)
+    equal = binder_expressions.equal_rows(args, select.relation.columns)
+    test = equal if comparison == "eq" else binder_expressions.negation(equal)
+    column = frame.context.column("row", BOOLEAN, True)
+    body = replace(select, projection=((column, test),))
+    return ScalarSubquery(BOOLEAN, True, Query(body, (column,)))
 
 
 def _quantified(comparison: str, left: Any, right: Any, frame: Frame) -> Expr:
@@ -71,6 +92,15 @@ def _quantified(comparison: str, left: Any, right: Any, frame: Frame) -> Expr:
     if not isinstance(right.this, exp.Query):
         raise NotSupportedError(f"{word} needs a query in parentheses")
     query = _query(right.this, frame)
+    if isinstance(left, exp.Tuple):
+        if (comparison, word) not in (("eq", "ANY"), ("ne", "ALL")):
+            raise NotSupportedError("a row of values can only be compared with = ANY and <> ALL of a query")
+        args = frame.bind_all(left.expressions)
+        if len(args) != len(query.columns):
+            raise TypeMismatch(f"a row of {len(args)} values is compared with a query of {len(query.columns)} columns")
+        args, query = _aligned(args, query, "there is no comparison = between", frame)
+        found = InSubquery(BOOLEAN, True, args, query)
+        return found if word == "ANY" else binder_expressions.negation(found)
     if len(query.columns) != 1:
         raise TypeMismatch(f"the query of {word} must have one column, not {len(query.columns)}")
     args, query = _aligned((frame.bind(left),), query, f"there is no comparison {SYMBOLS[comparison]} between", frame)

@@ -36,6 +36,7 @@ from .expressions import (
     Window,
     WindowFrame,
     columns_of,
+    conjunction,
     transform,
     walk,
 )
@@ -83,12 +84,16 @@ def _window(node: exp.Window, frame: Frame) -> Expr:
     windows = frame.windows
 
     def over(part: Expr) -> Expr:
+        tests = [kept] if kept is not None else []
         if isinstance(part, Aggregate):
+            if part.order:
+                raise NotSupportedError(f"{name} with OVER is not supported; group in a query in FROM and join")
+            tests += [part.filter] if part.filter is not None else []  # that of count_if
             part = Window(part.type, part.nullable or part.function != "count", part.function, part.args)
         if not isinstance(part, Window):
             return part
         whole = _framed(part, definition, frame)
-        return windows.column(replace(whole, filter=kept, ignore_nulls=ignore), node, frame.context)
+        return windows.column(replace(whole, filter=conjunction(tests), ignore_nulls=ignore), node, frame.context)
 
     return transform(bound, over)
 

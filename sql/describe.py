@@ -303,7 +303,8 @@ def text(expr: Expr) -> str:
             return f"{text(arg)} in ({', '.join(text(item) for item in items)})"
         case Aggregate(function=function, args=args, distinct=distinct, filter=test, order=order):
             inner = ", ".join(text(arg) for arg in args) or ("*" if not order else "")
-            inner += f" order {', '.join(_order(item) for item in order)}" if order else ""
+            keys = f"order {', '.join(_order(item) for item in order)}" if order else ""
+            inner = " ".join(part for part in (inner, keys) if part)
             filtered = f" filter ({text(test)})" if test is not None else ""
             return f"{function}({'distinct ' if distinct else ''}{inner}){filtered}"
         case Window():

@@ -23,9 +23,8 @@ def describe_catalog(statement: CatalogStatement) -> Iterator[str]:
     """The lines of a statement."""
     match statement:
         case CreateView(view, replace, if_not_exists):
-            words = (("or replace", replace), ("if not exists", if_not_exists))
-            given = "".join(f" {word}" for word, said in words if said)
-            yield f"create{given} view {view.name} ({', '.join(view.columns)})"
+            verb, exists = "create or replace" if replace else "create", " if not exists" if if_not_exists else ""
+            yield f"{verb} view {view.name}{exists} ({', '.join(view.columns)})"
             yield f"  {view.text}"
         case DropView(name, if_exists, views):
             yield f"drop view {name}{' if exists' if if_exists else ''}{''.join(f', view {v}' for v in views)}"

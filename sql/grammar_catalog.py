@@ -20,7 +20,7 @@ class CatalogParser(PlacedParser):
         """What follows CREATE [OR REPLACE] VIEW."""
         exists = self._parse_exists(not_=True)
         if replace and exists:
-            self.raise_error("AS expected, for OR REPLACE and IF NOT EXISTS exclude each other", self._prev)
+            self.raise_error("CREATE VIEW is written with OR REPLACE or with IF NOT EXISTS", self._prev)
         name = self._parse_table_parts(schema=True)
         columns = self._parse_wrapped_csv(self._identifier) if self._match(TokenType.L_PAREN, advance=False) else None
         if not self._match(TokenType.ALIAS):

@@ -27,7 +27,7 @@ class GroupingParser(PlacedParser):
             return None
         start = self._prev
         if self._match(TokenType.ALL):
-            if self._grouping_element() is not None:
+            if self._match(TokenType.COMMA) or self._grouping_element() is not None:
                 self.refuse("GROUP BY ALL with elements", start, "GROUP BY ALL alone")
             return self.expression(exp.Group(all=True), start)
         distinct = self._match(TokenType.DISTINCT)
@@ -45,14 +45,19 @@ class GroupingParser(PlacedParser):
         if self._match(TokenType.GROUPING_SETS):
             sets = self._parse_wrapped_csv(self._grouping_element)
             if not sets:
-                self.raise_error("a grouping set expected")
+                self.raise_error("a grouping set expected", self._prev)
             return self.expression(exp.GroupingSets(expressions=sets), token)
         for kind, node in ((TokenType.ROLLUP, exp.Rollup), (TokenType.CUBE, exp.Cube)):
             if self._match(kind):
-                parts = self._parse_wrapped_csv(self._parse_disjunction)
+                parts = self._parse_wrapped_csv(lambda: self._part(token))
                 if not parts:
-                    self.raise_error("an expression expected")
+                    self.raise_error("an expression expected", self._prev)
                 return self.expression(node(expressions=parts), token)
         if self._match_pair(TokenType.L_PAREN, TokenType.R_PAREN):
             return self.expression(exp.Tuple(expressions=[]), token)
+        return self._parse_disjunction()
+
+    def _part(self, around: Any) -> Any:
+        if self._curr.token_type in (TokenType.ROLLUP, TokenType.CUBE, TokenType.GROUPING_SETS):
+            self.refuse(f"{self._word()} inside {around.text.upper()}", self._curr, "inside GROUPING SETS")
         return self._parse_disjunction()

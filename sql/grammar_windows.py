@@ -62,6 +62,8 @@ class WindowParser(PlacedParser):
         if not self._match(TokenType.L_PAREN):
             self.raise_error("( expected")
         name = None
+        if self._word() in ("PARTITION", "ORDER"):
+            self.raise_error(f"{self._word()} BY expected")
         first = self._word().partition(" ")[0]  # PARTITION BY and ORDER BY are one token each
         if first not in _KEYWORDS and not self._match(TokenType.R_PAREN, advance=False):
             name = self._identifier("PARTITION BY, ORDER BY, ROWS, RANGE, GROUPS or the name of a window expected")

@@ -151,7 +151,12 @@ def _unit_of_bare(rest: str, end: int, words: list[str], text: str) -> str:
     """What a number without a unit counts: days before a clock, else the qualifier's last unit, else seconds."""
     if _CLOCK.match(rest, end):
         return "day"
-    return _unit(words[-1], text) if words else "second"
+    if end < len(rest):
+        raise _refusal(text, f"'{rest[:end].strip()}' needs a unit")
+    unit = _unit(words[-1], text) if words else "second"
+    if "." in rest and unit not in MICROSECONDS:
+        raise _refusal(text, f"a fraction would be lost: write '{text.strip()} {unit}s', all in quotes")
+    return unit
 
 
 def _iso(text: str) -> Interval:

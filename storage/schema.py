@@ -305,6 +305,8 @@ def check_partitions(schema: Schema, partitions: PartitionSchema) -> None:
 def _check_own_rules(schema: Schema, part: RangePartition, levels: int) -> None:
     if part.hash_rules is None:
         return
+    if not levels:
+        raise InvalidTableDefinition("a range partition has HASH rules of its own only where the table has HASH rules")
     if len(part.hash_rules) != levels:
         raise InvalidTableDefinition(
             f"a range partition with HASH rules of its own has as many as the table, {levels}, "

@@ -13,7 +13,7 @@ import pyarrow as pa
 from executor_support import MemoryStore
 from hypothesis import strategies as st
 from nyala.executor import ExecutionContext, run
-from nyala.planner import plan_query
+from nyala.planner import PlannerOptions, plan_query
 from nyala.sql import bind, parse
 from nyala.sql.bound import SelectStatement
 
@@ -66,7 +66,8 @@ def query(store: MemoryStore, text: str, threads: int = 2) -> list[Row]:
     """The rows of a query."""
     statement = bind(parse(text)[0], store)
     assert isinstance(statement, SelectStatement)
-    result = run(statement, ExecutionContext(store, threads=threads), plan_query(statement.query, store))  # type: ignore[arg-type]
+    plan = plan_query(statement.query, store, PlannerOptions(check=True))  # type: ignore[arg-type]
+    result = run(statement, ExecutionContext(store, threads=threads), plan)  # type: ignore[arg-type]
     rows: list[Row] = []
     for batch in result.batches:
         rows += zip(*(column.to_pylist() for column in batch.columns), strict=True)
@@ -84,9 +85,10 @@ def compare(data: pa.Table, text: str, oracle: str | None = None) -> None:
             assert all(map(same, ours, theirs)), (text, ours, theirs)
 
 
-def _exact(row: Row) -> str:
-    """What rows are sorted by: all but floats, whose last digits differ."""
-    return repr([_plain(value) for value in row if not isinstance(value, float)])
+def _exact(row: Row) -> tuple[str, str]:
+    """What rows are sorted by: floats last, whose last digits differ."""
+    exact = repr([_plain(value) for value in row if not isinstance(value, float)])
+    return exact, repr([f"{value + 0.0:.9g}" for value in row if isinstance(value, float)])
 
 
 def _plain(value: Any) -> Any:

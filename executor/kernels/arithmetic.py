@@ -30,6 +30,7 @@ from .numbers import (
     result,
     scale_of,
 )
+from .wide_division import divide_wide, fraction_digits
 
 _OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda a, b: a + b,
@@ -138,6 +139,9 @@ def divide(type_: DataType, left: Vector, right: Vector) -> Vector:
     denominator = _column(integers(right), len(left))
     quotient = divide_integers(numerator, denominator, validity, shift, rounded=not type_.is_integer)
     if quotient is None:
+        wide = divide_wide(type_, numerator, denominator, validity, shift)
+        if wide is not None:
+            return wide
         return from_objects(type_, _divide_objects(left, right, validity, shift, True), validity)
     return result(type_, quotient, validity, INT64, len(left))
 
@@ -181,15 +185,7 @@ def divide_integers(
     most = int(quotient.max(initial=0) if validity is None else np.where(validity, quotient, 0).max(initial=0))
     if (most + 1) * 10**shift > INT64[1]:
         return None
-    # 10**step * remainder stays within 64 bits, and so does twice a remainder at the end.
-    step = max(1, len(str(INT64[1] // max(2, int(divisor.max(initial=1))))) - 1)
-    while shift > 0:
-        digits = min(step, shift)
-        rest *= 10**digits
-        more = rest // divisor
-        rest -= more * divisor
-        quotient = quotient * 10**digits + more
-        shift -= digits
+    quotient = quotient * 10**shift + fraction_digits(rest, divisor, shift)
     if rounded:
         quotient += 2 * rest >= divisor
     np.negative(quotient, out=quotient, where=(numerator < 0) != (denominator < 0))

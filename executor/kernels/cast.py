@@ -112,13 +112,12 @@ def _from_float(type_: DataType, arg: Vector, safe: bool) -> Vector:
     """Half to even for integers; a DECIMAL takes the digits that the float prints as."""
     values = np.broadcast_to(np.asarray(floats(arg)), (len(arg),))
     if type_.is_decimal:
-        distinct, codes = np.unique(values, return_inverse=True)
-        present = np.ones(len(distinct), np.bool_)
+        present = values if arg.validity is None else values[arg.validity]
+        distinct = np.unique(present)
+        codes = np.searchsorted(distinct, values)
         if arg.validity is not None:
-            present[:] = False
-            present[codes.ravel()[arg.validity]] = True
-        parsed = _parsed(type_, [repr(v) if p else None for v, p in zip(distinct.tolist(), present.tolist())], safe)
-        return masked(parsed.take(codes.ravel()), arg.validity)
+            codes = np.where(arg.validity, codes, len(distinct))
+        return _parsed(type_, [*map(repr, distinct.tolist()), None], safe).take(codes)
     low, high = limits_of(type_)
     with np.errstate(invalid="ignore"):
         rounded = np.rint(values)

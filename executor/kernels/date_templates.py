@@ -182,9 +182,10 @@ def read(text: str, template: str) -> datetime.datetime:
 
 def _past_plain(text: str, position: int, plain: str) -> int:
     for char in plain:
-        if (position < len(text) and (
-            text[position] == char or not (text[position].isalnum() or text[position] in "+-")
-        )) or (position < len(text) and char.isalnum()):
+        if (
+            position < len(text)
+            and (text[position] == char or not (text[position].isalnum() or text[position] in "+-"))
+        ) or (position < len(text) and char.isalnum()):
             position += 1
     return position
 

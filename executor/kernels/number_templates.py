@@ -7,6 +7,7 @@
 | `,` `G` | the group separator, blank before the first digit |
 | `S` `MI` `PL` `SG` `PR` | the sign: beside the digits, `-` or blank, `+` or blank, at its place, in angle brackets |
 | `FM` | without blanks and without trailing zeros of `9` |
+| `V` | multiplied by 10 for each digit behind it |
 | `TH` `th` | an ordinal |
 | `EEEE` | with an exponent |
 | `RN` `rn` | a Roman numeral |
@@ -25,7 +26,7 @@ from typing import Any
 from ...errors import InvalidText
 from .distinct import as_kernel
 
-_TOKEN = re.compile(r'"([^"]*)"|(FM|EEEE|MI|PL|SG|PR|TH|RN|[90.,DGS])|(.)', re.IGNORECASE | re.DOTALL)
+_TOKEN = re.compile(r'"([^"]*)"|(FM|EEEE|MI|PL|SG|PR|TH|RN|[90.,DGSV])|(.)', re.IGNORECASE | re.DOTALL)
 _NUMERALS = (
     (1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"), (50, "L"), (40, "XL"), (10, "X"),
     (9, "IX"), (5, "V"), (4, "IV"), (1, "I"),
@@ -47,6 +48,7 @@ class Template:
     ordinal: str
     exponent: bool
     roman: str
+    shift: int = 0
 
     @property
     def digits(self) -> int:
@@ -65,17 +67,23 @@ def parsed(template: str) -> Template:
     slots: tuple[list[str], list[str]] = ([], [])
     point = fill = exponent = False
     sign, sign_first, ordinal, roman, before = "", True, "", "", ""
+    shift: int | None = None
     for token in _TOKEN.finditer(template):
         word = (token[2] or "").upper()
         seen = bool(slots[0] or slots[1] or point)
         if word in ("9", "0"):
             slots[point].append(word)
+            shift = None if shift is None else shift + 1
+        elif word == "V":
+            shift = 0
         elif word in (",", "G"):
             slots[point].append(",")
         elif word in (".", "D"):
             point = True
         elif word in ("S", "MI", "PL", "SG", "PR"):
             sign, sign_first = word, not seen
+            if word == "SG" and seen:
+                slots[point].append("SG")
         elif word == "FM":
             fill = True
         elif word == "EEEE":
@@ -91,7 +99,7 @@ def parsed(template: str) -> Template:
             else:
                 before += text
     whole, fraction = tuple(slots[0]), tuple(slots[1])
-    return Template(before, whole, point, fraction, sign, sign_first, fill, ordinal, exponent, roman)
+    return Template(before, whole, point, fraction, sign, sign_first, fill, ordinal, exponent, roman, shift or 0)
 
 
 def written(number: Any, template: str) -> str:
@@ -104,7 +112,7 @@ def written(number: Any, template: str) -> str:
         return _scientific(value, form)
     if not value.is_finite():
         return "#" * (form.digits + form.point + form.scale + 1)
-    rounded = value.quantize(decimal.Decimal(1).scaleb(-form.scale), context=_EXACT)
+    rounded = value.scaleb(form.shift, _EXACT).quantize(decimal.Decimal(1).scaleb(-form.scale), context=_EXACT)
     negative = rounded < 0
     text = format(abs(rounded), "f")
     digits, _, decimals = text.partition(".")
@@ -113,10 +121,13 @@ def written(number: Any, template: str) -> str:
         decimals = "#" * form.scale
     body, blanks = _whole(form, digits.lstrip("0"), bool(decimals))
     tail = _fraction(form, decimals)
+    if "SG" in form.whole + form.fraction:
+        mark = "-" if negative else "+"
+        return form.before + " " * blanks + (body + tail).replace("SG", mark)
     if form.fill and body == "" and form.point and tail.strip("0") == "." and form.digits:
         body = "0"
     ordinal = "" if not form.ordinal or negative or form.point else _ordinal(int(rounded), form.ordinal)
-    return _signed(form, negative, form.before + body + tail + ordinal, blanks)
+    return form.before + _signed(form, negative, body + tail + ordinal, blanks)
 
 
 def _whole(form: Template, digits: str, has_fraction: bool) -> tuple[str, int]:
@@ -167,7 +178,9 @@ def _signed(form: Template, negative: bool, body: str, blanks: int) -> str:
     elif form.sign == "PL":
         minus = "-" if negative else "" if form.fill else " "
         mark = ("" if form.fill else " ") if negative else "+"
-        return mark + pad + minus + body if form.sign_first else pad + minus + body + mark
+        if form.sign_first:
+            return pad + (minus if negative else mark) + body
+        return pad + minus + body + mark
     if form.sign == "S" and form.sign_first:
         return pad + mark + body
     return mark + pad + body if form.sign_first else pad + body + mark

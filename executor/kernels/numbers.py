@@ -14,7 +14,8 @@ import numpy as np
 
 from ...errors import NumericOutOfRange
 from ...storage.types import INTEGER_WIDTHS, DataType, Interval, Kind
-from ...storage.vector import Array, Const, Flat, Narrow, Vector, Wide, decimal_from_limbs
+from ...storage.vector import Array, Const, Flat, Narrow, Vector, Wide, decimal_from_limbs, decimal_limbs
+from .limbs import as_floats
 
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
@@ -142,9 +143,10 @@ def floats(vector: Vector) -> Any:
     if isinstance(vector, Const):
         value = 0 if vector.value is None else vector.value
         return float(value / 10**scale if scale else value)
+    if isinstance(vector, Wide):
+        high, low = decimal_limbs(vector.array)
+        return as_floats(high.view(np.uint64), low) / 10.0**scale
     values = vector.values()
-    if values.dtype == object:
-        return np.array([v / 10**scale for v in values.tolist()], np.float64)
     wide = values.astype(np.float64, copy=False)
     return wide / 10.0**scale if scale else wide
 

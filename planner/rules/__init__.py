@@ -9,7 +9,8 @@ The reasons for the order:
    joins of outer ones; `infer_predicates` multiplies what is known. All three make work for `pushdown_predicates`,
    and read its input most easily while predicates still stand in few places.
 4. `reduce_group_keys` and `aggregate_before_join` need the primary keys, so they come before `prune_columns` drops
-   unread ones. `merge_projections` clears away what they and the decorrelation leave.
+   unread ones. `merge_projections` clears away what they and the decorrelation leave, and `share_common_subplans`
+   finds equal subplans while they still have all columns.
 5. `order_joins` last but for the limits: costs depend on predicates in the scans and on how many columns are read.
 """
 
@@ -32,6 +33,7 @@ from .prune_columns import prune_columns
 from .push_limits import push_limits
 from .pushdown_predicates import pushdown_predicates
 from .reduce_group_keys import reduce_group_keys
+from .share_common_subplans import share_common_subplans
 from .simplify_joins import simplify_joins
 
 
@@ -62,6 +64,7 @@ RULES: tuple[Rule, ...] = (
     Rule(reduce_group_keys),
     Rule(aggregate_before_join),
     Rule(merge_projections),
+    Rule(share_common_subplans),
     Rule(prune_columns),
     Rule(order_joins),
     Rule(push_limits),

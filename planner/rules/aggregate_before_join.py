@@ -23,8 +23,13 @@ from ..properties import determined, unique_keys
 from ..trees import column_equality, column_ids, columns_in, columns_in_all, passing, rewrite_nodes
 from ..unnesting import over_no_rows
 
-SAFE = ("count", "sum", "min", "max", "avg")
-"""Aggregates that are NULL (or 0, for count) over NULLs alone."""
+SAFE = frozenset(
+    [
+        *("count", "sum", "min", "max", "avg", "product", "approx_count_distinct"),
+        *("bool_and", "bool_or", "bit_and", "bit_or", "bit_xor", "var_pop", "var_samp", "stddev_pop", "stddev_samp"),
+    ]
+)
+"""Aggregates of one argument that are NULL (or 0, for counts) over NULLs alone."""
 
 
 def aggregate_before_join(root: Node, context: Context) -> Node:

@@ -26,6 +26,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...sql.expressions import Expr, conjuncts
+from ...sql.functions import is_volatile
 from ..context import Context
 from ..logical import (
     Aggregate,
@@ -58,8 +59,11 @@ def _push(node: Node, parts: list[Expr]) -> Node:
         return _push_join(node, parts)
     if isinstance(node, Project):
         mapping = {column.id: expr for column, expr in node.items}
-        source = _push(node.source, [substitute(part, mapping) for part in parts])
-        return node if source is node.source else Project(source, node.items)
+        drawn = frozenset(id_ for id_, expr in mapping.items() if is_volatile(expr))
+        down = [part for part in parts if not columns_in(part) & drawn]
+        source = _push(node.source, [substitute(part, mapping) for part in down])
+        kept = node if source is node.source else Project(source, node.items)
+        return filtered(kept, all_of(part for part in parts if columns_in(part) & drawn))
     if isinstance(node, (Scan, FileScan)):
         merged = conjuncts(all_of([*node.predicates, *parts]))
         return node if len(merged) == len(node.predicates) else replace(node, predicates=tuple(merged))
@@ -81,7 +85,7 @@ def _push(node: Node, parts: list[Expr]) -> Node:
 
 def _push_aggregate(node: Aggregate, parts: list[Expr]) -> Node:
     mapping = {column.id: expr for column, expr in node.common_groups}
-    groups = frozenset(mapping)
+    groups = frozenset(id_ for id_, expr in mapping.items() if not is_volatile(expr))
     down = [part for part in parts if columns_in(part) and columns_in(part) <= groups]
     source = _push(node.source, [substitute(part, mapping) for part in down])
     kept = node if source is node.source else replace(node, source=source)

@@ -18,7 +18,7 @@ from __future__ import annotations
 from .aggregates import sum_type
 from .dates import CLOCKS, DATE_PARTS, FIELDS, TRUNCATIONS, date_part, field_name
 from .function import Args, Builder, Function, call
-from .registry import AGGREGATES, FUNCTIONS, OPERATORS, REGISTRY, SCALARS, VOLATILE, build, look_up
+from .registry import AGGREGATES, FUNCTIONS, OPERATORS, REGISTRY, SCALARS, VOLATILE, build, is_volatile, look_up
 
 __all__ = [
     "AGGREGATES",
@@ -38,6 +38,7 @@ __all__ = [
     "call",
     "date_part",
     "field_name",
+    "is_volatile",
     "look_up",
     "sum_type",
 ]

@@ -277,7 +277,7 @@ DATES = (
     Function(
         "date_subtract", "date_subtract(date or timestamp, interval)", 2, 2, _shift, calls=("sub",),
         aliases=("date_sub",), description="The moment so much earlier; also value - interval",
-        example="date_subtract(DATE '2021-03-31', INTERVAL '1 month')", result="2021-02-28",
+        example="date_subtract(TIMESTAMP '2021-03-31', INTERVAL '1 month')", result="2021-02-28 00:00:00",
     ),
     Function(
         "add_months", "add_months(date or timestamp, months)", 2, 2, _add_months,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from ...errors import UnknownFunction, did_you_mean
-from ..expressions import Expr
+from ..expressions import Call, Expr, walk
 from .aggregates import AGGREGATE
 from .conditional import CONDITIONAL
 from .dates import DATES
@@ -60,6 +60,11 @@ SCALARS = OPERATORS | frozenset(
 
 VOLATILE = frozenset(name for function in FUNCTIONS if function.volatile for name in function.canonical)
 """Canonical names of calls that give another value each time: not to be folded, moved, shared or left out."""
+
+
+def is_volatile(expr: Expr) -> bool:
+    """Does the expression give another value at every call, so that it must be computed once and where it stands?"""
+    return any(isinstance(node, Call) and node.function in VOLATILE for node in walk(expr))
 
 
 def look_up(name: str) -> Function:

@@ -87,12 +87,12 @@ WINDOW: tuple[Function, ...] = (
     Function(
         "percent_rank", "percent_rank()", 0, 0, _place(DOUBLE), kind="window",
         description="(rank - 1) / (rows of the partition - 1), and 0 for a single row",
-        example=_over("percent_rank()", "ORDER BY x", "(1), (2), (3)"), result="0.0; 0.5; 1.0",
+        example=_over("percent_rank()", "ORDER BY x", "(1), (2), (3)"), result="0; 0.5; 1",
     ),
     Function(
         "cume_dist", "cume_dist()", 0, 0, _place(DOUBLE), kind="window",
         description="The share of the partition's rows that come before the row or are its peers",
-        example=_over("cume_dist()", "ORDER BY x", _TIES), result="0.25; 0.75; 0.75; 1.0",
+        example=_over("cume_dist()", "ORDER BY x", _TIES), result="0.25; 0.75; 0.75; 1",
     ),
     Function(
         "ntile", "ntile(buckets)", 1, 1, _ntile, kind="window",

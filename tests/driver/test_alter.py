@@ -47,7 +47,7 @@ def test_one_statement_changes_much_at_once(reopen):
         "DROP COLUMN IF EXISTS b, RENAME COLUMN a TO label, ALTER COLUMN n SET DEFAULT 9, RENAME TO u, COMMENT 'both'"
     )
     c = reopen()
-    assert rows(c, "SHOW TABLES") == [("u",)]
+    assert rows(c, "SHOW TABLES") == [("u", "table")]
     c.execute("INSERT INTO u (k) VALUES (3)")
     assert rows(c, "SELECT * FROM u ORDER BY k") == [(1, "x", 7), (2, None, 7), (3, None, 9)]
     assert "COMMENT 'both'" in rows(c, "SHOW CREATE TABLE u")[0][0]
@@ -189,7 +189,7 @@ def test_a_table_whose_rows_cannot_be_does_not_stay(reopen, query):
     with pytest.raises(nyala.DatabaseError):
         c.execute(f"CREATE TABLE u (PRIMARY KEY (s)) AS {query}")
     c = reopen()
-    assert rows(c, "SHOW TABLES") == [("t",)]
+    assert rows(c, "SHOW TABLES") == [("t", "table")]
 
 
 def test_truncate_leaves_the_table_and_its_past(reopen):

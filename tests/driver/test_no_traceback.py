@@ -79,10 +79,10 @@ def test_only_errors_of_its_own(connection: nyala.Connection, start: int) -> Non
         try:
             connection.execute(text).fetchmany(1000)
         except nyala.errors.InternalError as error:
-            pytest.fail(f"{text}\n  {error!r}", pytrace=False)
+            raise pytest.fail.Exception(f"{text}\n  {error!r}", pytrace=False) from None
         except nyala.Error as error:
             assert str(error).strip(), text
         except Exception as error:
-            pytest.fail(f"{text}\n  {error!r}", pytrace=False)
+            raise pytest.fail.Exception(f"{text}\n  {error!r}", pytrace=False) from None
         finally:
             timer.cancel()

@@ -18,7 +18,7 @@ from nyala.errors import DataError
 SHARED = (
     "count(*), count(a), sum(n), sum(m), sum(w), sum(x), min(t), max(t), min(c), max(m), avg(x)",
     "sum(DISTINCT a), count(DISTINCT t), count(DISTINCT w), avg(DISTINCT y), product(y), product(DISTINCT y)",
-    "bool_and(f), bool_or(f), bool_and(a > 0), bool_or(a > 0) FILTER (WHERE b = 'x'), count_if(a > 1)",
+    "bool_and(f), bool_or(f), bool_and(a > 0), bool_or(a > 0) FILTER (WHERE b = 'x'), coalesce(count_if(a > 1), 0)",
     "bit_and(a), bit_or(n), bit_xor(n), bit_xor(DISTINCT a), bit_or(a) FILTER (WHERE f)",
     "var_pop(x), var_samp(x), stddev_pop(x), stddev(x), variance(y), stddev_samp(n), var_pop(DISTINCT y)",
     "var_samp(m::DOUBLE), stddev_pop(x) FILTER (WHERE f), var_pop(a), var_samp(a + 1e9)",

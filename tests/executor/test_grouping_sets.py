@@ -15,7 +15,7 @@ KEYS = ("a", "b", "c", "a + 1", "id % 3")
 AGGREGATES = (
     "count(*), sum(m), avg(x), min(t), max(n), sum(w)",
     "count(DISTINCT t), string_agg(DISTINCT t, ',' ORDER BY t), median(x), max_by(t, id), sum(DISTINCT n)",
-    "var_pop(x), bool_and(f), bit_or(n), count_if(f), covar_samp(x, y), any_value(c ORDER BY id), count(a)",
+    "var_pop(x), bool_and(f), bit_or(n), coalesce(count_if(f), 0), covar_samp(x, y), any_value(c ORDER BY id), count(a)",
 )
 
 

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError, DivisionByZero, NumericOutOfRange
 from nyala.executor.evaluate import Compiler
-from nyala.executor.functions import KERNELS
+from nyala.executor.functions import GENERATORS, KERNELS
 from nyala.executor.kernels import search
 from nyala.executor.kernels import text as text_kernels
 from nyala.executor.kernels.choose import from_physical
@@ -161,7 +161,7 @@ bools = st.booleans()
 
 
 def test_every_function_of_the_registry_has_a_kernel() -> None:
-    assert set(KERNELS) | {"and", "or"} == set(SCALARS)
+    assert {*KERNELS, *GENERATORS, "and", "or"} == set(SCALARS)
 
 
 # ---- arithmetic ----------------------------------------------------------------------------------------------------

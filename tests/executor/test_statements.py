@@ -74,16 +74,16 @@ def test_create_insert_describe_drop(store: MemoryStore) -> None:
         "(998, Decimal('1.50'))",
         "(999, Decimal('1.50'))",
     ]
-    assert rows(store, "SHOW TABLES") == [("n",), ("t",)]
+    assert rows(store, "SHOW TABLES") == [("n", "table"), ("t", "table")]
     assert rows(store, "DESCRIBE n")[1][:5] == ("b", "DECIMAL(9,2)", True, False, "1.50")
     start(store, "DROP TABLE n")
-    assert rows(store, "SHOW TABLES") == [("t",)]
+    assert rows(store, "SHOW TABLES") == [("t", "table")]
 
 
 def test_if_exists_and_if_not_exists(store: MemoryStore) -> None:
     start(store, "CREATE TABLE IF NOT EXISTS t (a INT PRIMARY KEY)")
     start(store, "DROP TABLE IF EXISTS nothing")
-    with pytest.raises(DuplicateTable, match="t already"):
+    with pytest.raises(DuplicateTable, match="t exists already"):
         start(store, "CREATE TABLE t (a INT PRIMARY KEY)")
     with pytest.raises(UnknownTable, match="nothing"):
         start(store, "DROP TABLE nothing")

@@ -131,9 +131,13 @@ def test_many_relations_are_joined_greedily() -> None:
     assert not any(isinstance(node, physical.NestedLoopJoin) for node in every(plan.root))
 
 
-def test_a_correlated_limit_says_what_to_write_instead() -> None:
-    with pytest.raises(NotSupportedError, match=r"LIMIT inside a subquery .* use min\(\) or max\(\)"):
-        plan_text("SELECT k FROM t WHERE a = (SELECT c FROM u WHERE u.b < t.k ORDER BY c LIMIT 1)")
+def test_a_correlated_limit_is_one_per_group() -> None:
+    plan = plan_text("SELECT k FROM t WHERE a = (SELECT c FROM u WHERE u.b < t.k ORDER BY c LIMIT 1)")
+    (first,) = {id(node): node for node in every(plan.root) if isinstance(node, physical.TopRows)}.values()
+    assert len(first.groups) == 1 and not first.ties
+    # An equality needs no run for each outer value: all groups' first rows are found at once.
+    plan = plan_text("SELECT k FROM t WHERE a = (SELECT c FROM u WHERE u.c = t.k ORDER BY b LIMIT 1)")
+    assert not any(isinstance(node, physical.Shared) for node in every(plan.root))
 
 
 # ---- parameters ------------------------------------------------------------------------------------------------------

@@ -11,9 +11,9 @@ import duckdb
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from nyala.errors import InvalidText, NumericOutOfRange, TypeMismatch, UnknownFunction
+from nyala.errors import InvalidText, NumericOutOfRange, TypeMismatch
 from nyala.sql import arithmetic, coercion, functions, literals
-from nyala.sql.expressions import Aggregate, Call, Case, Cast, Column, Expr, Literal
+from nyala.sql.expressions import Aggregate, Call, Cast, Column, Literal
 from nyala.storage.types import (
     BIGINT,
     BINARY,
@@ -314,44 +314,6 @@ def test_casts_that_make_no_sense(source: DataType, target: DataType) -> None:
 
 
 # ---- functions -------------------------------------------------------------------------------------------------------
-
-
-def _arguments(function: functions.Function) -> tuple[Expr, ...]:
-    """Plausible arguments: as many as the function needs, of the first types that it takes."""
-    candidates = [STRING, DECIMAL(9, 2), DATE, TIMESTAMP, BIGINT]
-    for type_ in candidates:
-        for rest in (type_, BIGINT, STRING):
-            args = [column(type_), *(column(rest, i) for i in range(2, function.least + 1))]
-            for first in (args[0], Literal(STRING, False, "month")):
-                try:
-                    function.build(function.name, (first, *args[1:]))
-                except (TypeMismatch, InvalidText):
-                    continue
-                return (first, *args[1:])
-    raise AssertionError(function.name)
-
-
-@pytest.mark.parametrize("name", sorted(functions.REGISTRY))
-def test_every_function_builds_canonical_nodes(name: str) -> None:
-    function = functions.REGISTRY[name]
-    built = functions.build(name, _arguments(function))
-    if function.aggregate:
-        assert isinstance(built, Aggregate) and built.function in functions.AGGREGATES
-    elif isinstance(built, Call):
-        assert built.function in functions.SCALARS
-    else:
-        assert isinstance(built, Case | Column)  # nullif, and coalesce or floor of what needs nothing done
-    assert name in function.signature
-
-
-@pytest.mark.parametrize("name", sorted(functions.REGISTRY))
-def test_every_function_counts_its_arguments(name: str) -> None:
-    function = functions.REGISTRY[name]
-    with pytest.raises(UnknownFunction, match=r"was given no argument; it is"):
-        functions.build(name, ())
-    if function.most is not None:
-        with pytest.raises(UnknownFunction, match=rf"{function.most + 1} arguments; it is"):
-            functions.build(name, tuple(column(STRING, i) for i in range(function.most + 1)))
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,350 @@
+"""Statements that were bound and planned before: found by their text, run with new values.
+
+    text ──► Prepared, ...        one per way in which its values led to a bound statement (`sql.late_parameters`)
+             │
+             ├── SingleRow        a statement about one row: the store is asked without a plan
+             └── PlanTemplate     any other: the values are put into the plan
+
+What is kept holds for one version of the catalog; every DDL statement, by whichever connection, makes another. A plan
+is made anew, too, when the tables it reads have grown or shrunk to another order of size. Statements that hold for their
+moment only (FOR SYSTEM_TIME, files) or in which a value must be known (a path, a number of digits) are never kept;
+that is remembered, so that they are not tried again.
+
+A statement is trusted to hold for other values only if, with the values at hand put in, it is equal to the one that was
+bound with these values themselves. That is checked once, when it is made.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import date
+from decimal import Decimal
+from typing import Any, Final, TypeAlias
+
+from ..errors import Error
+from ..executor.single_rows import SingleRow, single_row
+from ..planner import Plan, PlanTemplate
+from ..planner.late_statements import late_parameters, with_values
+from ..planner.physical import PhysicalNode, TableScan
+from ..sql import ParsedStatement, bound
+from ..sql.binder import LateStatement, bind_late
+from ..sql.expressions import Literal
+from ..sql.late_parameters import NOW, Key, LateParameter, LateValues, Path
+from ..sql.literals import from_python
+from ..sql.parameters import Given
+from ..storage.clock import split_timestamp
+from ..storage.schema import Table
+from ..storage.store import Store, Timestamp
+from ..storage.types import INTEGER_WIDTHS, TIMESTAMP, DataType, Kind
+from .parameters import Normalized
+
+Literals: TypeAlias = Mapping[tuple[Key, Path], Literal]
+Taker: TypeAlias = Callable[[Normalized], Any]
+"""Takes one cell's Python value from the parameters; raises `Unfit`."""
+
+MOST_TEXTS = 1000
+MOST_CHARACTERS = 1 << 22
+LONGEST_TEXT = 1 << 16
+"""What is longer is made of data rather than written, and does not come again."""
+MOST_VARIANTS = 8
+"""Of one text: more types of values than that do not alternate."""
+STATISTICS_SECONDS = 1.0
+"""How often the sizes of a plan's tables are looked at."""
+GROWTH = 2
+SMALL_TABLE = 1000
+"""Rows; between tables that are smaller there is nothing to choose."""
+
+
+class Unfit(Exception):
+    """A value that is not of the plain sort that a `Taker` knows."""
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A statement that is ready to run.
+
+    Attributes
+    ----------
+    statement : bound.Statement
+        With late parameters.
+    single : SingleRow, optional
+        Its short way; then it has no template.
+    template : PlanTemplate, optional
+    takers : tuple of Taker, optional
+        What gives the cells of `single` for plain values, without literals.
+    """
+
+    statement: bound.Statement
+    keys: tuple[Key, ...]
+    values: LateValues
+    single: SingleRow | None
+    template: PlanTemplate | None
+    takers: tuple[Taker, ...] | None
+    uses_time: bool
+    sizes: tuple[tuple[Table, int], ...] = ()
+    looked: float = field(default_factory=time.monotonic)
+
+    def cells(self, parameters: Normalized | None) -> Sequence[Any] | None:
+        """The Python values of `single`; None where the parameters are not for this statement."""
+        if self.takers is not None:
+            given = parameters or ()
+            if len(given) == len(self.keys):
+                try:
+                    return [take(given) for take in self.takers]
+                except (Unfit, KeyError, TypeError):
+                    pass
+        literals = self.literals(parameters, Timestamp(0))
+        if literals is None or self.single is None:
+            return None
+        return [_python(literals[v.key, v.path] if isinstance(v, LateParameter) else v) for v in self.single.values]
+
+    def literals(self, parameters: Normalized | None, now: Timestamp) -> Literals | None:
+        """The values in all their conversions; None where the parameters are not for this statement."""
+        given = parameters or ()
+        if len(given) != len(self.keys):
+            return None
+        try:
+            found: dict[Key, Literal] = {key: from_python(given[key]) for key in self.keys}  # type: ignore[index]
+        except (Error, KeyError, TypeError):
+            return None
+        found[NOW] = Literal(TIMESTAMP, False, split_timestamp(now)[0])
+        return self.values.of(found)
+
+    def plan(self, literals: Literals) -> Plan:
+        """The plan with the values in it."""
+        assert self.template is not None
+        return self.template.bind(lambda parameter: literals[parameter.key, parameter.path])  # type: ignore[attr-defined]
+
+    def is_outgrown(self, store: Store) -> bool:
+        """Have the tables another order of size than the plan was made for?"""
+        if not self.sizes or (now := time.monotonic()) - self.looked < STATISTICS_SECONDS:
+            return False
+        self.looked = now
+        for table, before in self.sizes:
+            rows = store.statistics(table).row_count
+            low, high = sorted((max(rows, SMALL_TABLE), max(before, SMALL_TABLE)))
+            if high > GROWTH * low:
+                return True
+        return False
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One text: the catalog's version, the variants; none where the statement cannot be kept."""
+
+    version: int
+    variants: tuple[Prepared, ...]
+
+
+class PlanCache:
+    """The prepared statements of one session, the least recently used forgotten first. Threads may share it."""
+
+    def __init__(self, store: Store):
+        self._store = store
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._characters = 0
+        self.enabled = True
+        """Tests turn it off to have every statement bound with its values."""
+        self.short_ways = True
+        """Tests turn it off to have every statement planned."""
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def find(self, text: str) -> tuple[Prepared, ...] | None:
+        """The variants of a text, none of them for a statement that cannot be kept; None where it is not known."""
+        entry = self._entries.get(text)
+        if entry is None or not self.enabled:
+            return None
+        if entry.version != self._store.catalog_version:
+            return None
+        # One call into C, which the interpreter lock makes whole; a text that was forgotten just now stays so.
+        with contextlib.suppress(KeyError):
+            self._entries.move_to_end(text)
+        return entry.variants
+
+    def takes(self, text: str) -> bool:
+        """Is it worth while to prepare a statement?"""
+        return self.enabled and len(text) <= LONGEST_TEXT
+
+    def add(self, text: str, version: int, prepared: Prepared | None) -> None:
+        """Keep a variant, made at a version of the catalog; None: the statement cannot be kept."""
+        with self._lock:
+            entry = self._entries.pop(text, None)
+            if entry is None:
+                self._characters += len(text)
+            known = () if entry is None or entry.version != version else entry.variants
+            added = () if prepared is None else (prepared,)
+            self._entries[text] = _Entry(version, (*added, *known)[:MOST_VARIANTS])
+            while len(self._entries) > MOST_TEXTS or self._characters > MOST_CHARACTERS:
+                forgotten, _ = self._entries.popitem(last=False)
+                self._characters -= len(forgotten)
+
+    def remove(self, text: str, prepared: Prepared) -> None:
+        """Forget one variant."""
+        with self._lock:
+            entry = self._entries.get(text)
+            if entry is not None:
+                entry.variants = tuple(other for other in entry.variants if other is not prepared)
+                if not entry.variants:
+                    del self._entries[text]
+                    self._characters -= len(text)
+
+
+def prepare(
+    parsed: ParsedStatement,
+    given: Given,
+    known: bound.Statement,
+    store: Store,
+    now: Timestamp,
+    planned: Callable[[bound.Query], Plan],
+    short_ways: bool = True,
+) -> Prepared | None:
+    """The statement for other values too; None where it cannot be kept.
+
+    `known` is the statement as it was bound with the values of `given`, at the time `now`.
+    """
+    if not isinstance(known, KEPT):
+        return None
+    late = _bind(parsed, store, given, now)
+    if late is None:
+        return None
+    uses = list(late_parameters(late.statement))
+    if any(late_parameters(getattr(late.statement, "returning", None))):
+        return None
+    samples = {**given.literals, NOW: late.now}
+    values = LateValues(samples, late.decisions, _settled(uses, given))
+    literals = values.of(samples)
+    if literals is None:
+        return None
+    if uses or given.literals:
+        if with_values(known, {}) != with_values(late.statement, literals):
+            return None
+    keys = tuple(given.literals)
+    uses_time = any(use.key == NOW for use in uses)
+    single = single_row(late.statement) if short_ways and not uses_time else None
+    if single is not None:
+        return Prepared(late.statement, keys, values, single, None, _takers(single, values), False)
+    plan = planned(late.statement.query)  # type: ignore[union-attr]
+    sizes = tuple((table, store.statistics(table).row_count) for table in {s.table for s in _scans(plan.root)})
+    return Prepared(late.statement, keys, values, None, PlanTemplate(plan), None, uses_time, sizes)
+
+
+KEPT: Final = bound.SelectStatement | bound.InsertStatement | bound.ChangeStatement | bound.MergeStatement
+
+
+def _bind(parsed: ParsedStatement, store: Store, given: Given, now: Timestamp) -> LateStatement | None:
+    try:
+        return bind_late(parsed, store, given, now)
+    except Error:
+        return None  # a value must be known here: with it, the statement was bound
+
+
+def _settled(uses: Sequence[LateParameter], given: Given) -> frozenset[Key]:
+    """The parameters all of whose uses are settled, and of which no use was folded away."""
+    counts = Counter(use.key for use in uses)
+    wanted = Counter(given.places.values())
+    loose = {use.key for use in uses if not use.settled}
+    return frozenset(key for key in wanted if counts[key] >= wanted[key] and key not in loose)
+
+
+def _scans(root: PhysicalNode) -> Iterator[TableScan]:
+    if isinstance(root, TableScan):
+        yield root
+    for child in root.children():
+        yield from _scans(child)
+
+
+# ---- cells of single rows --------------------------------------------------------------------------------------------
+
+
+def _takers(single: SingleRow, values: LateValues) -> tuple[Taker, ...] | None:
+    found = []
+    for value in single.values:
+        if isinstance(value, Literal):
+            found.append(_constant(_python(value)))
+            continue
+        make = _TAKERS.get(value.type.kind)
+        if make is None or value.key not in values.settled or value.key in values.refusing:
+            return None
+        found.append(make(value.key, value.type))
+    return tuple(found)
+
+
+def _constant(value: Any) -> Taker:
+    return lambda parameters: value
+
+
+def _python(literal: Literal) -> Any:
+    return literal.type.to_python(literal.value)
+
+
+def _integers(key: Any, type_: DataType) -> Taker:
+    half = 1 << (8 * INTEGER_WIDTHS[type_.kind] - 1)
+    low, high = -half, half - 1
+
+    def take(parameters: Any) -> Any:
+        value = parameters[key]
+        if type(value) is int and low <= value <= high:
+            return value
+        raise Unfit
+
+    return take
+
+
+def _texts(key: Any, type_: DataType) -> Taker:
+    longest = 1 << 62 if type_.length is None else type_.length
+
+    def take(parameters: Any) -> Any:
+        value = parameters[key]
+        if type(value) is str and len(value) <= longest:
+            return value
+        raise Unfit
+
+    return take
+
+
+def _decimals(key: Any, type_: DataType) -> Taker:
+    assert type_.precision is not None and type_.scale is not None
+    finest, limit = -type_.scale, 10 ** (type_.precision - type_.scale)
+
+    def take(parameters: Any) -> Any:
+        value = parameters[key]
+        if type(value) is Decimal and value.is_finite() and -limit < value < limit:
+            exponent = value.as_tuple().exponent
+            if finest <= exponent <= 0:  # type: ignore[operator]
+                return value
+        raise Unfit
+
+    return take
+
+
+def _plain(kind: type) -> Callable[[Any, DataType], Taker]:
+    def make(key: Any, type_: DataType) -> Taker:
+        def take(parameters: Any) -> Any:
+            value = parameters[key]
+            if type(value) is kind:
+                return value
+            raise Unfit
+
+        return take
+
+    return make
+
+
+_TAKERS: dict[Kind, Callable[[Any, DataType], Taker]] = {
+    **dict.fromkeys(INTEGER_WIDTHS, _integers),
+    Kind.STRING: _texts,
+    Kind.DECIMAL: _decimals,
+    Kind.DATE: _plain(date),
+    Kind.DOUBLE: _plain(float),
+    Kind.BOOLEAN: _plain(bool),
+    Kind.BINARY: _plain(bytes),
+}
+"""Values that go into a column as they are. Others are brought to its type as literals are."""

@@ -1,0 +1,57 @@
+"""Quotients of 64-bit integers that need up to 128 bits, as decimals have them: 16 digits after the point and more.
+
+Long division: the whole part, then as many digits at a time as the divisor leaves room for in 64 bits.
+
+    quotient = whole * 10**shift + digits        as `limbs` has 128-bit integers
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...storage.arrow_values import decimal_from_limbs
+from ...storage.types import DataType
+from ...storage.vector import Array, Vector, Wide
+from .limbs import negated, scaled
+from .numbers import INT64, fits, limits_of
+
+MOST_DIGITS = 18
+"""Digits that fit 64 bits."""
+
+
+def divide_wide(
+    type_: DataType, numerator: Array, denominator: Array, validity: Array | None, shift: int
+) -> Vector | None:
+    """numerator * 10**shift / denominator, rounded half away from zero; None where that may not fit `type_`.
+
+    `denominator` is below 10**17 in size and not zero where `validity` is True; numerators are above -2**63.
+    """
+    if not 0 <= shift <= MOST_DIGITS or (type_.precision or 0) <= MOST_DIGITS:
+        return None
+    divisor = np.abs(np.where(denominator == 0, 1, denominator))
+    rest = np.abs(numerator)
+    whole = rest // divisor
+    rest -= whole * divisor
+    most = (int((whole if validity is None else np.where(validity, whole, 0)).max(initial=0)) + 1) * 10**shift
+    if not fits((-most, most), limits_of(type_)):
+        return None
+    digits = fraction_digits(rest, divisor, shift)
+    digits += 2 * rest >= divisor
+    high, low = scaled(whole.view(np.uint64), 10**shift, digits.view(np.uint64))
+    high, low = negated(high, low, (numerator < 0) != (denominator < 0))
+    return Wide(type_, decimal_from_limbs(type_, high.view(np.int64), low, validity))
+
+
+def fraction_digits(rest: Array, divisor: Array, shift: int) -> Array:
+    """The first `shift` digits after the point of rest / divisor; `rest` becomes what is left."""
+    # 10**step * remainder stays within 64 bits, and so does twice a remainder at the end.
+    step = max(1, len(str(INT64[1] // max(2, int(divisor.max(initial=1))))) - 1)
+    digits = np.zeros(len(rest), np.int64)
+    while shift > 0:
+        taken = min(step, shift)
+        rest *= 10**taken
+        more = rest // divisor
+        rest -= more * divisor
+        digits = digits * 10**taken + more
+        shift -= taken
+    return digits

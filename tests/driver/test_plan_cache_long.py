@@ -1,0 +1,297 @@
+"""Statements that are run again with other values do what they would do if they were new."""
+
+from __future__ import annotations
+
+import datetime
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import nyala
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nyala.driver.connection import Connection
+from nyala.errors import AlreadyPresent, DataError, Error, InterfaceError, ProgrammingError
+
+
+@pytest.fixture
+def connection() -> Iterator[Connection]:
+    with nyala.connect(":memory:") as connection:
+        connection.execute(
+            "CREATE TABLE t (k INT PRIMARY KEY, b BIGINT, d DECIMAL(9,2), s VARCHAR(5), day DATE, x DOUBLE)"
+        )
+        connection.execute(
+            "INSERT INTO t VALUES (1, 10, 1.50, 'one', '2020-01-01', 0.5), (2, NULL, 2.25, 'two', '2020-02-02', 2),"
+            " (3, 30, NULL, NULL, NULL, NULL)"
+        )
+        yield connection
+
+
+def kept(connection: Connection, text: str) -> list[str]:
+    """How a text is kept: the kind of each of its variants."""
+    found = connection.session.plans.find(text)
+    assert found is not None
+    return ["row" if prepared.single is not None else "plan" for prepared in found]
+
+
+def rows(connection: Connection, text: str, *parameters: Any) -> list[Any]:
+    return connection.execute(text, parameters).fetchall()
+
+
+def test_a_statement_is_planned_once(connection: Connection) -> None:
+    text = "SELECT k FROM t WHERE b > ? ORDER BY k"
+    assert rows(connection, text, 5) == [(1,), (3,)]
+    assert rows(connection, text, 20) == [(3,)]
+    assert rows(connection, text, 1 << 40) == []
+    assert kept(connection, text) == ["plan"]
+
+
+def test_the_short_way_is_taken_where_a_row_is_named_by_its_key(connection: Connection) -> None:
+    for text, parameters in {
+        "SELECT s, d FROM t WHERE k = ?": (1,),
+        "INSERT INTO t (k, s) VALUES (?, ?)": (7, "x"),
+        "UPSERT INTO t (k, s) VALUES (?, 'y')": (7,),
+        "UPDATE t SET s = ? WHERE ? = k": ("z", 7),
+        "DELETE FROM t WHERE k = ?": (7,),
+    }.items():
+        connection.execute(text, parameters)
+        assert kept(connection, text) == ["row"]
+    for text, parameters in {
+        "SELECT s FROM t WHERE k > ?": (1,),
+        "SELECT s FROM t WHERE k = ? AND b = 5": (1,),
+        "SELECT s, k + 1 FROM t WHERE k = ?": (1,),
+        "SELECT DISTINCT s FROM t WHERE k = ?": (1,),
+        "SELECT count(*) FROM t WHERE k = ?": (1,),
+        "UPDATE t SET b = b + ? WHERE k = 1": (1,),
+    }.items():
+        connection.execute(text, parameters)
+        assert kept(connection, text) == ["plan"]
+
+
+def test_other_types_of_values_are_other_variants(connection: Connection) -> None:
+    text = "SELECT ? + 1, k FROM t WHERE k = 1"
+    assert rows(connection, text, 1) == [(2, 1)]
+    assert rows(connection, text, Decimal("1.5")) == [(Decimal("2.5"), 1)]
+    assert rows(connection, text, None) == [(None, 1)]
+    assert rows(connection, text, 2) == [(3, 1)]
+    text = "SELECT k FROM t WHERE k = ?"
+    assert rows(connection, text, 2) == [(2,)]
+    assert rows(connection, text, "2") == [(2,)]
+    assert rows(connection, text, Decimal("2.00")) == [(2,)]
+    assert rows(connection, text, Decimal("2.5")) == []
+    assert rows(connection, text, None) == []
+    assert rows(connection, text, 1 << 40) == []
+    with pytest.raises(DataError, match=r"LINE 1: .*k = \?"):
+        rows(connection, text, "two")
+    assert rows(connection, text, 3) == [(3,)]
+
+
+def test_values_that_must_be_known_are_known(connection: Connection) -> None:
+    text = "SELECT round(x, ?) FROM t WHERE k = 2 LIMIT ?"
+    assert rows(connection, text, 1, 5) == [(2.0,)]
+    assert rows(connection, text, 0, 0) == []
+    with pytest.raises(ProgrammingError, match="must not be negative"):
+        rows(connection, "SELECT k FROM t LIMIT ?", -1)
+    assert len(rows(connection, "SELECT k FROM t LIMIT ?", 2)) == 2
+    with pytest.raises(ProgrammingError, match="must not be negative"):
+        rows(connection, "SELECT k FROM t LIMIT ?", -1)
+
+
+def test_wrong_parameters_are_wrong_every_time(connection: Connection) -> None:
+    text = "SELECT s FROM t WHERE k = ?"
+    assert rows(connection, text, 1) == [("one",)]
+    for parameters in ([], [1, 2], {"k": 1}, None):
+        with pytest.raises(InterfaceError):
+            connection.execute(text, parameters)
+    named = "SELECT s FROM t WHERE k = :k"
+    assert connection.execute(named, {"k": 1}).fetchall() == [("one",)]
+    assert connection.execute(named, {"k": 2}).fetchall() == [("two",)]
+    for parameters in ({"j": 1}, {"k": 1, "j": 2}, [1]):
+        with pytest.raises(InterfaceError):
+            connection.execute(named, parameters)
+
+
+def test_time_goes_on(connection: Connection) -> None:
+    text = "SELECT now() FROM t WHERE day < now() LIMIT 1"
+    ((first,),) = rows(connection, text)
+    ((second,),) = rows(connection, text)
+    assert kept(connection, text) == ["plan"]
+    assert second > first
+    past = "SELECT count(*) FROM t FOR SYSTEM_TIME AS OF now()"
+    assert rows(connection, past) == [(3,)]
+    rows_before = connection.execute("DELETE FROM t WHERE k = 1").rowcount
+    assert rows_before == 1
+    assert rows(connection, past) == [(2,)]
+
+
+@pytest.mark.parametrize(
+    ("change", "after"),
+    [
+        ("ALTER TABLE t DROP COLUMN s", None),
+        ("ALTER TABLE t RENAME COLUMN s TO r", None),
+        ("DROP TABLE t", None),
+        ("ALTER TABLE t RENAME TO u", None),
+        (
+            "ALTER TABLE t ADD COLUMN more INT DEFAULT 7",
+            [(1, 10, Decimal("1.50"), "one", datetime.date(2020, 1, 1), 0.5, 7)],
+        ),
+    ],
+)
+@pytest.mark.parametrize("same", [True, False])
+def test_ddl_of_any_connection_counts(tmp_path: Path, change: str, after: Any, same: bool) -> None:
+    with nyala.connect(tmp_path) as first, nyala.connect(tmp_path) as second:
+        first.execute("CREATE TABLE t (k INT PRIMARY KEY, b BIGINT, d DECIMAL(9,2), s VARCHAR(5), day DATE, x DOUBLE)")
+        first.execute("INSERT INTO t VALUES (1, 10, 1.50, 'one', '2020-01-01', 0.5)")
+        texts = [
+            "SELECT * FROM t WHERE k = ?",
+            "SELECT *, s FROM t WHERE k < ? + 1",
+            "UPDATE t SET s = 'x' WHERE k = ? - 1",
+        ]
+        for text in texts:
+            first.execute(text, [1])
+        (first if same else second).execute(change)
+        for text in texts if after is None else []:
+            if text == texts[0] and "COLUMN" in change:
+                continue
+            with pytest.raises(ProgrammingError):
+                first.execute(text, [1])
+        if after is not None:
+            assert rows(first, texts[0], 1) == after
+
+
+def test_views_follow_their_definition(connection: Connection) -> None:
+    connection.execute("CREATE VIEW v AS SELECT k FROM t WHERE k < 2")
+    text = "SELECT count(*) FROM v WHERE k > ?"
+    assert rows(connection, text, 0) == [(1,)]
+    connection.execute("CREATE OR REPLACE VIEW v AS SELECT k FROM t")
+    assert rows(connection, text, 0) == [(3,)]
+
+
+def test_a_table_that_has_grown_is_planned_for_anew(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nyala.driver.plan_cache.STATISTICS_SECONDS", 0.0)
+    text = "SELECT count(*) FROM t WHERE b >= ?"
+    rows(connection, text, 0)
+    (before,) = connection.session.plans.find(text) or ()
+    connection.execute("INSERT INTO t (k, b) SELECT n, n FROM generate_series(10, 5000) AS g(n)")
+    assert rows(connection, text, 0) == [(4993,)]
+    (after,) = connection.session.plans.find(text) or ()
+    assert after is not before
+
+
+def test_old_texts_are_forgotten(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nyala.driver.plan_cache.MOST_TEXTS", 3)
+    for number in range(10):
+        assert rows(connection, f"SELECT {number}") == [(number,)]
+    assert len(connection.session.plans) == 3
+
+
+def test_threads_share_what_is_kept(connection: Connection) -> None:
+    wrong: list[Any] = []
+
+    def work(number: int) -> None:
+        for i in range(100):
+            key = 1000 + number * 100 + i
+            connection.execute("INSERT INTO t (k, b) VALUES (?, ?)", [key, i])
+            found = rows(connection, "SELECT b FROM t WHERE k = ?", key)
+            found += rows(connection, "SELECT b FROM t WHERE k = ? AND b < ?", key, i + 1)
+            if found != [(i,), (i,)]:
+                wrong.append(found)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_arrow_of_a_single_row(connection: Connection) -> None:
+    text = "SELECT s, day, d FROM t WHERE k = ?"
+    for _ in range(2):
+        single = connection.execute(text, [1]).arrow()
+        planned = connection.execute("SELECT s, day, d FROM t WHERE k = 1 OR k = 1").arrow()
+        assert single.equals(planned)
+        assert connection.execute(text, [99]).arrow().num_rows == 0
+
+
+# ---- the same with and without -------------------------------------------------------------------------------------
+
+VALUES = st.one_of(
+    st.none(),
+    st.integers(-3, 12),
+    st.sampled_from([1 << 31, 1 << 63, -(1 << 70), 0.5, 2.0, 1e30, True]),
+    st.decimals(-100, 100, places=1, allow_nan=False),
+    st.sampled_from([Decimal("1.505"), Decimal("1e9"), Decimal("2.25"), Decimal("3")]),
+    st.sampled_from(["one", "two", "2", " 3", "2020-01-01", "x", "toolong", "", "1.5"]),
+    st.sampled_from([datetime.date(2020, 1, 1), datetime.datetime(2020, 2, 2), datetime.datetime(2020, 2, 2, 1)]),
+)
+READS = [
+    "SELECT * FROM t WHERE k = ? ORDER BY k",
+    "SELECT k, s FROM t WHERE k = ?",
+    "SELECT k FROM t WHERE b >= ? ORDER BY k",
+    "SELECT k FROM t WHERE d = ?",
+    "SELECT k FROM t WHERE day <= ? ORDER BY k",
+    "SELECT k FROM t WHERE s > ? ORDER BY k",
+    "SELECT k FROM t WHERE x BETWEEN ? AND 3 ORDER BY k",
+    "SELECT k, coalesce(b, ?) FROM t ORDER BY k",
+    "SELECT k, b + ? FROM t ORDER BY k",
+    "SELECT d * ? FROM t ORDER BY k",
+    "SELECT k FROM t WHERE k IN (1, ?) ORDER BY k",
+    "SELECT CASE WHEN k = ? THEN 'a' ELSE 'b' END FROM t ORDER BY k",
+    "SELECT k FROM t WHERE k < 10 ORDER BY k LIMIT ?",
+    "SELECT ?",
+    "SELECT k FROM t WHERE b = (SELECT max(b) FROM t WHERE k <= ?)",
+    "SELECT d, count(*) FROM t WHERE x IS NULL OR k > ? GROUP BY d ORDER BY d",
+]
+WRITES = [
+    "INSERT INTO t (k, s) VALUES (?, 'new')",
+    "INSERT INTO t (k, b) VALUES (5, ?)",
+    "INSERT INTO t (k, d, s) VALUES (6, ?, 'a')",
+    "INSERT IGNORE INTO t (k, day) VALUES (6, ?)",
+    "UPSERT INTO t (k, x) VALUES (2, ?)",
+    "UPSERT INTO t (k, s) VALUES (2, ?)",
+    "UPDATE t SET d = ? WHERE k = 2",
+    "UPDATE t SET s = 'u' WHERE k = ?",
+    "UPDATE t SET b = b + ? WHERE k = 1",
+    "DELETE FROM t WHERE k = ?",
+]
+
+
+def outcome(connection: Connection, text: str, value: Any) -> Any:
+    try:
+        cursor = connection.execute(text, [value])
+        found = cursor.fetchall() if cursor.description is not None else None
+        return cursor.rowcount, cursor.description, repr(found)
+    except Error as error:
+        return type(error), str(error)
+
+
+@settings(max_examples=400, deadline=None)
+@given(steps=st.lists(st.tuples(st.sampled_from([*READS, *WRITES]), VALUES), min_size=1, max_size=12))
+def test_kept_statements_do_what_new_ones_do(steps: list[tuple[str, Any]]) -> None:
+    """One connection keeps nothing, one keeps plans, one goes the short ways as well."""
+    with nyala.connect(":memory:") as fresh, nyala.connect(":memory:") as planned, nyala.connect(":memory:") as short:
+        fresh.session.plans.enabled = False
+        planned.session.plans.short_ways = False
+        for connection in (fresh, planned, short):
+            connection.execute(
+                "CREATE TABLE t (k INT PRIMARY KEY, b BIGINT, d DECIMAL(9,2), s VARCHAR(5), day DATE, x DOUBLE)"
+            )
+            connection.execute(
+                "INSERT INTO t VALUES (1, 10, 1.50, 'one', '2020-01-01', 0.5), (2, NULL, 2.25, 'two', '2020-02-02', 2)"
+            )
+        for text, value in steps:
+            expected = outcome(fresh, text, value)
+            assert outcome(planned, text, value) == expected, (text, value)
+            assert outcome(short, text, value) == expected, (text, value)
+        assert rows(planned, "SELECT * FROM t ORDER BY k") == rows(fresh, "SELECT * FROM t ORDER BY k")
+        assert rows(short, "SELECT * FROM t ORDER BY k") == rows(fresh, "SELECT * FROM t ORDER BY k")
+
+
+def test_a_refused_row_says_so_on_both_ways(connection: Connection) -> None:
+    for _ in range(2):
+        with pytest.raises(AlreadyPresent, match="k = 1"):
+            connection.execute("INSERT INTO t (k) VALUES (?)", [1])

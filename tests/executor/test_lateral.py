@@ -1,0 +1,93 @@
+"""LATERAL, table functions, and first rows with ties, beside DuckDB."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import duckdb
+import nyala
+import pytest
+
+
+@pytest.fixture(scope="module")
+def databases() -> Iterator[tuple[Any, Any]]:
+    found = nyala.connect(":memory:"), duckdb.connect()
+    for connection in found:
+        connection.execute("CREATE TABLE t (k INT PRIMARY KEY, a INT)")
+        connection.execute("CREATE TABLE u (k INT PRIMARY KEY, a INT, b INT)")
+        connection.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, NULL), (4, 1), (5, 7)")
+        for k in range(40):
+            a, b = (None, 1, 2, 2, 3)[k % 5], (k * 7) % 11
+            connection.execute(f"INSERT INTO u VALUES ({k}, {'NULL' if a is None else a}, {b})")
+    yield found
+    for connection in found:
+        connection.close()
+
+
+FIRST_THREE = "(SELECT u.k, u.b FROM u WHERE u.a = t.a ORDER BY u.b DESC, u.k LIMIT 3)"
+QUERIES = {
+    "top of each": f"SELECT t.k, s.k, s.b FROM t, LATERAL {FIRST_THREE} AS s",
+    "top of each or nothing": f"SELECT t.k, s.k, s.b FROM t LEFT JOIN LATERAL {FIRST_THREE} AS s ON true",
+    "with a condition": f"SELECT t.k, s.k FROM t LEFT JOIN LATERAL {FIRST_THREE} AS s ON s.b < t.k + 8",
+    "not an equality": "SELECT t.k, s.n FROM t CROSS JOIN LATERAL (SELECT count(*) AS n FROM u WHERE u.a < t.a) AS s",
+    "limit without equality": (
+        "SELECT t.k, s.k FROM t, LATERAL (SELECT u.k FROM u WHERE u.a <> t.a ORDER BY u.b, u.k LIMIT 2 OFFSET 1) AS s"
+    ),
+    "one after the other": (
+        "SELECT t.k, x.m, y.n FROM t, LATERAL (SELECT max(u.k) AS m FROM u WHERE u.a = t.a) AS x, "
+        "LATERAL (SELECT count(*) AS n FROM u WHERE u.k < x.m AND u.a = t.a) AS y"
+    ),
+    "inside a parenthesis": (
+        "SELECT t.k, v.k, s.x FROM t, (t AS v JOIN LATERAL (SELECT v.a + t.k AS x) AS s ON s.x > 3)"
+    ),
+    "a union": "SELECT t.k, s.x FROM t, LATERAL (SELECT t.a AS x UNION SELECT u.b FROM u WHERE u.k = t.k) AS s",
+    "values": "SELECT t.k, s.x FROM t, LATERAL (VALUES (t.a), (t.k + 1)) AS s(x)",
+    "groups": "SELECT t.k, s.* FROM t, LATERAL (SELECT u.b, count(*) FROM u WHERE u.a = t.a GROUP BY u.b) AS s(b, n)",
+    "no outer column": "SELECT t.k, s.m FROM t, LATERAL (SELECT max(k) AS m FROM u) AS s",
+    "series": "SELECT t.k, g FROM t, generate_series(t.k, 6, 2) AS g(g)",
+    "series backwards": "SELECT t.k, g FROM t CROSS JOIN generate_series(t.a, 0, -1) AS g(g)",
+    "series of series": "SELECT x, y FROM generate_series(1, 4) AS a(x), generate_series(x, 3) AS b(y)",
+    "a long series": "SELECT count(*), sum(n), min(n), max(n) FROM generate_series(1, 400000, 3) AS s(n)",
+    "series in a subquery": "SELECT k, (SELECT sum(n) FROM generate_series(1, t.a) AS s(n)) FROM t",
+    "an alias over a join": "SELECT j.k, j.b FROM (t JOIN u USING (k, a)) AS j",
+    "natural and parenthesised": "SELECT * FROM (t NATURAL JOIN (SELECT k, b FROM u) AS x) JOIN t AS y USING (k)",
+}
+
+
+@pytest.mark.parametrize("name", QUERIES)
+def test_lateral_beside_duckdb(databases: tuple[Any, Any], name: str) -> None:
+    ours, theirs = (Counter(tuple(r) for r in d.execute(QUERIES[name]).fetchall()) for d in databases)
+    assert ours == theirs
+
+
+def test_series_of_moments() -> None:
+    connection = nyala.connect(":memory:")
+    day = datetime.date
+    text = "SELECT * FROM generate_series(DATE '2024-01-31', DATE '2024-04-30', INTERVAL '1' MONTH)"
+    # Each month from the one before, as PostgreSQL adds them.
+    expected = [day(2024, 1, 31), day(2024, 2, 29), day(2024, 3, 29), day(2024, 4, 29)]
+    assert connection.execute(text).fetchall() == [(moment,) for moment in expected]
+    text = "SELECT count(*), max(n) FROM generate_series(TIMESTAMP '2024-01-01', TIMESTAMP '2024-01-03', '90 minutes') AS s(n)"
+    assert connection.execute(text).fetchall() == [(33, datetime.datetime(2024, 1, 3))]
+    text = "SELECT count(*) FROM generate_series(DATE '2024-03-01', DATE '2024-01-01', INTERVAL '-1' DAY)"
+    assert connection.execute(text).fetchall() == [(61,)]
+
+
+def test_a_series_may_be_longer_than_memory() -> None:
+    connection = nyala.connect(":memory:")
+    text = "SELECT n FROM generate_series(-9223372036854775807, 9223372036854775807) AS s(n) LIMIT 2"
+    assert connection.execute(text).fetchall() == [(-9223372036854775807,), (-9223372036854775806,)]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 7])
+@pytest.mark.parametrize("offset", [0, 2])
+def test_with_ties(databases: tuple[Any, Any], rows: int, offset: int) -> None:
+    ours, theirs = databases
+    every = theirs.execute("SELECT a, b FROM u ORDER BY a NULLS LAST, b DESC").fetchall()
+    last = every[offset + rows - 1]
+    expected = [row for i, row in enumerate(every) if i >= offset and (i < offset + rows or row == last)]
+    text = f"SELECT a, b FROM u ORDER BY a NULLS LAST, b DESC OFFSET {offset} FETCH FIRST {rows} ROWS WITH TIES"
+    assert ours.execute(text).fetchall() == expected
