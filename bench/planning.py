@@ -3,22 +3,22 @@
     cold       text ─ parse ─ bind ─ rules ─ choose ─► plan           each query of a list, in a warm process
     prepared   text + values ─ plan_cache ─► ready to execute         a look-up by key, and a query with a plan
 
-Times are medians over rounds, by processor time, since the machine may do something else as well.
+Times are the best of several rounds, by processor time, since the machine may do something else as well.
 """
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
 from rich.table import Table as TextTable
 
-from .. import connect
+from ..driver.connection import connect
 from ..driver.parameters import normalize
 from ..errors import OperationalError
 from ..planner import plan_query
@@ -95,12 +95,12 @@ def show(planned: Sequence[Planning], overheads: Sequence[Overhead], console: Co
 def _planning(name: str, text: str, store: Store, runs: int) -> Planning:
     times: list[list[float]] = [[], [], []]
     for _ in range(runs + 1):
-        (parsed,) = _kept(times[0], lambda: parse(text))
-        statement = _kept(times[1], lambda parsed=parsed: bind(parsed, store))
+        (parsed,) = _kept(times[0], partial(parse, text))
+        statement = _kept(times[1], partial(bind, parsed, store))
         assert isinstance(statement, bound.SelectStatement)
-        _kept(times[2], lambda query=statement.query: plan_query(query, store))
+        _kept(times[2], partial(plan_query, statement.query, store))
     # The first round fills caches.
-    return Planning(name, *(statistics.median(found[1:]) for found in times))
+    return Planning(name, *(min(found[1:]) for found in times))
 
 
 def _kept(times: list[float], call: Callable[[], Any]) -> Any:

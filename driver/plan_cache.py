@@ -6,9 +6,9 @@
              └── PlanTemplate     any other: the values are put into the plan
 
 What is kept holds for one version of the catalog; every DDL statement, by whichever connection, makes another. A plan
-is made anew, too, when the tables it reads have grown or shrunk to another order of size. Statements that hold for their
-moment only (FOR SYSTEM_TIME, files) or in which a value must be known (a path, a number of digits) are never kept;
-that is remembered, so that they are not tried again.
+is made anew, too, when the tables it reads have grown or shrunk to another order of size. Statements that hold for
+their moment only (FOR SYSTEM_TIME, files) or in which a value must be known (a path, a number of digits) are never
+kept; that is remembered, so that they are not tried again.
 
 A statement is trusted to hold for other values only if, with the values at hand put in, it is equal to the one that was
 bound with these values themselves. That is checked once, when it is made.
@@ -230,7 +230,7 @@ def prepare(
     uses_time = any(use.key == NOW for use in uses)
     single = single_row(late.statement) if short_ways and not uses_time else None
     if single is not None:
-        return Prepared(late.statement, keys, values, single, None, _takers(single, values), False)
+        return Prepared(late.statement, keys, values, single, None, _takers(single, values, keys), False)
     plan = planned(late.statement.query)  # type: ignore[union-attr]
     sizes = tuple((table, store.statistics(table).row_count) for table in {s.table for s in _scans(plan.root)})
     return Prepared(late.statement, keys, values, None, PlanTemplate(plan), None, uses_time, sizes)
@@ -264,7 +264,9 @@ def _scans(root: PhysicalNode) -> Iterator[TableScan]:
 # ---- cells of single rows --------------------------------------------------------------------------------------------
 
 
-def _takers(single: SingleRow, values: LateValues) -> tuple[Taker, ...] | None:
+def _takers(single: SingleRow, values: LateValues, keys: Sequence[Key]) -> tuple[Taker, ...] | None:
+    if {value.key for value in single.values if isinstance(value, LateParameter)} != set(keys):
+        return None  # NULL has its place without being in a cell: the values have to be looked at
     found = []
     for value in single.values:
         if isinstance(value, Literal):

@@ -62,8 +62,10 @@ class Execution:
         tables are pinned before anybody waits.
         """
         with self._interruptible():
-            is_setting = isinstance(statement, SettingStatement)
-            result = self._session.settings.run(statement) if is_setting else run_statement(statement, context, plan)
+            if isinstance(statement, SettingStatement):
+                result = self._session.settings.run(statement)
+            else:
+                result = run_statement(statement, context, plan)
             self.columns = result.columns
             self._batches = iter(result.batches)
             self.rowcount = result.rowcount
@@ -239,7 +241,7 @@ class Session:
     def _prepare(self, text: str, parsed: ParsedStatement, parameters: Normalized | None) -> Execution:
         """Bind and plan a statement for these values and others, if that can be, and run it."""
         version, now = self.store.catalog_version, self.store.now()
-        given = match_parameters(parsed.tree, parameters)
+        given = match_parameters(parsed, parameters)
         statement = bind_given(parsed, self.store, given, LocalFiles(), now)
         if not isinstance(statement, KEPT):
             return self.start(statement)

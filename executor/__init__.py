@@ -13,8 +13,8 @@ The life of a query:
    `ScanSpec`s of scans that start only then.
 4. Within a morsel, a batch is a set of lazy columns. `evaluate` compiles expressions to closures that run on codes and
    dictionaries where they can; a filter or a join selects rows, which reads nothing further.
-5. Groups and sort keys are integer codes (`grouping`, `sort`), join keys too (`join_keys`, `join_index`). Exact sums
-   live in `accumulators`, scalar kernels in `kernels`.
+5. Groups and sort keys are integer codes (`grouping`, `sort`), join keys too (`join_keys`, `join_index`). Aggregates
+   are computed from mergeable states (`aggregate_calls`, `accumulators`), scalar kernels live in `kernels`.
 6. The consumer pulls; morsels run a little ahead of it, and results come in the stream's order.
 
 `Cancelled` and errors end all threads of a statement before they reach the caller.

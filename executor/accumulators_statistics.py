@@ -11,7 +11,7 @@ Means are taken as distances from one of the values, so that equal values have e
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -134,7 +134,7 @@ def _product(state: Moments, which: int) -> Value:
     return state.products[which], state.counts > 0
 
 
-_VALUES = {
+_VALUES: dict[str, Callable[[Moments], Value]] = {
     "var_pop": lambda state: _variance(state, 0),
     "var_samp": lambda state: _variance(state, 1),
     "stddev_pop": lambda state: _deviation(state, 0),

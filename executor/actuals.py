@@ -16,8 +16,9 @@ from ..storage.vector import Batch
 class Actual:
     """One operator's share.
 
-    `memory` are the bytes of state that it reserved; `seconds` is the time spent inside it and its inputs, summed over threads (so it may exceed the time on the wall);
-    `counters` are a table scan's; `filtered` names the runtime filters that a scan was given ("bitmap on x").
+    `memory` are the bytes of state that it reserved; `seconds` is the time spent inside it and its inputs, summed over
+    threads (so it may exceed the time on the wall); `counters` are a table scan's; `filtered` names the runtime filters
+    that a scan was given ("bitmap on x").
     """
 
     rows: int = 0

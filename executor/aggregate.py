@@ -25,12 +25,12 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..planner.physical import HashAggregate
-from ..sql.expressions import ZERO_OVER_NOTHING, Column, Expr
+from ..sql.expressions import ZERO_OVER_NOTHING, Case, Column, Expr, Literal
 from ..storage.vector import Batch, Const, LazyColumn, Vector, concat
 from .accumulators import AnyValue
 from .aggregate_calls import accumulator_of, parts_of, result_of, state_of
 from .context import ExecutionContext
-from .evaluate import SharedWork
+from .evaluate import SharedWork, is_fallible
 from .grouping import Segments, one_group, segments
 from .kernels.boolean import truths
 from .stream import BATCH_ROWS, Morsel, Stream, sliced, stream_of
@@ -72,7 +72,7 @@ class _Aggregation:
                     None if part.filter is None else len(exprs) + len(inputs),
                 )
             )
-            exprs += inputs if part.filter is None else (*inputs, part.filter)
+            exprs += inputs if part.filter is None else (*(_guarded(arg, part.filter) for arg in inputs), part.filter)
         self._work = SharedWork(self.columns, exprs)
         self._positions = {column.id: i for i, column in enumerate(self.columns)}
 
@@ -181,6 +181,13 @@ Merged: TypeAlias = dict[GroupingSet, dict[str | None, _Partial]]
 """The groups of each set, by tablet where tablets have no group in common."""
 
 
+def _guarded(arg: Expr, condition: Expr) -> Expr:
+    """The argument, computed only for rows that pass the filter where it may refuse others."""
+    if not is_fallible(arg):
+        return arg
+    return Case(arg.type, True, ((condition, arg),), Literal(arg.type, True))
+
+
 def open_aggregate(node: HashAggregate, source: Stream, context: ExecutionContext) -> Stream:
     """Run the aggregation; its stream holds the groups, set by set."""
     aggregation = _Aggregation(node)
@@ -201,7 +208,7 @@ def open_aggregate(node: HashAggregate, source: Stream, context: ExecutionContex
     return _stream(aggregation, merged, source, context)
 
 
-def _task(work: Callable[[Any], Any], *args: Any) -> Callable[[], Any]:
+def _task(work: Callable[..., Any], *args: Any) -> Callable[[], Any]:
     return lambda: work(*args)
 
 

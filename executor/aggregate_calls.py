@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..errors import InternalError
 from ..sql.expressions import Aggregate, Column, Expr
-from ..storage.types import BIGINT, BOOLEAN
+from ..storage.types import BIGINT, BOOLEAN, Kind
 from ..storage.vector import Array, Const, Flat, LazyColumn, Vector
 from .accumulators import Accumulator, AnyValue, Count, Extreme, Rows, Sum, Total
 from .accumulators_bitwise import OPERATIONS, Fold
@@ -68,7 +69,7 @@ _ACCUMULATORS: dict[str, Callable[[], Accumulator[Any]]] = {
     "max_by": lambda: ExtremeBy(greatest=True),
     "statistics": Statistics,
     "approx_count_distinct": DistinctSketch,
-    **{name: (lambda name=name: Fold(name)) for name in OPERATIONS},
+    **{name: partial(Fold, name) for name in OPERATIONS},
 }
 
 
@@ -80,8 +81,12 @@ def accumulator_of(part: Part) -> Accumulator[Any]:
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
 
-_UNMOVED_BY_DUPLICATES = ("min", "max", "any_value", "min_by", "max_by", "approx_count_distinct")
-_UNMOVED_BY_DUPLICATES += ("bit_and", "bit_or", "bool_and", "bool_or")
+_UNMOVED_BY_DUPLICATES = frozenset(
+    [
+        *("min", "max", "any_value", "min_by", "max_by", "approx_count_distinct"),
+        *("bit_and", "bit_or", "bool_and", "bool_or"),
+    ]
+)
 _ORDERED_SETS = ("percentile_cont", "percentile_disc", "mode")
 
 
@@ -94,6 +99,8 @@ def parts_of(call: Aggregate) -> list[Part]:
         return [Part("sum", args, call.filter, distinct), _count_part(call)]
     if function in STATISTICS or function == "regr_count":
         return [Part("statistics", args, call.filter, distinct)]
+    if function in ("min", "max") and args[0].type.kind is Kind.INTERVAL:
+        return [Part(f"{function}_by", (args[0], args[0]), call.filter)]
     if function in ("min_by", "max_by"):
         return [Part(function, args[::-1], call.filter)]
     if function in _ORDERED_SETS or function == "string_agg" or (function == "any_value" and call.order):

@@ -8,13 +8,14 @@ from ..sql import bound
 from ..storage.types import BIGINT, STRING
 from .changing import arrow_schema, rows_as
 from .context import ExecutionContext
-from .results import StatementResult, listing
+from .results import StatementResult, done, listing
 
 
-def create_table(statement: bound.CreateTable, context: ExecutionContext) -> None:
+def create_table(statement: bound.CreateTable, context: ExecutionContext) -> StatementResult:
     """CREATE TABLE."""
     if not (statement.if_not_exists and _exists(statement.definition.name, context)):
         context.store.create_table(statement.definition)
+    return done()
 
 
 def _exists(name: str, context: ExecutionContext) -> bool:
@@ -38,34 +39,38 @@ def create_table_as(statement: bound.CreateTableAs, plan: Plan, context: Executi
         raise
 
 
-def alter_table(statement: bound.AlterTable, context: ExecutionContext) -> None:
+def alter_table(statement: bound.AlterTable, context: ExecutionContext) -> StatementResult:
     """ALTER TABLE."""
     if statement.steps:
         context.store.alter_table(statement.table.name, statement.steps)
+    return done()
 
 
-def drop_table(statement: bound.DropTable, context: ExecutionContext) -> None:
+def drop_table(statement: bound.DropTable, context: ExecutionContext) -> StatementResult:
     """DROP TABLE, and the views that go with it."""
     try:
         context.store.drop_table(statement.name, statement.views)
     except UnknownTable:
         if not statement.if_exists:
             raise
+    return done()
 
 
-def create_view(statement: bound.CreateView, context: ExecutionContext) -> None:
+def create_view(statement: bound.CreateView, context: ExecutionContext) -> StatementResult:
     """CREATE VIEW."""
     if not (statement.if_not_exists and _exists(statement.view.name, context)):
         context.store.create_view(statement.view, statement.replace)
+    return done()
 
 
-def drop_view(statement: bound.DropView, context: ExecutionContext) -> None:
+def drop_view(statement: bound.DropView, context: ExecutionContext) -> StatementResult:
     """DROP VIEW, and the views that go with it."""
     try:
         context.store.drop_views((statement.name, *statement.views))
     except UnknownTable:
         if not statement.if_exists:
             raise
+    return done()
 
 
 def analyze(statement: bound.AnalyzeTables, context: ExecutionContext) -> StatementResult:

@@ -189,7 +189,8 @@ def _chosen(statement: bound.MergeStatement, rows: _Rows) -> _Rows:
 
 
 def _ops(rows: _Rows) -> Array:
-    return rows.rest.column(0).to_numpy().astype(np.uint8)
+    ops: Array = rows.rest.column(0).to_numpy().astype(np.uint8)
+    return ops
 
 
 def _refuse_repeated(table: Table, rows: _Rows, acting: Array) -> None:

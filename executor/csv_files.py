@@ -90,6 +90,8 @@ def read(
         with _open(path, options) as stream:
             yield from pa_csv.open_csv(stream, read_options, _parse_options(options), convert)
     except (OSError, pa.ArrowException) as error:
+        if names is not None and "Empty CSV file" in str(error):
+            return  # without a header, it has no row
         raise _located(path, options, types, names, error) from error
 
 

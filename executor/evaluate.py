@@ -322,11 +322,15 @@ class SharedWork:
     """Several expressions over one input, of which equal parts are computed once per batch.
 
     A part that occurs twice becomes a column behind the batch's own, computed at first touch. Parts that may refuse a
-    row stay where they are, so that they are computed only for the rows that need them.
+    row stay where they are, so that they are computed only for the rows that need them; whole expressions are needed
+    for all rows.
     """
 
     def __init__(self, columns: Sequence[Column], exprs: Sequence[Expr]):
         self._counts = Counter(node for expr in exprs for node in _inner_nodes(expr))
+        for expr, count in Counter(expr for expr in exprs if columns_of(expr) and not is_volatile(expr)).items():
+            if count > 1 and not isinstance(expr, Column):
+                self._counts[expr] = count
         self._columns = list(columns)
         self._prelude: list[Evaluation] = []
         self._numbers: dict[Expr, Column] = {}

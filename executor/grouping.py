@@ -178,6 +178,20 @@ def combined_codes(keys: Sequence[Vector]) -> tuple[Array, int]:
     return codes, size
 
 
+def combined_order(columns: Sequence[tuple[Array, int]], length: int) -> tuple[Array, int]:
+    """One code per row that sorts as the codes of all columns do, the first column first. Each column is its codes and
+    a bound that they stay below, and so is the result."""
+    codes, size = np.zeros(length, np.uint64), 1
+    for more, count in columns:
+        if size * count > 1 << _MOST_BITS:
+            codes, size = densely(codes, size)
+        if size * count > 1 << _MOST_BITS:
+            more, count = densely(more, count)
+        codes = codes * np.uint64(count) + more.astype(np.uint64)
+        size *= count
+    return codes, size
+
+
 def _dtype(size: int) -> np.dtype[Any]:
     for dtype in (np.uint8, np.uint16, np.uint32):
         if size <= int(np.iinfo(dtype).max) + 1:

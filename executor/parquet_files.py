@@ -30,7 +30,7 @@ def footer_of(path: str) -> pq.FileMetaData:
         return pq.read_metadata(path)
     except pa.ArrowInvalid as error:
         reason = _reason(error)
-        raise DataError(f"{path} is not a Parquet file{'' if 'magic bytes' in reason else f': {reason}'}") from error
+        raise DataError(f"{path}: not a Parquet file{'' if 'magic bytes' in reason else f': {reason}'}") from error
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"{path} cannot be read: {_reason(error)}") from error
 
@@ -78,7 +78,7 @@ def _column(footers: Sequence[pq.FileMetaData], name: str, type_: DataType, shar
 def _bound(known: Any, name: str, type_: DataType) -> Any:
     """The least or the greatest value as nyala has it; None where it is not known or has no counterpart."""
     try:
-        value = getattr(known, name) if known is not None and known.has_min_max else None
+        value: Any = getattr(known, name) if known is not None and known.has_min_max else None
         if getattr(value, "tzinfo", None) is not None:
             value = value.replace(tzinfo=None)
         return None if value is None else type_.to_physical(value)

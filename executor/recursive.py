@@ -5,8 +5,8 @@
 
 A round sees only the rows that the round before has made (semi-naive evaluation). With UNION a row counts as new if no
 round has made it: the rows seen so far are kept with their 64-bit hashes in order, so that a round looks up its own
-rows and compares in full only those whose hash is there. Rounds run when somebody asks for rows, so a LIMIT above ends a
-recursion that would never end by itself.
+rows and compares in full only those whose hash is there. Rounds run when somebody asks for rows, so a LIMIT above ends
+a recursion that would never end by itself.
 """
 
 from __future__ import annotations
@@ -183,4 +183,5 @@ def _text_hashes(array: pa.Array | pa.ChunkedArray) -> Array:
         plain = plain.cast(pa.string())
     if not len(plain):
         return np.zeros(len(array), np.uint64)
-    return hash_texts(plain).take(codes)
+    hashes: Array = hash_texts(plain).take(codes)
+    return hashes

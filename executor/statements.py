@@ -54,17 +54,17 @@ def run(statement: bound.Statement, context: ExecutionContext, plan: Planner = N
     if isinstance(statement, bound.CopyFrom):
         return done(copy_from(statement, context))
     if isinstance(statement, bound.CreateTable):
-        return done(create_table(statement, context))
+        return create_table(statement, context)
     if isinstance(statement, bound.CreateTableAs):
         return done(create_table_as(statement, planned(statement.query, plan), context))
     if isinstance(statement, bound.AlterTable):
-        return done(alter_table(statement, context))
+        return alter_table(statement, context)
     if isinstance(statement, bound.DropTable):
-        return done(drop_table(statement, context))
+        return drop_table(statement, context)
     if isinstance(statement, bound.CreateView):
-        return done(create_view(statement, context))
+        return create_view(statement, context)
     if isinstance(statement, bound.DropView):
-        return done(drop_view(statement, context))
+        return drop_view(statement, context)
     if isinstance(statement, bound.AnalyzeTables):
         return analyze(statement, context)
     if isinstance(statement, bound.ShowTables):

@@ -7,16 +7,15 @@ its groups' first rows before anything is merged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
 from ..planner.physical import TopRows
-from ..sql.expressions import OrderItem
-from ..storage.vector import Array, Batch, Vector
+from ..storage.vector import Array, Batch
 from .context import ExecutionContext
 from .evaluate import Compiler, Evaluation
-from .grouping import combined_codes, densely, run_starts, sort_rows
+from .grouping import combined_codes, combined_order, densely, run_starts, sort_rows
 from .lazy import joined
 from .sort import constant, ordered_codes
 from .stream import Morsel, Stream, sliced, stream_of
@@ -37,7 +36,9 @@ class _Ranking:
     def rows(self, batch: Batch, skipped: int, wanted: int | None) -> Array:
         """The numbers of the rows behind the first `skipped` of their group and among its first `wanted`, in order."""
         groups, size = combined_codes([batch.column(i) for i in self._groups]) if self._groups else _one(batch.length)
-        keys, key_size = _combined_order([key(batch) for key in self._keys], self._order, batch.length)
+        by = zip(self._keys, self._order, strict=True)
+        columns = [ordered_codes(key(batch), item.descending, item.nulls_first) for key, item in by]
+        keys, key_size = combined_order(columns, batch.length)
         if size * key_size > 1 << _MOST_BITS:
             groups, size = densely(groups, size)
         if size * key_size > 1 << _MOST_BITS:
@@ -55,20 +56,6 @@ class _Ranking:
 
 def _one(length: int) -> tuple[Array, int]:
     return np.zeros(length, np.uint8), 1
-
-
-def _combined_order(keys: Sequence[Vector], items: Sequence[OrderItem], length: int) -> tuple[Array, int]:
-    """One integer per row that ascends in the wanted order, and a bound that it stays below."""
-    codes, size = _one(length)
-    for key, item in zip(keys, items, strict=True):
-        more, more_size = ordered_codes(key, item.descending, item.nulls_first)
-        if size * more_size > 1 << _MOST_BITS:
-            codes, size = densely(codes, size)
-        if size * more_size > 1 << _MOST_BITS:
-            more, more_size = densely(more, more_size)
-        codes = codes.astype(np.uint64) * np.uint64(more_size) + more.astype(np.uint64)
-        size *= more_size
-    return codes, size
 
 
 def _place_within(starts: Array, length: int) -> Array:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from ..sql.expressions import Expr, Literal, OrderItem, Window
 from ..sql.functions.windows import check_offset
 from ..storage.vector import Array, Batch, Const, Vector, concat
 from .evaluate import Compiler, physical
-from .grouping import combined_codes, densely, is_ascending, run_starts, sort_rows
+from .grouping import combined_codes, combined_order, densely, is_ascending, run_starts, sort_rows
 from .sort import ordered_codes
 
 _MOST_BITS = 62
@@ -92,7 +93,7 @@ def laid_out(
     by = [key for key in partition if not isinstance(key, Const)]
     columns = [combined_codes(by)] if by else []
     columns += [ordered_codes(k, item.descending, item.nulls_first) for k, item in zip(order, items, strict=True)]
-    codes, size = _combined(columns, length)
+    codes, size = combined_order(columns, length)
     if is_ascending(codes):
         sequence, ordered = None, codes
     else:
@@ -102,19 +103,6 @@ def laid_out(
         return sequence, Layout(length, np.zeros(1, np.intp), peers)
     parts = columns[0][0] if sequence is None else columns[0][0].take(sequence)
     return sequence, Layout(length, run_starts(parts), peers)
-
-
-def _combined(columns: Sequence[tuple[Array, int]], length: int) -> tuple[Array, int]:
-    """One code per row that sorts as all of them do."""
-    codes, size = np.zeros(length, np.uint64), 1
-    for more, count in columns:
-        if size * count > 1 << _MOST_BITS:
-            codes, size = densely(codes, size)
-        if size * count > 1 << _MOST_BITS:
-            more, count = densely(more, count)
-        codes = codes * np.uint64(count) + more.astype(np.uint64)
-        size *= count
-    return codes, size
 
 
 # ---- frames ----------------------------------------------------------------------------------------------------------
@@ -138,8 +126,8 @@ class Frames:
     @cached_property
     def sizes(self) -> Array:
         """How many rows each frame has."""
-        sizes: Array = sum((end - start for start, end in self.runs), np.intp(0))
-        return sizes
+        sizes: Any = sum(end - start for start, end in self.runs)
+        return np.asarray(sizes)
 
     @cached_property
     def largest(self) -> int:
@@ -173,42 +161,29 @@ def _offset(offset: Expr | None, most: int) -> int:
 
 
 def _by_rows(call: Window, layout: Layout) -> tuple[Array, Array]:
-    assert call.frame is not None
-    first, last, rows = layout.first, layout.last, layout.rows
-    back, forth = _offset(call.start, layout.length), _offset(call.end, layout.length)
-    start = {
-        "unbounded preceding": lambda: first,
-        "preceding": lambda: np.maximum(first, rows - back),
-        "current row": lambda: rows,
-        "following": lambda: np.minimum(last, rows + back),
-    }[call.frame.start]()
-    end = {
-        "preceding": lambda: np.maximum(first, rows - forth + 1),
-        "current row": lambda: rows + 1,
-        "following": lambda: np.minimum(last, rows + forth + 1),
-        "unbounded following": lambda: last,
-    }[call.frame.end]()
-    return start, end
+    return _counted(call, layout.length, layout.rows, layout.first, layout.last)
 
 
 def _by_groups(call: Window, layout: Layout) -> tuple[Array, Array]:
-    assert call.frame is not None
     own = layout.peer_of
-    first, behind = own.take(layout.first), own.take(layout.last - 1) + 1
-    back, forth = _offset(call.start, layout.length), _offset(call.end, layout.length)
-    start = {
-        "unbounded preceding": lambda: first,
-        "preceding": lambda: np.maximum(first, own - back),
-        "current row": lambda: own,
-        "following": lambda: np.minimum(behind, own + back),
-    }[call.frame.start]()
-    end = {
-        "preceding": lambda: np.maximum(first, own - forth + 1),
-        "current row": lambda: own + 1,
-        "following": lambda: np.minimum(behind, own + forth + 1),
-        "unbounded following": lambda: behind,
-    }[call.frame.end]()
+    start, end = _counted(call, layout.length, own, own.take(layout.first), own.take(layout.last - 1) + 1)
     return layout.peer_bounds.take(start), layout.peer_bounds.take(end)
+
+
+def _counted(call: Window, most: int, own: Array, first: Array, behind: Array) -> tuple[Array, Array]:
+    """Frames in numbers of rows or of groups: each row's `own`, the first of its partition, and the one behind it."""
+    assert call.frame is not None
+    back, forth = _offset(call.start, most), _offset(call.end, most)
+    start, end = first, behind
+    if call.frame.start == "preceding":
+        start = np.maximum(first, own - back)
+    elif call.frame.start != "unbounded preceding":
+        start = np.minimum(behind, own + back)
+    if call.frame.end == "preceding":
+        end = np.maximum(first, own - forth + 1)
+    elif call.frame.end != "unbounded following":
+        end = np.minimum(behind, own + forth + 1)
+    return start, end
 
 
 def _by_range(call: Window, layout: Layout, values: Callable[[Expr], Vector]) -> tuple[Array, Array]:

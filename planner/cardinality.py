@@ -288,9 +288,11 @@ class Estimator:
 
     def _series(self, node: Series) -> float:
         size = UNKNOWN_SERIES
-        bounds = [e.value if isinstance(e, Literal) else None for e in (node.start, node.stop, node.step)]
-        if all(isinstance(bound, int) for bound in bounds) and bounds[2]:
-            size = max(0.0, (bounds[1] - bounds[0]) // bounds[2] + 1.0)
+        known = [
+            e.value for e in (node.start, node.stop, node.step) if isinstance(e, Literal) and isinstance(e.value, int)
+        ]
+        if len(known) == 3 and known[2]:
+            size = max(0.0, (known[1] - known[0]) // known[2] + 1.0)
         self._profiles[node.column.id] = ColumnProfile(max(1.0, size))
         return self.rows(node.source) * size
 

@@ -154,6 +154,11 @@ class CostModel:
         stream = (probe.stream + probe_rows * PROBE) * share + out * EMIT
         return Cost(fixed, stream, probe.carriers.union(equal))
 
+    @staticmethod
+    def hashed_at_least(probe: Cost, build: Cost, build_rows: float, out: float) -> float:
+        """What `hashed` comes to at least, whatever runtime filters save."""
+        return probe.fixed + build.total + build_rows * BUILD + out * EMIT
+
     def filter_share(self, pair: KeyPair, build_rows: float) -> float:
         """The share of the probe key's values that occur among so many build rows."""
         present = self.estimator.distinct(pair.build, build_rows)

@@ -47,6 +47,7 @@ class JoinGraph:
     _rows: list[float] = field(default_factory=list)
     _whole: list[float] = field(default_factory=list)
     _keyed: list[tuple[int, frozenset[int], float]] = field(default_factory=list)
+    _inside: dict[tuple[int, int], list[Column]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         owner = {number: i for i, leaf in enumerate(self.leaves) for number in column_ids(leaf)}
@@ -147,12 +148,23 @@ class JoinGraph:
     def key_pairs(self, probe: int, build: int, carriers: frozenset[int]) -> list[KeyPair]:
         """One equality per class that both subsets have members of; a member that takes a runtime filter first."""
         found: list[KeyPair] = []
-        for mask, members in zip(self._class_masks, self.classes, strict=True):
+        for number, mask in enumerate(self._class_masks):
             if mask & probe and mask & build:
-                left = [column for i, column in members if probe >> i & 1]
-                right = next(column for i, column in members if build >> i & 1)
-                found.append(KeyPair(next((c for c in left if c.id in carriers), left[0]), right))
+                left = self._members(number, mask & probe)
+                taking = left[0] if len(left) == 1 else next((c for c in left if c.id in carriers), left[0])
+                found.append(KeyPair(taking, self._members(number, mask & build)[0]))
         return found
+
+    def _members(self, number: int, mask: int) -> list[Column]:
+        """The columns of a class that the relations of a mask have."""
+        found = self._inside.get((number, mask))
+        if found is None:
+            found = self._inside[number, mask] = [c for i, c in self.classes[number] if mask >> i & 1]
+        return found
+
+    def is_keyed(self, first: int, second: int) -> bool:
+        """Does an equality of columns link two subsets?"""
+        return any(mask & first and mask & second for mask in self._class_masks)
 
     def neighbours(self, mask: int) -> int:
         """The relations outside a subset that a predicate links with it."""
@@ -250,13 +262,21 @@ def _subsets(mask: int) -> list[int]:
 def _best_split(graph: JoinGraph, plans: dict[int, _Plan], near: dict[int, int], mask: int) -> _Plan | None:
     best: _Plan | None = None
     lowest, rows = mask & -mask, 0.0
+    at_least = graph.model.hashed_at_least
     sub = (mask - 1) & mask
     while sub:
         other = mask ^ sub
         if sub & lowest and sub in plans and other in plans and near[sub] & other:
             rows = rows or graph.rows(mask)
             first, second = (sub, plans[sub]), (other, plans[other])
-            for candidate in (graph.joined(first, second, rows), graph.joined(second, first, rows)):
+            is_keyed = graph.is_keyed(sub, other)
+            for probe, build in ((first, second), (second, first)):
+                left, right = probe[1], build[1]
+                if is_keyed and best is not None:
+                    # Most splits are worse than the best one already without a look at their keys.
+                    if at_least(left.cost, right.cost, right.rows, rows) >= best.cost.total:
+                        continue
+                candidate = graph.joined(probe, build, rows)
                 if best is None or candidate.cost.total < best.cost.total:
                     best = candidate
         sub = (sub - 1) & mask

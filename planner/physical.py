@@ -136,7 +136,8 @@ class NestedLoopJoin(PhysicalNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashAggregate(PhysicalNode):
-    """One row per group: `columns` are the groups' columns, then the aggregates', then, with `sets`, the set's number."""
+    """One row per group: `columns` are those of the groups, of the aggregates and, with `sets`, of the set's number.
+    The sets are positions among `groups`, as in the logical node."""
 
     source: PhysicalNode
     groups: tuple[Expr, ...]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from ..errors import InternalError, NotSupportedError
+from ..errors import InternalError
 from ..sql.expressions import ZERO_OVER_NOTHING, Case, Column, Expr, Literal, conjuncts
 from ..sql.expressions import Aggregate as AggregateCall
 from ..storage.types import BIGINT
@@ -359,10 +359,7 @@ def _inject_aggregate(node: Aggregate, domain: Domain) -> Carried:
         changed_node = replace(node, groups=groups, aggregates=calls)
         return changed_node.grouped_also(source, passing(carried.values())), carried
     if node.sets is not None:
-        raise NotSupportedError(
-            "grouping sets of which one is empty, as with ROLLUP and CUBE, are not supported inside a subquery that "
-            "refers to the query around it"
-        )
+        return _inject_empty_sets(replace(node, groups=groups, aggregates=calls), source, carried, domain)
     # Without GROUP BY there is a row for every outer row, also where nothing was aggregated.
     inner = Aggregate(source, passing(carried.values()), tuple((domain.numbers.column(c), e) for c, e in calls))
     use, whole = domain.use()
@@ -371,6 +368,37 @@ def _inject_aggregate(node: Aggregate, domain: Domain) -> Carried:
         (column, over_no_rows(made, call_)) for (column, call_), (made, _) in zip(calls, inner.aggregates, strict=True)
     )
     return Project(joined, items + passing(whole.values())), whole
+
+
+def _inject_empty_sets(node: Aggregate, source: Node, carried: Mapping[int, Column], domain: Domain) -> Carried:
+    """Grouping sets of which one or more are empty: each of those has a row for every outer row, aggregated or not."""
+    assert node.sets is not None
+    known = node.set_number or domain.numbers.column(Literal(BIGINT, False, 0), "set")
+    fresh = {column.id: domain.numbers.column(column) for column in (*node.columns, known)}
+    grouped = node.grouped_also(source, passing(carried.values()))
+    inner = replace(
+        grouped,
+        groups=tuple((fresh.get(column.id, column), expr) for column, expr in grouped.groups),
+        aggregates=tuple((fresh[column.id], expr) for column, expr in grouped.aggregates),
+        set_number=fresh[known.id],
+    )
+    use, whole = domain.use()
+    number = domain.numbers.column(known)
+    empty = [i for i, chosen in enumerate(node.sets) if not chosen]
+    due = Join("cross", use, Values((number,), tuple((Literal(known.type, False, i),) for i in empty)))
+    same = [*domain.equal(whole, carried), call("eq", number, fresh[known.id])]
+    answers = {outer: domain.numbers.column(column) for outer, column in whole.items()}
+    items: list[tuple[Column, Expr]] = [(column, replace(fresh[column.id], nullable=True)) for column, _ in node.groups]
+    items += [(column, over_no_rows(fresh[column.id], call_)) for column, call_ in node.aggregates]
+    if node.set_number is not None:
+        items.append((known, _either(fresh[known.id], number)))
+    items += [(answers[outer], _either(carried[outer], column)) for outer, column in whole.items()]
+    return Project(Join("full", due, inner, all_of(same)), tuple(items)), answers
+
+
+def _either(first: Column, second: Column) -> Expr:
+    """The one that is not NULL, above a full join."""
+    return replace(call("coalesce", first, second, type_=first.type), nullable=first.nullable and second.nullable)
 
 
 def over_no_rows(column: Column, aggregate: AggregateCall) -> Expr:

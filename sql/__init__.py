@@ -8,7 +8,7 @@ The life of a statement:
 1. `parser.parse` splits the text at its semicolons. `dialect.NyalaTokenizer` makes tokens, `grammar.NyalaParser` a tree
    of sqlglot's nodes and our own (`nodes`), each with the place of its token. What cannot be read is a
    `SqlSyntaxError`.
-2. `binder.bind` turns the values given for placeholders into literals (`parameters.bind_parameters`) and makes the
+2. `binder.bind` turns the values given for placeholders into literals (`parameters.match_parameters`) and makes the
    statement's `context.Context`: its text, its catalog, its counter of column numbers.
 3. `binder_query.bind_query` binds WITH (each CTE once), set operations, VALUES and LIMIT, and hands each SELECT to
    `binder_select.bind_select`.
@@ -18,9 +18,10 @@ The life of a statement:
 5. `context.Frame.bind` binds expressions, bottom-up, by the handlers of `binder_expressions` and `binder_subqueries`:
    names through the scope, calls through the registry (`functions.build`), operators through `arithmetic.operate` and
    `coercion.unify`, which put a `Cast` wherever a type changes and fold what is constant.
-6. `binder_grouping.Grouping` lifts the select list, HAVING and ORDER BY above the aggregation.
+6. `binder_grouping.bind_groups` makes grouping sets of GROUP BY, `binder_aggregates` takes aggregate calls out of the
+   expressions around them, and `binder_grouping.Grouping` lifts the select list, HAVING and ORDER BY above both.
 7. `binder_tables.bind_create_table`, `binder_alter.bind_alter_table`, `binder_writes.bind_insert` and
-   `binder_writes.bind_copy` do the same for tables and rows: constants are converted to the columns' types here, so
+   `binder_copy.bind_copy` do the same for tables and rows: constants are converted to the columns' types here, so
    that a wrong one is refused before anything runs.
 8. The bound statement goes to the planner; `describe.describe` prints it for people and golden files.
 

@@ -166,6 +166,7 @@ def decimal_result(operator: str, left: DataType, right: DataType) -> DataType:
 
 
 def _temporal(operator: str, left: Expr, right: Expr) -> Expr:
+    written = left, right
     if operator == "add" and (left.type == INTERVAL or left.type.is_integer) and right.type != INTERVAL:
         left, right = right, left
     if operator not in ("add", "sub"):
@@ -187,7 +188,7 @@ def _temporal(operator: str, left: Expr, right: Expr) -> Expr:
         return _interval_sum(operator, left, right)
     if {kind, other.kind} <= {Kind.TIMESTAMP, Kind.DATE} and operator == "sub":
         return _call("interval_between", INTERVAL, cast(left, TIMESTAMP), cast(right, TIMESTAMP))
-    raise _mismatch(operator, left, right)
+    raise _mismatch(operator, *written)
 
 
 def _date_and_interval(operator: str, left: Expr, right: Expr) -> Expr:

@@ -83,7 +83,7 @@ def bind(
     InterfaceError
         Where the parameters do not fit the placeholders.
     """
-    return bind_given(parsed, catalog, match_parameters(parsed.tree, parameters), files)
+    return bind_given(parsed, catalog, match_parameters(parsed, parameters), files)
 
 
 def bind_given(

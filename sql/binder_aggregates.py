@@ -16,7 +16,7 @@ from typing import Any
 from sqlglot import exp
 
 from ..errors import GroupingError, NotSupportedError, SqlSyntaxError, TypeMismatch, UnknownFunction
-from ..storage.types import INT, Kind
+from ..storage.types import INT
 from . import functions
 from .binder_expressions import call as bind_scalar
 from .binder_expressions import condition, connect
@@ -146,8 +146,6 @@ def _order(call: Call, found: Aggregate, frame: Frame) -> tuple[OrderItem, ...]:
             if isinstance(inner, exp.Literal):
                 raise SqlSyntaxError(f"ORDER BY inside {call.name} needs an expression; a number is no position here")
             expr = frame.bind(inner)
-            if expr.type.kind is Kind.INTERVAL:
-                raise TypeMismatch("intervals have no order: a month has no fixed number of days")
             if call.distinct and expr not in found.args:
                 raise TypeMismatch(f"with DISTINCT, ORDER BY inside {call.name} can only use the arguments")
         items.append(OrderItem(expr, descending, nulls_first))
@@ -162,7 +160,8 @@ def _refuse_outer(call: Aggregate, frame: Frame) -> None:
 
 
 def _instead(clause: str) -> str:
-    return "; use HAVING for conditions on groups" if clause == "WHERE" else ""
+    found = {"WHERE": "use HAVING for conditions on groups", "SET": "put it into a subquery"}.get(clause)
+    return f"; {found}" if found else ""
 
 
 # ---- GROUPING --------------------------------------------------------------------------------------------------------

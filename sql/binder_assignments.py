@@ -14,11 +14,11 @@ from sqlglot import exp
 
 from ..errors import NotNullViolation, StatementError, TypeMismatch, UnknownColumn, did_you_mean
 from ..storage.schema import ColumnSchema, Table
-from .binder_query import select_from
 from .bound import Query, Select
 from .coercion import assign
 from .context import Context, Frame, name_of
 from .expressions import Expr, Literal, ScalarSubquery
+from .query_casts import select_from
 
 
 def bind_assignments(items: Sequence[Any], table: Table, frame: Frame) -> list[tuple[ColumnSchema, Expr]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
 from sqlglot import exp
@@ -49,7 +50,7 @@ def _file(node: Any, use: str, context: Context) -> tuple[str, str, tuple[tuple[
         if formats:
             format_ = str(formats[0].expression.name).lower() if formats[0].expression is not None else "not given"
         else:
-            format_ = format_of(path) or "unknown"
+            format_ = format_of(path) or PurePath(path).suffix.removeprefix(".").lower() or "unknown"
         if format_ not in FORMATS:
             raise StatementError(f"the file's format is {format_}; write (FORMAT parquet) or (FORMAT csv)")
     return path, format_, tuple(sorted(_options(given, format_, use, context).items()))

@@ -11,13 +11,14 @@ from sqlglot import exp
 
 from ..errors import InvalidText, NotSupportedError, SqlSyntaxError, TypeMismatch, WindowError
 from ..storage.clock import split_timestamp
-from ..storage.types import BIGINT, BINARY, BOOLEAN, DATE, STRING, TIMESTAMP, Kind
+from ..storage.types import BINARY, BOOLEAN, DATE, STRING, TIMESTAMP, Kind
 from . import arithmetic, binder_bits, binder_patterns, functions, literals
 from .binder_rows import check_lengths, ordered_rows
 from .binder_rows import operands as _operands
 from .coercion import cast, convert, is_text_literal, unify
 from .context import Frame, Handler, name_of, only, unsupported
 from .expressions import Call, Case, Expr, InValues, Literal
+from .names import schema_of
 from .typenames import bind_type
 
 COMPARISONS = {exp.EQ: "eq", exp.NEQ: "ne", exp.LT: "lt", exp.LTE: "le", exp.GT: "gt", exp.GTE: "ge"}
@@ -29,7 +30,8 @@ _ARITHMETIC = {exp.Add: "add", exp.Sub: "sub", exp.Mul: "mul", exp.Div: "div", e
 
 
 def _column(node: exp.Column, frame: Frame) -> Expr:
-    only(node, "this", "table")
+    only(node, "this", "table", "db", "catalog")
+    schema_of(node)  # `main.t.k` is `t.k`
     if isinstance(node.this, exp.Star):
         raise SqlSyntaxError(f"* cannot stand in {frame.clause} like this")
     qualifier = node.args.get("table")
@@ -53,9 +55,7 @@ def _hex(node: exp.HexString, frame: Frame) -> Expr:
 
 def _interval(node: exp.Interval, frame: Frame) -> Expr:
     value, unit = node.this, node.args.get("unit")
-    if not isinstance(value, exp.Literal) or (
-        unit is not None and not isinstance(unit, exp.Var | exp.IntervalSpan)
-    ):
+    if not isinstance(value, exp.Literal) or (unit is not None and not isinstance(unit, exp.Var | exp.IntervalSpan)):
         raise NotSupportedError("an INTERVAL must be a constant, for instance INTERVAL '3' MONTH")
     return literals.interval(str(value.this), _qualifier(unit))
 
@@ -134,9 +134,8 @@ def _paren(node: exp.Paren, frame: Frame) -> Expr:
 
 def compare(function: str, left: Expr, right: Expr) -> Expr:
     """A comparison of two values brought to one type."""
-    type_, (left, right) = unify([left, right], f"there is no comparison {SYMBOLS[function]} between")
-    if type_.kind is Kind.INTERVAL:  # compared by length: a month is 30 days, a day 24 hours
-        left, right = (functions.call(BIGINT, "interval_length", side) for side in (left, right))
+    _, (left, right) = unify([left, right], f"there is no comparison {SYMBOLS[function]} between")
+    left, right = functions.comparable(left), functions.comparable(right)
     nullable = function != "is_distinct" and (left.nullable or right.nullable)
     return Call(BOOLEAN, nullable, function, (left, right))
 
@@ -181,7 +180,8 @@ def _in(node: exp.In, frame: Frame) -> Expr:
         matches = tuple(equal_rows(left, right) for right in rows)
         return matches[0] if len(matches) == 1 else connect("or", matches)
     arg = frame.bind(node.this)
-    _, found = unify([arg, *frame.bind_all(node.expressions)], "IN cannot compare")
+    _, unified = unify([arg, *frame.bind_all(node.expressions)], "IN cannot compare")
+    found = tuple(map(functions.comparable, unified))
     return InValues(BOOLEAN, any(e.nullable for e in found), found[0], found[1:])
 
 

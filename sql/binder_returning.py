@@ -54,7 +54,7 @@ def bind_returning(
     )
     frame = Frame(context, Scope(scope, fields, rows.relations), "RETURNING")
     items = [item for part in node.expressions for item in _item(part, rows.table, frame)]
-    projection = [(context.column(c.name, c.type, c.nullable), c) for c in inner[:written]]
+    projection: list[tuple[Column, Expr]] = [(context.column(c.name, c.type, c.nullable), c) for c in inner[:written]]
     projection += [(context.column(name, expr.type, expr.nullable), expr) for name, expr in items]
     body = Select(SubqueryRef(rows.query, "", inner), None, tuple(projection))
     return Query(body, body.columns), body.columns[written:]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any
 
 from sqlglot import exp
 
@@ -21,7 +21,7 @@ from .binder_windows import bind_definitions, bind_qualify, check_distinct_on, d
 from .bound import Select
 from .coercion import convert
 from .context import Aggregates, Context, Frame, Windows, name_of, only, unsupported
-from .expressions import Column, Expr, OrderItem
+from .expressions import Column, Expr, OrderItem, Window
 from .grouping_sets import GroupBy
 from .scope import Scope
 
@@ -38,6 +38,18 @@ class Item:
     name: str
     expr: Expr
     node: Any
+
+
+@dataclass(frozen=True, slots=True)
+class _Above:
+    """What stands above the aggregation."""
+
+    items: list[Item]
+    having: Expr | None
+    order: list[_Key]
+    qualify: Expr | None
+    distinct_on: list[_Key]
+    windows: tuple[tuple[Column, Window], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,49 +100,63 @@ class _Block:
             self.aggregates.group_by, self.aggregates.grouped = group_by, group_by.has_rows
         else:
             group_by = GroupBy(())
-        window_clause = self._frame("WINDOW")
-        self.windows.definitions = definitions_of(node.args.get("windows") or (), window_clause)
-        items = self._items()
-        having_node = node.args.get("having")
-        having = condition(having_node.this, self._frame("HAVING")) if having_node else None
-        order = self._order(items)
-        qualify_node, qualify = node.args.get("qualify"), bind_qualify(node, items, self._frame("QUALIFY"))
-        bind_definitions(window_clause)
-        distinct_on = self._distinct_on(items)
-        windows = [(column, call, place) for call, (column, place) in self.windows.found.items()]
+        above = self._above()
         columns = group_columns(group_by, self.context)
-        grouped = bool(clause or having_node or self.aggregates.found)
+        grouped = bool(clause or above.having is not None or self.aggregates.found)
         if grouped:
-            grouping = Grouping(self.context, columns, self.scope.own_columns)
-            items = [replace(item, expr=grouping.lift(item.expr, item.node)) for item in items]
-            having = grouping.lift(having, having_node) if having is not None else None
-            order = [replace(key, expr=grouping.lift(key.expr, key.node)) for key in order]
-            distinct_on = [replace(key, expr=grouping.lift(key.expr, key.node)) for key in distinct_on]
-            windows = [(column, cast(Any, grouping.lift(call, place)), place) for column, call, place in windows]
-            qualify = grouping.lift(qualify, qualify_node) if qualify is not None else None
-        projection = [(self._output(item), item.expr) for item in items]
-        distinct = node.args.get("distinct") is not None and not distinct_on
-        firsts = tuple(self._place(key, projection, distinct) for key in distinct_on)
-        places = [self._place(key, projection, distinct) for key in order]
-        if distinct_on:
-            check_distinct_on(firsts, [(place, key.node) for place, key in zip(places, order)], window_clause)
-        keys = tuple(OrderItem(place, key.descending, key.nulls_first) for place, key in zip(places, order))
+            above = self._lifted(above, Grouping(self.context, columns, self.scope.own_columns))
+        projection = [(self._output(item), item.expr) for item in above.items]
+        distinct = node.args.get("distinct") is not None and not above.distinct_on
+        firsts = tuple(self._place(key, projection, distinct) for key in above.distinct_on)
+        places = [self._place(key, projection, distinct) for key in above.order]
+        if firsts:
+            check_distinct_on(firsts, [(place, key.node) for place, key in zip(places, above.order)], self.context)
+        keys = tuple(OrderItem(place, key.descending, key.nulls_first) for place, key in zip(places, above.order))
         body = Select(
             source.relation if source else None,
             where,
             tuple(projection),
             columns,
             tuple((column, call) for call, column in self.aggregates.found.items()),
-            having,
+            above.having,
             grouped,
             distinct,
-            tuple((column, call) for column, call, _ in windows),
-            qualify,
+            above.windows,
+            above.qualify,
             firsts,
             group_by.sets,
             group_by.number,
         )
-        return BoundSelect(body, keys, len(items))
+        return BoundSelect(body, keys, len(above.items))
+
+    def _above(self) -> _Above:
+        """Bind the clauses above GROUP BY, in the order in which they may refer to each other."""
+        node, frame = self.node, self._frame("WINDOW")
+        self.windows.definitions = definitions_of(node.args.get("windows") or (), frame)
+        items = self._items()
+        having_node = node.args.get("having")
+        having = condition(having_node.this, self._frame("HAVING")) if having_node else None
+        order = self._order(items)
+        qualify = bind_qualify(node, items, self._frame("QUALIFY"))
+        bind_definitions(frame)
+        distinct_on = self._distinct_on(items)
+        windows = tuple((column, call) for call, (column, _) in self.windows.found.items())
+        return _Above(items, having, order, qualify, distinct_on, windows)
+
+    def _lifted(self, above: _Above, grouping: Grouping) -> _Above:
+        """The same over grouped columns."""
+
+        def keys(found: list[_Key]) -> list[_Key]:
+            return [replace(key, expr=grouping.lift(key.expr, key.node)) for key in found]
+
+        def test(name: str, expr: Expr | None) -> Expr | None:
+            return grouping.lift(expr, self.node.args.get(name)) if expr is not None else None
+
+        items = [replace(item, expr=grouping.lift(item.expr, item.node)) for item in above.items]
+        having, qualify = test("having", above.having), test("qualify", above.qualify)
+        calls = [(column, grouping.lift(call, node)) for call, (column, node) in self.windows.found.items()]
+        windows = tuple((column, call) for column, call in calls if isinstance(call, Window))
+        return _Above(items, having, keys(above.order), qualify, keys(above.distinct_on), windows)
 
     def _frame(self, clause: str, grouped: bool = True) -> Frame:
         windows = None if clause in ("GROUP BY", "HAVING") else self.windows

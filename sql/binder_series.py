@@ -6,6 +6,7 @@ from sqlglot import exp
 
 from ..errors import NotSupportedError, TypeMismatch, UnknownFunction, did_you_mean
 from ..storage.types import BIGINT, DATE, INT, INTERVAL, TIMESTAMP, DataType, Kind
+from .binder_files import READERS
 from .bound import SeriesRef
 from .coercion import convert, is_text_literal, unify
 from .context import Context, Frame, only
@@ -21,7 +22,7 @@ def bind_series(call: exp.Anonymous, alias: str, scope: Scope, context: Context,
     only(call, "this", "expressions")
     name = str(call.this.this if isinstance(call.this, exp.Identifier) else call.this).lower()
     if name not in TABLE_FUNCTIONS:
-        hint = did_you_mean(name, TABLE_FUNCTIONS, "FROM has")
+        hint = did_you_mean(name, (*TABLE_FUNCTIONS, *READERS), "FROM has")
         raise UnknownFunction(f"there is no function {name} that gives rows{hint}")
     if len(call.expressions) not in (2, 3):
         raise TypeMismatch(f"{_FORM} takes two or three arguments, not {len(call.expressions)}")

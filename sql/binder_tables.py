@@ -28,13 +28,14 @@ from ..storage.schema import (
 from ..storage.types import STRING, Kind
 from . import nodes
 from .binder_partitions import bind_partitions, whole_number
-from .binder_query import bind_query, cast_query
+from .binder_query import bind_query
 from .binder_views import dependents
 from .bound import CreateTable, CreateTableAs, DropTable, Query
 from .coercion import assign
 from .context import Context, Frame, name_of, only, unsupported
 from .expressions import Literal
 from .names import refuse_taken, table_name
+from .query_casts import cast_query
 from .scope import Scope
 from .typenames import bind_type
 

@@ -25,7 +25,7 @@ from ..storage.types import BIGINT, DOUBLE, INTERVAL, STRING, Kind
 from . import arithmetic, functions
 from .binder_expressions import condition
 from .coercion import as_decimal, cast, common_type, convert, fit, is_text_literal
-from .context import Frame, Handler, Windows, name_of, only
+from .context import Context, Frame, Handler, Windows, name_of, only
 from .expressions import (
     SUBQUERIES,
     Aggregate,
@@ -328,7 +328,7 @@ def _with_range(call: Window) -> Window:
     target = item.expr.type
     for limit in limits.values():
         target = common_type(target, limit.type) or limit.type
-    values = {name: cast(limit, target) for name, limit in limits.items()}
+    values: dict[str, Any] = {name: cast(limit, target) for name, limit in limits.items()}
     return replace(call, range_key=cast(item.expr, target), **values)
 
 
@@ -386,7 +386,7 @@ def bind_qualify(node: Any, items: Sequence[Any], frame: Frame) -> Expr | None:
     return found
 
 
-def check_distinct_on(distinct: Sequence[Column], order: Sequence[tuple[Column, Any]], frame: Frame) -> None:
+def check_distinct_on(distinct: Sequence[Column], order: Sequence[tuple[Column, Any]], context: Context) -> None:
     """Refuse DISTINCT ON whose expressions are not those that ORDER BY begins with; `order` has their syntax nodes."""
     wanted = {column.id for column in distinct}
     begun: set[int] = set()
@@ -394,7 +394,7 @@ def check_distinct_on(distinct: Sequence[Column], order: Sequence[tuple[Column, 
         if column.id in wanted:
             begun.add(column.id)
         elif begun != wanted:
-            with frame.context.at(node):
+            with context.at(node):
                 raise StatementError("ORDER BY must begin with the expressions of DISTINCT ON")
 
 

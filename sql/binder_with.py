@@ -1,7 +1,7 @@
 """Binds WITH: each query once, in an order in which it sees those that it reads.
 
-A query of WITH RECURSIVE may read itself: it is then `anchor UNION [ALL] step`, and what its name stands for in the step
-are the rows of the round before (`bound.WorkingRef`). Where that name may not stand is PostgreSQL's business, with
+A query of WITH RECURSIVE may read itself: it is then `anchor UNION [ALL] step`, and what its name stands for in the
+step are the rows of the round before (`bound.WorkingRef`). Where that name may not stand is PostgreSQL's business, with
 PostgreSQL's reasons: every round must be able to work on the new rows alone.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from ..errors import GroupingError, NotSupportedError, StatementError, TypeMismatch
+from ..errors import GroupingError, NotSupportedError, StatementError, TypeMismatch, UnknownTable
 from ..storage.types import STRING, Kind
 from .bound import Join, Query, Recursive, Relation, Select, SetOperation, SubqueryRef, WorkingRef
 from .coercion import unify
@@ -39,9 +39,20 @@ def bind_with(node: exp.With, query: Any, scope: Scope, context: Context) -> Sco
         if recursive and next(_uses(cte.this, name), None) is not None:
             bound = _recursive(cte, name, inner, context)
         else:
-            bound = context.bind_query(cte.this, inner, context)
+            bound = _plain(cte, name, inner, context)
         found[name] = _common_table(cte, name, bound, query, context)
     return Scope(scope, common_tables=MappingProxyType(found))
+
+
+def _plain(cte: exp.CTE, name: str, scope: Scope, context: Context) -> Query:
+    try:
+        return context.bind_query(cte.this, scope, context)
+    except UnknownTable as error:
+        own = next(_uses(cte.this, name), None)
+        if own is None or not error.message.startswith(f"there is no table {name};"):
+            raise
+        with context.at(own):
+            raise StatementError(f"{name} reads itself, which only a query of WITH RECURSIVE may") from None
 
 
 _INSTEAD = "carry the path, or a column to order by, along as a column"
@@ -171,8 +182,8 @@ def _check_places(union: exp.Union, name: str, context: Context) -> None:
         if (clause := union.args.get(part)) is not None:
             with context.at(clause):
                 raise NotSupportedError(
-                    f"{part.upper()}{' BY' if part == 'order' else ''} of a recursive query is not supported; put it on "
-                    f"the query that reads {name}"
+                    f"{part.upper()}{' BY' if part == 'order' else ''} of a recursive query is not supported; put it "
+                    f"on the query that reads {name}"
                 )
     for table in _uses(union.this, name):
         with context.at(table):

@@ -19,13 +19,14 @@ from .binder_conflicts import (
     bind_returned_upsert,
     check_conflict,
 )
-from .binder_query import bind_query, select_from, with_scope
+from .binder_query import bind_query, with_scope
 from .binder_returning import WrittenRows, bind_returning, table_fields
 from .binder_tables import find_table
 from .bound import InsertStatement, MergeStatement, Query, Select, SubqueryRef, Values
 from .coercion import assign
 from .context import Context, Frame, name_of, only
 from .expressions import Column, Expr, Literal
+from .query_casts import select_from
 from .scope import Scope
 
 # ---- INSERT ----------------------------------------------------------------------------------------------------------

@@ -5,20 +5,24 @@
                     [ENCODING e] [COMPRESSION c] [BLOCK_SIZE n] [COMMENT 'text'], ...
         [, [NON UNIQUE] PRIMARY KEY (column, ...)])
       [DISTRIBUTE BY HASH [(column, ...)] INTO n BUCKETS [, HASH ...]
-                     [, RANGE (column, ...) (PARTITION VALUES < x, PARTITION x <= VALUES < y, PARTITION VALUE = y, ...
-                                             | SPLIT ROWS ((x, ...), ...))]]
+                     [, RANGE (column, ...) (PARTITION VALUES < x [HASH ...], PARTITION x <= VALUES < y, ...
+                                             | [RANGE BOUND ((x, ...), (y, ...)), ...] [SPLIT ROWS ((x, ...), ...)])]]
       [REPLICAS n] [STORED AS KUDU] [TBLPROPERTIES ('name' = 'value', ...)] [COMMENT 'text']
     CREATE TABLE [IF NOT EXISTS] name ([NON UNIQUE] PRIMARY KEY (column, ...)) clauses AS query
+    CREATE TABLE [IF NOT EXISTS] name LIKE name
+    CREATE [OR REPLACE] VIEW [IF NOT EXISTS] name [(column, ...)] AS query
     ALTER TABLE name ADD [COLUMN] [IF NOT EXISTS] column type ... | DROP [COLUMN] [IF EXISTS] column
                    | RENAME [COLUMN] column TO column | RENAME TO name
                    | ALTER [COLUMN] column SET DEFAULT value | DROP DEFAULT | SET ENCODING e | SET COMPRESSION c
                                          | SET BLOCK_SIZE n | SET COMMENT 'text'
                    | ADD [RANGE] PARTITION x <= VALUES < y | DROP [RANGE] PARTITION VALUE = x | COMMENT 'text', ...
-    DROP TABLE [IF EXISTS] name    TRUNCATE [TABLE] name    COMPACT TABLE name
+    DROP TABLE | VIEW [IF EXISTS] name [CASCADE | RESTRICT]
+    TRUNCATE [TABLE] name    COMPACT TABLE name    ANALYZE [[TABLE] name]
     INSERT INTO name [(column, ...)] VALUES (...), ... | query    UPSERT INTO ...
     UPDATE name SET column = value, ... [FROM ...] [WHERE ...]    DELETE FROM name [USING ...] [WHERE ...]
     COPY name [(column, ...)] FROM 'path' [(FORMAT parquet | csv, option value, ...)]
-    SHOW TABLES    SHOW CREATE TABLE name    SHOW PARTITIONS name    DESCRIBE name
+    SHOW TABLES | VIEWS [LIKE 'pattern']    SHOW CREATE TABLE | VIEW name    SHOW PARTITIONS name
+    SHOW STATS [FOR] name    SHOW COLUMNS FROM name    DESCRIBE name
     EXPLAIN [ANALYZE] [VERBOSE] statement
     query, its tables as name [FOR SYSTEM_TIME AS OF t | BETWEEN a AND b | FROM a TO b]
 
@@ -40,7 +44,10 @@ from . import grammar_operators
 from .generator import NyalaGenerator
 from .grammar import NyalaParser
 
-_FOREIGN_KEYWORDS = (*grammar_operators.FOREIGN, "/*+", "DIV", "XOR", "{%", "{%+", "{%-", "%}", "+%}", "-%}", "{{+", "{{-", "+}}", "-}}")
+_FOREIGN_KEYWORDS = (
+    *grammar_operators.FOREIGN,
+    *("/*+", "DIV", "XOR", "{%", "{%+", "{%-", "%}", "+%}", "-%}", "{{+", "{{-", "+}}", "-}}"),
+)
 
 
 class NyalaTokenizer(tokens.Tokenizer):

@@ -1,4 +1,4 @@
-"""The options of external files, for read_csv, read_parquet and COPY: names, formats and kinds of value, in one table."""
+"""The options of external files, for read_csv, read_parquet and COPY: names, formats, and kinds of value."""
 
 from __future__ import annotations
 

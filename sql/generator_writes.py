@@ -16,7 +16,7 @@ class WriteGenerator(generator.Generator):
         source = "DEFAULT VALUES" if expression.args.get("default") else self.sql(expression, "expression")
         returning = self.sql(expression, "returning")
         text = f"INSERT{ignore} INTO {self.sql(expression, 'this')} {source}{conflict}{returning}"
-        return self.prepend_ctes(expression, text)
+        return str(self.prepend_ctes(expression, text))
 
     def onconflict_sql(self, expression: exp.OnConflict) -> str:
         keys = (
@@ -30,7 +30,7 @@ class WriteGenerator(generator.Generator):
     def upsert_sql(self, node: nodes.Upsert) -> str:
         returning = self.sql(node, "returning")
         text = f"UPSERT INTO {self.sql(node, 'this')} {self.sql(node, 'expression')}{returning}"
-        return self.prepend_ctes(node, text)
+        return str(self.prepend_ctes(node, text))
 
     def copyfrom_sql(self, node: nodes.CopyFrom) -> str:
         return f"COPY {self.sql(node, 'this')}{self._copied(node)} FROM {self._copy_path(node)}"
@@ -52,7 +52,7 @@ class WriteGenerator(generator.Generator):
         return f"{self.sql(node, 'this')} {value}" if value else self.sql(node, "this")
 
     def filename_sql(self, node: nodes.FileName) -> str:
-        return self.sql(exp.Literal.string(node.this))
+        return str(self.sql(exp.Literal.string(node.this)))
 
     def setsetting_sql(self, node: nodes.SetSetting) -> str:
         return f"SET {self.sql(node, 'this')} = {self.sql(node, 'expression')}"

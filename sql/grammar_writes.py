@@ -34,6 +34,8 @@ class WriteParser(TableParser):
         with_ = self._parse_with()
         method = _AFTER_WITH.get(self._word())
         if method is None:
+            if self._word() not in ("SELECT", "VALUES", "TABLE") and not self._match(TokenType.L_PAREN, advance=False):
+                self.raise_error("SELECT, VALUES, INSERT, UPSERT, UPDATE or DELETE expected")
             self._retreat(start)
             return self._query()
         self._advance()
@@ -186,7 +188,7 @@ class WriteParser(TableParser):
         """`[WITH] (NAME value, ...)`, or the same without parentheses and commas."""
         has_with = self._match(TokenType.WITH)
         if self._match(TokenType.L_PAREN, advance=False):
-            return self._parse_wrapped_csv(self._copy_option)
+            return self._parse_wrapped_csv(lambda: self._copy_option(is_wrapped=True))
         options = []
         while self._curr and self._curr.token_type != TokenType.SEMICOLON:
             options.append(self._copy_option())
@@ -194,21 +196,22 @@ class WriteParser(TableParser):
             self.raise_error("options after WITH expected")
         return options or None
 
-    def _copy_option(self) -> Any:
+    def _copy_option(self, is_wrapped: bool = False) -> Any:
         name = self._name()
         if name.name.upper() in ("CSV", "PARQUET"):
             return nodes.CopyOption(this=exp.Var(this="FORMAT"), expression=name)
         if not self._match(TokenType.EQ):
             self._match(TokenType.ALIAS)
         value = None
-        if self._curr and self._is_option_value():
-            value = self._parse_primary() or self._name()
+        if self._curr and (is_wrapped or self._is_option_value()):
+            value = None if self._ends_option() else self._parse_primary() or self._name()
         return nodes.CopyOption(this=name, expression=value)
+
+    def _ends_option(self) -> bool:
+        return bool(self._curr) and self._curr.token_type in (TokenType.COMMA, TokenType.R_PAREN)
 
     def _is_option_value(self) -> bool:
         """Outside parentheses, only HEADER may have no value, and what comes next may be the next option's name."""
-        if self._curr.token_type in (TokenType.COMMA, TokenType.R_PAREN):
-            return False
         bare_header = self._prev.text.upper() == "HEADER"
         return not bare_header or self._word() in _SWITCHES or self._curr.token_type == TokenType.NUMBER
 

@@ -81,7 +81,8 @@ class _Sum:
         else:
             self.micros += amount * MICROSECONDS[unit]
 
-    def clock(self, sign: str, first: str, second: str, third: str | None, minutes_first: bool = False) -> None:
+    def clock(self, found: re.Match[str], minutes_first: bool = False) -> None:
+        sign, first, second, third = found.groups()
         units = ("minute", "second") if minutes_first and third is None else ("hour", "minute", "second")
         for part, unit in zip((first, second, third), units):
             if part is not None:
@@ -135,7 +136,7 @@ def _field(rest: str, position: int, words: list[str], total: _Sum, text: str) -
     if found := _QUANTITY.match(rest, position):
         total.add(Fraction(found[1]), _unit(found[2], text))
     elif found := _CLOCK.match(rest, position):
-        total.clock(*found.groups(), minutes_first=words[:1] == ["MINUTE"])
+        total.clock(found, minutes_first=words[:1] == ["MINUTE"])
     elif found := _YEARS_MONTHS.match(rest, position):
         sign = -1 if found[1] == "-" else 1
         total.add(Fraction(sign * int(found[2])), "year")
@@ -167,7 +168,7 @@ def _iso(text: str) -> Interval:
         if found[4] is not None:
             clock = _CLOCK.match(found[4])
             assert clock is not None
-            total.clock(*clock.groups())
+            total.clock(clock)
         return total.value(text)
     found = _ISO.match(text)
     if found is None:

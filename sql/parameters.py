@@ -12,6 +12,7 @@ from ..errors import InterfaceError
 from .expressions import Literal
 from .late_parameters import Key
 from .literals import from_python
+from .parser import ParsedStatement
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 
@@ -25,12 +26,14 @@ class Given:
     places: Mapping[int, Key]
 
 
-def match_parameters(tree: Any, parameters: Parameters | None) -> Given:
-    """The values for the placeholders of a tree.
+def match_parameters(parsed: ParsedStatement, parameters: Parameters | None) -> Given:
+    """The values for the placeholders of a statement.
 
     Raises `InterfaceError` where styles are mixed, values are missing or left over, or a value has no SQL type.
     """
-    found = sorted(tree.find_all(exp.Placeholder, exp.Parameter), key=lambda node: node.meta.get("start", 0))
+    if not parameters and not any(mark in parsed.text for mark in "?$:"):
+        return Given({}, {})  # which spares a walk through the whole tree
+    found = sorted(parsed.tree.find_all(exp.Placeholder, exp.Parameter), key=lambda node: node.meta.get("start", 0))
     names = [node for node in found if isinstance(node, exp.Placeholder) and node.this]
     numbers = [node for node in found if isinstance(node, exp.Parameter)]
     if len({"$1" if n in numbers else ":name" if n in names else "?" for n in found}) > 1:

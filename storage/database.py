@@ -2,8 +2,8 @@
 
     DIR/LOCK                           held by the process that has the store open
     DIR/FORMAT                         "nyala store, format 1"
-    DIR/catalog                        all tables: `catalog`
-    DIR/tables/<table id>/             load-* while a bulk load ends: `load_record`
+    DIR/catalog                        all tables and views: `catalog`
+    DIR/tables/<table id>/             load-* while a bulk load ends: `load_record`; statistics: `analysis`
                   <tablet id>/         metadata, wal/, rowsets/: `tablet`
 
 CREATE TABLE makes the files first and the catalog durable last, DROP TABLE the other way round: a table is in the

@@ -61,7 +61,7 @@ class Interval(NamedTuple):
     def __str__(self) -> str:
         """As PostgreSQL writes it: `1 year 2 mons -3 days +04:05:06.7`."""
         years = int(self.months / 12)
-        parts = []
+        parts: list[str] = []
         for amount, unit in ((years, "year"), (self.months - 12 * years, "mon"), (self.days, "day")):
             if amount:
                 plus = "+" if amount > 0 and parts and parts[-1].startswith("-") else ""

@@ -180,7 +180,7 @@ def divide_integers(
     ok = denominator != 0
     divisor = np.abs(np.where(ok, denominator, 1))
     rest = np.abs(numerator)
-    quotient = rest // divisor
+    quotient: Array = rest // divisor
     rest -= quotient * divisor
     most = int(quotient.max(initial=0) if validity is None else np.where(validity, quotient, 0).max(initial=0))
     if (most + 1) * 10**shift > INT64[1]:
@@ -189,7 +189,7 @@ def divide_integers(
     if rounded:
         quotient += 2 * rest >= divisor
     np.negative(quotient, out=quotient, where=(numerator < 0) != (denominator < 0))
-    return quotient
+    return np.asarray(quotient)
 
 
 def _divide_objects(left: Vector, right: Vector, validity: Array | None, shift: int, rounded: bool) -> Array:

@@ -245,7 +245,7 @@ def _moment(fields: dict[str, int], text: str, template: str) -> datetime.dateti
             hour = fields["HH12"] % 12 + 12 * fields.get("PM", 0)
         seconds = fields.get("SSSSS", fields.get("SSSS"))
         if seconds is not None:
-            time = datetime.timedelta(seconds=seconds)
+            time = datetime.timedelta(seconds=seconds, microseconds=fields.get("US", 0))
             return datetime.datetime.combine(day, datetime.time()) + time
         clock = datetime.time(hour, fields.get("MI", 0), fields.get("SS", 0), fields.get("US", 0))
     except (ValueError, OverflowError) as error:

@@ -6,6 +6,7 @@ length. Where one number is needed, in comparisons and ORDER BY, a month counts 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -79,8 +80,8 @@ def scale(span: Vector, factor: Vector, divided: bool) -> Vector:
         _refuse_overflow(micros * number, validity)
         return made(months * whole, days * whole, micros * whole, validity, len(span))
     with np.errstate(all="ignore"):
-        by = (lambda part: part / number) if divided else (lambda part: part * number)
-        all_months, all_days, all_micros = by(months), by(days), by(micros)
+        scaled = [np.divide(part, number) if divided else part * number for part in (months, days, micros)]
+        all_months, all_days, all_micros = scaled
         whole_months, whole_days = np.trunc(all_months), np.trunc(all_days)
         more_days = np.round((all_months - whole_months) * DAYS_PER_MONTH, 6)
         seconds = np.round((all_days - whole_days + more_days - np.trunc(more_days)) * 86400, 6)
@@ -90,8 +91,8 @@ def scale(span: Vector, factor: Vector, divided: bool) -> Vector:
         for part in (whole_months, total_days, total_micros):
             _refuse_not_finite(part, validity)
     _refuse_overflow(total_micros, validity)
-    whole_parts = (np.nan_to_num(part).astype(np.int64) for part in (whole_months, total_days, total_micros))
-    return made(*whole_parts, validity, len(span))
+    found = [np.nan_to_num(part).astype(np.int64) for part in (whole_months, total_days, total_micros)]
+    return made(found[0], found[1], found[2], validity, len(span))
 
 
 def _exact_factor(factor: Vector) -> bool:
@@ -143,13 +144,17 @@ def epoch(type_: DataType, span: Vector) -> Vector:
     return Flat(type_, all_hours * 3_600_000_000 + micros, span.validity)
 
 
+def truncated(values: Array, unit: int) -> Array:
+    """How many whole units there are, towards zero."""
+    return np.asarray(np.sign(values) * (np.abs(values) // unit))
+
+
 def part(name: str, type_: DataType, span: Vector) -> Vector:
     """EXTRACT of an INTERVAL; months count within the year, hours are not limited to a day."""
     months, days, micros = parts(span)
     years = np.sign(months) * (np.abs(months) // 12)
     within = np.sign(micros) * (np.abs(micros) % 60_000_000)
-    truncated = lambda values, unit: np.sign(values) * (np.abs(values) // unit)  # noqa: E731
-    values = {
+    readers: dict[str, Callable[[], Array]] = {
         "millennium": lambda: truncated(years, 1000),
         "century": lambda: truncated(years, 100),
         "decade": lambda: truncated(years, 10),
@@ -163,8 +168,8 @@ def part(name: str, type_: DataType, span: Vector) -> Vector:
         "seconds": lambda: within,
         "milliseconds": lambda: within,
         "microseconds": lambda: within,
-    }[name]()
-    return Flat(type_, values, span.validity)
+    }
+    return Flat(type_, readers[name](), span.validity)
 
 
 def justify(name: str, span: Vector) -> Vector:

@@ -236,7 +236,7 @@ def uuids(rows: int) -> Vector:
     return Text(STRING, pa.array([f"{t[:8]}-{t[8:12]}-{t[12:16]}-{t[16:20]}-{t[20:]}" for t in texts]))
 
 
-KERNELS = {
+KERNELS: dict[str, Callable[..., Vector]] = {
     "lpad": as_kernel(lpad),
     "rpad": as_kernel(rpad),
     "initcap": as_kernel(initcap),

@@ -58,14 +58,14 @@ def _date_part(name: str, days: Array) -> Array:
     if name == "doy":
         return np.asarray((dates - dates.astype("datetime64[Y]")).astype(np.int64) + 1)
     if name == "dow":
-        return (days + 4) % 7
+        return np.asarray((days + 4) % 7)
     thursday = _dates(iso_thursdays(days))
     return np.asarray((thursday - thursday.astype("datetime64[Y]")).astype(np.int64) // 7 + 1)
 
 
 def iso_thursdays(days: Array) -> Array:
     """The Thursday of each day's week: ISO 8601 gives a week to the year of its Thursday."""
-    return days - (days - _MONDAY) % 7 + 3
+    return np.asarray(days - (days - _MONDAY) % 7 + 3)
 
 
 def months_of(days: Array) -> Array:

@@ -9,6 +9,7 @@
 | scalar, uncorrelated | anywhere | cross join with `SingleRow` |
 | scalar aggregate, correlated by equality | anywhere | left join with the aggregate grouped by the correlated columns |
 | scalar, correlated otherwise | anywhere | single join |
+| LATERAL, or in the ON of an outer join over both its sides | FROM | join with all answers at once |
 
 >>> from nyala.planner.testing import show
 >>> print(show("SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.b = t.a)", ["decorrelate_subqueries"]))
@@ -151,7 +152,10 @@ class _Unnester:
         for part in condition:
             if has_subquery(part):
                 right = self._conjunct(right, part)
-        plain = [part for part in condition if not has_subquery(part)]
+        plain = [part for part in condition if part != TRUE and not has_subquery(part)]
+        if isinstance(right, Series) and right.source == Values((), ((),)) and node.kind != "left":
+            # A function of the left side's columns needs no join.
+            return filtered(replace(right, source=node.left), all_of(plain))
         left, inner, links = self._unnested(node.left, right)
         test = all_of(plain + links)
         kind = node.kind if node.kind == "left" else "cross" if test is None else "inner"

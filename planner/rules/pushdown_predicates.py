@@ -62,8 +62,8 @@ def _push(node: Node, parts: list[Expr]) -> Node:
         drawn = frozenset(id_ for id_, expr in mapping.items() if is_volatile(expr))
         down = [part for part in parts if not columns_in(part) & drawn]
         source = _push(node.source, [substitute(part, mapping) for part in down])
-        kept = node if source is node.source else Project(source, node.items)
-        return filtered(kept, all_of(part for part in parts if columns_in(part) & drawn))
+        moved = node if source is node.source else Project(source, node.items)
+        return filtered(moved, all_of(part for part in parts if columns_in(part) & drawn))
     if isinstance(node, (Scan, FileScan)):
         merged = conjuncts(all_of([*node.predicates, *parts]))
         return node if len(merged) == len(node.predicates) else replace(node, predicates=tuple(merged))

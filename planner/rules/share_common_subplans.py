@@ -54,6 +54,9 @@ from .order_joins import order_joins
 
 def share_common_subplans(root: Node, context: Context) -> Node:
     """Replace equal subplans by uses of one, where that is cheaper."""
+    tables = Counter(node.table.id for node in _below(root) if isinstance(node, Scan))
+    if not any(count > 1 for count in tables.values()):
+        return root  # nearly all queries
     numbering = _Numbering()
     counts = Counter(number for _, number in numbering.all(root) if number is not None)
     if not any(count > 1 for count in counts.values()):

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from .aggregates import sum_type
 from .dates import CLOCKS, DATE_PARTS, FIELDS, TRUNCATIONS, date_part, field_name
-from .function import Args, Builder, Function, call
+from .function import Args, Builder, Function, call, comparable
 from .registry import AGGREGATES, FUNCTIONS, OPERATORS, REGISTRY, SCALARS, VOLATILE, build, is_volatile, look_up
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "VOLATILE",
     "build",
     "call",
+    "comparable",
     "date_part",
     "field_name",
     "is_volatile",

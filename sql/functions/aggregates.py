@@ -74,7 +74,7 @@ def _minmax(function: Function, args: Args) -> Expr:
 
 
 def _ordered(function: Function, arg: Expr, position: int) -> Expr:
-    if arg.type.kind in (Kind.BOOLEAN, Kind.INTERVAL, Kind.NULL):
+    if arg.type.kind in (Kind.BOOLEAN, Kind.NULL):
         raise refuse(function, arg, position)
     return arg
 
@@ -90,7 +90,7 @@ def _any_value(function: Function, args: Args) -> Expr:
 
 
 def _any(function: Function, arg: Expr) -> Expr:
-    if arg.type.kind in (Kind.INTERVAL, Kind.NULL):
+    if arg.type.kind is Kind.NULL:
         raise refuse(function, arg)
     return arg
 
@@ -135,6 +135,8 @@ def _regr_count(function: Function, args: Args) -> Expr:
 
 
 def _sketch(function: Function, args: Args) -> Expr:
+    if args[0].type.kind is Kind.INTERVAL:
+        raise refuse(function, args[0])
     return Aggregate(BIGINT, False, function.name, (_any(function, args[0]),))
 
 

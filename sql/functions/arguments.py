@@ -17,7 +17,7 @@ from .function import Args, Builder, Function, call
 
 def refuse(function: Function, arg: Expr, position: int = 0) -> TypeMismatch:
     """The error for an argument of a wrong type."""
-    which = f"argument {position + 1} of {function.name}" if position else f"the argument of {function.name}"
+    which = f"the argument of {function.name}" if function.most == 1 else f"argument {position + 1} of {function.name}"
     return TypeMismatch(f"{which} cannot be of type {arg.type}; it is {function.signature}")
 
 

@@ -6,7 +6,7 @@ from ...storage.types import BOOLEAN, Kind
 from ..coercion import convert, is_text_literal, unify
 from ..expressions import Call, Case, Expr, Literal
 from .arguments import refuse
-from .function import Args, Function, call
+from .function import Args, Function, call, comparable
 
 
 def _coalesce(function: Function, args: Args) -> Expr:
@@ -44,7 +44,7 @@ def _nvl2(function: Function, args: Args) -> Expr:
 
 def _nullif(function: Function, args: Args) -> Expr:
     _, (left, right) = unify(args, "nullif cannot compare")
-    same = call(BOOLEAN, "eq", left, right)
+    same = call(BOOLEAN, "eq", comparable(left), comparable(right))
     kept = args[0] if args[0].type.kind is not Kind.NULL else left
     return Case(kept.type, True, ((same, Literal(kept.type, True, None)),), kept)
 

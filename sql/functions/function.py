@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ...storage.types import DataType
+from ...storage.types import BIGINT, INTERVAL, DataType
 from ..expressions import Call, Expr
 
 Args: TypeAlias = tuple[Expr, ...]
@@ -58,6 +58,11 @@ class Function:
     def canonical(self) -> tuple[str, ...]:
         """The names of the nodes that its calls become."""
         return (self.name,) if self.calls is None else self.calls
+
+
+def comparable(expr: Expr) -> Expr:
+    """What is compared in place of a value: an INTERVAL's length, where a month is 30 days and a day 24 hours."""
+    return call(BIGINT, "interval_length", expr) if expr.type == INTERVAL else expr
 
 
 def call(type_: DataType, name: str, *args: Expr) -> Call:

@@ -20,9 +20,9 @@ _HEADINGS = {
 }
 _INTRODUCTION = """# Functions
 
-Made from the function registry by `python -m nyala.sql.functions`; the tests run every example. `SHOW FUNCTIONS` lists the
-same in SQL. Unless the description says otherwise, a function gives NULL where an argument is NULL. Characters of texts
-are counted from 1. What operators there are is in [sql.md](sql.md#expressions).
+Made from the function registry by `python -m nyala.sql.functions`; the tests run every example. `SHOW FUNCTIONS` lists
+the same in SQL. Unless the description says otherwise, a function gives NULL where an argument is NULL. Characters of
+texts are counted from 1. What operators there are is in [sql.md](sql.md#expressions).
 """
 
 

@@ -9,8 +9,8 @@ from nyala.errors import StatementError, UnknownColumn, UnknownTable
 @pytest.fixture
 def c(connection):
     connection.execute(
-        "CREATE TABLE t (k INT, s VARCHAR(5) DEFAULT 'it''s' COMMENT 'words', d DECIMAL(9,2) NOT NULL IMMUTABLE DEFAULT 1.5, "
-        "PRIMARY KEY (k)) COMMENT 'a table'"
+        "CREATE TABLE t (k INT, s VARCHAR(5) DEFAULT 'it''s' COMMENT 'words', "
+        "d DECIMAL(9,2) NOT NULL IMMUTABLE DEFAULT 1.5, PRIMARY KEY (k)) COMMENT 'a table'"
     )
     connection.execute("CREATE TABLE log (host STRING, at TIMESTAMP, NON UNIQUE PRIMARY KEY (host))")
     connection.execute("CREATE VIEW v (a, b) AS SELECT s, d FROM t")
@@ -52,8 +52,10 @@ def test_keys(c):
         "FROM information_schema.key_column_usage u JOIN information_schema.table_constraints n "
         "USING (constraint_name, table_name) ORDER BY 1, 3",
     ) == [
-        ("log", "host", 1, "PRIMARY KEY"), ("log", "auto_incrementing_id", 2, "PRIMARY KEY"), ("t", "k", 1, "PRIMARY KEY")
-    ]  # fmt: skip
+        ("log", "host", 1, "PRIMARY KEY"),
+        ("log", "auto_incrementing_id", 2, "PRIMARY KEY"),
+        ("t", "k", 1, "PRIMARY KEY"),
+    ]
 
 
 def test_it_is_queried_like_anything_else(c):

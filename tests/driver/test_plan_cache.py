@@ -16,6 +16,9 @@ from hypothesis import strategies as st
 from nyala.driver.connection import Connection
 from nyala.errors import AlreadyPresent, DataError, Error, InterfaceError, ProgrammingError
 
+DAY = datetime.date(2020, 1, 1)
+TABLE = "CREATE TABLE t (k INT PRIMARY KEY, b BIGINT, d DECIMAL(9,2), s VARCHAR(5), day DATE, x DOUBLE)"
+
 
 @pytest.fixture
 def connection() -> Iterator[Connection]:
@@ -143,7 +146,7 @@ def test_time_goes_on(connection: Connection) -> None:
 @pytest.mark.parametrize("same", [True, False])
 def test_ddl_of_any_connection_counts(tmp_path: Path, change: str, after: Any, same: bool) -> None:
     with nyala.connect(tmp_path) as first, nyala.connect(tmp_path) as second:
-        first.execute("CREATE TABLE t (k INT PRIMARY KEY, b BIGINT, d DECIMAL(9,2), s VARCHAR(5), day DATE, x DOUBLE)")
+        first.execute(TABLE)
         first.execute("INSERT INTO t VALUES (1, 10, 1.50, 'one', '2020-01-01', 0.5)")
         texts = [
             "SELECT * FROM t WHERE k = ?",
@@ -277,9 +280,7 @@ def test_kept_statements_do_what_new_ones_do(steps: list[tuple[str, Any]]) -> No
         fresh.session.plans.enabled = False
         planned.session.plans.short_ways = False
         for connection in (fresh, planned, short):
-            connection.execute(
-                "CREATE TABLE t (k INT PRIMARY KEY, b BIGINT, d DECIMAL(9,2), s VARCHAR(5), day DATE, x DOUBLE)"
-            )
+            connection.execute(TABLE)
             connection.execute(
                 "INSERT INTO t VALUES (1, 10, 1.50, 'one', '2020-01-01', 0.5), (2, NULL, 2.25, 'two', '2020-02-02', 2)"
             )
@@ -289,6 +290,22 @@ def test_kept_statements_do_what_new_ones_do(steps: list[tuple[str, Any]]) -> No
             assert outcome(short, text, value) == expected, (text, value)
         assert rows(planned, "SELECT * FROM t ORDER BY k") == rows(fresh, "SELECT * FROM t ORDER BY k")
         assert rows(short, "SELECT * FROM t ORDER BY k") == rows(fresh, "SELECT * FROM t ORDER BY k")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["INSERT INTO t (k, s) VALUES (?, 'new')", "UPSERT INTO t (k, x) VALUES (2, ?)", "SELECT s FROM t WHERE k = ?"],
+)
+def test_null_does_not_stand_for_other_values(connection: Connection, text: str) -> None:
+    with nyala.connect(":memory:") as other:
+        other.session.plans.enabled = False
+        other.execute(TABLE)
+        other.execute("INSERT INTO t (k) VALUES (1), (2), (3)")
+        connection.execute("DELETE FROM t")
+        connection.execute("INSERT INTO t (k) VALUES (1), (2), (3)")
+        for value in (None, 8, None, 9):
+            assert outcome(connection, text, value) == outcome(other, text, value)
+        assert rows(connection, "SELECT * FROM t ORDER BY k") == rows(other, "SELECT * FROM t ORDER BY k")
 
 
 def test_a_refused_row_says_so_on_both_ways(connection: Connection) -> None:

@@ -1,4 +1,4 @@
-"""Range partitions with hash rules of their own (Kudu 1.17): rows, pruning, ALTER TABLE and SHOW, also after reopening."""
+"""Range partitions with hash rules of their own: rows, pruning, ALTER TABLE and SHOW, also after reopening."""
 
 from __future__ import annotations
 

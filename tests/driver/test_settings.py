@@ -40,7 +40,10 @@ def test_a_memory_limit_is_kept(connection: Any) -> None:
 
 
 def test_settings_belong_to_a_connection(tmp_path: Any) -> None:
-    with nyala.connect(tmp_path, history_seconds=60) as one, nyala.connect(tmp_path, threads=3, history_seconds=60) as other:
+    with (
+        nyala.connect(tmp_path, history_seconds=60) as one,
+        nyala.connect(tmp_path, threads=3, history_seconds=60) as other,
+    ):
         one.execute("SET threads = 1")
         assert (shown(one, "threads"), shown(other, "threads")) == ("1", "3")
         assert shown(one, "history_seconds") == "60"

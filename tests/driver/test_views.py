@@ -36,6 +36,7 @@ def test_a_view_is_read_like_a_table(c):
     assert rows(c, "SELECT x.k FROM main.v AS x (k) JOIN w ON w.letter = x.a WHERE b IS NULL") == [(3,)]
     c.execute("INSERT INTO t VALUES (4, 'x', 1)")
     assert rows(c, "SELECT n FROM w WHERE letter = 'x'") == [(2,)]
+    assert rows(c, "SELECT main.v.k FROM main.v WHERE main.v.k > 3") == [(4,)]
 
 
 def test_nothing_of_the_statement_is_seen_inside_a_view(c):

@@ -165,3 +165,26 @@ def test_counts_of_a_subquery_without_rows_are_zero() -> None:
             ("median(x)", [5.5, None]),
         ):
             assert [row[1] for row in connection.execute(text.format(call)).fetchall()] == wanted
+
+
+def test_intervals_have_an_order() -> None:
+    """A month counts as 30 days there, a day as 24 hours."""
+    with nyala.connect(":memory:") as connection:
+        calls = "min(x), max(x), mode(x), percentile_disc(0.5) WITHIN GROUP (ORDER BY x), any_value(x ORDER BY x DESC)"
+        rows = "('31 days'::INTERVAL, 1), ('1 month', 1), ('40 hours', 1), ('40 hours', 1), (NULL, 1), (NULL, 2)"
+        ((_, *found), nothing) = connection.execute(
+            f"SELECT y, {', '.join(f'({call})::STRING' for call in calls.split(', ', 4))}"
+            f" FROM (VALUES {rows}) v (x, y) GROUP BY y ORDER BY y"
+        ).fetchall()
+        assert found == ["40:00:00", "31 days", "40:00:00", "40:00:00", "31 days"]
+        assert nothing == (2, None, None, None, None, None)
+
+
+def test_an_argument_is_computed_only_for_rows_that_pass_the_filter() -> None:
+    with nyala.connect(":memory:") as connection:
+        rows = "(VALUES (0), (4), (NULL)) v (x)"
+        found = connection.execute(
+            f"SELECT sum(8 / x) FILTER (WHERE x <> 0), count(8 / x) FILTER (WHERE x > 0),"
+            f" min_by(x, 8 / x) FILTER (WHERE x > 0), avg(8 / nullif(x, 0)) FROM {rows}"
+        )
+        assert found.fetchall() == [(2, 1, 4, 2)]

@@ -11,11 +11,11 @@ from aggregate_support import compare, query, stores, tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-KEYS = ("a", "b", "c", "a + 1", "id % 3")
+KEYS = ("a", "b", "c", "a + 1", "id % 3", "id")
 AGGREGATES = (
     "count(*), sum(m), avg(x), min(t), max(n), sum(w)",
     "count(DISTINCT t), string_agg(DISTINCT t, ',' ORDER BY t), median(x), max_by(t, id), sum(DISTINCT n)",
-    "var_pop(x), bool_and(f), bit_or(n), coalesce(count_if(f), 0), covar_samp(x, y), any_value(c ORDER BY id), count(a)",
+    "var_pop(x), bool_and(f), bit_or(n), coalesce(count_if(f), 0), covar_samp(x, y), any_value(c ORDER BY id)",
 )
 
 
@@ -76,6 +76,8 @@ def test_as_a_derived_table(data: pa.Table) -> None:
     compare(data, f"SELECT a, count(*) FROM {rolled} s GROUP BY a")
     compare(data, f"SELECT DISTINCT a FROM {rolled} s")
     compare(data, f"SELECT id FROM r WHERE NOT EXISTS (SELECT 1 FROM {rolled} s WHERE s.a = r.n)")
+    compare(data, "SELECT l.id, count(r.id), sum(r.m) FROM r l LEFT JOIN r ON r.n = l.id GROUP BY ROLLUP (l.id)")
+    compare(data, "SELECT l.id, l.a, l.b, max(r.t) FROM r l LEFT JOIN r ON r.n = l.id GROUP BY CUBE (l.id, (l.a, l.b))")
     compare(data, f"SELECT id FROM r WHERE a IN (SELECT a FROM {rolled} s WHERE k > 1)")
 
 

@@ -70,7 +70,8 @@ def test_series_of_moments() -> None:
     # Each month from the one before, as PostgreSQL adds them.
     expected = [day(2024, 1, 31), day(2024, 2, 29), day(2024, 3, 29), day(2024, 4, 29)]
     assert connection.execute(text).fetchall() == [(moment,) for moment in expected]
-    text = "SELECT count(*), max(n) FROM generate_series(TIMESTAMP '2024-01-01', TIMESTAMP '2024-01-03', '90 minutes') AS s(n)"
+    series = "generate_series(TIMESTAMP '2024-01-01', TIMESTAMP '2024-01-03', '90 minutes')"
+    text = f"SELECT count(*), max(n) FROM {series} AS s(n)"
     assert connection.execute(text).fetchall() == [(33, datetime.datetime(2024, 1, 3))]
     text = "SELECT count(*) FROM generate_series(DATE '2024-03-01', DATE '2024-01-01', INTERVAL '-1' DAY)"
     assert connection.execute(text).fetchall() == [(61,)]

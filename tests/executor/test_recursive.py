@@ -43,7 +43,8 @@ QUERIES = {
     ),
     "read by a later one": (
         "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 6), "
-        "s(n, m) AS (SELECT n, 0 FROM r UNION ALL SELECT n, m + 1 FROM s WHERE m < n) SELECT n, count(*) FROM s GROUP BY n"
+        "s(n, m) AS (SELECT n, 0 FROM r UNION ALL SELECT n, m + 1 FROM s WHERE m < n) "
+        "SELECT n, count(*) FROM s GROUP BY n"
     ),
     "a correlated subquery in the step": (
         "WITH RECURSIVE r(n) AS (SELECT 1 UNION SELECT (SELECT min(e.b) FROM e WHERE e.a = r.n) FROM r "
@@ -53,7 +54,9 @@ QUERIES = {
         "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT m + 2 FROM (SELECT n + 1 AS m FROM r WHERE n < 30) AS s) "
         "SELECT sum(n), count(*) FROM r"
     ),
-    "rows that are NULL": "WITH RECURSIVE r(n, m) AS (SELECT 4, 4 UNION SELECT e.b, NULL FROM e JOIN r ON e.a = n) SELECT * FROM r",
+    "rows that are NULL": (
+        "WITH RECURSIVE r(n, m) AS (SELECT 4, 4 UNION SELECT e.b, NULL FROM e JOIN r ON e.a = n) SELECT * FROM r"
+    ),
     "no first row": "WITH RECURSIVE r(n) AS (SELECT 1 WHERE 1 = 2 UNION ALL SELECT n + 1 FROM r) SELECT * FROM r",
     "not recursive after all": "WITH RECURSIVE r AS (SELECT a FROM e) SELECT count(*) FROM r",
 }
@@ -76,7 +79,8 @@ def test_the_transitive_closure_of_a_graph(edges: list[tuple[int, int]]) -> None
     while more := {(a, d) for a, b in closure for c, d in edges if b == c} - closure:
         closure |= more
     found = connection.execute(
-        "WITH RECURSIVE r(a, b) AS (SELECT a, b FROM g UNION SELECT r.a, g.b FROM r JOIN g ON r.b = g.a) SELECT * FROM r"
+        "WITH RECURSIVE r(a, b) AS (SELECT a, b FROM g UNION SELECT r.a, g.b FROM r JOIN g ON r.b = g.a) "
+        "SELECT * FROM r"
     ).fetchall()
     assert sorted(found) == sorted(closure)
 
@@ -89,8 +93,8 @@ def test_a_limit_ends_what_would_never_end() -> None:
 
 def test_each_row_of_the_outer_query_has_a_recursion_of_its_own(databases: tuple[Any, Any]) -> None:
     text = (
-        "SELECT i, (WITH RECURSIVE r(n) AS (SELECT e.i UNION ALL SELECT n + e.a FROM r WHERE n < 20) SELECT count(*) FROM r) "
-        "FROM e"
+        "SELECT i, (WITH RECURSIVE r(n) AS (SELECT e.i UNION ALL SELECT n + e.a FROM r WHERE n < 20) "
+        "SELECT count(*) FROM r) FROM e"
     )
     expected = [(i, 1 + max(0, -(-(20 - i) // a))) for i, (a, _) in enumerate(EDGES)]
     assert sorted(databases[0].execute(text).fetchall()) == expected
@@ -99,7 +103,8 @@ def test_each_row_of_the_outer_query_has_a_recursion_of_its_own(databases: tuple
 def test_union_tells_rows_apart_by_all_their_columns() -> None:
     connection = nyala.connect(":memory:")
     text = (
-        "WITH RECURSIVE r(n, s) AS (SELECT 0, 'x' UNION SELECT (n + 1) % 400, CASE WHEN n % 2 = 0 THEN 'x' ELSE 'y' END FROM r)"
-        " SELECT count(*), count(DISTINCT n) FROM r"
+        "WITH RECURSIVE r(n, s) AS (SELECT 0, 'x' UNION "
+        "SELECT (n + 1) % 400, CASE WHEN n % 2 = 0 THEN 'x' ELSE 'y' END FROM r) "
+        "SELECT count(*), count(DISTINCT n) FROM r"
     )
     assert connection.execute(text).fetchall() == [(401, 400)]

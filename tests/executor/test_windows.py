@@ -8,6 +8,7 @@ import math
 import re
 import sqlite3
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import duckdb
@@ -19,7 +20,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError, OperationalError
 from nyala.executor import ExecutionContext, run
-from nyala.planner import plan_query
+from nyala.planner import PlannerOptions, plan_query
+from nyala.planner.rules import RULE_NAMES
 from nyala.sql import bind, parse
 from nyala.sql.bound import SelectStatement
 
@@ -147,10 +149,11 @@ def compare(data: pa.Table, text: str, wanted: list[Row] | None = None) -> None:
         assert Counter(rounded(query(store, text, threads))) == Counter(wanted)
 
 
-def query(store: MemoryStore, text: str, threads: int = 2) -> list[Row]:
+def query(store: MemoryStore, text: str, threads: int = 2, without: Iterable[str] = ()) -> list[Row]:
     statement = bind(parse(text)[0], store)
     assert isinstance(statement, SelectStatement)
-    result = run(statement, ExecutionContext(store, threads=threads), plan_query(statement.query, store))  # type: ignore[arg-type]
+    plan = plan_query(statement.query, store, PlannerOptions(frozenset(without), check=True))
+    result = run(statement, ExecutionContext(store, threads=threads), plan)  # type: ignore[arg-type]
     rows: list[Row] = []
     for batch in result.batches:
         rows += zip(*(column.to_pylist() for column in batch.columns), strict=True)
@@ -236,6 +239,16 @@ QUERIES = (
 @settings(max_examples=6, deadline=None)
 def test_queries_with_windows_are_duckdbs(text: str, data: pa.Table) -> None:
     compare(data, text)
+
+
+@pytest.mark.parametrize("text", QUERIES)
+@given(tables())
+@settings(max_examples=3, deadline=None)
+def test_no_rule_changes_an_answer(text: str, data: pa.Table) -> None:
+    store = MemoryStore(batch_rows=16)
+    store.add("r", data, ["id"])
+    wanted = Counter(rounded(query(store, text)))
+    assert Counter(rounded(query(store, text, without=RULE_NAMES))) == wanted
 
 
 SQLITE = (

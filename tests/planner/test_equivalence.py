@@ -20,7 +20,7 @@ from nyala.planner.rules import RULES
 from nyala.planner.scan_predicates import Extracted
 from nyala.planner.sqltext import literal_text, predicate_text, to_sql
 from nyala.planner.testing import SMALL, FixedCatalog, bound_query
-from nyala.sql.expressions import Column, Expr
+from nyala.sql.expressions import Column, Expr, OrderItem
 from nyala.storage.store import ColumnStatistics, TableStatistics
 
 ROWS = {
@@ -94,6 +94,8 @@ def sql(node: PhysicalNode, filters: Mapping[int, str]) -> str:
         return aggregate_sql(node, filters)
     if isinstance(node, physical.Sort | physical.Limit):
         return sort_sql(node)
+    if isinstance(node, physical.TopRows):
+        return top_rows_sql(node, filters)
     if isinstance(node, physical.UnionAll):
         return " UNION ALL ".join(f"({renamed(s, node.columns)})" for s in node.sources)
     if isinstance(node, physical.SetDifference):
@@ -171,17 +173,29 @@ def aggregate_sql(node: physical.HashAggregate, filters: Mapping[int, str]) -> s
     return f"SELECT {items} FROM ({source}) GROUP BY {', '.join(text(g) for g in node.groups)}"
 
 
+def top_rows_sql(node: physical.TopRows, filters: Mapping[int, str]) -> str:
+    by = f"PARTITION BY {', '.join(text(column) for column in node.groups)} " if node.groups else ""
+    order = f"ORDER BY {order_sql(node.order)}" if node.order else ""
+    skipped = "0" if node.offset is None else text(node.offset)
+    kept = "TRUE" if node.limit is None else f"place <= {text(node.limit)} + {skipped}"
+    source = f"SELECT *, row_number() OVER ({by}{order}) AS place FROM ({sql(node.source, filters)})"
+    return select(node.columns, f"SELECT * FROM ({source}) WHERE place > {skipped} AND {kept}")
+
+
+def order_sql(order: tuple[OrderItem, ...]) -> str:
+    return ", ".join(
+        f"{text(o.expr)} {'DESC' if o.descending else 'ASC'} NULLS {'FIRST' if o.nulls_first else 'LAST'}"
+        for o in order
+    )
+
+
 def sort_sql(node: physical.Sort | physical.Limit) -> str:
     source = sql(node.source, {})
     limit = "" if node.limit is None else f" LIMIT {text(node.limit)}"
     limit += "" if node.offset is None else f" OFFSET {text(node.offset)}"
     if isinstance(node, physical.Limit):
         return f"SELECT * FROM ({source}){limit}"
-    order = ", ".join(
-        f"{text(o.expr)} {'DESC' if o.descending else 'ASC'} NULLS {'FIRST' if o.nulls_first else 'LAST'}"
-        for o in node.order
-    )
-    return f"SELECT * FROM ({source}) ORDER BY {order}{limit}"
+    return f"SELECT * FROM ({source}) ORDER BY {order_sql(node.order)}{limit}"
 
 
 # ---- the queries -----------------------------------------------------------------------------------------------------
@@ -294,6 +308,16 @@ SELECT t.k FROM t JOIN u ON t.a = u.b AND EXISTS (SELECT 1 FROM v WHERE v.d = u.
 SELECT t.k, u.b FROM t LEFT JOIN u ON t.a = u.b AND u.c IN (SELECT e FROM v)
 SELECT sum((SELECT max(b) FROM u WHERE u.c = t.a)) AS s FROM t
 SELECT k FROM t ORDER BY (SELECT max(b) FROM u WHERE u.c = t.a), k LIMIT 3
+SELECT k, (SELECT b FROM u WHERE u.c = t.a ORDER BY b LIMIT 1) AS n FROM t
+SELECT k, (SELECT b FROM u WHERE u.c > t.a ORDER BY b DESC LIMIT 1 OFFSET 1) AS n FROM t
+SELECT t.k, s.b FROM t, LATERAL (SELECT b, c FROM u WHERE u.c = t.a ORDER BY b LIMIT 2) AS s WHERE s.c > 1
+SELECT t.k, s.b FROM t LEFT JOIN LATERAL (SELECT b FROM u WHERE u.c < t.a ORDER BY b LIMIT 2) AS s ON s.b > 1
+SELECT t.k, s.n FROM t CROSS JOIN LATERAL (SELECT count(*) AS n FROM u WHERE u.c = t.a) AS s WHERE t.k < 9 AND s.n > 0
+SELECT t.k, u.b FROM t LEFT JOIN u ON t.a = u.b AND EXISTS (SELECT 1 FROM v WHERE v.d > t.k + u.c)
+SELECT t.k, u.b FROM t RIGHT JOIN u ON t.a = u.b AND t.k IN (SELECT d FROM v WHERE v.e < u.b)
+SELECT t.k, u.b FROM t FULL JOIN u ON t.a = u.b AND EXISTS (SELECT 1 FROM v WHERE v.d = t.k)
+SELECT a, sum(b) AS s FROM t, u WHERE a = c GROUP BY a HAVING sum(b) > (SELECT min(b) FROM t, u WHERE a = c)
+SELECT x.a, y.n FROM (SELECT a, count(*) AS n FROM t GROUP BY a) AS x, (SELECT a, count(*) AS n FROM t GROUP BY a) AS y
 SELECT 1 AS one, 'x' AS text, 2 > 1 AS yes
 SELECT k FROM t WHERE 1 = 2
 SELECT count(*) AS n FROM (SELECT t.k FROM t LEFT JOIN u ON t.a = u.b) AS g

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import nyala
 import pytest
-from nyala.errors import InterfaceError, InternalError, InvalidText, NotSupportedError, ProgrammingError
+from nyala.errors import InterfaceError, InternalError, InvalidText, ProgrammingError
 from nyala.planner import Actual, PlannerOptions, bind_parameters, explain, physical, plan_query
 from nyala.planner.check import check_plan
 from nyala.planner.fold import fold, shift_months

@@ -60,7 +60,8 @@ class Queries:
             side = self._random.choice(["LEFT", "INNER", "RIGHT"])
             on = self._condition(own + self._columns(other), 1)
             link = f"{alias}.a = {other}.{self._column()}"
-            return f"SELECT {alias}.k, {other}.k FROM {table} AS {alias} {side} JOIN {other_table} AS {other} ON {link} AND {on}"
+            joined = f"{table} AS {alias} {side} JOIN {other_table} AS {other} ON {link} AND {on}"
+            return f"SELECT {alias}.k, {other}.k FROM {joined}"
         if kind == 3:
             group = f"{alias}.a"
             having = f" HAVING {self._condition([group], 2)}" if self._random.random() < 0.5 else ""
@@ -175,7 +176,7 @@ def test_random_subqueries_are_answered_as_by_others(databases: tuple[Any, Any, 
         text = Queries(1000 * seed + number).query()
         first, second = (answer(other, text) for other in others)
         # Where the two disagree (one of them has a bug, or an order leaves ties), there is no judge.
-        if first is None and second is None or (first is not None and second is not None and first != second):
+        if (first is None and second is None) or (first is not None and second is not None and first != second):
             continue
         compared += 1
         assert answer(ours, text) == (second if first is None else first), text
@@ -185,10 +186,17 @@ def test_random_subqueries_are_answered_as_by_others(databases: tuple[Any, Any, 
 CASES = {
     "a row compared with a query's row": "SELECT k FROM t WHERE (a, b) = (SELECT v.a, v.b FROM v WHERE v.k = t.k)",
     "rows in rows": "SELECT k FROM t WHERE (a, b) NOT IN (SELECT u.a, u.b FROM u WHERE u.k < t.k)",
-    "a subquery over both sides in ON": "SELECT t.k, u.k FROM t LEFT JOIN u ON EXISTS (SELECT 1 FROM v WHERE v.a = t.a + u.b)",
+    "a subquery over both sides in ON": (
+        "SELECT t.k, u.k FROM t LEFT JOIN u ON EXISTS (SELECT 1 FROM v WHERE v.a = t.a + u.b)"
+    ),
     "the outer side of a FULL JOIN": "SELECT t.k, u.k FROM t FULL JOIN u ON t.k = u.k AND t.b IN (SELECT v.a FROM v)",
-    "two levels at once": "SELECT k, (SELECT max((SELECT count(*) FROM v WHERE v.a = t.a AND v.k < u.k)) FROM u WHERE u.a = t.a) FROM t",
-    "a window": "SELECT k, (SELECT max(n) FROM (SELECT row_number() OVER (ORDER BY u.k) AS n FROM u WHERE u.a < t.a) AS s) FROM t",
+    "two levels at once": (
+        "SELECT k, (SELECT max((SELECT count(*) FROM v WHERE v.a = t.a AND v.k < u.k)) FROM u WHERE u.a = t.a) FROM t"
+    ),
+    "a window": (
+        "SELECT k, (SELECT max(n) FROM (SELECT row_number() OVER (ORDER BY u.k) AS n FROM u WHERE u.a < t.a) AS s) "
+        "FROM t"
+    ),
     "a list of values": "SELECT k, (SELECT max(x) FROM (VALUES (t.a), (t.b), (1)) AS w(x)) FROM t",
     "a query with a name, used twice": (
         "SELECT k, (WITH c AS (SELECT u.k AS n FROM u WHERE u.a = t.a) SELECT count(*) FROM c AS x, c AS y) FROM t"

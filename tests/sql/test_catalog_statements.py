@@ -5,12 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import nyala
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.sql import generate, parse
+from nyala.sql import bind, bound, generate, parse
+from nyala.sql.binder_views import ChangedCatalog
 
 GOLDEN = Path(__file__).parent / "golden"
+QUERIES = sorted((Path(nyala.__file__).parent / "tpch" / "queries").glob("*.sql"))
 Golden = Callable[[Path, Callable[[str], str]], None]
 
 
@@ -42,6 +47,23 @@ def test_all_of_them_are_errors_with_a_place() -> None:
 
 def test_what_is_right_is_bound(golden: Golden, explain_binding: Callable[[str], str]) -> None:
     golden(GOLDEN / "bound_catalog.txt", explain_binding)
+
+
+@pytest.mark.parametrize("path", QUERIES, ids=[path.stem for path in QUERIES])
+def test_a_query_gives_the_same_columns_as_a_view(path: Path, catalog: Any) -> None:
+    (query,) = parse(path.read_text(encoding="utf-8"))
+    statement = bind(query, catalog)
+    assert isinstance(statement, bound.SelectStatement)
+    (create,) = parse(f"CREATE VIEW v AS {query.sql}")
+    made = bind(create, catalog)
+    assert isinstance(made, bound.CreateView)
+    used = bind(parse("SELECT * FROM v")[0], ChangedCatalog(catalog, new_views={"v": made.view}))
+    assert isinstance(used, bound.SelectStatement)
+
+    def outline(statement: bound.SelectStatement) -> list[tuple[Any, ...]]:
+        return [(column.name, column.type, column.nullable) for column in statement.query.columns]
+
+    assert outline(used) == outline(statement)
 
 
 # ---- any CREATE TABLE ------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import nyala
@@ -156,3 +156,31 @@ def test_an_error_belongs_to_the_row_that_needs_the_value(connection: nyala.Conn
     assert connection.execute(query).fetchall() == [(0.0,), (0.0,)]
     with pytest.raises(DataError, match="logarithm"):
         connection.execute("SELECT ln(x) FROM (VALUES (1), (0)) AS t (x)").fetchall()
+
+
+# ---- messages and syntax ---------------------------------------------------------------------------------------------
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+def test_wrong_calls_say_what_is_wrong_and_where(
+    golden: Callable[[Path, Callable[[str], str]], None], explain_binding: Callable[[str], str]
+) -> None:
+    golden(GOLDEN / "errors_functions.txt", explain_binding)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT a ~ 'b', a ~* 'b', NOT a ~ 'b', a SIMILAR TO 'b' ESCAPE '!'",
+        "SELECT a & b | c # d, ~a, a << 1, b >> 2, a ^ b * c",
+        "SELECT a BETWEEN SYMMETRIC 1 AND 2, (a, b) < (1, 2)",
+        "SELECT CURRENT_DATE, LOCALTIMESTAMP, INTERVAL '1-2' YEAR TO MONTH",
+        "SHOW FUNCTIONS LIKE 'a%'",
+    ],
+)
+def test_operators_are_written_as_they_are_read(text: str) -> None:
+    (parsed,) = parse(text)
+    assert generate(parsed.tree) == text
+    (again,) = parse(generate(parsed.tree))
+    assert again.tree == parsed.tree

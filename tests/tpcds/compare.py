@@ -78,18 +78,12 @@ def difference(statement: Statement, ours: list[Row], theirs: list[Row]) -> str 
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equal, or numbers that differ by the other's rounding errors."""
-    if _inexact(a) or _inexact(b):
-        if a is None or b is None:
-            return a is b
-        return math.isclose(a, b, rel_tol=RELATIVE_TOLERANCE, abs_tol=RELATIVE_TOLERANCE)
-    return bool(a == b)
+    """Equal, or a number and a double that differ by the double's rounding errors."""
+    if a is None or b is None or not (isinstance(a, float) or isinstance(b, float)):
+        return bool(a == b)
+    return math.isclose(a, b, rel_tol=RELATIVE_TOLERANCE, abs_tol=RELATIVE_TOLERANCE)
 
 
 def _exact(row: Row) -> Row:
     """The cells that must be equal: texts, dates, NULLs, but no numbers, whose types may differ."""
-    return tuple("number" if _inexact(cell) or isinstance(cell, int) else cell for cell in row)
-
-
-def _inexact(cell: Any) -> bool:
-    return isinstance(cell, float | decimal.Decimal)
+    return tuple("number" if isinstance(cell, int | float | decimal.Decimal) else cell for cell in row)
