@@ -357,4 +357,6 @@ def did_you_mean(name: str, existing: Iterable[str], what: str = "there are") ->
     if not names:
         return ""
     shown = ", ".join(sorted(names)[:10]) + (", ..." if len(names) > 10 else "")
+    if len(names) == 1 and what == "there are":
+        what = "there is only"
     return f"; {what} {shown}"

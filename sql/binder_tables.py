@@ -163,9 +163,9 @@ def _key_names(
     keys: list[tuple[str, Any]] = []
     clauses = [item for item in items if isinstance(item, exp.PrimaryKey | nodes.NonUniqueKey)]
     inline = [item for item in definitions if any(is_key(c) for c in item.args.get("constraints") or [])]
-    if len(clauses) + (1 if inline else 0) > 1:
-        with context.at(clauses[-1]):
-            raise InvalidTableDefinition("a table has one PRIMARY KEY")
+    if len(clauses) + len(inline) > 1:
+        with context.at(clauses[-1] if clauses else inline[1]):
+            raise InvalidTableDefinition("a table has one PRIMARY KEY; of several columns it is PRIMARY KEY (a, b)")
     for clause in clauses:
         keys += [(name_of(part), part) for part in clause.expressions]
     keys += [(name_of(item.this), item.this) for item in inline]

@@ -5,6 +5,7 @@ Each statement has its own method; those about tables are in `grammar_tables`, e
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from typing import Any
 
@@ -21,23 +22,44 @@ UNSUPPORTED = {
     "CALL": "CALL",
     "COMMENT": "COMMENT ON",
     "COMMIT": "COMMIT",
+    "COMPUTE": "COMPUTE STATS",
+    "DEALLOCATE": "DEALLOCATE",
+    "DECLARE": "DECLARE",
     "EXECUTE": "EXECUTE",
     "GRANT": "GRANT",
+    "INVALIDATE": "INVALIDATE METADATA",
+    "LOAD": "LOAD DATA",
+    "LOCK": "LOCK",
     "MERGE": "MERGE",
     "PRAGMA": "PRAGMA",
     "PREPARE": "PREPARE",
+    "REFRESH": "REFRESH",
     "RENAME": "RENAME",
     "REPLACE": "REPLACE",
     "REVOKE": "REVOKE",
     "ROLLBACK": "ROLLBACK",
+    "SAVEPOINT": "SAVEPOINT",
     "START": "START TRANSACTION",
     "USE": "USE",
     "VACUUM": "VACUUM",
 }
 """Statements that other databases have: their first word and what to call them."""
-
+HINTS = {
+    "BEGIN": "each statement is all or nothing by itself",
+    "COMMENT": "ALTER TABLE has COMMENT",
+    "COMPUTE": "ANALYZE does that here",
+    "LOAD": "COPY ... FROM does that here",
+    "MERGE": "INSERT ... ON CONFLICT, UPDATE ... FROM and DELETE ... USING do most of it",
+    "PREPARE": "a statement with parameters is planned once and kept under its text",
+    "REPLACE": "UPSERT does that here",
+    "START": "each statement is all or nothing by itself",
+    "VACUUM": "COMPACT TABLE does that here",
+}
+"""What helps where one of them was wanted."""
+QUERY_WORDS = ("SELECT", "WITH", "VALUES", "TABLE")
 
 EXPLAIN_OPTIONS = ("ANALYZE", "VERBOSE", "FORMAT")
+QUERY_STARTS = (TokenType.SELECT, TokenType.VALUES, TokenType.TABLE, TokenType.WITH, TokenType.L_PAREN)
 
 
 class NyalaParser(GroupingParser, WindowParser, WriteParser):
@@ -140,9 +162,11 @@ class NyalaParser(GroupingParser, WindowParser, WriteParser):
         if self._curr.token_type in (TokenType.SELECT, TokenType.VALUES, TokenType.TABLE, TokenType.L_PAREN):
             return self._query()
         if word in UNSUPPORTED:
-            return self.refuse(UNSUPPORTED[word], self._curr)
-        known = "SELECT, WITH, VALUES, " + ", ".join(sorted(STATEMENTS))
-        return self.raise_error(f"a statement starts with {known}")
+            return self.refuse(UNSUPPORTED[word], self._curr, hint=HINTS.get(word, ""))
+        known = [*QUERY_WORDS, *sorted(STATEMENTS)]
+        near = difflib.get_close_matches(word, known, 1, 0.75)
+        hint = f"did you mean {near[0]}?" if near else f"a statement starts with {', '.join(known)}"
+        return self.raise_error(hint)
 
     def _compact(self) -> Any:
         if not self._match(TokenType.TABLE):
@@ -151,7 +175,7 @@ class NyalaParser(GroupingParser, WindowParser, WriteParser):
 
     def _explain(self) -> Any:
         options: dict[str, Any] = {}
-        if self._match(TokenType.L_PAREN, advance=False) and self._next.text.upper() in EXPLAIN_OPTIONS:
+        if self._match(TokenType.L_PAREN, advance=False) and self._next and self._next.token_type not in QUERY_STARTS:
             self._advance()
             options.update([self._explain_option()])
             while self._match(TokenType.COMMA):
@@ -168,14 +192,14 @@ class NyalaParser(GroupingParser, WindowParser, WriteParser):
         """`ANALYZE [TRUE | FALSE]`, `VERBOSE [TRUE | FALSE]`, `FORMAT TEXT | JSON`."""
         name = self._word()
         if name not in EXPLAIN_OPTIONS:
-            self.raise_error(f"an option of EXPLAIN expected: {', '.join(EXPLAIN_OPTIONS)}")
+            self.raise_error("ANALYZE, VERBOSE or FORMAT expected")
         self._advance()
         known = ("TEXT", "JSON") if name == "FORMAT" else ("TRUE", "FALSE", "ON", "OFF")
         value = self._word()
         if value in known:
             self._advance()
         elif name == "FORMAT":
-            self.raise_error("FORMAT is TEXT or JSON")
+            self.raise_error("TEXT or JSON expected")
         return name.lower(), (value == "JSON" and "json") if name == "FORMAT" else value not in ("FALSE", "OFF")
 
 

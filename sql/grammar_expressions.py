@@ -104,10 +104,10 @@ class PlacedParser(parser.Parser):
         end = self._prev.end + 1 if self._prev else len(self.sql)
         raise PlacedParseError(_sentence("unexpected end of the statement", message), end, end)
 
-    def refuse(self, what: str, token: Any = None, instead: str = "") -> Any:
+    def refuse(self, what: str, token: Any = None, instead: str = "", hint: str = "") -> Any:
         """Raise `NotSupportedError` for syntax that nyala knows and does not have, at a token (the last one read)."""
         found = token or self._prev
-        message = f"{what} is not supported" + (f", only {instead}" if instead else "")
+        message = f"{what} is not supported" + (f", only {instead}" if instead else "") + (f"; {hint}" if hint else "")
         raise NotSupportedError(str(StatementError(message, self.sql, found.start, found.end + 1 - found.start)))
 
     def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
@@ -317,10 +317,12 @@ class PlacedParser(parser.Parser):
         return self.expression(exp.Placeholder(this=self._prev.text), start)
 
 
+OUR_WORDS = (" is written ", " starts with ", "did you mean ")
+
+
 def _sentence(what: str, message: str) -> str:
     if message.startswith("Expecting "):
         return f"{what}; {message.removeprefix('Expecting ')} expected"
-    # What sqlglot says in its own words describes its parser; all that is ours says "expected", "is written" or
-    # "starts with".
-    ours = message.endswith(" expected") or " is written " in message or " starts with " in message
+    # What sqlglot says in its own words describes its parser; all that is ours says one of these.
+    ours = message.endswith(" expected") or any(words in message for words in OUR_WORDS)
     return f"{what}; {message}" if ours else what

@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import nyala
 import pyarrow as pa
 import pytest
 from executor_support import MemoryStore
@@ -238,3 +239,20 @@ QUERIES = (
 @settings(max_examples=6, deadline=None)
 def test_queries(text: str, data: pa.Table) -> None:
     compare(data, text)
+
+
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("SELECT x AS a FROM t ORDER BY -a", [3, 2, 1]),
+        ("SELECT -x AS x FROM t ORDER BY x + 0", [-1, -2, -3]),  # a column of FROM comes first there
+        ("SELECT sum(x) AS s FROM t GROUP BY y ORDER BY CASE WHEN s > 3 THEN 0 ELSE s END", [5, 1]),
+        ("WITH one AS (SELECT 1 AS k) SELECT x AS a FROM t ORDER BY abs(a - (SELECT 2 * k FROM one)), a", [2, 1, 3]),
+        ("SELECT rank() OVER (ORDER BY x DESC) AS r FROM t ORDER BY r % 2, r", [2, 1, 3]),
+    ],
+)
+def test_expressions_of_order_by_may_name_output_columns(query: str, wanted: list[int]) -> None:
+    with nyala.connect(":memory:") as connection:
+        connection.execute("CREATE TABLE t (x INT PRIMARY KEY, y INT)")
+        connection.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, 2)")
+        assert [row[0] for row in connection.execute(query).fetchall()] == wanted
