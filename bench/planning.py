@@ -71,9 +71,7 @@ def measure(directory: Path, queries: Mapping[str, str], *, runs: int) -> tuple[
                 if prepared.single is not None:
                     prepared.cells(given)
                     return
-                literals = prepared.literals(given, store.now())
-                assert literals is not None
-                prepared.plan(literals)
+                assert prepared.plan(given, store.now()) is not None
 
             overheads.append(Overhead(name, min(_timed(ready, CALLS) for _ in range(runs)) / CALLS))
         return planned, overheads

@@ -22,8 +22,6 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date
-from decimal import Decimal
 from typing import Any, Final, TypeAlias
 
 from ..errors import Error
@@ -40,12 +38,11 @@ from ..sql.parameters import Given
 from ..storage.clock import split_timestamp
 from ..storage.schema import Table
 from ..storage.store import Store, Timestamp
-from ..storage.types import INTEGER_WIDTHS, TIMESTAMP, DataType, Kind
+from ..storage.types import TIMESTAMP
 from .parameters import Normalized
+from .plain_values import Taker, Unfit, cell_takers, literal_takers
 
 Literals: TypeAlias = Mapping[tuple[Key, Path], Literal]
-Taker: TypeAlias = Callable[[Normalized], Any]
-"""Takes one cell's Python value from the parameters; raises `Unfit`."""
 
 MOST_TEXTS = 1000
 MOST_CHARACTERS = 1 << 22
@@ -60,10 +57,6 @@ SMALL_TABLE = 1000
 """Rows; between tables that are smaller there is nothing to choose."""
 
 
-class Unfit(Exception):
-    """A value that is not of the plain sort that a `Taker` knows."""
-
-
 @dataclass(slots=True)
 class Prepared:
     """A statement that is ready to run.
@@ -76,7 +69,7 @@ class Prepared:
         Its short way; then it has no template.
     template : PlanTemplate, optional
     takers : tuple of Taker, optional
-        What gives the cells of `single` for plain values, without literals.
+        What gives, for plain values, the cells of `single`, or the literals of the template's parameters.
     """
 
     statement: bound.Statement
@@ -115,10 +108,19 @@ class Prepared:
         found[NOW] = Literal(TIMESTAMP, False, split_timestamp(now)[0])
         return self.values.of(found)
 
-    def plan(self, literals: Literals) -> Plan:
-        """The plan with the values in it."""
+    def plan(self, parameters: Normalized | None, now: Timestamp) -> Plan | None:
+        """The plan with the values in it; None where the parameters are not for this statement."""
         assert self.template is not None
-        return self.template.bind(lambda parameter: literals[parameter.key, parameter.path])  # type: ignore[attr-defined]
+        given = parameters or ()
+        if self.takers is not None and len(given) == len(self.keys):
+            try:
+                return self.template.bind([take(given) for take in self.takers])
+            except (Unfit, KeyError, TypeError):
+                pass
+        literals = self.literals(parameters, now)
+        if literals is None:
+            return None
+        return self.template.bind([literals[p.key, p.path] for p in self.template.parameters])  # type: ignore[attr-defined]
 
     def is_outgrown(self, store: Store) -> bool:
         """Have the tables another order of size than the plan was made for?"""
@@ -230,10 +232,12 @@ def prepare(
     uses_time = any(use.key == NOW for use in uses)
     single = single_row(late.statement) if short_ways and not uses_time else None
     if single is not None:
-        return Prepared(late.statement, keys, values, single, None, _takers(single, values, keys), False)
+        return Prepared(late.statement, keys, values, single, None, cell_takers(single, values, keys), False)
     plan = planned(late.statement.query)  # type: ignore[union-attr]
     sizes = tuple((table, store.statistics(table).row_count) for table in {s.table for s in _scans(plan.root)})
-    return Prepared(late.statement, keys, values, None, PlanTemplate(plan), None, uses_time, sizes)
+    template = PlanTemplate(plan)
+    takers = literal_takers(template.parameters, values, keys)
+    return Prepared(late.statement, keys, values, None, template, takers, uses_time, sizes)
 
 
 KEPT: Final = bound.SelectStatement | bound.InsertStatement | bound.ChangeStatement | bound.MergeStatement
@@ -261,92 +265,5 @@ def _scans(root: PhysicalNode) -> Iterator[TableScan]:
         yield from _scans(child)
 
 
-# ---- cells of single rows --------------------------------------------------------------------------------------------
-
-
-def _takers(single: SingleRow, values: LateValues, keys: Sequence[Key]) -> tuple[Taker, ...] | None:
-    if {value.key for value in single.values if isinstance(value, LateParameter)} != set(keys):
-        return None  # NULL has its place without being in a cell: the values have to be looked at
-    found = []
-    for value in single.values:
-        if isinstance(value, Literal):
-            found.append(_constant(_python(value)))
-            continue
-        make = _TAKERS.get(value.type.kind)
-        if make is None or value.key not in values.settled or value.key in values.refusing:
-            return None
-        found.append(make(value.key, value.type))
-    return tuple(found)
-
-
-def _constant(value: Any) -> Taker:
-    return lambda parameters: value
-
-
 def _python(literal: Literal) -> Any:
     return literal.type.to_python(literal.value)
-
-
-def _integers(key: Any, type_: DataType) -> Taker:
-    half = 1 << (8 * INTEGER_WIDTHS[type_.kind] - 1)
-    low, high = -half, half - 1
-
-    def take(parameters: Any) -> Any:
-        value = parameters[key]
-        if type(value) is int and low <= value <= high:
-            return value
-        raise Unfit
-
-    return take
-
-
-def _texts(key: Any, type_: DataType) -> Taker:
-    longest = 1 << 62 if type_.length is None else type_.length
-
-    def take(parameters: Any) -> Any:
-        value = parameters[key]
-        if type(value) is str and len(value) <= longest:
-            return value
-        raise Unfit
-
-    return take
-
-
-def _decimals(key: Any, type_: DataType) -> Taker:
-    assert type_.precision is not None and type_.scale is not None
-    finest, limit = -type_.scale, 10 ** (type_.precision - type_.scale)
-
-    def take(parameters: Any) -> Any:
-        value = parameters[key]
-        if type(value) is Decimal and value.is_finite() and -limit < value < limit:
-            exponent = value.as_tuple().exponent
-            if finest <= exponent <= 0:  # type: ignore[operator]
-                return value
-        raise Unfit
-
-    return take
-
-
-def _plain(kind: type) -> Callable[[Any, DataType], Taker]:
-    def make(key: Any, type_: DataType) -> Taker:
-        def take(parameters: Any) -> Any:
-            value = parameters[key]
-            if type(value) is kind:
-                return value
-            raise Unfit
-
-        return take
-
-    return make
-
-
-_TAKERS: dict[Kind, Callable[[Any, DataType], Taker]] = {
-    **dict.fromkeys(INTEGER_WIDTHS, _integers),
-    Kind.STRING: _texts,
-    Kind.DECIMAL: _decimals,
-    Kind.DATE: _plain(date),
-    Kind.DOUBLE: _plain(float),
-    Kind.BOOLEAN: _plain(bool),
-    Kind.BINARY: _plain(bytes),
-}
-"""Values that go into a column as they are. Others are brought to its type as literals are."""

@@ -229,14 +229,11 @@ class Session:
         if prepared.single is not None:
             cells = prepared.cells(parameters)
             return None if cells is None else RowExecution(self, prepared.single, cells)
-        now = self.store.now()
-        literals = prepared.literals(parameters, now)
-        if literals is None:
-            return None
         if prepared.is_outgrown(self.store):
             self.plans.remove(text, prepared)
             return None
-        return self.start(prepared.statement, prepared.plan(literals))
+        plan = prepared.plan(parameters, self.store.now())
+        return None if plan is None else self.start(prepared.statement, plan)
 
     def _prepare(self, text: str, parsed: ParsedStatement, parameters: Normalized | None) -> Execution:
         """Bind and plan a statement for these values and others, if that can be, and run it."""

@@ -205,9 +205,7 @@ class Chooser:
     def _working_table(self, node: WorkingTable, wanted: Wanted) -> PhysicalNode:
         places = tuple(i for i, column in enumerate(node.output) if column.id in wanted)
         columns = tuple(node.output[i] for i in places)
-        return physical.WorkingTable(
-            columns=columns, estimate=self._estimator.rows(node), key=node.key, places=places
-        )
+        return physical.WorkingTable(columns=columns, estimate=self._estimator.rows(node), key=node.key, places=places)
 
     def _shared_plan(self, node: Shared, _: Wanted) -> PhysicalNode:
         if node.key not in self._shared:

@@ -22,7 +22,7 @@ MICROSECONDS_PER_DAY = 86_400_000_000
 
 def fold(expr: Expr) -> Expr:
     """The expression with constant parts evaluated and three-valued logic simplified, whatever it is used for."""
-    return _simplify(map_parts(expr, fold))
+    return simplify(map_parts(expr, fold))
 
 
 def fold_predicate(expr: Expr) -> Expr:
@@ -31,7 +31,8 @@ def fold_predicate(expr: Expr) -> Expr:
     return FALSE if isinstance(folded, Literal) and folded.value is None else folded
 
 
-def _simplify(expr: Expr) -> Expr:
+def simplify(expr: Expr) -> Expr:
+    """`fold` for an expression whose parts are folded."""
     if isinstance(expr, Call):
         if expr.function in ("and", "or"):
             return _simplify_logic(expr)

@@ -101,14 +101,15 @@ def merge(predicates: Iterable[ColumnPredicate]) -> tuple[ColumnPredicate, ...]:
 
 
 def _intersect(a: Range, b: Range) -> Range:
-    lower = max((r for r in (a, b) if r.lower is not None), key=_lower_key, default=None)
-    upper = min((r for r in (a, b) if r.upper is not None), key=_upper_key, default=None)
-    merged = Range(a.column)
-    if lower is not None:
-        merged = replace(merged, lower=lower.lower, lower_inclusive=lower.lower_inclusive)
-    if upper is not None:
-        merged = replace(merged, upper=upper.upper, upper_inclusive=upper.upper_inclusive)
-    return merged
+    lower = b if a.lower is None or (b.lower is not None and _lower_key(b) > _lower_key(a)) else a
+    upper = b if a.upper is None or (b.upper is not None and _upper_key(b) < _upper_key(a)) else a
+    return Range(
+        a.column,
+        lower.lower,
+        upper.upper,
+        lower.lower is None or lower.lower_inclusive,
+        upper.upper is None or upper.upper_inclusive,
+    )
 
 
 def _both(a: Member, b: Member) -> Member | None:

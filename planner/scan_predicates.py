@@ -93,7 +93,7 @@ def _call_bound(condition: Call, names: Mapping[int, str]) -> _Bound | None:
     if function in MIRRORED and function != "ne":
         if isinstance(args[0], Literal):
             function, args = MIRRORED[function], (args[1], args[0])
-        column, literal = _stripped(args[0]), args[1]
+        column, literal = stripped(args[0]), args[1]
         if column is None or column.id not in names or not isinstance(literal, Literal) or literal.value is None:
             return None
         return _Bound(_comparison(names[column.id], column.type, function, literal))
@@ -109,7 +109,7 @@ def _call_bound(condition: Call, names: Mapping[int, str]) -> _Bound | None:
     return None
 
 
-def _stripped(expr: Expr) -> Column | None:
+def stripped(expr: Expr) -> Column | None:
     """The column, also below a cast that loses nothing and keeps order."""
     if isinstance(expr, Column):
         return expr
@@ -186,7 +186,7 @@ def _scaled(literal: Literal, type_: DataType) -> Fraction:
 
 
 def _integer_comparison(name: str, type_: DataType, function: str, value: Fraction) -> Member:
-    low, high = _limits(type_)
+    low, high = limits(type_)
     if function == "eq":
         if value.denominator != 1 or not low <= value <= high:
             raise _Impossible
@@ -208,7 +208,8 @@ def _integer_comparison(name: str, type_: DataType, function: str, value: Fracti
     return Range(name, lower=lower, lower_inclusive=not (whole and function == "gt"))
 
 
-def _limits(type_: DataType) -> tuple[int, int]:
+def limits(type_: DataType) -> tuple[int, int]:
+    """The least and the largest physical value of an integer, DECIMAL, DATE or TIMESTAMP column."""
     if type_.is_decimal:
         top = 10 ** (type_.precision or 0) - 1
         return -top, top
@@ -217,7 +218,7 @@ def _limits(type_: DataType) -> tuple[int, int]:
 
 
 def _in_bound(condition: InValues, names: Mapping[int, str]) -> _Bound | None:
-    column = _stripped(condition.arg)
+    column = stripped(condition.arg)
     if column is None or column.id not in names or not condition.items:
         return None
     values: set[Any] = set()
@@ -238,7 +239,7 @@ def _equal_value(type_: DataType, item: Literal) -> Any:
     """The column's value that equals a literal; None where none does."""
     if type_.is_integer or type_.is_decimal or type_.kind in (Kind.DATE, Kind.TIMESTAMP):
         value = _scaled(item, type_)
-        low, high = _limits(type_)
+        low, high = limits(type_)
         return int(value) if value.denominator == 1 and low <= value <= high else None
     return _plain_value(item, type_)
 
@@ -265,7 +266,7 @@ def like_prefix(pattern: str) -> tuple[str, str]:
 
 def _prefix_bound(function: str, args: Sequence[Expr], names: Mapping[int, str]) -> _Bound | None:
     """`column LIKE pattern`, `starts_with(column, prefix)`."""
-    column, pattern = _stripped(args[0]), args[1]
+    column, pattern = stripped(args[0]), args[1]
     if column is None or column.id not in names or column.type.kind is not Kind.STRING:
         return None
     if len(args) > 2 or not isinstance(pattern, Literal) or not isinstance(pattern.value, str):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from ..errors import InterfaceError, did_you_mean
-from ..storage.schema import PartitionSchema, RangePartition, Table
+from ..storage.schema import PartitionSchema, RangePartition, Table, View
 from ..storage.types import BIGINT, STRING, DataType
 from . import formats
 
@@ -62,11 +62,29 @@ def _tables(shell: Shell, words: Sequence[str]) -> None:
     shell.show(columns, batch)
 
 
+def _views(shell: Shell, words: Sequence[str]) -> None:
+    views = shell.connection.store.views()
+    if not views:
+        print("There are no views.", file=shell.out)
+        return
+    batch = pa.record_batch(
+        [[view.name for view in views], [", ".join(view.columns) for view in views]], ["view", "columns"]
+    )
+    shell.show([("view", STRING), ("columns", STRING)], batch)
+
+
 def _describe(shell: Shell, words: Sequence[str]) -> None:
+    store = shell.connection.store
     if not words:
         _tables(shell, words)
+        if store.views():
+            _views(shell, words)
         return
-    table = shell.connection.store.table(words[0].lower())
+    view = store.view(words[0].lower())
+    if view is not None:
+        _describe_view(shell, view)
+        return
+    table = store.table(words[0].lower())
     schema = table.schema
     names = ("column", "type", "null", "default", "encoding", "compression", "comment")
     lines = [
@@ -87,6 +105,18 @@ def _describe(shell: Shell, words: Sequence[str]) -> None:
     shell.show(columns, batch)
     for line in describe_partitions(table):
         print(line, file=shell.out)
+
+
+def _describe_view(shell: Shell, view: View) -> None:
+    """A view's columns with their types, and its query."""
+    name = view.name.replace('"', '""')
+    with shell.connection.cursor() as cursor:
+        rows = cursor.execute(f'DESCRIBE "{name}"').fetchall()
+    names = ("column", "type", "null")
+    lines = [(column, type_, "" if nullable else "NOT NULL") for column, type_, nullable in rows]
+    batch = pa.record_batch([pa.array([line[i] for line in lines]) for i in range(3)], list(names))
+    shell.show([(name, STRING) for name in names], batch)
+    print(f"AS {view.text}", file=shell.out)
 
 
 def describe_partitions(table: Table) -> list[str]:
@@ -133,8 +163,9 @@ def _format(shell: Shell, words: Sequence[str]) -> None:
 
 
 COMMANDS: Final = (
-    Command("\\d", "\\d [TABLE]", "describe a table; without a name, list them", _describe),
+    Command("\\d", "\\d [NAME]", "describe a table or view; without a name, list them", _describe),
     Command("\\dt", "\\dt", "list the tables", _tables),
+    Command("\\dv", "\\dv", "list the views", _views),
     Command("\\format", "\\format NAME", f"print results as {', '.join(formats.FORMATS)}", _format),
     Command("\\timing", "\\timing [on|off]", "print how long each statement takes", _timing),
     Command("\\?", "\\?", "this list", _help),

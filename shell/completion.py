@@ -1,7 +1,7 @@
-"""Completion of keywords, functions, tables and columns.
+"""Completion of keywords, functions, settings, tables, views and columns.
 
-Behind FROM, JOIN, INTO and the like a table is wanted; elsewhere columns of the tables that the statement names come
-first, then keywords, then everything else.
+Behind FROM, JOIN, INTO and the like a table or view is wanted, or a function that gives rows; behind SET and RESET a
+setting. Elsewhere columns of the tables that the statement names come first, then keywords, then everything else.
 """
 
 from __future__ import annotations
@@ -15,18 +15,16 @@ from prompt_toolkit.document import Document
 
 from ..driver.connection import Connection
 from ..errors import Error
-from ..sql.functions import OPERATORS, REGISTRY
 from .commands import COMMANDS
+from .words import FROM_FUNCTIONS, FUNCTIONS, KEYWORDS, SETTINGS
 
-_WORDS: Final = """
-    ALL ANALYZE AND AS ASC BETWEEN BIGINT BOOLEAN BUCKETS BY CASE CAST COPY CREATE CROSS DATE DECIMAL DELETE DESC
-    DESCRIBE DISTINCT DISTRIBUTE DOUBLE DROP ELSE END EXCEPT EXISTS EXPLAIN EXTRACT FALSE FROM FULL GROUP HASH HAVING IF
-    IN INNER INSERT INT INTERSECT INTERVAL INTO IS JOIN KEY LEFT LIKE LIMIT NOT NULL OFFSET ON OR ORDER OUTER PARTITION
-    PRIMARY RANGE RIGHT SELECT SHOW STRING SUBSTRING TABLE TABLES THEN TIMESTAMP TRUE UNION UPDATE UPSERT USING VALUES
-    VARCHAR VERBOSE WHEN WHERE WITH"""
-KEYWORDS: Final = tuple(_WORDS.split())
-FUNCTIONS: Final = tuple(sorted(name for name in REGISTRY if name.isidentifier() and name not in OPERATORS))
-_TABLE_WANTED: Final = re.compile(r"\b(from|join|into|table|describe|copy|update|upsert)\s+[\w.]*$", re.IGNORECASE)
+_TABLE_WANTED: Final = re.compile(r"\b(from|join|into|table|view|describe|copy|upsert)\s+[\w.]*$", re.IGNORECASE)
+_TABLE_POSSIBLE: Final = re.compile(
+    r"\b(using|update|desc|truncate|analyze|partitions|stats(\s+for)?)\s+[\w.]*$", re.IGNORECASE
+)
+"""Words behind which a table may come, and other words as well: `DO UPDATE SET`, `k DESC LIMIT`, `USING (`."""
+_ROWS_WANTED: Final = re.compile(r"\b(from|join|using|lateral)\s+\w+$", re.IGNORECASE)
+_SETTING_WANTED: Final = re.compile(r"(^|;)\s*(set|reset|show)\s+\w*$", re.IGNORECASE)
 _WORD: Final = re.compile(r"[\w]+$")
 
 
@@ -44,8 +42,15 @@ class SqlCompleter(Completer):
         match = _WORD.search(before)
         word = match[0] if match else ""
         tables = self._tables()
-        if _TABLE_WANTED.search(before) or before.lstrip().startswith("\\"):
+        if _SETTING_WANTED.search(before):
+            yield from _matching(word, SETTINGS, "setting")
+        possible = _TABLE_POSSIBLE.search(before)
+        if possible or _TABLE_WANTED.search(before) or before.lstrip().startswith("\\"):
             yield from _matching(word, tables, "table")
+            if _ROWS_WANTED.search(before):
+                yield from _matching(word, FROM_FUNCTIONS, "function")
+            if possible and word:
+                yield from _matching(word, _in_case(KEYWORDS, word), "keyword")
         elif word or before.endswith("."):
             yield from self._columns(document.text, before, word, tables)
             if not _qualified(before, word):
@@ -56,6 +61,8 @@ class SqlCompleter(Completer):
     def _columns(self, text: str, before: str, word: str, tables: dict[str, list[str]]) -> Iterator[Completion]:
         """Columns of the tables named anywhere in the statement; behind `table.` of that table alone."""
         qualifier = _qualified(before, word)
+        if qualifier and qualifier not in tables:
+            qualifier = _aliased(text, qualifier, tables)
         if qualifier in tables:
             yield from _matching(word, tables[qualifier], qualifier)
             return
@@ -77,6 +84,14 @@ class SqlCompleter(Completer):
 def _qualified(before: str, word: str) -> str:
     match = re.search(r"(\w+)\.$", before[: len(before) - len(word)])
     return match[1].lower() if match else ""
+
+
+def _aliased(text: str, alias: str, tables: Iterable[str]) -> str:
+    """The table that the statement gives an alias to; else the alias itself."""
+    for table in re.findall(rf"(\w+)\s+(?:as\s+)?{re.escape(alias)}\b", text, re.IGNORECASE):
+        if table.lower() in tables:
+            return str(table.lower())
+    return alias
 
 
 def _matching(word: str, names: Iterable[str], what: str) -> Iterator[Completion]:

@@ -11,10 +11,10 @@ from prompt_toolkit.filters import Condition
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
-from pygments.lexers.sql import PostgresLexer
 
 from .. import __version__
 from .completion import SqlCompleter
+from .highlighting import NyalaLexer
 from .reader import StatementReader, is_blank, split
 from .runner import Shell
 
@@ -69,7 +69,7 @@ def is_complete(text: str) -> bool:
 def _session(shell: Shell) -> PromptSession[str]:
     session: PromptSession[str] = PromptSession(
         PROMPT,
-        lexer=PygmentsLexer(PostgresLexer),
+        lexer=PygmentsLexer(NyalaLexer),
         completer=SqlCompleter(shell.connection),
         complete_while_typing=False,
         history=_history(),

@@ -268,7 +268,7 @@ def _fold_number(literal: Literal, type_: DataType) -> Literal | None:
 def assign(expr: Expr, type_: DataType, column: str) -> Expr:
     """The expression as INSERT stores it in a column; `TypeMismatch` names both types where it cannot."""
     if isinstance(expr, LateParameter):
-        late = expr.converted(_Assigned(column), type_, settled=True)
+        late = expr.converted(Assigned(column), type_, settled=True)
         if late is not None:
             return late
     if is_text_literal(expr) or (isinstance(expr, Literal) and expr.value is None):
@@ -285,7 +285,7 @@ def assign(expr: Expr, type_: DataType, column: str) -> Expr:
 
 
 @dataclass(frozen=True, slots=True)
-class _Assigned:
+class Assigned:
     """Assignment to a column as a step of a late parameter; `column` is for messages."""
 
     column: str

@@ -113,7 +113,7 @@ class LateValues:
         self.settled = frozenset(k for k in settled if samples[k].value is not None)
         self.refusing = frozenset(decision.key for decision in decisions if decision.outcome is None)
         self._types = {key: None if literal.value is None else literal.type for key, literal in samples.items()}
-        self._decisions = tuple(dict.fromkeys(decisions))
+        self.decisions = tuple(dict.fromkeys(decisions))
 
     def of(self, given: Mapping[Key, Literal]) -> dict[tuple[Key, Path], Literal] | None:
         """The values at every stage of their conversion; None where the statement has to be bound anew for them."""
@@ -125,7 +125,7 @@ class LateValues:
             if type_ is not None and literal.type != type_ and key not in self.settled:
                 return None
             found[key, ()] = literal
-        for decision in self._decisions:
+        for decision in self.decisions:
             try:
                 value = decision.step.convert(found[decision.key, decision.path], decision.step.type)
             except Error:

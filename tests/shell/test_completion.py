@@ -3,8 +3,12 @@
 import nyala
 import pytest
 from nyala.shell.completion import SqlCompleter
+from nyala.shell.highlighting import NyalaLexer
+from nyala.shell.words import FUNCTIONS, KEYWORDS
+from nyala.sql.grammar import STATEMENTS
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
+from pygments.token import Keyword, Name
 
 
 @pytest.fixture(scope="module")
@@ -52,3 +56,40 @@ def test_a_closed_connection_offers_no_tables():
     completer = SqlCompleter(connection)
     connection.close()
     assert offered(completer, "select * from ") == []
+
+
+def test_behind_words_that_may_name_a_table_or_not(completer):
+    assert offered(completer, "DROP VIEW ") == ["items", "orders"]
+    assert offered(completer, "truncate ") == ["items", "orders"]
+    assert offered(completer, "SHOW STATS FOR it") == ["items"]
+    assert offered(completer, "select * from orders order by o_key desc lim") == ["limit"]
+    assert "orders" in offered(completer, "update or")
+
+
+def test_columns_behind_an_alias(completer):
+    text = "select o. from orders as o, items i"
+    assert offered(completer, text, len("select o.")) == ["o_key", "o_date"]
+    assert offered(completer, "select * from items i where i.i") == ["i_key"]
+
+
+def test_functions_that_give_rows(completer):
+    assert offered(completer, "select * from read_") == ["read_csv", "read_parquet"]
+    assert offered(completer, "select * from gen") == ["generate_series"]
+
+
+def test_settings(completer):
+    assert offered(completer, "SET th")[0] == "threads"
+    assert offered(completer, "select 1; reset mem")[0] == "memory_limit"
+    assert "threads" not in offered(completer, "update orders set th")
+
+
+def test_every_statement_and_function_is_known_and_highlighted():
+    assert set(STATEMENTS) <= set(KEYWORDS)
+    lexer = NyalaLexer()
+    for word in KEYWORDS:
+        kind = next(kind for kind, text in lexer.get_tokens(f"{word.lower()} x") if text.lower() == word.lower())
+        assert kind in Keyword or kind in Name.Builtin, word
+    for function in FUNCTIONS:
+        if function.upper() not in KEYWORDS:
+            assert next(iter(lexer.get_tokens(f"{function}(1)"))) == (Name.Function, function)
+    assert next(iter(lexer.get_tokens("hosts"))) == (Name, "hosts")
