@@ -3,7 +3,7 @@
     nyala shell [DIR]                     SQL, interactive or from -c, -f or a pipe
     nyala tpch load --sf N DIR            generate and load TPC-H
     nyala tpch run DIR [--check]          run the 22 queries, check the answers
-    nyala tpch compare DIR                the same beside DuckDB
+    nyala tpch compare DIR                the same beside DuckDB, DataFusion, Spark, as ratios
     nyala bench load|storage|q6|tpch ...  micro-benchmarks beside DuckDB and Parquet
     nyala bench points [DIR]              single rows beside SQLite and DuckDB
     nyala bench plan DIR                  what statements cost before they run
@@ -193,15 +193,36 @@ def _add_tpch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     _add_threads(run)
     run.set_defaults(run=_tpch_run)
 
-    compare = steps.add_parser("compare", help="beside DuckDB", description="Run the queries beside other engines.")
+    compare = steps.add_parser(
+        "compare",
+        help="beside other engines",
+        description="Run the queries beside other engines, in turn, with the same data and the same number of threads. "
+        "Exit code 1 where an answer is wrong.",
+    )
     _add_compare(compare)
 
 
 def _add_compare(parser: argparse.ArgumentParser, queries: str | None = None) -> None:
-    parser.add_argument("directory", type=Path, metavar="DIR", help="a directory that `nyala tpch load` filled")
+    parser.add_argument(
+        "directory",
+        type=Path,
+        nargs="?",
+        metavar="DIR",
+        help="a directory that `nyala tpch load` filled (default: tpch-sfN)",
+    )
     parser.add_argument("--sf", type=_positive, metavar="N", help="load this scale factor first if DIR is empty")
     parser.add_argument(
-        "--peers", default="duckdb-parquet,duckdb", metavar="NAMES", help="duckdb-parquet, duckdb (default: both)"
+        "--peers",
+        default="duckdb-parquet,duckdb,pyarrow-parquet",
+        metavar="NAMES",
+        help="some of duckdb-parquet, duckdb, pyarrow-parquet (nyala without its store), datafusion-parquet, "
+        "spark-parquet (default: the first three)",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="DIR_OR_PREFIX",
+        help="write the numbers (JSON) and a chart (PNG) into this folder, or to files whose names begin so",
     )
     _add_data(parser)
     _add_measurement(parser, queries)

@@ -71,7 +71,7 @@ def measure(directory: Path, queries: Mapping[str, str], *, runs: int) -> tuple[
                 if prepared.single is not None:
                     prepared.cells(given)
                     return
-                assert prepared.plan(given, store.now()) is not None
+                assert prepared.plan(given, store) is not None
 
             overheads.append(Overhead(name, min(_timed(ready, CALLS) for _ in range(runs)) / CALLS))
         return planned, overheads

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import pyarrow as pa
 
@@ -71,7 +71,7 @@ class Cursor:
         ProgrammingError, DataError, IntegrityError, OperationalError, NotSupportedError
             As in `nyala.errors`. A statement that fails changes nothing; those before it in the text stay done.
         """
-        session = self._start()
+        session = self._start(operation)
         self._execution = session.run(operation, normalize(parameters))
         return self
 
@@ -81,7 +81,10 @@ class Cursor:
         `INSERT INTO t VALUES (?, ...)` is bound once and written in large batches. Where a row fails, those of earlier
         batches stay written. Result sets are discarded.
         """
-        session = self._start()
+        session = self._start(operation)
+        if not isinstance(seq_of_parameters, Iterable):
+            found = type(seq_of_parameters).__name__
+            raise InterfaceError(f"executemany takes a sequence of parameters, not of type {found}")
         rows = [normalize(parameters) for parameters in seq_of_parameters]
         written = insert_rows(session, operation, rows, lambda chunk: self._one_by_one(operation, chunk))
         self._rowcount = written if written is not None else self._one_by_one(operation, rows)
@@ -95,8 +98,10 @@ class Cursor:
             total += max(0, execution.rowcount)
         return total
 
-    def _start(self) -> Any:
+    def _start(self, operation: str) -> Any:
         self._check_open()
+        if not isinstance(operation, str):
+            raise InterfaceError(f"a statement is a text, not of type {type(operation).__name__}")
         self._discard()
         self._rowcount = -1
         return self.connection.session
@@ -127,6 +132,8 @@ class Cursor:
         """The next `size` rows (`arraysize` by default), fewer at the end."""
         self._check_result()
         wanted = self.arraysize if size is None else size
+        if not isinstance(wanted, SupportsIndex):
+            raise InterfaceError(f"fetchmany takes a number of rows, not a value of type {type(wanted).__name__}")
         fetched: list[Row] = []
         while len(fetched) < wanted and (self._next < len(self._rows) or self._advance()):
             stop = min(len(self._rows), self._next + wanted - len(fetched))

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..errors import InterfaceError
+from ..errors import InterfaceError, InvalidText
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """What a caller passes to `Cursor.execute`."""
@@ -40,7 +40,8 @@ def normalize(parameters: Parameters | None) -> Normalized | None:
     if parameters is None:
         return None
     if type(parameters) in (tuple, list) and _EXACT.issuperset(map(type, parameters)):
-        return tuple(parameters) or None  # nearly always, and then in a fifth of the time
+        if all(value.isascii() for value in parameters if type(value) is str):
+            return tuple(parameters) or None  # nearly always, and then in a fifth of the time
     if isinstance(parameters, Mapping):
         return {str(name): _plain(value, f":{name}") for name, value in parameters.items()} or None
     if isinstance(parameters, str | bytes) or not isinstance(parameters, Sequence | np.ndarray):
@@ -55,6 +56,8 @@ def _plain(value: Any, which: str) -> Any:
         return None if np.isnat(value) else value.astype("datetime64[us]").item()
     if isinstance(value, np.generic):  # some of them are subclasses of Python's, which only look right
         return value.item()
+    if isinstance(value, str) and not value.isascii():
+        _refuse_surrogates(value, which)
     if value is None or isinstance(value, _PLAIN):
         return value
     if isinstance(value, bytearray | memoryview):
@@ -63,6 +66,13 @@ def _plain(value: Any, which: str) -> Any:
         f"parameter {which} is {_article(type(value).__name__)}; a value is None, bool, int, float, Decimal, str, "
         "bytes, date, datetime or timedelta"
     )
+
+
+def _refuse_surrogates(value: str, which: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidText(f"parameter {which} holds U+{ord(value[error.start]):04X}, half a character") from None
 
 
 def _article(noun: str) -> str:

@@ -118,13 +118,11 @@ _CELLS: dict[Kind, Callable[[Any, DataType], Taker]] = {
 """Values that go into a column as they are. Others are brought to its type as literals are."""
 
 
-# ---- literals of plans -----------------------------------------------------------------------------------------------
+# ---- values of plans -----------------------------------------------------------------------------------------------
 
 
-def literal_takers(
-    parameters: Sequence[Parameter], values: LateValues, keys: Sequence[Key]
-) -> tuple[Callable[[Normalized], Literal], ...] | None:
-    """What takes the literals for the parameters of a plan; None where some values have to be looked at more closely.
+def value_takers(parameters: Sequence[Parameter], values: LateValues, keys: Sequence[Key]) -> tuple[Taker, ...] | None:
+    """What takes the physical values for a plan's parameters; None where some have to be looked at more closely.
 
     A parameter is simple if its place has decided its type, whatever its value's; or if its value is used as it is.
     """
@@ -146,12 +144,8 @@ def literal_takers(
             return None
         if make is None or parameter.sample.value is None:
             return None
-        found.append(_literal(make(parameter.key, parameter.type), parameter.type))
+        found.append(make(parameter.key, parameter.type))
     return tuple(found)
-
-
-def _literal(take: Taker, type_: DataType) -> Callable[[Normalized], Literal]:
-    return lambda parameters: Literal(type_, False, take(parameters))
 
 
 def _unscaled(key: Any, type_: DataType) -> Taker:

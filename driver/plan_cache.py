@@ -16,7 +16,6 @@ bound with these values themselves. That is checked once, when it is made.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections import Counter, OrderedDict
@@ -40,7 +39,7 @@ from ..storage.schema import Table
 from ..storage.store import Store, Timestamp
 from ..storage.types import TIMESTAMP
 from .parameters import Normalized
-from .plain_values import Taker, Unfit, cell_takers, literal_takers
+from .plain_values import Taker, Unfit, cell_takers, value_takers
 
 Literals: TypeAlias = Mapping[tuple[Key, Path], Literal]
 
@@ -69,7 +68,7 @@ class Prepared:
         Its short way; then it has no template.
     template : PlanTemplate, optional
     takers : tuple of Taker, optional
-        What gives, for plain values, the cells of `single`, or the literals of the template's parameters.
+        What gives, for plain values, the cells of `single`, or the physical values of the template's parameters.
     """
 
     statement: bound.Statement
@@ -108,7 +107,7 @@ class Prepared:
         found[NOW] = Literal(TIMESTAMP, False, split_timestamp(now)[0])
         return self.values.of(found)
 
-    def plan(self, parameters: Normalized | None, now: Timestamp) -> Plan | None:
+    def plan(self, parameters: Normalized | None, store: Store) -> Plan | None:
         """The plan with the values in it; None where the parameters are not for this statement."""
         assert self.template is not None
         given = parameters or ()
@@ -117,10 +116,10 @@ class Prepared:
                 return self.template.bind([take(given) for take in self.takers])
             except (Unfit, KeyError, TypeError):
                 pass
-        literals = self.literals(parameters, now)
+        literals = self.literals(parameters, store.now())
         if literals is None:
             return None
-        return self.template.bind([literals[p.key, p.path] for p in self.template.parameters])  # type: ignore[attr-defined]
+        return self.template.bind([literals[p.key, p.path].value for p in self.template.parameters])  # type: ignore[attr-defined]
 
     def is_outgrown(self, store: Store) -> bool:
         """Have the tables another order of size than the plan was made for?"""
@@ -167,8 +166,10 @@ class PlanCache:
         if entry.version != self._store.catalog_version:
             return None
         # One call into C, which the interpreter lock makes whole; a text that was forgotten just now stays so.
-        with contextlib.suppress(KeyError):
+        try:  # noqa: SIM105
             self._entries.move_to_end(text)
+        except KeyError:
+            pass
         return entry.variants
 
     def takes(self, text: str) -> bool:
@@ -236,7 +237,7 @@ def prepare(
     plan = planned(late.statement.query)  # type: ignore[union-attr]
     sizes = tuple((table, store.statistics(table).row_count) for table in {s.table for s in _scans(plan.root)})
     template = PlanTemplate(plan)
-    takers = literal_takers(template.parameters, values, keys)
+    takers = value_takers(template.parameters, values, keys)
     return Prepared(late.statement, keys, values, None, template, takers, uses_time, sizes)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ..errors import InterfaceError, ProgrammingError
+from ..errors import InterfaceError, NotSupportedError, ProgrammingError
 from ..executor import ExecutionContext, LocalFiles
 from ..executor import run as run_statement
 from ..executor.single_rows import RowWrite, SingleRow
@@ -119,12 +119,25 @@ class Execution:
     def _interruptible(self) -> Iterator[None]:
         """Whatever goes wrong, an interrupt by the user included, ends the statement's threads with it."""
         try:
-            yield
+            with _not_too_deep():
+                yield
         except BaseException:
             self._cancel.set()
             self.close()
             self.columns = None
             raise
+
+
+TOO_DEEP = "the statement is nested too deeply"
+
+
+@contextlib.contextmanager
+def _not_too_deep() -> Iterator[None]:
+    """Trees are walked by recursion: one that is deeper than Python's stack is refused, wherever that shows."""
+    try:
+        yield
+    except RecursionError:
+        raise NotSupportedError(TOO_DEEP) from None
 
 
 class RowExecution(Execution):
@@ -208,6 +221,12 @@ class Session:
 
         Raises `ProgrammingError` where there is no statement, `InterfaceError` for parameters with several.
         """
+        try:  # without a context manager, which would cost a statement about one row a tenth of its time
+            return self._run(text, parameters)
+        except RecursionError:
+            raise NotSupportedError(TOO_DEEP) from None
+
+    def _run(self, text: str, parameters: Normalized | None) -> Execution:
         known = self.plans.find(text)
         for prepared in known or ():
             found = self._run_prepared(text, prepared, parameters)
@@ -232,7 +251,7 @@ class Session:
         if prepared.is_outgrown(self.store):
             self.plans.remove(text, prepared)
             return None
-        plan = prepared.plan(parameters, self.store.now())
+        plan = prepared.plan(parameters, self.store)
         return None if plan is None else self.start(prepared.statement, plan)
 
     def _prepare(self, text: str, parsed: ParsedStatement, parameters: Normalized | None) -> Execution:

@@ -50,13 +50,20 @@ def _batch(node: FileScan, rows: pa.RecordBatch) -> Batch:
 
     def loader(column: Column, name: str, array: pa.Array) -> Callable[[Any], Any]:
         def load(chosen: Any) -> Any:
-            taken = array if chosen is None else array.take(pa.array(chosen))
-            return vector_from_arrow(column.type, cast(taken, column.type, f"{shown}, column {name}"))
+            where = f"{shown}, column {name}"
+            # Arrow has no kernel that takes rows of a view: those become plain first.
+            whole = cast(array, column.type, where) if _is_view(array.type) else array
+            taken = whole if chosen is None else whole.take(pa.array(chosen))
+            return vector_from_arrow(column.type, cast(taken, column.type, where))
 
         return load
 
     named = zip(node.fetched, node.names, rows.columns)  # more columns come where none is wanted but the rows' number
     return Batch([LazyColumn(loader(column, name, array)) for column, name, array in named], rows.num_rows)
+
+
+def _is_view(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_string_view(type_) or pa.types.is_binary_view(type_))
 
 
 def _finisher(node: FileScan) -> Callable[[Batch], Batch]:

@@ -82,7 +82,7 @@ def run(statement: bound.Statement, context: ExecutionContext, plan: Planner = N
     if isinstance(statement, bound.Describe):
         return describe(statement.table)
     if isinstance(statement, bound.Explain):
-        return explain_statement(statement, context, plan)
+        return explain_statement(statement, context, plan, run)
     raise InternalError(f"the executor cannot run a {type(statement).__name__}")
 
 

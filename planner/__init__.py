@@ -9,17 +9,18 @@
 The life of a plan:
 
 1. `plan.plan_query` makes a `context.Context`: estimates from the store's statistics, fresh column numbers, options.
-2. `build.Builder` turns the query into logical nodes clause by clause. Subqueries in expressions stay expressions; a
-   CTE used more than once becomes a `logical.Shared` subplan.
+2. `build.Builder` turns the query into logical nodes clause by clause: grouping sets, windows (`windows`), recursion,
+   files and series are nodes of their own. Subqueries in expressions stay expressions; a CTE or view used more than
+   once becomes a `logical.Shared` subplan.
 3. `plan.Pipeline` applies `rules.RULES` one after the other, to the main plan and to each shared subplan.
-   `rules.decorrelate_subqueries` makes joins of all subqueries with the machinery of `unnesting`.
+   `rules.decorrelate_subqueries` makes joins of all subqueries and of LATERAL with the machinery of `unnesting`.
 4. The rules prove what they need with `properties` (NULL-free columns, unique keys, functional dependencies) and
    estimate the rest with `cardinality.Estimator`.
 5. `rules.order_joins` takes each cluster of inner joins to `join_order.best_tree`, which weighs trees with
    `cost.CostModel`; runtime filters are part of the cost.
 6. `choose.Chooser` picks an operator for each node: which side of a join is built, what a scan evaluates on encoded
    pages (`scan_predicates.extract`), which join keys go to which scan as a runtime filter.
-7. `parameters.bind_parameters` puts the values of parameters into a finished plan.
+7. `parameters.PlanTemplate` keeps a finished plan for other values of its parameters; `bind_parameters` puts them in.
 8. `explain.explain` draws it, with what really happened beside what was expected.
 
 Plans are inert, frozen values: they may be cached, and run by several threads at once. `check.check_plan` holds the

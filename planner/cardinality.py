@@ -114,7 +114,8 @@ class Estimator:
         it.
         """
         domain = self.domain(key)
-        own, referring = (self._profiles.get(e.id) if isinstance(e, Column) else None for e in (key, other))
+        own = self._profiles.get(key.id) if isinstance(key, Column) else None
+        referring = self._profiles.get(other.id) if isinstance(other, Column) else None
         if own is None or referring is None or not own.unique or not (_is_bounded(own) and _is_bounded(referring)):
             return domain
         common = min(own.high, referring.high) - max(own.low, referring.low) + 1

@@ -75,6 +75,9 @@ class CostModel:
     def __init__(self, estimator: Estimator):
         self.estimator = estimator
         self._known: dict[int, tuple[Node, Cost, bool]] = {}
+        self.shares: dict[tuple[int, int, float], float] | None = None
+        """`filter_share` of two columns and so many build rows, remembered while the joins of one cluster are ordered:
+        what is known of their columns stays the same meanwhile."""
 
     def cost(self, node: Node) -> Cost:
         """What the node and all below it cost."""
@@ -161,6 +164,15 @@ class CostModel:
 
     def filter_share(self, pair: KeyPair, build_rows: float) -> float:
         """The share of the probe key's values that occur among so many build rows."""
+        if self.shares is None or not isinstance(pair.probe, Column) or not isinstance(pair.build, Column):
+            return self._filter_share(pair, build_rows)
+        key = pair.probe.id, pair.build.id, build_rows
+        found = self.shares.get(key)
+        if found is None:
+            found = self.shares[key] = self._filter_share(pair, build_rows)
+        return found
+
+    def _filter_share(self, pair: KeyPair, build_rows: float) -> float:
         present = self.estimator.distinct(pair.build, build_rows)
         met = self.estimator.keys_met(pair.build, pair.probe, build_rows)
         return min(1.0, present / max(1.0, met, self.estimator.domain(pair.probe)))

@@ -198,7 +198,7 @@ def _shift(expr: Call, first: Literal, second: Literal) -> int | None:
         first, second = second, first
     sign = -1 if expr.function == "sub" else 1
     if first.type.kind is Kind.DATE and second.type.is_integer and expr.type.kind is Kind.DATE:
-        return int(first.value + sign * second.value)
+        return _within_years(expr.type, int(first.value + sign * second.value))
     if expr.function not in ("add", "sub") or not isinstance(second.value, Interval):
         return None
     days = first.value if first.type.kind is Kind.DATE else first.value // MICROSECONDS_PER_DAY
@@ -207,8 +207,13 @@ def _shift(expr: Call, first: Literal, second: Literal) -> int | None:
     days = shift_months(days, sign * span.months) + sign * span.days
     moment = int(days * MICROSECONDS_PER_DAY + rest + sign * span.microseconds)
     if expr.type.kind is Kind.TIMESTAMP:
-        return moment
-    return None if moment % MICROSECONDS_PER_DAY else moment // MICROSECONDS_PER_DAY
+        return _within_years(expr.type, moment)
+    return None if moment % MICROSECONDS_PER_DAY else _within_years(expr.type, moment // MICROSECONDS_PER_DAY)
+
+
+def _within_years(type_: DataType, value: int) -> int:
+    type_.to_python(value)  # OverflowError outside the years 1 to 9999
+    return value
 
 
 def shift_months(days: int, months: int) -> int:
@@ -226,7 +231,9 @@ def shift_months(days: int, months: int) -> int:
 def _negation(expr: Call, args: list[Literal]) -> Any:
     value = args[0].value
     if isinstance(value, Interval):
-        return Interval(-value.months, -value.days, -value.microseconds)
+        # The parts have one value more below zero than above.
+        lowest = min(value.months + (1 << 31), value.days + (1 << 31), value.microseconds + (1 << 63)) == 0
+        return None if lowest else Interval(-value.months, -value.days, -value.microseconds)
     if expr.type != args[0].type:
         return None
     return -value if expr.type.is_float else _physical(-exact_number(value, expr.type), expr.type)

@@ -48,6 +48,8 @@ class JoinGraph:
     _whole: list[float] = field(default_factory=list)
     _keyed: list[tuple[int, frozenset[int], float]] = field(default_factory=list)
     _inside: dict[tuple[int, int], list[Column]] = field(default_factory=dict)
+    _met: dict[tuple[int, int], float] = field(default_factory=dict)
+    _touched: dict[int, list[int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         owner = {number: i for i, leaf in enumerate(self.leaves) for number in column_ids(leaf)}
@@ -80,6 +82,7 @@ class JoinGraph:
         for mask in masks:
             for i in bits(mask):
                 self._neighbours[i] |= mask & ~(1 << i)
+        self.model.shares = {}
         self._keyed = [
             (i, key, 1 / max(1.0, n)) for i, leaf in enumerate(self.leaves) for key, n in estimator.keyed(leaf)
         ]
@@ -134,22 +137,27 @@ class JoinGraph:
     def _class_factors(
         self, inside: list[tuple[int, Column]], factors: dict[int, float], linked: dict[int, set[int]]
     ) -> None:
-        met = self.model.estimator.keys_met
         # The largest table refers to the others; each of them thins it out by its number of keys.
         free, free_column = max(inside, key=lambda member: self._whole[member[0]])
         for i, column in inside:
             linked.setdefault(i, set()).add(column.id)
             if i != free:
-                keys = met(column, free_column, self._rows[i]), met(free_column, column, self._rows[free])
-                factors[i] = factors.get(i, 1.0) / max(1.0, *keys)
+                pair = column.id, free_column.id
+                most = self._met.get(pair)
+                if most is None:
+                    met = self.model.estimator.keys_met
+                    keys = met(column, free_column, self._rows[i]), met(free_column, column, self._rows[free])
+                    most = self._met[pair] = max(1.0, *keys)
+                factors[i] = factors.get(i, 1.0) / most
 
     # ---- joining two subsets -----------------------------------------------------------------------------------
 
     def key_pairs(self, probe: int, build: int, carriers: frozenset[int]) -> list[KeyPair]:
         """One equality per class that both subsets have members of; a member that takes a runtime filter first."""
         found: list[KeyPair] = []
-        for number, mask in enumerate(self._class_masks):
-            if mask & probe and mask & build:
+        for number in self._classes_of(probe):
+            mask = self._class_masks[number]
+            if mask & build:
                 left = self._members(number, mask & probe)
                 taking = left[0] if len(left) == 1 else next((c for c in left if c.id in carriers), left[0])
                 found.append(KeyPair(taking, self._members(number, mask & build)[0]))
@@ -164,7 +172,14 @@ class JoinGraph:
 
     def is_keyed(self, first: int, second: int) -> bool:
         """Does an equality of columns link two subsets?"""
-        return any(mask & first and mask & second for mask in self._class_masks)
+        return any(self._class_masks[number] & second for number in self._classes_of(first))
+
+    def _classes_of(self, mask: int) -> list[int]:
+        """The classes of columns that a subset has members of."""
+        found = self._touched.get(mask)
+        if found is None:
+            found = self._touched[mask] = [i for i, members in enumerate(self._class_masks) if members & mask]
+        return found
 
     def neighbours(self, mask: int) -> int:
         """The relations outside a subset that a predicate links with it."""
@@ -172,6 +187,16 @@ class JoinGraph:
         for i in bits(mask):
             found |= self._neighbours[i]
         return found & ~mask
+
+    def is_connected(self, mask: int) -> bool:
+        """Do predicates link all relations of a subset?"""
+        reached = waiting = mask & -mask
+        while waiting:
+            bit = waiting & -waiting
+            added = self._neighbours[bit.bit_length() - 1] & mask & ~reached
+            reached |= added
+            waiting = waiting ^ bit | added
+        return reached == mask
 
     def joined(self, probe: tuple[int, _Plan], build: tuple[int, _Plan], rows: float) -> _Plan:
         """The plan of a join of two planned subsets."""
@@ -242,7 +267,7 @@ def _exhaustive(graph: JoinGraph) -> tuple[dict[int, _Plan], list[int]]:
     near = {mask: graph.neighbours(mask) for mask in plans}
     for part in _components(graph):
         for mask in _subsets(part):
-            if mask.bit_count() < 2:
+            if mask.bit_count() < 2 or not graph.is_connected(mask):
                 continue
             best = _best_split(graph, plans, near, mask)
             if best is not None:
@@ -263,10 +288,13 @@ def _best_split(graph: JoinGraph, plans: dict[int, _Plan], near: dict[int, int],
     best: _Plan | None = None
     lowest, rows = mask & -mask, 0.0
     at_least = graph.model.hashed_at_least
-    sub = (mask - 1) & mask
-    while sub:
+    upper = mask ^ lowest
+    rest = upper
+    while rest:
+        rest = (rest - 1) & upper
+        sub = rest | lowest
         other = mask ^ sub
-        if sub & lowest and sub in plans and other in plans and near[sub] & other:
+        if sub in plans and other in plans and near[sub] & other:
             rows = rows or graph.rows(mask)
             first, second = (sub, plans[sub]), (other, plans[other])
             is_keyed = graph.is_keyed(sub, other)
@@ -279,7 +307,6 @@ def _best_split(graph: JoinGraph, plans: dict[int, _Plan], near: dict[int, int],
                 candidate = graph.joined(probe, build, rows)
                 if best is None or candidate.cost.total < best.cost.total:
                     best = candidate
-        sub = (sub - 1) & mask
     return best
 
 

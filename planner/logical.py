@@ -31,7 +31,8 @@ class Node:
 
     def children(self) -> tuple[Node, ...]:
         """The direct inputs, in order."""
-        return tuple([getattr(self, name) for name in _inputs(type(self))])
+        names = _inputs(type(self))
+        return (getattr(self, names[0]),) if len(names) == 1 else tuple([getattr(self, name) for name in names])
 
     def map_children(self, change: Callable[[Node], Node]) -> Node:
         """This node over changed inputs; itself where nothing changed."""
@@ -48,9 +49,10 @@ _INPUTS: dict[type[Node], tuple[str, ...]] = {}
 
 def _inputs(kind: type[Node]) -> tuple[str, ...]:
     """The names of the fields that hold a node's inputs."""
-    if kind not in _INPUTS:
-        _INPUTS[kind] = tuple(spec.name for spec in fields(kind) if spec.type == "Node")
-    return _INPUTS[kind]
+    found = _INPUTS.get(kind)
+    if found is None:
+        found = _INPUTS[kind] = tuple(spec.name for spec in fields(kind) if spec.type == "Node")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,7 @@ def bind_parameters(plan: Plan, values: Sequence[Any] | Mapping[str, Any]) -> Pl
     Raises `InterfaceError` where a value is missing, `InvalidText` or `NumericOutOfRange` where one does not fit.
     """
     template = PlanTemplate(plan)
-    return template.bind([_literal(parameter, values) for parameter in template.parameters])
+    return template.bind([_physical(parameter, values) for parameter in template.parameters])
 
 
 class PlanTemplate:
@@ -61,11 +61,12 @@ class PlanTemplate:
         self._makers: dict[int, Maker | None] = {}
         self._root = self._node(plan.root)
 
-    def bind(self, literals: Sequence[Literal]) -> Plan:
-        """The plan with values for its `parameters`, each of its parameter's type; itself where it has none."""
+    def bind(self, values: Sequence[Any]) -> Plan:
+        """The plan with values for its `parameters`, physical ones of the parameters' types; itself where it has
+        none."""
         if self._root is None:
             return self.plan
-        return Plan(self._root(Binding(literals)), self.plan.columns, self.plan.logical, self.plan.trace)
+        return Plan(self._root(Binding(values)), self.plan.columns, self.plan.logical, self.plan.trace)
 
     def _node(self, node: PhysicalNode) -> Maker | None:
         """What makes the node anew; None where it stays."""
@@ -81,12 +82,13 @@ class PlanTemplate:
             return _once(node, _copier(node, makers))
         copy = _copier(node, makers)
         pushed = pushed_conditions(node, self._expression, self._number)
+        put_predicates, put_residual = _setter(TableScan, "predicates"), _setter(TableScan, "residual")
 
         def make(binding: Binding) -> PhysicalNode:
-            found = copy(binding)
+            found: PhysicalNode = copy(binding)
             predicates, residual = pushed(binding)
-            _put_predicates(found, predicates)
-            _put_residual(found, residual)
+            put_predicates(found, predicates)
+            put_residual(found, residual)
             return found
 
         return _once(node, make)
@@ -108,8 +110,7 @@ class PlanTemplate:
     def _expression(self, expr: Expr) -> ExpressionMaker | None:
         """What makes an expression anew, folded; None where it reads no parameter."""
         if isinstance(expr, Parameter):
-            number = self._number(expr)
-            return lambda binding: binding.literals[number]
+            return self._literal(expr)
         if not any(isinstance(part, Parameter) for part in each(expr)):
             return None
         if isinstance(expr, Call):
@@ -120,14 +121,12 @@ class PlanTemplate:
         if isinstance(expr, Cast):
             inner = self._part(expr.arg)
             return lambda binding: simplify(Cast(expr.type, expr.nullable, inner(binding), expr.safe))
-        for part in each(expr):
-            if isinstance(part, Parameter):
-                self._number(part)
+        literals = {id(part): self._literal(part) for part in each(expr) if isinstance(part, Parameter)}
 
-        def put(part: Expr, literals: Sequence[Literal]) -> Expr:
-            return literals[self._numbers[id(part)]] if isinstance(part, Parameter) else part
+        def put(part: Expr, binding: Binding) -> Expr:
+            return literals[id(part)](binding) if isinstance(part, Parameter) else part
 
-        return lambda binding: fold(rewrite(expr, lambda part: put(part, binding.literals)))
+        return lambda binding: fold(rewrite(expr, lambda part: put(part, binding)))
 
     def _call(self, expr: Call) -> ExpressionMaker:
         type_, nullable, function, args = expr.type, expr.nullable, expr.function, self._parts(expr.args)
@@ -146,6 +145,15 @@ class PlanTemplate:
         makers = [self._part(expr) for expr in exprs]
         return lambda binding: tuple([maker(binding) for maker in makers])
 
+    def _literal(self, parameter: Parameter) -> ExpressionMaker:
+        number, type_ = self._number(parameter), parameter.type
+
+        def make(binding: Binding) -> Literal:
+            value = binding.values[number]
+            return Literal(type_, value is None, value)
+
+        return make
+
     def _number(self, parameter: Parameter) -> int:
         number = self._numbers.setdefault(id(parameter), len(self.parameters))
         if number == len(self.parameters):
@@ -153,8 +161,6 @@ class PlanTemplate:
         return number
 
 
-_put_predicates: Callable[[PhysicalNode, Any], None] = TableScan.predicates.__set__  # type: ignore[attr-defined]
-_put_residual: Callable[[PhysicalNode, Any], None] = TableScan.residual.__set__  # type: ignore[union-attr]
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
 """Nothing to fold in these as long as one side is a column."""
 
@@ -176,8 +182,8 @@ def _copier(node: PhysicalNode, makers: Mapping[str, Maker]) -> Maker:
     """What copies a node, with the fields that have makers made anew. It fills the slots of the new node, which takes a
     third of the time that `dataclasses.replace` does."""
     kind = type(node)
-    kept = [(getattr(kind, s.name).__set__, getattr(node, s.name)) for s in fields(node) if s.name not in makers]
-    made = [(getattr(kind, name).__set__, maker) for name, maker in makers.items()]
+    kept = [(_setter(kind, s.name), getattr(node, s.name)) for s in fields(node) if s.name not in makers]
+    made = [(_setter(kind, name), maker) for name, maker in makers.items()]
 
     def copy(binding: Binding) -> PhysicalNode:
         found: PhysicalNode = kind.__new__(kind)
@@ -190,6 +196,12 @@ def _copier(node: PhysicalNode, makers: Mapping[str, Maker]) -> Maker:
     return copy
 
 
+def _setter(kind: type[PhysicalNode], name: str) -> Callable[[PhysicalNode, Any], None]:
+    """What fills a slot of a node that is being made."""
+    put: Callable[[PhysicalNode, Any], None] = getattr(kind, name).__set__
+    return put
+
+
 def _tuple_maker(items: tuple[Any, ...], makers: Sequence[Maker | None]) -> Maker | None:
     if all(maker is None for maker in makers):
         return None
@@ -197,11 +209,9 @@ def _tuple_maker(items: tuple[Any, ...], makers: Sequence[Maker | None]) -> Make
     return lambda binding: tuple([item if make is None else make(binding) for item, make in pairs])
 
 
-def _literal(parameter: Parameter, values: Sequence[Any] | Mapping[str, Any]) -> Literal:
+def _physical(parameter: Parameter, values: Sequence[Any] | Mapping[str, Any]) -> Any:
     value = _look_up(parameter, values)
-    type_ = parameter.type
-    physical = value if type_.kind is Kind.NULL else type_.to_physical(value)
-    return Literal(type_, physical is None, physical)
+    return value if parameter.type.kind is Kind.NULL else parameter.type.to_physical(value)
 
 
 def _look_up(parameter: Parameter, values: Sequence[Any] | Mapping[str, Any]) -> Any:

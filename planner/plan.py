@@ -88,8 +88,10 @@ class Pipeline:
         self._note(rule.name, before)
 
     def _apply_everywhere(self, rule: Rule) -> None:
+        before = self.root
         self.root = rule.apply(self.root, self._context)
-        self._collect([self.root])
+        if self.root is not before:
+            self._collect([self.root])
         done: set[int] = set()
         while waiting := sorted(self._shared.keys() - done):
             for key in waiting:

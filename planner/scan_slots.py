@@ -25,9 +25,9 @@ from .trees import MIRRORED, all_of
 
 @dataclass(slots=True)
 class Binding:
-    """One binding: the values by their parameters' numbers, and the nodes that were made already."""
+    """One binding: the physical values by their parameters' numbers, and the nodes that were made already."""
 
-    literals: Sequence[Literal]
+    values: Sequence[Any]
     done: dict[int, Any] = field(default_factory=dict)
 
 
@@ -89,8 +89,8 @@ def pushed_conditions(
         return merge((*scan.predicates, *parts.predicates)), all_of(parts.residual)
 
     def pushed(binding: Binding) -> Pushed:
-        literals = binding.literals
-        found: list[Any] = [slot(literals[number].value) for slot, number in slots]
+        values = binding.values
+        found: list[Any] = [slot(values[number]) for slot, number in slots]
         if None in found:
             return all_anew(binding)
         if not makers:
@@ -128,21 +128,30 @@ def _slotted(condition: Expr, names: Mapping[int, str], number_of: Callable[[Par
 
 
 def _slot(name: str, column: Column, function: str) -> Slot | None:
-    make = _range_maker(name, function)
     type_: DataType = column.type
+    inclusive = function in ("le", "ge")
     if type_.kind in (Kind.STRING, Kind.BINARY):
-        return lambda value: None if value is None else make(value)
+        return _text_slot(name, function, inclusive)
     if not (type_.is_integer or type_.is_decimal or type_.kind in (Kind.DATE, Kind.TIMESTAMP)):
         return None
-    low, high = limits(type_)
     # At the ends of a type's values some comparisons say nothing or are never true.
-    return lambda value: make(value) if value is not None and low < value < high else None
+    low, high = limits(type_)
+
+    def equal(value: Any) -> Range | None:
+        return Range(name, value, value) if value is not None and low < value < high else None
+
+    def at_most(value: Any) -> Range | None:
+        return Range(name, None, value, True, inclusive) if value is not None and low < value < high else None
+
+    def at_least(value: Any) -> Range | None:
+        return Range(name, value, None, inclusive) if value is not None and low < value < high else None
+
+    return equal if function == "eq" else at_most if function in ("lt", "le") else at_least
 
 
-def _range_maker(name: str, function: str) -> Callable[[Any], Range]:
+def _text_slot(name: str, function: str, inclusive: bool) -> Slot:
     if function == "eq":
-        return lambda value: Range(name, value, value)
-    inclusive = function in ("le", "ge")
+        return lambda value: None if value is None else Range(name, value, value)
     if function in ("lt", "le"):
-        return lambda value: Range(name, None, value, True, inclusive)
-    return lambda value: Range(name, value, None, inclusive, True)
+        return lambda value: None if value is None else Range(name, None, value, True, inclusive)
+    return lambda value: None if value is None else Range(name, value, None, inclusive)

@@ -75,12 +75,24 @@ def columns_in(expr: Expr | None) -> frozenset[int]:
     """The numbers of the columns that an expression reads itself; a subquery's insides are not looked at."""
     if expr is None:
         return frozenset()
-    return frozenset(node.id for node in each(expr) if isinstance(node, Column))
+    if isinstance(expr, Column):
+        return frozenset((expr.id,))
+    found: set[int] = set()
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, Column):
+            found.add(node.id)
+        elif isinstance(node, Call):
+            stack.extend(node.args)
+        elif not isinstance(node, _LEAVES):
+            stack.extend(subexpressions(node))
+    return frozenset(found)
 
 
 def columns_in_all(exprs: Iterable[Expr]) -> frozenset[int]:
     """The numbers of the columns that any of the expressions reads."""
-    return frozenset(node.id for expr in exprs for node in each(expr) if isinstance(node, Column))
+    return frozenset().union(*map(columns_in, exprs))
 
 
 def has_subquery(expr: Expr) -> bool:
@@ -282,9 +294,11 @@ def _top_rows_of(node: TopRows, rest: list[Expr]) -> Node:
 
 def nodes(root: Node) -> Iterator[Node]:
     """The node and all below it, parents first."""
-    yield root
-    for child in root.children():
-        yield from nodes(child)
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(node.children()[::-1])
 
 
 def rewrite_nodes(node: Node, change: Callable[[Node], Node]) -> Node:

@@ -23,7 +23,7 @@ class NyalaLexer(PostgresLexer):
 
     def get_tokens_unprocessed(self, text: str, *args: Any) -> Iterator[tuple[int, Any, str]]:
         """The tokens of `text`: place, kind, characters."""
-        for place, kind, word in super().get_tokens_unprocessed(text, *args):
+        for place, kind, word in super().get_tokens_unprocessed(text, *args):  # type: ignore[no-untyped-call]
             if kind in Name or kind in Keyword:
                 called = text[place + len(word) :].lstrip().startswith("(")
                 yield place, _kind(word, called, kind), word

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import calendar
 import datetime
+from collections.abc import Iterable
 
 from ..errors import DataError, NumericOutOfRange, TypeMismatch
 from ..storage.types import (
@@ -73,10 +74,10 @@ def operate(operator: str, left: Expr, right: Expr) -> Expr:
 def negate(arg: Expr) -> Expr:
     """Unary minus."""
     if isinstance(arg, Literal) and arg.value is not None:
-        if arg.type.is_numeric:
+        if arg.type.is_numeric and not (arg.type.is_integer and -arg.value > _largest(arg.type)):
             return Literal(arg.type, False, -arg.value)
-        if arg.type == INTERVAL:
-            return Literal(INTERVAL, False, _times(arg.value, -1))
+        if arg.type == INTERVAL and (turned := _times(arg.value, -1)) is not None:
+            return turned
     if arg.type.kind is Kind.NULL:
         return Literal(INT, True, None)
     if arg.type == INTERVAL:
@@ -200,7 +201,9 @@ def _date_and_interval(operator: str, left: Expr, right: Expr) -> Expr:
 def _interval_sum(operator: str, left: Expr, right: Expr) -> Expr:
     if isinstance(left, Literal) and isinstance(right, Literal) and None not in (left.value, right.value):
         sign = 1 if operator == "add" else -1
-        return Literal(INTERVAL, False, Interval(*(a + sign * b for a, b in zip(left.value, right.value))))
+        total = _interval(a + sign * b for a, b in zip(left.value, right.value))
+        if total is not None:
+            return total
     return _call(f"interval_{operator}", INTERVAL, left, right)
 
 
@@ -208,8 +211,10 @@ def _scaled_interval(operator: str, left: Expr, right: Expr) -> Expr:
     if operator == "mul" and right.type == INTERVAL:
         left, right = right, left
     if operator == "mul" and isinstance(left, Literal) and isinstance(right, Literal):
-        if left.type == INTERVAL and right.type.is_integer and right.value is not None:
-            return Literal(INTERVAL, False, _times(left.value, right.value))
+        if left.type == INTERVAL and right.type.is_integer and None not in (left.value, right.value):
+            product = _times(left.value, right.value)
+            if product is not None:
+                return product
     if operator in ("mul", "div") and left.type == INTERVAL and right.type.kind is Kind.NULL:
         return Literal(INTERVAL, True, None)
     if operator in ("mul", "div") and left.type == INTERVAL and right.type.is_numeric:
@@ -217,8 +222,19 @@ def _scaled_interval(operator: str, left: Expr, right: Expr) -> Expr:
     raise _mismatch(operator, left, right)
 
 
-def _times(value: Interval, factor: int) -> Interval:
-    return Interval(*(part * factor for part in value))
+def _times(value: Interval, factor: int) -> Literal | None:
+    return _interval(part * factor for part in value)
+
+
+def _interval(parts: Iterable[int]) -> Literal | None:
+    """None where months and days need more than 32 bits or microseconds more than 64: execution refuses it."""
+    months, days, micros = parts
+    fits = max(abs(months), abs(days)) < 1 << 31 and abs(micros) < 1 << 63
+    return Literal(INTERVAL, False, Interval(months, days, micros)) if fits else None
+
+
+def _largest(type_: DataType) -> int:
+    return (1 << (8 * type_.dtype.itemsize - 1)) - 1
 
 
 # ---- folding ---------------------------------------------------------------------------------------------------------
@@ -262,7 +278,7 @@ def _fold_temporal(call: Call, left: Literal, right: Literal) -> Expr:
         return Literal(INT, False, left.value - right.value)
     if right.type != INTERVAL:
         return _checked(DATE, left.value + sign * right.value)
-    span = _times(right.value, sign)
+    span = Interval(*(sign * part for part in right.value))
     if call.type == DATE:
         moved = add_months(EPOCH_DATE + datetime.timedelta(days=left.value), span.months)
         return _checked(DATE, (moved - EPOCH_DATE).days + span.days)

@@ -281,6 +281,8 @@ def _default(node: Any, name: str, type_: Any, context: Context) -> Any:
     if node is None:
         raise InvalidTableDefinition(f"DEFAULT of column {name} needs a value")
     with context.at(node):
+        if node.find(exp.Column) is not None:
+            raise InvalidTableDefinition(f"DEFAULT of column {name} must be a constant; it cannot read columns")
         found = assign(Frame(context, Scope(), "DEFAULT").bind(node), type_, name)
         if not isinstance(found, Literal):
             raise InvalidTableDefinition(f"DEFAULT of column {name} must be a constant")

@@ -95,8 +95,8 @@ class SubqueryRef:
 
 @dataclass(frozen=True, slots=True)
 class SeriesRef:
-    """`generate_series(start, stop, step)` in FROM: `columns` is the one fresh column of its values. The bounds may read
-    columns of what stands left of it."""
+    """`generate_series(start, stop, step)` in FROM: `columns` is the one fresh column of its values. The bounds may
+    read columns of what stands left of it."""
 
     start: Expr
     stop: Expr
@@ -134,8 +134,8 @@ class Select:
 
     `relation` is None for a SELECT without FROM (one row of no columns). `projection` pairs each output column with its
     expression. `grouped` is True where the block aggregates, even with no grouping expression and no aggregate call.
-    With grouping sets, `sets` are positions among `groups`, and `set_number` is the column that says from which of them,
-    counted from 0, a row is; a group that its set lacks is NULL.
+    With grouping sets, `sets` are positions among `groups`, and `set_number` is the column that says from which of
+    them, counted from 0, a row is; a group that its set lacks is NULL.
     `distinct_on` are columns of the projection: of the rows that are equal in them only the first by the query's order
     comes out.
     """

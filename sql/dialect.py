@@ -46,7 +46,7 @@ from .grammar import NyalaParser
 
 _FOREIGN_KEYWORDS = (
     *grammar_operators.FOREIGN,
-    *("/*+", "DIV", "XOR", "{%", "{%+", "{%-", "%}", "+%}", "-%}", "{{+", "{{-", "+}}", "-}}"),
+    *("?::", "/*+", "DIV", "XOR", "{%", "{%+", "{%-", "%}", "+%}", "-%}", "{{+", "{{-", "+}}", "-}}"),
 )
 
 

@@ -32,18 +32,18 @@ class Expr:
     def children(self) -> tuple[Expr, ...]:
         """The direct subexpressions, in order. The query inside a subquery node is not among them."""
         found: list[Expr] = []
-        for spec in fields(self):
-            _collect(getattr(self, spec.name), found)
+        for name in _parts(type(self)):
+            _collect(getattr(self, name), found)
         return tuple(found)
 
     def map_children(self, change: Callable[[Expr], Expr]) -> Expr:
         """This node with `change` applied to each direct subexpression; itself where nothing changed."""
         changes: dict[str, Any] = {}
-        for spec in fields(self):
-            before = getattr(self, spec.name)
+        for name in _parts(type(self)):
+            before = getattr(self, name)
             after = _map(before, change)
             if after is not before:
-                changes[spec.name] = after
+                changes[name] = after
         return replace(self, **changes) if changes else self
 
 
@@ -57,6 +57,18 @@ class OrderItem:
     expr: Expr
     descending: bool = False
     nulls_first: bool = False
+
+
+_PARTS: dict[type[Expr], tuple[str, ...]] = {}
+_PLAIN = ("DataType", "bool", "int", "str", "str | None", "WindowFrame | None", "Query | None")
+
+
+def _parts(kind: type[Expr]) -> tuple[str, ...]:
+    """The names of the fields that may hold expressions."""
+    found = _PARTS.get(kind)
+    if found is None:
+        found = _PARTS[kind] = tuple(spec.name for spec in fields(kind) if spec.type not in _PLAIN)
+    return found
 
 
 def _collect(value: Any, found: list[Expr]) -> None:

@@ -162,7 +162,9 @@ class PlacedParser(parser.Parser):
         if unit_name(self._word()) is not None:
             self._advance()
             unit = self.expression(exp.Var(this=self._prev.text.upper()), self._prev)
-            if self._match_text_seq("TO"):
+            # `FOR SYSTEM_TIME FROM now() - INTERVAL '1' DAY TO now()`: there TO is not the interval's.
+            if self._word() == "TO" and self._next and unit_name(self._next.text.upper()) is not None:
+                self._advance()
                 unit = self._interval_span(unit)
         return self.expression(exp.Interval(this=text, unit=unit), start)
 

@@ -12,7 +12,7 @@ from . import nodes
 from .grammar_catalog import CatalogParser
 
 _OTHERS = "DATABASE EXTENSION FUNCTION INDEX MATERIALIZED OR PROCEDURE ROLE SCHEMA SEQUENCE TEMP TEMPORARY TRIGGER TYPE"
-OTHER_OBJECTS = frozenset([*_OTHERS.split(), "UNIQUE", "UNLOGGED", "USER", "VIEW"])
+OTHER_OBJECTS = frozenset([*_OTHERS.split(), "EXTERNAL", "UNIQUE", "UNLOGGED", "USER", "VIEW"])
 """What other databases CREATE and DROP besides tables, by the first word."""
 
 
@@ -29,7 +29,8 @@ class TableParser(CatalogParser):
     def _expect_table(self, verb: str) -> None:
         if not self._match(TokenType.TABLE):
             if self._word() in OTHER_OBJECTS:
-                self.refuse(f"{verb} {self._word()}", self._curr, f"{verb} TABLE")
+                having = f"{verb} TABLE" if verb == "ALTER" else f"{verb} TABLE and {verb} VIEW"
+                self.refuse(f"{verb} {self._word()}", self._curr, having)
             self.raise_error("TABLE expected")
 
     def _create(self) -> Any:
@@ -214,6 +215,8 @@ class TableParser(CatalogParser):
     def _add(self) -> Any:
         if self._range_next():
             return nodes.AddPartition(this=self._range_bounds())
+        if self._word() in CONSTRAINT_WORDS and self._curr.token_type != TokenType.IDENTIFIER:
+            self.refuse(f"ADD {self._word()}", self._curr, hint=ONLY_KEY)
         self._match(TokenType.COLUMN)
         exists = self._parse_exists(not_=True)
         return nodes.AddColumn(this=self._column_definition(), exists=exists)
@@ -242,10 +245,17 @@ class TableParser(CatalogParser):
     def _alter_column(self) -> Any:
         self._match(TokenType.COLUMN)
         column = self._identifier("a column name expected")
+        if self._word() == "TYPE":
+            self.refuse("ALTER COLUMN ... TYPE", self._curr, hint=LASTING)
         if self._match_text_seq("DROP"):
+            if self._word() == "NOT":
+                self.refuse("ALTER COLUMN ... DROP NOT NULL", self._curr, hint=LASTING)
             self._expect("DEFAULT")
             return nodes.AlterColumn(this=column)
         self._expect("SET")
+        if self._word() in ("NOT", "DATA"):
+            what = "NOT NULL" if self._word() == "NOT" else "DATA TYPE"
+            self.refuse(f"ALTER COLUMN ... SET {what}", self._curr, hint=LASTING)
         if self._word() not in COLUMN_SETTINGS:
             self.raise_error(f"{', '.join(COLUMN_SETTINGS[:-1])} or {COLUMN_SETTINGS[-1]} expected")
         return nodes.AlterColumn(this=column, expression=self._parse_column_constraint().args["kind"])
@@ -260,6 +270,9 @@ class TableParser(CatalogParser):
 
 BOUND_SYNTAX = "a range bound is written RANGE BOUND ((lower), (upper))"
 BOUNDS_SYNTAX = "a range partition is written lower <= VALUES < upper, or VALUE = x"
+LASTING = "type and nullability of a column stay (a new column can take its values by UPDATE)"
+ONLY_KEY = "the primary key is a table's only constraint, and stays"
+CONSTRAINT_WORDS = ("CONSTRAINT", "PRIMARY", "PRIMARY KEY", "FOREIGN", "FOREIGN KEY", "UNIQUE", "CHECK")
 COLUMN_SETTINGS = ("DEFAULT", "ENCODING", "COMPRESSION", "BLOCK_SIZE", "COMMENT")
 """What ALTER COLUMN can SET."""
 ALTER_ACTIONS: dict[str, Callable[[TableParser], Any]] = {

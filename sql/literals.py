@@ -50,8 +50,8 @@ def number(text: str) -> Literal:
         value = decimal.Decimal(text)
     except decimal.InvalidOperation:
         raise InvalidText(f"{text} is not a number") from None
-    if text.isdigit():
-        return integer(int(text))
+    if text.isdigit() and len(digits := text.lstrip("0") or "0") <= MAX_PRECISION:
+        return integer(int(digits))
     if "e" in text.lower() and _precision(value) > MAX_PRECISION and math.isfinite(float(text)):
         return Literal(DOUBLE, False, float(text))
     return exact(value)
@@ -82,7 +82,8 @@ def exact(value: decimal.Decimal) -> Literal:
     scale = max(0, -exponent)
     precision = _precision(value)
     if precision > MAX_PRECISION:
-        raise NumericOutOfRange(f"{value} has more than the {MAX_PRECISION} digits of a DECIMAL")
+        shown = value if precision < 100 else f"{value:.6g}"
+        raise NumericOutOfRange(f"{shown} has more than the {MAX_PRECISION} digits of a DECIMAL")
     unscaled = int("".join(map(str, digits)) or "0") * 10 ** max(0, exponent)
     return Literal(DECIMAL(precision, scale), False, -unscaled if sign else unscaled)
 

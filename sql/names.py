@@ -19,10 +19,12 @@ INFORMATION_SCHEMA = "information_schema"
 
 def schema_of(node: Any) -> str | None:
     """The schema that a table node names; None where it names none. `UnknownTable` where there is no such schema."""
-    if node.args.get("catalog") is not None:
+    if node.args.get("catalog"):
         raise StatementError(f"there are no databases to choose from: write {SCHEMA}.table, or the table alone")
     if node.args.get("db") is None:
         return None
+    if not isinstance(node.args["db"], exp.Expression):
+        raise SqlSyntaxError("a name is missing before the point")
     schema = name_of(node.args["db"])
     if schema not in (SCHEMA, INFORMATION_SCHEMA):
         raise UnknownTable(f"there is no schema {schema}; there are {SCHEMA} and {INFORMATION_SCHEMA}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from ..errors import InterfaceError
+from ..errors import InterfaceError, SqlSyntaxError
 from .expressions import Literal
 from .late_parameters import Key
 from .literals import from_python
@@ -34,6 +34,7 @@ def match_parameters(parsed: ParsedStatement, parameters: Parameters | None) -> 
     if not parameters and not any(mark in parsed.text for mark in "?$:"):
         return Given({}, {})  # which spares a walk through the whole tree
     found = sorted(parsed.tree.find_all(exp.Placeholder, exp.Parameter), key=lambda node: node.meta.get("start", 0))
+    _refuse_names(found, parsed)
     names = [node for node in found if isinstance(node, exp.Placeholder) and node.this]
     numbers = [node for node in found if isinstance(node, exp.Parameter)]
     if len({"$1" if n in numbers else ":name" if n in names else "?" for n in found}) > 1:
@@ -53,6 +54,14 @@ def match_parameters(parsed: ParsedStatement, parameters: Parameters | None) -> 
         raise InterfaceError(f"the statement has {_count(wanted)}, {len(values)} given")
     literals: dict[Key, Literal] = {place: from_python(value) for place, value in enumerate(values)}
     return Given(literals, {id(node): position for node, position in zip(found, positions)})
+
+
+def _refuse_names(found: list[Any], parsed: ParsedStatement) -> None:
+    """A parameter is a value; `AS ?` would look like one."""
+    for node in found:
+        if node.arg_key == "alias" or isinstance(node.parent, exp.TableAlias):
+            start = node.meta.get("start")
+            raise SqlSyntaxError("a name expected: a parameter is a value, and no name", parsed.text, start)
 
 
 def _by_name(nodes: list[Any], parameters: Parameters | None) -> Given:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +16,9 @@ from .dialect import Nyala
 from .grammar_expressions import PlacedParseError
 
 _DIALECT = Nyala()
-_QUOTES = {"'": "a text", '"': "a quoted name"}
+_QUOTES = {"'": "a text", '"': "a quoted name", "/*": "a comment"}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Halves of UTF-16 pairs: Python's texts can hold them alone, UTF-8 and so the store cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +82,20 @@ def _chunks(tokens: list[Token]) -> Iterator[list[Token]]:
 
 
 def _tokenize(text: str) -> list[Token]:
+    if not text.isascii() and (half := _SURROGATE.search(text)):
+        raise SqlSyntaxError(f"U+{ord(half[0]):04X} is half a character", text, half.start())
     try:
-        return list(_DIALECT.tokenize(text))
+        found: list[Token] = list(_DIALECT.tokenize(text))
+        for token in found:
+            if token.token_type == TokenType.IDENTIFIER and not token.text:
+                raise SqlSyntaxError("a quoted name is empty", text, token.start, 2)
+        return found
     except SqlglotError as error:
         quote, position = _unclosed(text)
         if quote is None:
             raise SqlSyntaxError("this text cannot be split into words", text, position) from error
-        raise SqlSyntaxError(f"{_QUOTES[quote]} is not closed: {quote} is missing", text, position) from None
+        end = "*/" if quote == "/*" else quote
+        raise SqlSyntaxError(f"{_QUOTES[quote]} is not closed: {end} is missing", text, position) from None
 
 
 def _unclosed(text: str) -> tuple[str | None, int]:
@@ -95,7 +105,9 @@ def _unclosed(text: str) -> tuple[str | None, int]:
         if text.startswith("--", position):
             position = _after(text, "\n", position)
         elif text.startswith("/*", position):
-            position = _after(text, "*/", position)
+            if text.find("*/", position + 2) < 0:
+                return "/*", position
+            position = _after(text, "*/", position + 2)
         elif text[position] in _QUOTES:
             end = text.find(text[position], position + 1)
             if end < 0:

@@ -110,9 +110,7 @@ def _map_relation(relation: Relation, change: Change) -> Relation:
         left, right = _map_relation(relation.left, change), _map_relation(relation.right, change)
         return replace(relation, left=left, right=right, condition=condition)
     if isinstance(relation, SeriesRef):
-        return replace(
-            relation, start=change(relation.start), stop=change(relation.stop), step=change(relation.step)
-        )
+        return replace(relation, start=change(relation.start), stop=change(relation.stop), step=change(relation.step))
     if isinstance(relation, SubqueryRef):
         return replace(relation, query=map_query(relation.query, change))
     return relation

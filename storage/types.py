@@ -20,6 +20,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import enum
+import math
 import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -314,10 +315,21 @@ def _to_binary(_: DataType, value: Any) -> bytes:
     return value.encode() if isinstance(value, str) else bytes(memoryview(value))
 
 
+_FLOAT_END = 2.0**128 - 2.0**103
+"""From here on a finite number rounds to no FLOAT."""
+
+
+def _to_float(type_: DataType, value: Any) -> float:
+    number = float(value)
+    if _FLOAT_END <= abs(number) < math.inf:
+        raise NumericOutOfRange(f"{number!r} is out of range for {type_}")
+    return float(np.float32(number))
+
+
 _TO_PHYSICAL: dict[Kind, Any] = {
     Kind.BOOLEAN: _to_boolean,
     **dict.fromkeys(INTEGER_WIDTHS, _to_integer),
-    Kind.FLOAT: lambda _, value: float(np.float32(value)),
+    Kind.FLOAT: _to_float,
     Kind.DOUBLE: lambda _, value: float(value),
     Kind.DECIMAL: _to_decimal,
     Kind.DATE: _to_date,

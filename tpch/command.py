@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from ..driver.connection import connect
-from . import compare, load, manifest, run
+from ..errors import InterfaceError
+from . import chart, compare, compare_report, load, manifest, run
+from .peers import Store, parse
 from .queries import Query, select
 
 
@@ -40,9 +44,12 @@ def run_command(arguments: argparse.Namespace) -> int:
     """`nyala tpch run`: 1 where an answer is wrong."""
     loaded = manifest.read(arguments.directory)
     queries = select(arguments.queries)
-    checker = run.checker_for(loaded, arguments.threads) if arguments.check else None
     console = Console()
-    with connect(arguments.directory, **_options(arguments)) as connection, _status(console) as progress:
+    with ExitStack() as stack:
+        threads = arguments.threads or os.cpu_count() or 1
+        checker = stack.enter_context(run.checker_for(loaded, threads)) if arguments.check else None
+        connection = stack.enter_context(connect(arguments.directory, **_options(arguments)))
+        progress = stack.enter_context(_status(console))
         reports = run.run(connection, queries, runs=arguments.runs, checker=checker, progress=progress)
     run.show(reports, loaded, console)
     _write_json(arguments.json, run.summary(reports, loaded, arguments.threads))
@@ -50,25 +57,55 @@ def run_command(arguments: argparse.Namespace) -> int:
 
 
 def compare_command(arguments: argparse.Namespace) -> int:
-    """`nyala tpch compare`: loads first where `--sf` is given and nothing is loaded yet."""
+    """`nyala tpch compare`: loads first where `--sf` is given and nothing is loaded yet; 1 where an answer is wrong."""
     console = Console()
-    peers = compare.parse_peers(arguments.peers)
-    if arguments.sf is not None and not (arguments.directory / manifest.NAME).exists():
-        load.load(arguments.directory, arguments.sf, data=arguments.data_dir, console=console, **_options(arguments))
-    loaded = manifest.read(arguments.directory)
-    with connect(arguments.directory, **_options(arguments)) as connection, _status(console) as progress:
-        results = compare.compare(
-            connection,
+    peers, queries = parse(arguments.peers), select(arguments.queries)
+    directory = _compared(arguments, console)
+    loaded = manifest.read(directory)
+    with connect(directory, threads=arguments.threads) as connection, _status(console) as progress:
+        report = compare.compare(
+            Store(connection),
             loaded,
-            select(arguments.queries),
-            peers=peers,
-            runs=arguments.runs,
+            queries,
+            peers,
             threads=arguments.threads,
+            runs=arguments.runs,
             progress=progress,
         )
-    compare.show(results, loaded, console)
-    _write_json(arguments.json, compare.summary(results, loaded, arguments.threads))
-    return 0
+    compare_report.show(report, console)
+    _write_json(arguments.json, compare_report.summary(report))
+    if arguments.output is not None:
+        _write_output(arguments.output, report, console)
+    return int(bool(report.troubles))
+
+
+def _compared(arguments: argparse.Namespace, console: Console) -> Path:
+    """The loaded directory: the one that is named, or one named after the scale factor. Loads it if need be."""
+    if arguments.directory is None and arguments.sf is None:
+        raise InterfaceError("give a directory that `nyala tpch load` filled, or --sf N to load one")
+    directory: Path = arguments.directory or Path(f"tpch-sf{arguments.sf:g}")
+    if arguments.sf is not None:
+        if not (directory / manifest.NAME).exists():
+            load.load(directory, arguments.sf, data=arguments.data_dir, console=console, threads=arguments.threads)
+        there = manifest.read(directory).scale_factor
+        if there != arguments.sf:
+            raise InterfaceError(
+                f"{directory} holds scale factor {there:g}, not {arguments.sf:g}; leave --sf out, or give another "
+                "directory"
+            )
+    return directory
+
+
+def _write_output(output: Path, report: compare.Report, console: Console) -> None:
+    """The JSON file and the chart, in the folder or with the prefix that `--output` gives."""
+    numbers, picture = compare_report.output_files(output, report.manifest.scale_factor)
+    numbers.parent.mkdir(parents=True, exist_ok=True)
+    _write_json(numbers, compare_report.summary(report))
+    missing = chart.missing()
+    if missing is None:
+        chart.draw(report, picture)
+    told = f"wrote {numbers}" + (f" and {picture}" if missing is None else f"; {missing}")
+    console.print(told, highlight=False, soft_wrap=True, markup=False)
 
 
 def _options(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -76,7 +113,7 @@ def _options(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 class _status:
-    """Says on a terminal which query runs."""
+    """Says on a terminal what is being done."""
 
     def __init__(self, console: Console):
         self._status = console.status("starting")
@@ -85,8 +122,8 @@ class _status:
         self._status.start()
         return self
 
-    def __call__(self, query: Query) -> None:
-        self._status.update(f"query {query.number}")
+    def __call__(self, doing: Query | str) -> None:
+        self._status.update(doing if isinstance(doing, str) else f"query {doing.number}")
 
     def __exit__(self, *exc: object) -> None:
         self._status.stop()

@@ -1,142 +1,234 @@
-"""Us and the peers in one run: the same queries in turn, the same number of threads, ratios of times.
+"""Us and the peers in one run: the same queries on the same data in turn, with the same number of threads.
+
+    for each query:   nyala  peer  peer ...  |  nyala  peer  peer ...  |  nyala  peer  peer ...  | ...
+                      first run, answers held    warm runs, in turn, so that whatever else the machine
+                      against each other         does hits all alike
 
 The median of the warm runs is the measure. The best run is reported beside it, because on a machine with other work to
-do it says more.
+do it says more; and the first run, which finds neither plan nor compiled code, though perhaps the files in the system's
+cache. An answer that is wrong has no time, nor has a query that an engine cannot run.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
-from rich.console import Console
-from rich.table import Table
 
-from ..driver.connection import Connection
-from ..errors import InterfaceError, did_you_mean
+from ..errors import OperationalError
+from . import check
 from .manifest import Manifest
-from .peers import DuckDB
+from .peers import Peer, Store, opened
 from .queries import Query
 from .run import geometric_mean, timed
 
-US: Final = "nyala"
-PEERS: Final = {"duckdb-parquet": False, "duckdb": True}
-"""Peers by name; the value says whether DuckDB loads tables of its own."""
+US: Final = Store.name
+MEASURES: Final = ("median", "best", "cold")
+"""The times of an `Outcome` by which engines are compared."""
 
-Runner = Callable[[str], pa.Table]
+
+@dataclass(slots=True)
+class Outcome:
+    """One engine and one query: seconds of the first and of the warm runs, or what is wrong.
+
+    `wrong` says how the answer differs, `failed` how the query ended; either way the runs stop there.
+    """
+
+    cold: float = 0.0
+    warm: list[float] = field(default_factory=list)
+    rows: int = 0
+    wrong: str | None = None
+    failed: str | None = None
+
+    @property
+    def trouble(self) -> str | None:
+        return self.wrong or self.failed
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.warm or [self.cold])
+
+    @property
+    def best(self) -> float:
+        return min(self.warm or [self.cold])
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One query: the seconds of the warm runs, by engine."""
+    """One query on every engine, by the engines' names; ours is `US`."""
 
     number: int
-    seconds: dict[str, tuple[float, ...]]
+    outcomes: dict[str, Outcome]
+
+    def ratio(self, peer: str, measure: str = "median") -> float | None:
+        """Our time over the peer's: below 1 we are faster. None where one of the two has none."""
+        ours, theirs = self.outcomes[US], self.outcomes[peer]
+        if ours.trouble or theirs.trouble:
+            return None
+        return float(getattr(ours, measure) / max(getattr(theirs, measure), 1e-9))
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """A whole run. `versions` has the engines that ran, ours first; `skipped` says why others did not."""
+
+    manifest: Manifest
+    threads: int
+    runs: int
+    versions: dict[str, str]
+    skipped: dict[str, str]
+    results: list[Comparison]
 
     @property
-    def medians(self) -> dict[str, float]:
-        return {name: statistics.median(taken) for name, taken in self.seconds.items()}
+    def peers(self) -> list[str]:
+        return [name for name in self.versions if name != US]
 
     @property
-    def best(self) -> dict[str, float]:
-        return {name: min(taken) for name, taken in self.seconds.items()}
+    def troubles(self) -> list[str]:
+        """A sentence for each answer that is wrong and each query that failed."""
+        return [
+            f"{name}, Q{result.number}: {outcome.trouble}"
+            for result in self.results
+            for name, outcome in result.outcomes.items()
+            if outcome.trouble
+        ]
 
-    def ratio(self, peer: str) -> float:
-        """Our median over the peer's: below 1 we are faster."""
-        return self.medians[US] / max(self.medians[peer], 1e-9)
+    def ratios(self, peer: str, measure: str = "median") -> list[float]:
+        """One per query for which both of us have a time."""
+        found = (result.ratio(peer, measure) for result in self.results)
+        return [ratio for ratio in found if ratio is not None]
 
-    def best_ratio(self, peer: str) -> float:
-        """Our best run over the peer's."""
-        return self.best[US] / max(self.best[peer], 1e-9)
-
-
-def parse_peers(text: str) -> list[str]:
-    """The peers of a list such as "duckdb-parquet,duckdb"."""
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in PEERS:
-            raise InterfaceError(f"there is no peer {name}{did_you_mean(name, PEERS)}")
-    return names
+    def mean_ratio(self, peer: str, measure: str = "median") -> float | None:
+        """The geometric mean of `ratios`; None where there are none."""
+        ratios = self.ratios(peer, measure)
+        return geometric_mean(ratios) if ratios else None
 
 
 def compare(
-    connection: Connection,
+    ours: Peer,
     manifest: Manifest,
     queries: Iterable[Query],
+    peers: Sequence[Peer],
     *,
-    peers: Sequence[str] = ("duckdb-parquet",),
+    threads: int,
     runs: int = 3,
-    threads: int | None = None,
-    progress: Callable[[Query], None] = lambda _: None,
-) -> list[Comparison]:
-    """Run each query on every engine, once to warm up and `runs` times interleaved.
+    progress: Callable[[str], None] = lambda _: None,
+) -> Report:
+    """Run each query on every engine, once cold and `runs` times warm.
 
-    `threads` is for the peers; give the connection as many.
+    Answers are held against the TPC's at scale factor 1, and those of the peers against ours at any other.
+
+    Parameters
+    ----------
+    ours : Peer
+        Named `US`, open and with as many threads as the peers get.
+    manifest : Manifest
+        Of the database behind `ours`; the peers read the files it came from.
+    queries : iterable of Query
+    peers : sequence of Peer
+        Those that are not installed, or do not start, are left out; `Report.skipped` says why.
+    threads, runs : int
+    progress : callable
+        Told what happens now, in a few words.
+
+    Raises
+    ------
+    OperationalError
+        No peer is left.
     """
-    results = []
     with ExitStack() as stack:
-        runners: dict[str, Runner] = {US: lambda text: connection.execute(text).arrow()}
-        for name in peers:
-            peer = stack.enter_context(DuckDB(Path(manifest.data), threads, native=PEERS[name]))
-            runners[name] = peer.query
-        for query in queries:
-            progress(query)
-            results.append(Comparison(query.number, _interleaved(query.text, runners, runs)))
-    return results
-
-
-def _interleaved(text: str, runners: dict[str, Runner], runs: int) -> dict[str, tuple[float, ...]]:
-    """In turn, so that whatever else the machine does hits all alike."""
-    seconds: dict[str, list[float]] = {name: [] for name in runners}
-    for number in range(runs + 1):
-        for name, runner in runners.items():
-            taken, _ = timed(lambda runner=runner: runner(text))  # type: ignore[misc]
-            if number:
-                seconds[name].append(taken)
-    return {name: tuple(taken) for name, taken in seconds.items()}
-
-
-def summary(results: Sequence[Comparison], manifest: Manifest, threads: int | None) -> dict[str, Any]:
-    """The comparison as plain data, for `--json`."""
-    peers = _peers(results)
-    return {
-        "benchmark": "tpch compare",
-        "scale_factor": manifest.scale_factor,
-        "threads": threads,
-        "queries": {str(r.number): r.seconds for r in results},
-        "ratios": {peer: geometric_mean([r.ratio(peer) for r in results]) for peer in peers},
-        "best_ratios": {peer: geometric_mean([r.best_ratio(peer) for r in results]) for peer in peers},
-    }
-
-
-def _peers(results: Sequence[Comparison]) -> list[str]:
-    return [name for name in (results[0].seconds if results else {}) if name != US]
-
-
-def show(results: Sequence[Comparison], manifest: Manifest, console: Console) -> None:
-    """Print the table of medians in milliseconds and of ratios."""
-    peers = _peers(results)
-    title = f"TPC-H, scale factor {manifest.scale_factor:g}: medians in milliseconds, ratio = {US} / peer"
-    table = Table(title=title, title_justify="left")
-    table.add_column("query")
-    table.add_column(US, justify="right")
-    for peer in peers:
-        table.add_column(peer, justify="right")
-        table.add_column("ratio", justify="right")
-    for result in results:
-        cells = [f"Q{result.number}", f"{1000 * result.medians[US]:,.1f}"]
+        stack.enter_context(_arrow_threads(threads))
+        engines, skipped = [ours], {}
         for peer in peers:
-            cells += [f"{1000 * result.medians[peer]:,.1f}", f"{result.ratio(peer):.2f}"]
-        table.add_row(*cells)
-    console.print(table)
-    for peer in peers:
-        medians = geometric_mean([result.ratio(peer) for result in results])
-        best = geometric_mean([result.best_ratio(peer) for result in results])
-        console.print(
-            f"geometric mean of {US} / {peer}: {medians:.2f} of medians, {best:.2f} of best runs", highlight=False
-        )
+            progress(f"preparing {peer.name}")
+            reason = _open(peer, Path(manifest.data), threads, stack)
+            if reason is None:
+                engines.append(peer)
+            else:
+                skipped[peer.name] = reason
+        if len(engines) == 1:
+            raise OperationalError(
+                "there is no peer to compare with: " + "; ".join(f"{name}: {why}" for name, why in skipped.items())
+            )
+        results = []
+        for query in queries:
+            progress(f"query {query.number}")
+            results.append(_measure(query, engines, runs, manifest.scale_factor == 1))
+        versions = {engine.name: engine.version for engine in engines}
+    return Report(manifest, threads, runs, versions, skipped, results)
+
+
+def _open(peer: Peer, data: Path, threads: int, stack: ExitStack) -> str | None:
+    """Prepare a peer until the stack ends; why it cannot be had, if so."""
+    missing = peer.missing()
+    if missing is not None:
+        return missing
+    try:
+        stack.enter_context(opened(peer, data, threads))
+    except Exception as error:  # an engine that does not start may say so with any exception of its own
+        return f"it does not start: {_first_line(error)}"
+    return None
+
+
+@contextmanager
+def _arrow_threads(threads: int) -> Iterator[None]:
+    """Arrow's own pool of threads, which kernels on whole tables use, is as large as everything else."""
+    before = pa.cpu_count()
+    pa.set_cpu_count(threads)
+    try:
+        yield
+    finally:
+        pa.set_cpu_count(before)
+
+
+def _measure(query: Query, engines: Sequence[Peer], runs: int, official: bool) -> Comparison:
+    outcomes = {engine.name: Outcome() for engine in engines}
+    answers = {}
+    for engine in engines:
+        outcome = outcomes[engine.name]
+        outcome.cold, answer = _attempt(engine, query, outcome)
+        if answer is not None:
+            answers[engine.name] = answer
+            outcome.rows = answer.num_rows
+    for name, difference in _differences(query, answers, official).items():
+        outcomes[name].wrong = difference.text
+    for _ in range(runs):
+        for engine in engines:
+            outcome = outcomes[engine.name]
+            if not outcome.trouble:
+                outcome.warm.append(_attempt(engine, query, outcome)[0])
+    return Comparison(query.number, outcomes)
+
+
+def _attempt(engine: Peer, query: Query, outcome: Outcome) -> tuple[float, pa.Table | None]:
+    """Seconds and answer of one run; where it fails, the outcome says so."""
+    try:
+        return timed(lambda: engine.run(query.text))
+    except Exception as error:  # any engine's any error: the others' times are worth having all the same
+        outcome.failed = _first_line(error)
+        return 0.0, None
+
+
+def _first_line(error: Exception) -> str:
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+
+
+def _differences(query: Query, answers: dict[str, pa.Table], official: bool) -> dict[str, check.Difference]:
+    """Whose answer is wrong: by the TPC's answer, or of the peers' by ours."""
+    found = {}
+    for name, answer in answers.items():
+        if official:
+            difference = check.official(query, answer)
+        elif name != US and US in answers:
+            difference = check.compare(query, answer, answers[US])
+        else:
+            continue
+        if difference is not None:
+            found[name] = difference
+    return found

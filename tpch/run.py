@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from .. import __version__
 from ..driver.connection import Connection
 from . import check
 from .manifest import Manifest
-from .peers import DuckDB
+from .peers import DuckDB, opened
 from .queries import Query
 
 
@@ -86,12 +87,14 @@ def timed(work: Callable[[], pa.Table]) -> tuple[float, pa.Table]:
     return time.perf_counter() - started, result
 
 
-def checker_for(manifest: Manifest, threads: int | None = None) -> Checker:
+@contextmanager
+def checker_for(manifest: Manifest, threads: int) -> Iterator[Checker]:
     """The TPC's answers at scale factor 1; DuckDB on the same Parquet files at any other."""
     if manifest.scale_factor == 1:
-        return check.official
-    peer = DuckDB(Path(manifest.data), threads)
-    return lambda query, table: check.compare(query, table, peer.query(query.text))
+        yield check.official
+        return
+    with opened(DuckDB(), Path(manifest.data), threads) as peer:
+        yield lambda query, table: check.compare(query, table, peer.run(query.text))
 
 
 def geometric_mean(values: Sequence[float]) -> float:

@@ -136,7 +136,7 @@ def _whole(form: Template, digits: str, has_fraction: bool) -> tuple[str, int]:
     if not digits and not has_fraction and first_zero is None:
         digits = "0"
     places = [i for i, slot in enumerate(form.whole) if slot in ("9", "0")]
-    start = places[len(places) - len(digits)] if digits else len(form.whole)
+    start = places[len(places) - len(digits)] if digits and places else len(form.whole)
     if first_zero is not None:
         start = min(start, first_zero)
     rest = iter(digits.rjust(sum(place >= start for place in places), "0"))

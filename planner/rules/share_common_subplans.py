@@ -57,6 +57,10 @@ def share_common_subplans(root: Node, context: Context) -> Node:
     tables = Counter(node.table.id for node in _below(root) if isinstance(node, Scan))
     if not any(count > 1 for count in tables.values()):
         return root  # nearly all queries
+    shapes: Counter[Hashable] = Counter()
+    _count_shapes(root, shapes)
+    if not any(count > 1 for count in shapes.values()):
+        return root
     numbering = _Numbering()
     counts = Counter(number for _, number in numbering.all(root) if number is not None)
     if not any(count > 1 for count in counts.values()):
@@ -71,6 +75,16 @@ def share_common_subplans(root: Node, context: Context) -> Node:
         if (with_it := _cost(shared, context)) < cost:
             root, cost = shared, with_it
     return root
+
+
+def _count_shapes(node: Node, counts: Counter[Hashable]) -> tuple[str, ...]:
+    """Count what is worth sharing by what equal subplans agree in at least; the tables below the node."""
+    tables: tuple[str, ...] = (node.table.id,) if isinstance(node, Scan) else ()
+    for child in node.children():
+        tables += _count_shapes(child, counts)
+    if isinstance(node, (Join, Aggregate, Window)):
+        counts[type(node), _traits(node), tables] += 1
+    return tables
 
 
 def _candidates(root: Node, numbering: _Numbering, counts: Counter[int]) -> list[int]:

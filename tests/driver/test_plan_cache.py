@@ -59,12 +59,16 @@ def test_the_short_way_is_taken_where_a_row_is_named_by_its_key(connection: Conn
         "UPSERT INTO t (k, s) VALUES (?, 'y')": (7,),
         "UPDATE t SET s = ? WHERE ? = k": ("z", 7),
         "DELETE FROM t WHERE k = ?": (7,),
+        "SELECT s FROM t WHERE k = ? AND b = 5": (1,),
+        "UPDATE t SET b = ? WHERE s IS NOT NULL AND k = 1 AND ? > d": (1, 2),
+        "DELETE FROM t WHERE k = ? AND s <> 'x'": (7,),
     }.items():
         connection.execute(text, parameters)
         assert kept(connection, text) == ["row"]
     for text, parameters in {
         "SELECT s FROM t WHERE k > ?": (1,),
-        "SELECT s FROM t WHERE k = ? AND b = 5": (1,),
+        "SELECT s FROM t WHERE k = ? AND x = 0.5": (1,),
+        "SELECT s FROM t WHERE k = ? AND b = 5 + k": (1,),
         "SELECT s, k + 1 FROM t WHERE k = ?": (1,),
         "SELECT DISTINCT s FROM t WHERE k = ?": (1,),
         "SELECT count(*) FROM t WHERE k = ?": (1,),
@@ -234,7 +238,14 @@ VALUES = st.one_of(
 READS = [
     "SELECT * FROM t WHERE k = ? ORDER BY k",
     "SELECT k, s FROM t WHERE k = ?",
+    "SELECT k, d FROM t WHERE k = 1 AND s <= ?",
+    "SELECT k, s FROM t WHERE k = 2 AND ? > b",
+    "SELECT s FROM t WHERE k = 2 AND day >= ? AND d IS NOT NULL",
+    "SELECT k FROM t WHERE k = ? AND k <> 2 AND b IS NULL",
     "SELECT k FROM t WHERE b >= ? ORDER BY k",
+    "SELECT count(*) FROM t WHERE b >= ? AND b < 20 AND d > 1",
+    "SELECT count(*) FROM t WHERE s LIKE ? AND k > 1",
+    "SELECT k FROM t WHERE day > ? AND k + 1 > 2 ORDER BY k",
     "SELECT k FROM t WHERE d = ?",
     "SELECT k FROM t WHERE day <= ? ORDER BY k",
     "SELECT k FROM t WHERE s > ? ORDER BY k",
@@ -260,6 +271,9 @@ WRITES = [
     "UPDATE t SET s = 'u' WHERE k = ?",
     "UPDATE t SET b = b + ? WHERE k = 1",
     "DELETE FROM t WHERE k = ?",
+    "UPDATE t SET d = ? WHERE k = 2 AND d > 1",
+    "UPDATE t SET b = 3 WHERE k = 1 AND d <> ?",
+    "DELETE FROM t WHERE k = 2 AND s = ?",
 ]
 
 

@@ -119,3 +119,12 @@ def test_null_is_null_in_every_type() -> None:
 def test_impossible_decimals_are_refused(precision: int, scale: int) -> None:
     with pytest.raises(NumericOutOfRange, match="precision is 1 to 38"):
         DECIMAL(precision, scale)
+
+
+def test_a_number_that_no_float_is_near_is_refused() -> None:
+    largest = 2.0**128 - 2.0**104
+    assert FLOAT.to_physical(largest) == largest
+    assert FLOAT.to_physical(float("-inf")) == float("-inf")
+    for value in (1e300, -1e300, 2.0**128, "4e38"):
+        with pytest.raises(NumericOutOfRange, match="out of range for FLOAT"):
+            FLOAT.to_physical(value)

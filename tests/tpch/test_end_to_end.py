@@ -5,12 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 
 import duckdb
 import nyala
 import pytest
 from nyala.tpch import check, manifest
-from nyala.tpch.peers import DuckDB
+from nyala.tpch.peers import DuckDB, opened
 from nyala.tpch.queries import QUERIES
 from nyala.tpch.schema import TABLES
 
@@ -23,13 +24,13 @@ def connection(database):
 
 @pytest.fixture(scope="module")
 def peer(parquet_directory):
-    with DuckDB(parquet_directory, threads=2) as peer:
+    with opened(DuckDB(), parquet_directory, 2) as peer:
         yield peer
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=[f"q{query.number}" for query in QUERIES])
 def test_query(connection, peer, query):
-    difference = check.compare(query, connection.execute(query.text).arrow(), peer.query(query.text))
+    difference = check.compare(query, connection.execute(query.text).arrow(), peer.run(query.text))
     assert difference is None, str(difference)
 
 
@@ -38,7 +39,7 @@ def test_every_row_is_there(connection, peer, spec):
     """Each table, whole, equals its Parquet file."""
     names = ", ".join(name for name, _ in spec.columns)
     text = f"SELECT {names} FROM {spec.name} ORDER BY {', '.join(spec.key)}"
-    ours, theirs = connection.execute(text).arrow(), peer.query(text)
+    ours, theirs = connection.execute(text).arrow(), peer.run(text)
     assert ours.num_rows == theirs.num_rows
     for name in ours.column_names:
         assert ours[name].combine_chunks().equals(theirs[name].cast(ours[name].type).combine_chunks()), name
@@ -60,7 +61,7 @@ def test_rows_that_were_inserted_one_way_or_the_other_are_the_same(peer, parquet
         for spec in TABLES:
             connection.execute(spec.create_table(2))
             names = [name for name, _ in spec.columns]
-            rows = peer.query(f"SELECT {', '.join(names)} FROM {spec.name} ORDER BY {', '.join(spec.key)} LIMIT 3000")
+            rows = peer.run(f"SELECT {', '.join(names)} FROM {spec.name} ORDER BY {', '.join(spec.key)} LIMIT 3000")
             values = ", ".join("?" * len(names))
             half = rows.num_rows // 2
             cells = list(zip(*(column.to_pylist() for column in rows.slice(0, half).columns)))
@@ -139,7 +140,7 @@ def test_a_wrong_answer_is_told(database, monkeypatch, capsys):
     from nyala.tpch import run
 
     wrong = check.Difference(6, "row 1, column 1: 1 instead of 2")
-    monkeypatch.setattr(run, "checker_for", lambda *_: lambda *_: wrong)
+    monkeypatch.setattr(run, "checker_for", lambda *_: nullcontext(lambda *_: wrong))
     assert main(["tpch", "run", str(database), "--queries", "6", "--runs", "1", "--check"]) == 1
     assert "WRONG" in capsys.readouterr().out
 
@@ -164,4 +165,4 @@ def test_a_load_survives_sigkill(tmp_path, parquet_directory, peer):
         child.communicate()
     with nyala.connect(tmp_path / "db") as connection:
         for query in QUERIES[:6]:
-            assert check.compare(query, connection.execute(query.text).arrow(), peer.query(query.text)) is None
+            assert check.compare(query, connection.execute(query.text).arrow(), peer.run(query.text)) is None

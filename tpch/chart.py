@@ -1,0 +1,67 @@
+"""A comparison as a picture: a group of bars per query and one for the geometric mean, on a logarithmic scale.
+
+Drawn by matplotlib, an optional extra, without a display.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from .compare import US, Report
+from .run import geometric_mean
+
+# Okabe and Ito's colours, which people with any kind of colour blindness tell apart.
+_COLOURS: Final = ("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
+_GROUP_WIDTH: Final = 0.84
+"""Of the bars of one query, where the next one's begin at 1."""
+
+
+def missing() -> str | None:
+    """How to install what draws; None where it is there."""
+    if find_spec("matplotlib") is not None:
+        return None
+    return "no chart, because matplotlib is not installed; try: pip install 'nyala[tpch]', or pip install matplotlib"
+
+
+def draw(report: Report, path: Path) -> None:
+    """Write the chart as PNG; matplotlib must be there."""
+    from matplotlib.figure import Figure  # not pyplot, which keeps figures and looks for a display
+
+    groups = [f"Q{result.number}" for result in report.results] + ["mean"]
+    figure = Figure(figsize=(max(6.0, 0.24 * len(groups) * len(report.versions) + 2), 4.8), layout="constrained")
+    axes = figure.subplots()
+    width = _GROUP_WIDTH / len(report.versions)
+    for number, (name, version) in enumerate(report.versions.items()):
+        places, heights = _bars(report, name)
+        offset = (number - (len(report.versions) - 1) / 2) * width
+        colour = _COLOURS[number % len(_COLOURS)]
+        axes.bar([p + offset for p in places], heights, width, label=_label(report, name, version), color=colour)
+    axes.set_yscale("log")
+    axes.set_xticks(range(len(groups)), groups)
+    axes.set_xlim(-0.6, len(groups) - 0.4)
+    axes.set_ylabel("milliseconds (less is better)")
+    axes.set_title(
+        f"TPC-H, scale factor {report.manifest.scale_factor:g}, {report.threads} threads: "
+        f"medians of {report.runs} warm runs",
+        loc="left",
+    )
+    axes.grid(axis="y", which="major", alpha=0.3)
+    axes.set_axisbelow(True)
+    figure.legend(loc="outside lower left", ncols=2, frameon=False)
+    figure.savefig(path, format="png", dpi=150)
+
+
+def _bars(report: Report, name: str) -> tuple[list[int], list[float]]:
+    """Places and heights in milliseconds of one engine's bars; none where its answer is wrong, the mean comes last."""
+    outcomes = [result.outcomes[name] for result in report.results]
+    places = [place for place, outcome in enumerate(outcomes) if not outcome.trouble]
+    heights = [1000 * outcomes[place].median for place in places]
+    return ([*places, len(outcomes)], [*heights, geometric_mean(heights)]) if heights else ([], [])
+
+
+def _label(report: Report, name: str, version: str) -> str:
+    ratio = None if name == US else report.mean_ratio(name)
+    shown = name if name in version else f"{name} ({version})"
+    return shown if ratio is None else f"{shown}: {US} takes {ratio:.2f} of its time"

@@ -1,0 +1,52 @@
+"""The engines that `nyala tpch compare` runs beside nyala, each a small class behind the protocol `Peer`.
+
+    duckdb-parquet      DuckDB reading the Parquet files
+    duckdb              DuckDB's own tables, in memory
+    pyarrow-parquet     nyala's own executor reading the Parquet files, without the store
+    datafusion-parquet  DataFusion reading the Parquet files
+    spark-parquet       Spark reading the Parquet files, in a JVM of its own
+
+Every peer's package is an optional extra: `Peer.missing` tells what to install. A new peer is a class, and a line in
+`PEERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ...errors import InterfaceError, did_you_mean
+from .datafusion import DataFusion
+from .duckdb import DuckDB
+from .ours import Store, StorelessNyala
+from .peer import Peer, opened
+from .spark import Spark
+
+__all__ = ["DEFAULT", "PEERS", "DataFusion", "DuckDB", "Peer", "Spark", "Store", "StorelessNyala", "opened", "parse"]
+
+PEERS: Final[dict[str, Callable[[], Peer]]] = {
+    "duckdb-parquet": DuckDB,
+    "duckdb": lambda: DuckDB(native=True),
+    "pyarrow-parquet": StorelessNyala,
+    "datafusion-parquet": DataFusion,
+    "spark-parquet": Spark,
+}
+"""Makers of peers by name. Making one starts nothing."""
+
+DEFAULT: Final = "duckdb-parquet,duckdb,pyarrow-parquet"
+"""Those that are asked for unless the user says otherwise."""
+
+
+def parse(text: str) -> list[Peer]:
+    """The peers of a list such as "duckdb-parquet,duckdb", each once.
+
+    >>> [peer.name for peer in parse("duckdb, spark-parquet,duckdb")]
+    ['duckdb', 'spark-parquet']
+    """
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise InterfaceError(f"no peer is named; there are {', '.join(PEERS)}")
+    for name in names:
+        if name not in PEERS:
+            raise InterfaceError(f"there is no peer {name}{did_you_mean(name, PEERS)}")
+    return [PEERS[name]() for name in names]

@@ -1,0 +1,75 @@
+"""What a peer is: an engine that answers the 22 queries over the Parquet files, or over tables that it made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+import pyarrow as pa
+
+from ...errors import OperationalError
+
+
+class Peer(Protocol):
+    """One engine. Its life: `missing`, `prepare`, `run` as often as wanted, `close`."""
+
+    @property
+    def name(self) -> str:
+        """As `--peers` and the reports have it."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """Of the engine, once prepared."""
+        ...
+
+    def missing(self) -> str | None:
+        """What is not installed and how to install it; None where the peer can be prepared. Starts nothing."""
+        ...
+
+    def prepare(self, data: Path, threads: int) -> None:
+        """Make the eight tables known, from the Parquet files in the directory `data`.
+
+        No query of this peer uses more than `threads` threads.
+        """
+        ...
+
+    def run(self, text: str) -> pa.Table:
+        """Run a query of TPC-H, in the words of `queries.Query.text`; its whole result."""
+        ...
+
+    def close(self) -> None:
+        """Give back what `prepare` took; does nothing the second time, nor before `prepare`."""
+        ...
+
+
+P = TypeVar("P", bound=Peer)
+
+
+@contextmanager
+def opened(peer: P, data: Path, threads: int) -> Iterator[P]:
+    """A prepared peer, closed at the end. Raises `OperationalError` where it is not installed."""
+    missing = peer.missing()
+    if missing is not None:
+        raise OperationalError(missing)
+    try:
+        peer.prepare(data, threads)
+        yield peer
+    finally:
+        peer.close()
+
+
+def missing_module(module: str, what: str, extra: str) -> str | None:
+    """What `Peer.missing` says of an engine that is the Python package `module`."""
+    if find_spec(module) is not None:
+        return None
+    return f"{what} is not installed; try: pip install 'nyala[{extra}]', or pip install {module}"
+
+
+def quoted(path: Path) -> str:
+    """A path as an SQL text."""
+    escaped = str(path).replace("'", "''")
+    return f"'{escaped}'"
