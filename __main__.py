@@ -220,7 +220,6 @@ def _add_compare(parser: argparse.ArgumentParser, queries: str | None = None) ->
     )
     parser.add_argument(
         "--output",
-        type=Path,
         metavar="DIR_OR_PREFIX",
         help="write the numbers (JSON) and a chart (PNG) into this folder, or to files whose names begin so",
     )

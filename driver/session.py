@@ -221,7 +221,7 @@ class Session:
 
         Raises `ProgrammingError` where there is no statement, `InterfaceError` for parameters with several.
         """
-        try:  # without a context manager, which would cost a statement about one row a tenth of its time
+        try:  # a context manager would cost a statement about one row too much
             return self._run(text, parameters)
         except RecursionError:
             raise NotSupportedError(TOO_DEEP) from None

@@ -1,7 +1,7 @@
 """Logical plan nodes: relational algebra over bound expressions. Inert, frozen, checked at birth.
 
-    Scan  FileScan  Values  Series  Filter  Project  Join  Aggregate  Window  Sort  Limit  TopRows  SetOperation  SingleRow
-    Shared  Recursive  WorkingTable
+    Scan  FileScan  Values  Series  Filter  Project  Join  Aggregate  Window  Sort  Limit  TopRows  SetOperation
+    SingleRow  Shared  Recursive  WorkingTable
 
 Each node says which rows come out; `columns` are the columns of those rows, in order. `planner/explain.py` draws
 them, the rules in `planner/rules/` rewrite them, `planner/physical.py` chooses how they run.

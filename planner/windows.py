@@ -1,7 +1,8 @@
 """Window calls as plan nodes: which calls share an operator, in which order those run, and what may pass them.
 
-All calls of a `Window` node have one PARTITION BY and one ORDER BY, so it sorts its rows once, and they come out in that
-order. The node with the longest keys runs first: one whose keys are the beginning of those finds its rows in order.
+All calls of a `Window` node have one PARTITION BY and one ORDER BY, so it sorts its rows once, and they come out in
+that order. The node with the longest keys runs first: one whose keys are the beginning of those finds its rows in
+order.
 """
 
 from __future__ import annotations

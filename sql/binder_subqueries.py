@@ -37,9 +37,13 @@ def _exists(node: exp.Exists, frame: Frame) -> Expr:
 
 def _in(node: exp.In, frame: Frame) -> Expr:
     source = node.args.get("query")
-    if source is None:
+    if source is None and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
+        only(node, "this", "expressions")
+        source = node.expressions[0]
+    elif source is None:
         return binder_expressions.HANDLERS[exp.In](node, frame)
-    only(node, "this", "query")
+    else:
+        only(node, "this", "query")
     left = list(node.this.expressions) if isinstance(node.this, exp.Tuple) else [node.this]
     args, query = frame.bind_all(left), _query(source, frame)
     if len(args) != len(query.columns):

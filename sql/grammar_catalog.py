@@ -34,7 +34,9 @@ class CatalogParser(PlacedParser):
         return nodes.DropView(this=name, exists=exists, cascade=self._cascade())
 
     def _cascade(self) -> bool:
-        """`CASCADE`; RESTRICT is what holds without a word too."""
+        """`CASCADE`; RESTRICT is what holds without a word too. What is dropped is one thing."""
+        if self._curr and self._curr.token_type == TokenType.COMMA:
+            self.refuse("DROP of several at once", self._curr, hint="drop them one by one")
         if self._match_text_seq("RESTRICT"):
             return False
         return bool(self._match_text_seq("CASCADE"))

@@ -265,7 +265,10 @@ class TableParser(CatalogParser):
 
     def _truncate_table(self) -> Any:
         self._match(TokenType.TABLE)
-        return nodes.TruncateTable(this=self._parse_table_parts(schema=True))
+        name = self._parse_table_parts(schema=True)
+        if self._curr and self._curr.token_type == TokenType.COMMA:
+            self.refuse("TRUNCATE of several tables", self._curr, hint="truncate them one by one")
+        return nodes.TruncateTable(this=name)
 
 
 BOUND_SYNTAX = "a range bound is written RANGE BOUND ((lower), (upper))"

@@ -64,19 +64,20 @@ def _same_as_printed(ours: Any, printed: str, tolerance: decimal.Decimal) -> boo
     return str(ours).strip() == printed
 
 
-def compare(query: Query, ours: pa.Table, theirs: pa.Table) -> Difference | None:
+def compare(query: Query, ours: pa.Table, theirs: pa.Table, *, cut: bool = False) -> Difference | None:
     """Compare with another engine's result on the same data; None where it agrees.
 
     Numbers may differ by a relative 1e-9 (floats add up in another order), or by half a unit in the last decimal place
-    where one side rounds to it.
+    where one side rounds to it; with `cut`, by a whole unit, for engines that cut averages instead of rounding them.
     """
     if ours.num_columns != theirs.num_columns:
         return Difference(query.number, f"{ours.num_columns} columns instead of {theirs.num_columns}")
-    return _difference(query, _rows(ours), _rows(theirs), same_value)
+    same = (lambda a, b: same_value(a, b, unit=1.0)) if cut else same_value
+    return _difference(query, _rows(ours), _rows(theirs), same)
 
 
-def same_value(ours: Any, theirs: Any) -> bool:
-    """Equal, or numbers that differ by rounding only.
+def same_value(ours: Any, theirs: Any, unit: float = 0.5) -> bool:
+    """Equal, or numbers that differ by rounding only: by `unit` of the last decimal place of the side that has fewer.
 
     >>> same_value(decimal.Decimal("0.33"), 1 / 3), same_value(1.0, 1.0 + 1e-12), same_value(2, 3)
     (True, True, False)
@@ -86,15 +87,15 @@ def same_value(ours: Any, theirs: Any) -> bool:
     if isinstance(ours, float | decimal.Decimal) or isinstance(theirs, float | decimal.Decimal):
         if not isinstance(ours, int | float | decimal.Decimal) or not isinstance(theirs, int | float | decimal.Decimal):
             return False
-        return _close(ours, theirs)
+        return _close(ours, theirs, unit)
     return bool(ours == theirs)
 
 
-def _close(ours: float | decimal.Decimal, theirs: float | decimal.Decimal) -> bool:
+def _close(ours: float | decimal.Decimal, theirs: float | decimal.Decimal, unit: float) -> bool:
     if isinstance(ours, decimal.Decimal) and isinstance(theirs, decimal.Decimal) and _scale(ours) == _scale(theirs):
         return ours == theirs
     scales = [_scale(v) for v in (ours, theirs) if isinstance(v, decimal.Decimal)]
-    rounding = 0.5 * 10.0 ** -min(scales) * (1 + 1e-9) if scales else 0.0
+    rounding = unit * 10.0 ** -min(scales) * (1 + 1e-9) if scales else 0.0
     return math.isclose(float(ours), float(theirs), rel_tol=1e-9, abs_tol=rounding)
 
 

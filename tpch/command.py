@@ -71,6 +71,7 @@ def compare_command(arguments: argparse.Namespace) -> int:
             threads=arguments.threads,
             runs=arguments.runs,
             progress=progress,
+            say=lambda text: console.print(text, highlight=False, soft_wrap=True, markup=False),
         )
     compare_report.show(report, console)
     _write_json(arguments.json, compare_report.summary(report))
@@ -96,7 +97,7 @@ def _compared(arguments: argparse.Namespace, console: Console) -> Path:
     return directory
 
 
-def _write_output(output: Path, report: compare.Report, console: Console) -> None:
+def _write_output(output: str, report: compare.Report, console: Console) -> None:
     """The JSON file and the chart, in the folder or with the prefix that `--output` gives."""
     numbers, picture = compare_report.output_files(output, report.manifest.scale_factor)
     numbers.parent.mkdir(parents=True, exist_ok=True)

@@ -118,6 +118,7 @@ def compare(
     threads: int,
     runs: int = 3,
     progress: Callable[[str], None] = lambda _: None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Report:
     """Run each query on every engine, once cold and `runs` times warm.
 
@@ -135,6 +136,8 @@ def compare(
     threads, runs : int
     progress : callable
         Told what happens now, in a few words.
+    say : callable
+        Told which peers are left out, before anything is measured.
 
     Raises
     ------
@@ -151,6 +154,7 @@ def compare(
                 engines.append(peer)
             else:
                 skipped[peer.name] = reason
+                say(f"skipped {peer.name}: {reason}")
         if len(engines) == 1:
             raise OperationalError(
                 "there is no peer to compare with: " + "; ".join(f"{name}: {why}" for name, why in skipped.items())
@@ -226,7 +230,7 @@ def _differences(query: Query, answers: dict[str, pa.Table], official: bool) -> 
         if official:
             difference = check.official(query, answer)
         elif name != US and US in answers:
-            difference = check.compare(query, answer, answers[US])
+            difference = check.compare(query, answer, answers[US], cut=True)
         else:
             continue
         if difference is not None:

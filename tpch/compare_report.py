@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,11 @@ from .run import geometric_mean
 
 
 def show(report: Report, console: Console) -> None:
-    """Print the table of times in milliseconds and of ratios, the means, what is wrong and who is missing."""
+    """Print the table of times in milliseconds and of ratios, the means, and what is wrong."""
     table = _table(report)
     if not console.is_terminal:  # a file has no width; a table that is folded into one is lost
-        console.width = max(console.width, Measurement.get(console, console.options, table).maximum)
+        unbounded = console.options.update(width=10_000)
+        console.width = max(console.width, Measurement.get(console, unbounded, table).maximum)
     console.print(table)
     for peer in report.peers:
         means = [report.mean_ratio(peer, measure) for measure in MEASURES]
@@ -38,8 +40,6 @@ def show(report: Report, console: Console) -> None:
         )
     for trouble in report.troubles:
         _say(console, f"WRONG OR FAILED: {trouble}")
-    for name, reason in report.skipped.items():
-        _say(console, f"skipped {name}: {reason}")
     if not report.troubles:
         _say(console, f"answers equal on all {1 + len(report.peers)} engines")
 
@@ -131,11 +131,14 @@ def _outcome_summary(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def output_files(output: Path, scale_factor: float) -> tuple[Path, Path]:
-    """The JSON file and the chart of `--output`: in a folder that is there, or with a prefix.
+def output_files(output: str, scale_factor: float) -> tuple[Path, Path]:
+    """The JSON file and the chart of `--output`: in a folder, which is there or ends in a slash, or with a prefix.
 
-    >>> [str(path) for path in output_files(Path("results/monday"), 0.1)]
+    >>> [path.as_posix() for path in output_files("results/monday", 0.1)]
     ['results/monday.json', 'results/monday.png']
+    >>> output_files("results/", 0.1)[0].as_posix()
+    'results/tpch-compare-sf0.1.json'
     """
-    stem = output / f"tpch-compare-sf{scale_factor:g}" if output.is_dir() else output
+    is_folder = output.endswith(("/", os.sep)) or Path(output).is_dir()
+    stem = Path(output, f"tpch-compare-sf{scale_factor:g}") if is_folder else Path(output)
     return stem.with_name(f"{stem.name}.json"), stem.with_name(f"{stem.name}.png")

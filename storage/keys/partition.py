@@ -91,6 +91,11 @@ class Partitioner:
         self._is_uniform = partition_schema.is_uniform
         self.partitions, self._numbers = self._tile(of_ranges)
 
+    def describe_ranges(self) -> list[str]:
+        """The range partitions for people, in their order: `k < 100`, `100 <= k < 200`."""
+        rule = None if self._ranges is None else self._ranges.rule
+        return [] if rule is None else [describe_range(range_, rule, self._range_types) for range_ in rule.partitions]
+
     # ---- routing -------------------------------------------------------------------------------------------------
 
     def route(self, rows: pa.RecordBatch | pa.Table) -> Array:

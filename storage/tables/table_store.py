@@ -72,9 +72,10 @@ class TableLayout:
     def no_partition(self, rows: pa.RecordBatch, row: int) -> NoPartition:
         """The error of a row that no range covers."""
         key = describe_key(self.table, Keys.from_rows(self.table.schema, rows.slice(row, 1)).values_at(0))
-        labels = [partition.describe() for partition in self.partitioner.partitions]
-        shown = "; ".join(labels[:4]) + ("; ..." if len(labels) > 4 else "")
-        return NoPartition(f"no partition of table {self.table.name} covers the row with key {key}; it has: {shown}")
+        ranges = self.partitioner.describe_ranges()
+        shown = "; ".join(ranges[:6]) + ("; ..." if len(ranges) > 6 else "")
+        having = f"it has: {shown}" if ranges else "it has no range at all"
+        return NoPartition(f"no partition of table {self.table.name} covers the row with key {key}; {having}")
 
 
 class TableStore:

@@ -94,12 +94,12 @@ def ordered_window(scope: Scope, kind: str, part: str, order: str) -> str:
     return f"{maker.pick(framed)} OVER ({part}ORDER BY {order} {frame})"
 
 
-def aggregates(scope: Scope, kind: str, statistics: bool) -> list[str]:
+def aggregates(scope: Scope, kind: str) -> list[str]:
     """Aggregate calls of a kind: texts in their order, and statistics, rounded as they are not exact."""
     order = scope.total_order()
-    if kind == "text" and order:
+    if kind == "text" and order and scope.maker.dialect.ordered_aggregates:
         return [f"string_agg({scope.leaf('text')}, '-' ORDER BY {order})"]
-    if kind == "int" and statistics:
+    if kind == "int" and scope.maker.dialect.statistics:
         name = scope.maker.pick(("stddev_samp", "stddev_pop", "var_samp", "var_pop"))
         pair = scope.maker.pick(("covar_samp", "covar_pop", "regr_count"))
         calls = [f"{name}({scope.leaf('int')})", f"{pair}({scope.leaf('int')}, {scope.leaf('int')})"]

@@ -47,6 +47,9 @@ class Dialect:
     full_joins: bool = True
     lateral: bool = True
     statistics: bool = True
+    ordered_aggregates: bool = True
+    snapshot_writes: bool = True
+    """A statement that changes a table reads it as it was before."""
     rows: bool = False
     """Comparisons of rows."""
     values_in_from: bool = True
@@ -62,6 +65,8 @@ SQLITE = Dialect(
     set_operations=("UNION", "UNION ALL", "INTERSECT", "EXCEPT"),
     lateral=False,
     statistics=False,
+    ordered_aggregates=False,
+    snapshot_writes=False,
     rows=True,
     values_in_from=False,
     distinct_on=False,
@@ -370,7 +375,7 @@ class Scope:
         else:
             pick = f"{maker.pick(('min', 'max'))}({plain.value(kind, 1)})"
         if maker.chance(0.1):
-            pick = maker.pick(rare.aggregates(plain, kind, maker.dialect.statistics) or [pick])
+            pick = maker.pick(rare.aggregates(plain, kind) or [pick])
             return str(pick)
         if maker.chance(0.15):
             pick += f" FILTER (WHERE {plain.condition(1)})"

@@ -85,3 +85,8 @@ def test_calls_that_are_refused(
     with pytest.raises(error):
         call(connection.cursor())
     assert connection.execute("SELECT count(*) FROM r").fetchall() == [(1,)]
+
+
+def test_in_takes_values_as_a_query(connection: nyala.Connection) -> None:
+    query = "SELECT 2 IN (VALUES (1), (2)), (k, a) IN (VALUES (1, 2)), a NOT IN (VALUES (1), (NULL)) FROM r"
+    assert connection.execute(query).fetchall() == [(True, True, None)]

@@ -1,8 +1,8 @@
 """Spark on the Parquet files, in one JVM beside this process.
 
-sqlglot writes the queries in Spark's SQL, which only the first run pays for; results come back as Arrow. The JVM has a quarter
-of the machine's memory, as many threads and shuffle partitions as are asked for, and no user interface; all else is
-Spark's default.
+sqlglot writes the queries in Spark's SQL, which only the first run pays for; results come back as Arrow. The JVM has a
+quarter of the machine's memory, as many threads and shuffle partitions as are asked for, and no user interface; all
+else is Spark's default.
 """
 
 from __future__ import annotations

@@ -1,0 +1,67 @@
+"""Generated statements that change tables; afterwards the tables hold the same as in a second engine.
+
+NYALA_STATEMENTS=2000 runs more of them, NYALA_SEED=7 others.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+import nyala
+import pytest
+from differential.query_generator import DUCKDB, SQLITE, Dialect
+from differential.statement_generator import StatementGenerator
+from differential.test_differential import SIZES, TABLES, _answer, _fill
+
+STATEMENTS = int(os.environ.get("NYALA_STATEMENTS", "300"))
+SEED = int(os.environ.get("NYALA_SEED", "1"))
+PER_TEST = 20
+# SQLite has neither decimals nor days of its own, so their columns stay as they are there.
+IN_SQLITE = tuple(replace(t, columns=tuple(c for c in t.columns if c[1] in ("int", "text"))) for t in TABLES)
+
+
+def _compare(duck: bool, dialect: Dialect, tables: Any, start: int) -> None:
+    other: Any = duckdb.connect(config={"threads": 1}) if duck else sqlite3.connect(":memory:")
+    other.execute("SET integer_division = true" if duck else "PRAGMA case_sensitive_like = ON")
+    accepted = 0
+    with nyala.connect(":memory:", threads=1) as mine:
+        _fill(mine.execute)
+        _fill(other.execute)
+        for seed in range(start, start + PER_TEST):
+            text = StatementGenerator(SEED * 1_000_000 + seed, tables, dialect).statement()
+            try:
+                other.execute(text)
+            except (duckdb.Error, sqlite3.Error):
+                continue
+            accepted += 1
+            try:
+                mine.execute(text)
+            except nyala.Error as error:
+                raise pytest.fail.Exception(f"{text}\n  {error}", pytrace=False) from None
+            for name in SIZES:
+                found, expected = _content(mine.execute, name), _content(other.execute, name)
+                if found != expected:
+                    missing = [row for row in expected if row not in found]
+                    surplus = [row for row in found if row not in expected]
+                    pytest.fail(f"{text}\n  {name}: missing {missing[:5]}, surplus {surplus[:5]}", pytrace=False)
+    other.close()
+    assert accepted >= PER_TEST * 0.7
+
+
+def _content(execute: Callable[[str], Any], table: str) -> list[tuple[Any, ...]]:
+    return _answer(lambda text: execute(text).fetchall(), f"SELECT * FROM {table} ORDER BY 1")
+
+
+@pytest.mark.parametrize("start", range(0, STATEMENTS, PER_TEST))
+def test_tables_as_in_duckdb(start: int) -> None:
+    _compare(True, DUCKDB, TABLES, start)
+
+
+@pytest.mark.parametrize("start", range(0, STATEMENTS, PER_TEST))
+def test_tables_as_in_sqlite(start: int) -> None:
+    _compare(False, SQLITE, IN_SQLITE, start)
