@@ -15,8 +15,9 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from ..errors import DataError, InterfaceError
-from ..sql import ParsedStatement, bound, nodes
+from ..sql import ParsedStatement, bound
 from ..sql.expressions import Expr, Literal
+from ..sql.syntax import nodes
 from ..storage.schema import Table
 from ..storage.store import Op, WriteBatch
 from ..storage.types import DataType, Kind

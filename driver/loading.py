@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ..errors import InterfaceError, OperationalError
 from ..executor import ExecutionContext
-from ..executor.copying import conform, copy_from
+from ..executor.files.copying import conform, copy_from
 from ..sql.bound import CopyFrom
 from ..storage.schema import Table
 from ..storage.store import Store

@@ -14,7 +14,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-from ..executor.single_rows import SingleRow
+from ..executor.statements.single_rows import SingleRow
 from ..sql.coercion import Assigned, fit
 from ..sql.expressions import Literal, Parameter
 from ..sql.late_parameters import Key, LateParameter, LateValues

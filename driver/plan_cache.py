@@ -24,12 +24,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from ..errors import Error
-from ..executor.single_rows import SingleRow, single_row
+from ..executor.statements.single_rows import SingleRow, single_row
 from ..planner import Plan, PlanTemplate
 from ..planner.late_statements import late_parameters, with_values
 from ..planner.physical import PhysicalNode, TableScan
 from ..sql import ParsedStatement, bound
-from ..sql.binder import LateStatement, bind_late
+from ..sql.binding.binder import LateStatement, bind_late
 from ..sql.expressions import Literal
 from ..sql.late_parameters import NOW, Key, LateParameter, LateValues, Path
 from ..sql.literals import from_python

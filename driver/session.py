@@ -20,10 +20,10 @@ import pyarrow as pa
 from ..errors import InterfaceError, NotSupportedError, ProgrammingError
 from ..executor import ExecutionContext, LocalFiles
 from ..executor import run as run_statement
-from ..executor.single_rows import RowWrite, SingleRow
+from ..executor.statements.single_rows import RowWrite, SingleRow
 from ..planner import Plan, PlannerOptions, plan_query
 from ..sql import ParsedStatement, bind, bound, parse
-from ..sql.binder import bind_given
+from ..sql.binding.binder import bind_given
 from ..sql.parameters import match_parameters
 from ..storage.store import Store
 from ..storage.types import Interval

@@ -4,9 +4,9 @@
 
 The life of a query:
 
-1. `statements.run` takes a bound statement and its plan and starts `execute.execute` under an `ExecutionContext`:
-   store, threads, limits, the event that cancels it. Statements without a plan go to the store (`cataloging`,
-   `listings`, `copying`); those about one row have gone there already (`single_rows`).
+1. `statements.statements.run` takes a bound statement and its plan and starts `execute.execute` under an
+   `ExecutionContext`: store, threads, limits, the event that cancels it. Statements without a plan go to the store
+   (`cataloging`, `listings`, `copying`); those about one row have gone there already (`single_rows`).
 2. `execute.open_node` opens the plan from the top. A leaf gives its morsels at once (`scan`, `file_scan`, `series`); a
    streaming operator wraps its input's (`operators`, `join`); a pipeline breaker runs its input's morsels in the shared
    thread pool before it has a stream to give (`aggregate`, `sort`, `top_rows`, `window`, a join's build side).
@@ -27,8 +27,8 @@ The life of a query:
 from .actuals import Actual, Actuals
 from .context import ExecutionContext
 from .execute import execute
-from .files import LocalFiles
-from .results import StatementResult, listing
-from .statements import run
+from .files.files import LocalFiles
+from .statements.results import StatementResult, listing
+from .statements.statements import run
 
 __all__ = ["Actual", "Actuals", "ExecutionContext", "LocalFiles", "StatementResult", "execute", "listing", "run"]

@@ -30,11 +30,12 @@ from ..planner.physical import (
     WorkingTable,
 )
 from ..storage.vector import Batch
-from .aggregate import open_aggregate
+from .aggregation.aggregate import open_aggregate
 from .context import ExecutionContext
-from .file_scan import open_file_scan
-from .join import open_hash_join
-from .nested_loop import open_nested_loop
+from .files.file_scan import open_file_scan
+from .joins.join import open_hash_join
+from .joins.nested_loop import open_nested_loop
+from .joins.runtime_filters import RuntimeFilters
 from .operators import (
     open_filter,
     open_project,
@@ -44,13 +45,12 @@ from .operators import (
     open_union_all,
 )
 from .recursive import open_recursive, open_working_table
-from .runtime_filters import RuntimeFilters
 from .scan import open_table_scan, open_values
 from .series import open_series
 from .sort import open_limit, open_sort
 from .stream import Morsel, Stream
 from .top_rows import open_top_rows
-from .window import open_window
+from .windows.window import open_window
 
 
 def execute(node: PhysicalNode, context: ExecutionContext) -> Iterator[Batch]:

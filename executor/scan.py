@@ -17,8 +17,8 @@ from ..storage.store import ScanCounters, ScanSpec, ScanToken
 from ..storage.vector import Batch
 from .context import ExecutionContext
 from .evaluate import Compiler, physical
+from .joins.runtime_filters import RuntimeFilters, described
 from .kernels.choose import from_physical
-from .runtime_filters import RuntimeFilters, described
 from .stream import BATCH_ROWS, Morsel, Stream, stream_of
 
 SPLIT_ROWS = 4 * BATCH_ROWS

@@ -16,7 +16,7 @@ from ..errors import DataError
 from ..planner.physical import Limit, Sort
 from ..sql.expressions import Expr, OrderItem
 from ..storage.vector import Array, Batch, Const, Narrow, Vector, Wide
-from .accumulators import ordered_dictionary
+from .aggregation.accumulators import ordered_dictionary
 from .context import ExecutionContext
 from .evaluate import Compiler, Evaluation, physical
 from .grouping import densely, sort_rows

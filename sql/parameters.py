@@ -12,7 +12,7 @@ from ..errors import InterfaceError, SqlSyntaxError
 from .expressions import Literal
 from .late_parameters import Key
 from .literals import from_python
-from .parser import ParsedStatement
+from .syntax.parser import ParsedStatement
 
 Parameters = Sequence[Any] | Mapping[str, Any]
 

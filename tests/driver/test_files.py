@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError, NotSupportedError, OperationalError, StatementError, UnknownColumn
-from nyala.executor import files
+from nyala.executor.files import files
 
 CONDITIONS = st.sampled_from(
     [

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CardinalityViolation
 from nyala.executor import ExecutionContext, execute
-from nyala.executor import join_index as index_module
-from nyala.executor import runtime_filters as filters_module
-from nyala.executor.join_index import JoinIndex
+from nyala.executor.joins import join_index as index_module
+from nyala.executor.joins import runtime_filters as filters_module
+from nyala.executor.joins.join_index import JoinIndex
 from nyala.planner.physical import HashJoin, NestedLoopJoin, PhysicalNode, RuntimeFilter, TableScan
 from nyala.sql.expressions import Call, Column, Expr, conjunction
 from nyala.storage.predicates import BitmapFilter, BloomFilter, InList, Range

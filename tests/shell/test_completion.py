@@ -5,7 +5,7 @@ import pytest
 from nyala.shell.completion import SqlCompleter
 from nyala.shell.highlighting import NyalaLexer
 from nyala.shell.words import FUNCTIONS, KEYWORDS
-from nyala.sql.grammar import STATEMENTS
+from nyala.sql.syntax.grammar import STATEMENTS
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from pygments.token import Keyword, Name

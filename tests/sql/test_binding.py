@@ -12,8 +12,8 @@ import nyala
 import pytest
 from nyala.errors import InterfaceError, NotSupportedError
 from nyala.sql import bind, bound, parse
+from nyala.sql.binding.traverse import columns_read, map_query, walk_deep
 from nyala.sql.expressions import Call, Column, Expr, Literal, walk
-from nyala.sql.traverse import columns_read, map_query, walk_deep
 from nyala.storage.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP
 
 GOLDEN = Path(__file__).parent / "golden"

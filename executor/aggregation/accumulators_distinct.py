@@ -1,0 +1,78 @@
+"""DISTINCT inside aggregates: each group's distinct inputs are kept until the function sees them, once.
+
+    inputs ── partial ──► Tuples ── merge ──► Tuples ── finish ──► the function's own state
+
+Duplicates are dropped by every batch and again wherever states meet. NULL is kept as a value, so every group keeps a
+row and the function meets no empty group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ...storage.types import BIGINT
+from ...storage.vector import Array, Flat, Vector, concat
+from ..grouping import Segments, run_starts, segments
+from .accumulators import Accumulator
+
+
+@dataclass(frozen=True, slots=True)
+class Tuples:
+    """Inputs by group: row i of every column belongs to group `numbers[i]`, which ascends, of `groups`."""
+
+    numbers: Array
+    columns: list[Vector]
+    groups: int
+
+    @property
+    def sizes(self) -> Array:
+        """Rows per group, int64, shape (groups,)."""
+        return np.bincount(self.numbers, minlength=self.groups)
+
+    def take(self, rows: Array) -> Tuples:
+        """The same groups with some of their rows, which must be in their groups' order."""
+        return Tuples(self.numbers.take(rows), [column.take(rows) for column in self.columns], self.groups)
+
+
+def numbered(inputs: Sequence[Vector], groups: Segments) -> Tuples:
+    """All rows of a batch by group; the inputs lie in the groups' order."""
+    return Tuples(np.repeat(np.arange(len(groups)), groups.sizes), list(inputs), len(groups))
+
+
+def joined_tuples(states: Sequence[Tuples], groups: Segments) -> Tuples:
+    """The rows of many states under the numbers of the groups that gather theirs; not in their order yet."""
+    number_of = groups.group_of_row()
+    offsets = np.cumsum([0, *(state.groups for state in states)])
+    numbers = np.concatenate([number_of.take(s.numbers + offset) for s, offset in zip(states, offsets, strict=False)])
+    width = len(states[0].columns)
+    return Tuples(numbers, [concat([state.columns[i] for state in states]) for i in range(width)], len(groups))
+
+
+class Distinct(Accumulator[Tuples]):
+    """A function of each group's distinct inputs."""
+
+    def __init__(self, function: Accumulator[Any]):
+        self._function = function
+
+    def partial(self, inputs: Sequence[Vector], groups: Segments) -> Tuples:
+        return _deduplicated(numbered(inputs, groups))
+
+    def merge(self, states: Sequence[Tuples], groups: Segments) -> Tuples:
+        return _deduplicated(joined_tuples(states, groups))
+
+    def finish(self, state: Tuples) -> Any:
+        groups = Segments(None, run_starts(state.numbers), len(state.numbers))
+        return self._function.finish(self._function.partial(state.columns, groups))
+
+    def size(self, state: Tuples, groups: int) -> int:
+        return 16 * len(state.numbers) * (1 + len(state.columns))
+
+
+def _deduplicated(rows: Tuples) -> Tuples:
+    """Each row once, ascending by group."""
+    numbers = Flat(BIGINT, rows.numbers, None, 0, rows.groups - 1)
+    return rows.take(segments([numbers, *rows.columns], len(rows.numbers)).representatives)

@@ -1,0 +1,209 @@
+"""Functions that need the values of a group together and in an order: texts joined, percentiles, the mode, the first.
+
+    inputs ── partial ──► Tuples, unordered ── merge ──► Tuples ── finish ──► Tuples in order within each group
+
+`Collected` keeps the rows; what is made of them is a function over all groups at once (`joined_texts`,
+`continuous_percentile`, ...). Until then rows stay in the order in which they were read. `ExtremeBy`, which wants one
+row only, keeps one row only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...errors import DataError
+from ...sql.expressions import OrderItem
+from ...storage.types import BIGINT, DOUBLE, DataType
+from ...storage.vector import Array, Batch, Const, Flat, Text, Vector, concat
+from ..grouping import Segments, column_codes, run_starts, sort_rows
+from ..kernels.numbers import floats, joined_validity
+from ..lazy import with_validity
+from ..sort import order_of, ordered_codes
+from .accumulators import Accumulator, first_rows
+from .accumulators_distinct import Tuples, joined_tuples, numbered
+
+Key = tuple[int, bool, bool]
+"""Which input rows are ordered by, whether descending, whether with NULLs first."""
+
+
+class Collected(Accumulator[Tuples]):
+    """All rows of a group whose first input is not NULL; `finish` puts them in the order of `keys`."""
+
+    def __init__(self, keys: Sequence[Key] = ()):
+        self._keys = keys
+
+    def partial(self, inputs: Sequence[Vector], groups: Segments) -> Tuples:
+        rows = numbered(inputs, groups)
+        validity = inputs[0].validity
+        return rows if validity is None else rows.take(np.flatnonzero(validity))
+
+    def merge(self, states: Sequence[Tuples], groups: Segments) -> Tuples:
+        rows = joined_tuples(states, groups)
+        return rows.take(sort_rows(rows.numbers, rows.groups)[0])
+
+    def finish(self, state: Tuples) -> Tuples:
+        if not self._keys:
+            return state
+        number = Flat(BIGINT, state.numbers, None, 0, state.groups - 1)
+        items = [OrderItem(_NUMBER), *(OrderItem(_NUMBER, down, nulls_first) for _, down, nulls_first in self._keys)]
+        keys = [number, *(state.columns[place] for place, _, _ in self._keys)]
+        return state.take(order_of(keys, items, len(state.numbers)))
+
+    def size(self, state: Tuples, groups: int) -> int:
+        return 16 * len(state.numbers) * (1 + len(state.columns))
+
+
+_NUMBER: Any = None
+"""`order_of` looks at the directions only; its keys are evaluated already."""
+
+
+# ---- texts -----------------------------------------------------------------------------------------------------------
+
+
+def joined_texts(type_: DataType, rows: Tuples) -> Vector:
+    """string_agg: the texts of each group with the separators between them; NULL for a group without.
+
+    A row's separator stands before its text, and a NULL is an empty one.
+    """
+    texts, separators = rows.columns[0].to_arrow(), rows.columns[1]
+    sizes = rows.sizes
+    offsets = np.zeros(rows.groups + 1, np.int32)
+    np.cumsum(sizes, out=offsets[1:])
+    empty: Any = b"" if pa.types.is_binary(type_.arrow) else ""
+    if isinstance(separators, Const):
+        between = empty if separators.value is None else separators.value
+    else:
+        between = empty
+        leading = pc.fill_null(separators.to_arrow(), pa.scalar(empty, type_.arrow))
+        first = np.zeros(len(texts), np.bool_)
+        first[offsets[:-1][sizes > 0]] = True
+        leading = pc.if_else(pa.array(first), pa.scalar(empty, type_.arrow), leading)
+        texts = pc.binary_join_element_wise(leading, texts, pa.scalar(empty, type_.arrow))
+    lists = pa.ListArray.from_arrays(pa.array(offsets), texts)
+    found = pc.binary_join(lists, pa.scalar(between, type_.arrow))
+    if not sizes.all():
+        found = pc.if_else(pa.array(sizes > 0), found, pa.scalar(None, type_.arrow))
+    return Text(type_, found)
+
+
+# ---- percentiles -----------------------------------------------------------------------------------------------------
+
+
+def continuous_percentile(rows: Tuples) -> Vector:
+    """percentile_cont: the value at the fraction of the way through each group, between two where it falls there."""
+    sizes, starts, fractions, defined = _places(rows)
+    values = np.broadcast_to(np.asarray(floats(rows.columns[0]), np.float64), (len(rows.numbers),))
+    if not len(values):
+        return Const(DOUBLE, None, rows.groups)
+    place = fractions * np.maximum(sizes - 1, 0)
+    low = np.floor(place)
+    lower = values.take(starts + low.astype(np.intp))
+    upper = values.take(starts + np.ceil(place).astype(np.intp))
+    with np.errstate(all="ignore"):
+        found = np.where(lower == upper, lower, lower + (upper - lower) * (place - low))
+    return Flat(DOUBLE, found, None if defined.all() else defined)
+
+
+def discrete_percentile(type_: DataType, rows: Tuples) -> Vector:
+    """percentile_disc: the first value that has at least the fraction of its group up to it."""
+    sizes, starts, fractions, defined = _places(rows)
+    if not len(rows.numbers):
+        return Const(type_, None, rows.groups)
+    place = np.maximum(np.ceil(fractions * sizes), 1).astype(np.intp) - 1
+    found = rows.columns[0].take(starts + place)
+    return found if defined.all() else with_validity(found, defined)
+
+
+def _places(rows: Tuples) -> tuple[Array, Array, Array, Array]:
+    """Per group: how many rows, the first of them (0 for none), the fraction, whether there is an answer."""
+    sizes = rows.sizes
+    starts = np.where(sizes > 0, np.cumsum(sizes) - sizes, 0)
+    fractions = rows.columns[1]
+    if not len(rows.numbers):
+        return sizes, starts, np.zeros(rows.groups), np.zeros(rows.groups, np.bool_)
+    picked = fractions.take(starts)
+    values = np.array(np.broadcast_to(np.asarray(floats(picked), np.float64), (rows.groups,)))
+    defined = sizes > 0 if picked.validity is None else (sizes > 0) & picked.validity
+    wrong = defined & ~((values >= 0) & (values <= 1))
+    if wrong.any():
+        raise DataError(f"the fraction of a percentile must be from 0 to 1, and is {values[wrong][0]:g}")
+    values[~defined] = 0.0
+    return sizes, starts, values, defined
+
+
+# ---- the mode, the first ---------------------------------------------------------------------------------------------
+
+
+def most_frequent(type_: DataType, rows: Tuples) -> Vector:
+    """mode: the value that each group has most often, of several the first; equal values lie together."""
+    if not len(rows.numbers):
+        return Const(type_, None, rows.groups)
+    values = rows.columns[0]
+    codes, _ = column_codes(values)
+    changes = np.zeros(len(codes), np.bool_)
+    changes[run_starts(rows.numbers)] = True
+    changes[run_starts(codes)] = True
+    runs = np.flatnonzero(changes)
+    lengths = np.diff(runs, append=len(codes))
+    numbers = rows.numbers.take(runs)
+    starts = run_starts(numbers)
+    most = np.maximum.reduceat(lengths, starts)
+    groups = Segments(None, starts, len(runs))
+    longest = first_rows(lengths == np.repeat(most, groups.sizes), groups)
+    return _spread(values.take(runs.take(longest)), numbers.take(starts), rows.groups)
+
+
+def first_value(type_: DataType, rows: Tuples) -> Vector:
+    """any_value with an order: each group's first value that is not NULL."""
+    if not len(rows.numbers):
+        return Const(type_, None, rows.groups)
+    starts = run_starts(rows.numbers)
+    return _spread(rows.columns[0].take(starts), rows.numbers.take(starts), rows.groups)
+
+
+def _spread(values: Vector, numbers: Array, groups: int) -> Vector:
+    """The values at the groups numbered so, NULL at the others."""
+    if len(numbers) == groups:
+        return values
+    places, present = np.zeros(groups, np.intp), np.zeros(groups, np.bool_)
+    places[numbers] = np.arange(len(numbers))
+    present[numbers] = True
+    return with_validity(values.take(places), present)
+
+
+# ---- the row of the least or greatest key ----------------------------------------------------------------------------
+
+
+class ExtremeBy(Accumulator[Batch]):
+    """min_by or max_by: of inputs (key, value) the row with the extreme key, the first of several. Rows in which either
+    is NULL do not count. The state is a batch of both, one row per group, its key NULL where there was no row."""
+
+    def __init__(self, greatest: bool):
+        self._greatest = greatest
+
+    def partial(self, inputs: Sequence[Vector], groups: Segments) -> Batch:
+        present = joined_validity(*inputs)
+        key, value = inputs
+        codes, _ = ordered_codes(key, self._greatest, False)
+        if present is not None:
+            codes = np.where(present, codes.astype(np.uint64), np.uint64(2**64 - 1))
+        least = np.minimum.reduceat(codes, groups.starts)
+        chosen = codes == np.repeat(least, groups.sizes)
+        rows = first_rows(chosen if present is None else chosen & present, groups)
+        found = key.take(rows)
+        if present is not None:
+            found = with_validity(found, present.take(rows))
+        return Batch([found, value.take(rows)], len(groups))
+
+    def merge(self, states: Sequence[Batch], groups: Segments) -> Batch:
+        columns = [concat([state.column(i) for state in states]) for i in range(2)]
+        order = groups.order
+        return self.partial(columns if order is None else [column.take(order) for column in columns], groups)
+
+    def finish(self, state: Batch) -> Vector:
+        return with_validity(state.column(1), state.column(0).validity)

@@ -1,0 +1,231 @@
+"""What each aggregate function of SQL is computed from: its parts, and its values from their states.
+
+    Aggregate ── parts_of ──► Parts ── accumulator_of ──► Accumulators ── states ── result_of ──► values
+
+Equal parts are computed once: `avg(x)` and `sum(x)` share a sum, all statistics of one pair of numbers their moments.
+`aggregate_rows` does the whole way for rows that are there already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ...errors import InternalError
+from ...sql.expressions import Aggregate, Column, Expr
+from ...storage.types import BIGINT, BOOLEAN, Kind
+from ...storage.vector import Array, Const, Flat, LazyColumn, Vector
+from ..grouping import Segments
+from ..kernels.arithmetic import divide_integers
+from ..kernels.numbers import from_objects, result, scale_of
+from ..lazy import with_validity
+from .accumulators import Accumulator, AnyValue, Count, Extreme, Rows, Sum, Total
+from .accumulators_bitwise import OPERATIONS, Fold
+from .accumulators_distinct import Distinct
+from .accumulators_ordered import (
+    Collected,
+    ExtremeBy,
+    Key,
+    continuous_percentile,
+    discrete_percentile,
+    first_value,
+    joined_texts,
+    most_frequent,
+)
+from .accumulators_sketch import DistinctSketch
+from .accumulators_statistics import FUNCTIONS as STATISTICS
+from .accumulators_statistics import Statistics, statistic
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One accumulator: over which expressions, for which rows, in which order. Equal parts are one."""
+
+    kind: str
+    inputs: tuple[Expr, ...] = ()
+    filter: Expr | None = None
+    distinct: bool = False
+    keys: tuple[Key, ...] = ()
+
+    @property
+    def is_unread(self) -> bool:
+        """Can the column be picked without being read?"""
+        arg = self.inputs[0] if self.kind == "any_value" else None
+        return isinstance(arg, Column) and not arg.nullable and self.filter is None
+
+
+_ACCUMULATORS: dict[str, Callable[[], Accumulator[Any]]] = {
+    "rows": Rows,
+    "count": Count,
+    "sum": Sum,
+    "min": lambda: Extreme(greatest=False),
+    "max": lambda: Extreme(greatest=True),
+    "any_value": AnyValue,
+    "min_by": lambda: ExtremeBy(greatest=False),
+    "max_by": lambda: ExtremeBy(greatest=True),
+    "statistics": Statistics,
+    "approx_count_distinct": DistinctSketch,
+    **{name: partial(Fold, name) for name in OPERATIONS},
+}
+
+
+def accumulator_of(part: Part) -> Accumulator[Any]:
+    """A fresh accumulator for a part."""
+    found = Collected(part.keys) if part.kind == "collected" else _ACCUMULATORS[part.kind]()
+    return Distinct(found) if part.distinct else found
+
+
+# ---- parts -----------------------------------------------------------------------------------------------------------
+
+_UNMOVED_BY_DUPLICATES = frozenset(
+    [
+        *("min", "max", "any_value", "min_by", "max_by", "approx_count_distinct"),
+        *("bit_and", "bit_or", "bool_and", "bool_or"),
+    ]
+)
+_ORDERED_SETS = ("percentile_cont", "percentile_disc", "mode")
+
+
+def parts_of(call: Aggregate) -> list[Part]:
+    """The accumulators that an aggregate call is computed from."""
+    function, args, distinct = call.function, call.args, call.distinct
+    if function == "count":
+        return [_count_part(call)]
+    if function in ("sum", "avg"):
+        return [Part("sum", args, call.filter, distinct), _count_part(call)]
+    if function in STATISTICS or function == "regr_count":
+        return [Part("statistics", args, call.filter, distinct)]
+    if function in ("min", "max") and args[0].type.kind is Kind.INTERVAL:
+        return [Part(f"{function}_by", (args[0], args[0]), call.filter)]
+    if function in ("min_by", "max_by"):
+        return [Part(function, args[::-1], call.filter)]
+    if function in _ORDERED_SETS or function == "string_agg" or (function == "any_value" and call.order):
+        return [_collected_part(call)]
+    if function in _ACCUMULATORS:
+        return [Part(function, args, call.filter, distinct and function not in _UNMOVED_BY_DUPLICATES)]
+    raise InternalError(f"there is no accumulator for the aggregate {function}")
+
+
+def _count_part(call: Aggregate) -> Part:
+    if not call.args:
+        return Part("count" if call.filter is not None else "rows", (), call.filter)
+    if not call.args[0].nullable and not call.distinct and call.filter is None:
+        return Part("rows")
+    return Part("count", call.args, call.filter, call.distinct)
+
+
+def _collected_part(call: Aggregate) -> Part:
+    """Ordered-set functions are of the value that they order by, then of their fraction; the others of their arguments,
+    then of what they order by. A distinct string_agg without an order is in that of its texts."""
+    order = call.order
+    if call.function in _ORDERED_SETS:
+        keys = [(0, order[0].descending, order[0].nulls_first)]
+        return Part("collected", (order[0].expr, *call.args), call.filter, call.distinct, tuple(keys))
+    inputs = (*call.args, *(item.expr for item in order))
+    keys = [(i, item.descending, item.nulls_first) for i, item in enumerate(order, len(call.args))]
+    if call.distinct and not keys:
+        keys = [(0, False, False)]
+    return Part("collected", inputs, call.filter, call.distinct and call.function == "string_agg", tuple(keys))
+
+
+# ---- states ----------------------------------------------------------------------------------------------------------
+
+
+def state_of(accumulator: Accumulator[Any], inputs: Sequence[Vector], chosen: Array | None, groups: Segments) -> Any:
+    """The state of rows that lie in the groups' order; those that are not `chosen` (None: all are) do not count."""
+    first: Vector = inputs[0] if inputs else Const(BOOLEAN, True, groups.length)
+    if chosen is not None:
+        first = with_validity(first, chosen)
+    return accumulator.partial([first, *inputs[1:]], groups)
+
+
+def aggregate_rows(
+    call: Aggregate,
+    values: Callable[[Expr], Vector],
+    groups: Segments,
+    chosen: Array | None = None,
+) -> Vector:
+    """The values of one call, one per group.
+
+    Parameters
+    ----------
+    call : Aggregate
+    values : callable
+        The rows' values of an expression of the call (its arguments and order keys), in the groups' order.
+    groups : Segments
+        At least one row each.
+    chosen : ndarray of bool, shape (n_rows,), optional
+        Which rows pass the call's FILTER.
+    """
+    states = []
+    for part in parts_of(call):
+        accumulator = accumulator_of(part)
+        inputs = [values(expr) for expr in part.inputs]
+        states.append(accumulator.finish(state_of(accumulator, inputs, chosen, groups)))
+    found = result_of(call, states, len(groups))
+    return found.get() if isinstance(found, LazyColumn) else found
+
+
+# ---- results ---------------------------------------------------------------------------------------------------------
+
+
+def result_of(call: Aggregate, states: list[Any], groups: int) -> Vector | LazyColumn:
+    """The call's values, from the finished states of its parts."""
+    function, state = call.function, states[0]
+    if function in ("sum", "avg"):
+        return _total(call, state, states[1], groups)
+    if function in STATISTICS:
+        return statistic(function, state)
+    if function in _FROM_ROWS and (function != "any_value" or call.order):
+        found: Vector = _FROM_ROWS[function](call, state)
+        return found
+    if function in ("count", "regr_count", "approx_count_distinct"):
+        counts = state.counts.astype(np.int64) if function == "regr_count" else state
+        return Flat(BIGINT, counts, None, 0, int(counts.max(initial=0)))
+    if function == "any_value":
+        slot: Vector | LazyColumn = state.slots()[0]
+        return slot
+    vector: Vector = state
+    return vector
+
+
+_FROM_ROWS: dict[str, Callable[[Aggregate, Any], Vector]] = {
+    "string_agg": lambda call, rows: joined_texts(call.type, rows),
+    "percentile_cont": lambda call, rows: continuous_percentile(rows),
+    "percentile_disc": lambda call, rows: discrete_percentile(call.type, rows),
+    "mode": lambda call, rows: most_frequent(call.type, rows),
+    "any_value": lambda call, rows: first_value(call.type, rows),
+}
+"""What is made of `Collected` rows."""
+
+
+def _total(call: Aggregate, total: Total, counts: Array, groups: int) -> Vector:
+    validity = None if counts.all() else counts > 0
+    if call.type.is_float:
+        with np.errstate(all="ignore"):
+            sums = total.parts[0].astype(np.float64)
+            values = sums / np.maximum(counts, 1) if call.function == "avg" else sums
+        return Flat(call.type, values.astype(call.type.dtype, copy=False), validity)
+    if call.function == "avg":
+        return _average(call, total, counts, validity)
+    if len(total.parts) == 1 and total.parts[0].dtype != object:
+        return result(call.type, total.parts[0], validity, (-total.most, total.most), groups)
+    return from_objects(call.type, total.as_objects(), validity)
+
+
+def _average(call: Aggregate, total: Total, counts: Array, validity: Array | None) -> Vector:
+    """Exact: half away from zero at the result's scale."""
+    shift = scale_of(call.type) - scale_of(call.args[0].type)
+    if len(total.parts) == 1 and total.parts[0].dtype != object:
+        quotient = divide_integers(total.parts[0], counts, validity, shift, rounded=True)
+        if quotient is not None:
+            bounds = (int(quotient.min(initial=0)), int(quotient.max(initial=0)))
+            return result(call.type, quotient, validity, bounds, len(counts))
+    sums = total.as_objects()
+    divisor = np.maximum(counts, 1).astype(object)
+    size = (2 * abs(sums) * 10**shift + divisor) // (2 * divisor)
+    return from_objects(call.type, np.where(sums < 0, -size, size), validity)

@@ -1,0 +1,1 @@
+"""Files as tables: looked at, scanned, copied from and written."""

@@ -1,0 +1,94 @@
+"""COPY table FROM 'path': files into a table's bulk loader, all rows or none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...errors import DataError, NotNullViolation, ProgrammingError, UnknownColumn, did_you_mean
+from ...sql.bound import CopyFrom
+from ...sql.files import FileSource
+from ...storage.schema import Table
+from ..context import ExecutionContext
+from . import csv_files, parquet_files
+from .files import expand
+
+
+def copy_from(statement: CopyFrom, context: ExecutionContext) -> int:
+    """Load a file, a folder of files, or those that match a pattern; how many rows there were.
+
+    Columns are matched by name (in lower case where that fits better), or by position with a column list. Raises
+    `UnknownColumn` or `NotNullViolation` before anything is read, `DataError` where a value does not convert.
+    """
+    table = statement.table
+    rows = 0
+    with context.store.bulk_loader(table) as loader:
+        for path in expand(FileSource(statement.format, (statement.path,))):
+            for batch in _batches(statement, path):
+                context.check()
+                loader.append(conform(batch, table, statement.columns, path))
+                rows += batch.num_rows
+                if context.progress is not None:
+                    context.progress(rows)
+        return loader.finish()
+
+
+def _batches(statement: CopyFrom, path: str) -> Iterator[pa.RecordBatch]:
+    """The rows of one file; CSV values are read as the table's types, so nothing is guessed."""
+    if statement.format == "parquet":
+        return parquet_files.read(path)
+    if statement.format != "csv":
+        raise ProgrammingError(f"COPY reads parquet and csv, not {statement.format}")
+    options, schema = dict(statement.options), statement.table.schema
+    names = list(statement.columns or (column.name for column in schema.visible_columns))
+    types = {name: schema.column(name).type.arrow for name in names}
+    if not options.get("header", True):
+        return csv_files.read(path, options, types, None, names)
+    header = csv_files.names_of(path, options)
+    if statement.columns is not None:  # matched by position, whatever the header says
+        _refuse_count(header, names, path)
+        return csv_files.read(path, options, {given: types[name] for given, name in zip(header, names)})
+    return csv_files.read(path, options, {given: types[given.lower()] for given in header if given.lower() in types})
+
+
+def _refuse_count(found: Sequence[str], wanted: Sequence[str], path: str) -> None:
+    if len(found) != len(wanted):
+        raise ProgrammingError(f"{path} has {len(found)} columns, and the COPY lists {len(wanted)}")
+
+
+def conform(rows: pa.RecordBatch, table: Table, columns: Sequence[str] | None, path: str) -> pa.Table:
+    """The same rows under the table's column names and Arrow types; columns that are missing take their defaults."""
+    schema = table.schema
+    names = _targets(rows.schema.names, table, columns, path)
+    arrays = {n: _cast(a, schema.column(n).type.arrow, f"{table.name}.{n}") for n, a in zip(names, rows.columns)}
+    for column in schema.visible_columns:
+        if column.name not in arrays and column.default is None and not column.nullable:
+            raise NotNullViolation(f"{path} lacks column {column.name}, which is NOT NULL in table {table.name}")
+    return pa.table({name: arrays[name] for name in schema.names if name in arrays})
+
+
+def _targets(found: Sequence[str], table: Table, columns: Sequence[str] | None, path: str) -> list[str]:
+    if columns is not None:
+        _refuse_count(found, columns, path)
+        return list(columns)
+    names: list[str] = []
+    for name in found:
+        target = name if name in table.schema else name.lower()
+        if target not in table.schema:
+            hint = did_you_mean(name, table.schema.names, f"table {table.name} has")
+            raise UnknownColumn(f"column {name} of {path} is not in table {table.name}{hint}")
+        if target in names:
+            raise ProgrammingError(f"{path} has column {name} twice")
+        names.append(target)
+    return names
+
+
+def _cast(array: pa.Array, type_: pa.DataType, where: str) -> pa.Array:
+    if array.type == type_:
+        return array
+    try:
+        return pc.cast(array, type_)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise DataError(f"column {where}: {array.type} does not convert to {type_}: {error}") from error

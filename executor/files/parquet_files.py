@@ -1,0 +1,129 @@
+"""Parquet files: schema and statistics from their footers, row groups as pieces of work."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.fs as fs
+import pyarrow.parquet as pq
+
+from ...errors import DataError, Error, UnknownColumn, did_you_mean
+from ...storage.store import ColumnStatistics, TableStatistics
+from ...storage.types import DataType
+from ..stream import BATCH_ROWS
+
+_MOST_FOOTERS = 64
+"""Files whose footers are read for statistics; of the others the size is taken for a measure."""
+_FORMAT = ds.ParquetFileFormat()
+# What a row group holds is read when its rows are, not all of it ahead.
+_SCAN_OPTIONS = ds.ParquetFragmentScanOptions(pre_buffer=False)
+
+
+def footer_of(path: str) -> pq.FileMetaData:
+    """A file's footer. Raises `DataError` where it is no Parquet file or cannot be read."""
+    try:
+        return pq.read_metadata(path)
+    except pa.ArrowInvalid as error:
+        reason = _reason(error)
+        raise DataError(f"{path}: not a Parquet file{'' if 'magic bytes' in reason else f': {reason}'}") from error
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{path} cannot be read: {_reason(error)}") from error
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
+    text = str(error).rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def schema_of(path: str) -> pa.Schema:
+    """The columns of a file."""
+    return footer_of(path).schema.to_arrow_schema()
+
+
+# ---- statistics ------------------------------------------------------------------------------------------------------
+
+
+def statistics_of(paths: Sequence[str], types: Mapping[str, DataType]) -> TableStatistics:
+    """Row count, and per column NULLs and bounds, of files together; by size where there are very many."""
+    footers = [footer_of(path) for path in paths[:_MOST_FOOTERS]]
+    rows = sum(footer.num_rows for footer in footers)
+    read = sum(Path(path).stat().st_size for path in paths[:_MOST_FOOTERS])
+    rest = sum(Path(path).stat().st_size for path in paths[_MOST_FOOTERS:])
+    share = 1.0 + rest / max(1, read)
+    columns = {name: _column(footers, name, type_, share) for name, type_ in types.items()}
+    return TableStatistics(int(rows * share), columns)
+
+
+def _column(footers: Sequence[pq.FileMetaData], name: str, type_: DataType, share: float) -> ColumnStatistics:
+    nulls, lows, highs = 0, [], []
+    for footer in footers:
+        place = {footer.schema.column(i).path: i for i in range(footer.num_columns)}.get(name)
+        for group in range(footer.num_row_groups if place is not None else 0):
+            known = footer.row_group(group).column(place).statistics
+            nulls += 0 if known is None or known.null_count is None else known.null_count
+            lows.append(_bound(known, "min", type_))
+            highs.append(_bound(known, "max", type_))
+    low = min(lows, default=None) if all(value is not None for value in lows) else None
+    high = max(highs, default=None) if all(value is not None for value in highs) else None
+    return ColumnStatistics(low, high, int(nulls * share))
+
+
+def _bound(known: Any, name: str, type_: DataType) -> Any:
+    """The least or the greatest value as nyala has it; None where it is not known or has no counterpart."""
+    try:
+        value: Any = getattr(known, name) if known is not None and known.has_min_max else None
+        if getattr(value, "tzinfo", None) is not None:
+            value = value.replace(tzinfo=None)
+        return None if value is None else type_.to_physical(value)
+    except (Error, TypeError, ValueError):
+        return None
+
+
+# ---- reading ---------------------------------------------------------------------------------------------------------
+
+
+def pieces(
+    path: str, names: Sequence[str], first: str, prune: Callable[[pa.Schema], Any]
+) -> list[Callable[[], Iterator[pa.RecordBatch]]]:
+    """The row groups of a file that the expression of `prune` does not exclude; `first` is the file that gave the
+    columns their names."""
+    schema = schema_of(path)
+    for name in names:
+        if name not in schema.names:
+            hint = did_you_mean(name, schema.names, "it has")
+            raise UnknownColumn(f"{path} has no column {name}, which {first} has{hint}")
+    fragment = _FORMAT.make_fragment(path, fs.LocalFileSystem())
+    test = prune(schema)
+    groups = fragment.split_by_row_group() if test is None else fragment.split_by_row_group(test, schema)
+    return [_piece(path, group, list(names)) for group in groups]
+
+
+def _piece(path: str, fragment: Any, names: list[str]) -> Callable[[], Iterator[pa.RecordBatch]]:
+    def run() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from fragment.to_batches(
+                columns=names,
+                batch_size=BATCH_ROWS,
+                batch_readahead=1,
+                fragment_readahead=1,
+                use_threads=False,
+                fragment_scan_options=_SCAN_OPTIONS,
+            )
+        except (OSError, pa.ArrowException) as error:
+            raise DataError(f"{path} cannot be read: {_reason(error)}") from error
+
+    return run
+
+
+def read(path: str) -> Iterator[pa.RecordBatch]:
+    """All rows of a file, row group by row group."""
+    names = list(schema_of(path).names)
+    for piece in pieces(path, names, path, lambda _: None):
+        yield from piece()

@@ -1,0 +1,1 @@
+"""Joins: build sides, keys, pairs of rows, and the filters that builds send to scans."""

@@ -1,0 +1,140 @@
+"""What becomes of matches: candidate pairs of probe and build rows in, output rows of a join kind out.
+
+Both joins share it: the hash join brings the pairs that its index finds, the nested loop brings all. A condition, where
+there is one, decides which candidates are matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from ...errors import CardinalityViolation
+from ...sql.expressions import Column, Expr
+from ...storage.vector import Array, Batch, Const, LazyColumn, Vector
+from ..evaluate import Compiler
+from ..kernels.boolean import falsehoods
+from ..lazy import null_extended
+
+Part: TypeAlias = tuple[Array, Array]
+"""(probe rows, build rows), row by row a candidate pair; probe rows ascending, all of one probe row in one part."""
+
+BUILD_ONLY = frozenset(("right_semi", "right_anti"))
+MARKS_BUILD = BUILD_ONLY | {"right", "full"}
+"""Kinds that must know at the end which build rows found a partner."""
+KEEPS_PROBE = frozenset(("left", "full", "single"))
+"""Kinds in which a probe row without partner comes out with NULLs."""
+
+
+class Matches:
+    """Turns candidate pairs into a join's rows. One object serves all threads of a join.
+
+    Parameters
+    ----------
+    kind : str
+        As in `planner.physical.HashJoin`.
+    output : sequence of Column
+        Any of the two sides' columns (of the probe side's only, or the build side's only, for the kinds that say so).
+    condition : Expr, optional
+        Over the columns of both sides.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        output: Sequence[Column],
+        probe: Sequence[Column],
+        build: Sequence[Column],
+        build_rows: Batch,
+        condition: Expr | None,
+    ):
+        self.kind = kind
+        self.build = build_rows
+        self._probe_width = len(probe)
+        positions = {column.id: i for i, column in enumerate((*probe, *build))}
+        self._output = [positions[column.id] for column in output]
+        compiler = Compiler((*probe, *build))
+        self._condition = None if condition is None else compiler.condition(condition)
+        self._truth = None if condition is None else compiler.compile(condition)
+        # Threads set entries to True only, so they need no lock among each other.
+        self._marked = np.zeros(build_rows.length if kind in MARKS_BUILD else 0, np.bool_)
+
+    # ---- rows of pairs --------------------------------------------------------------------------------------------
+
+    def pair(self, probe: Batch, probe_rows: Array | None, build_rows: Array) -> Batch:
+        """Both sides' columns; `probe_rows` None: every probe row once, in order."""
+        left = probe if probe_rows is None else probe.select(probe_rows)
+        return left.append(self.build.select(build_rows).slots())
+
+    def extended(self, probe: Batch, build_rows: Array) -> Batch:
+        """Every probe row once, with NULLs where its build row is negative."""
+        return probe.append(null_extended(self.build, build_rows))
+
+    def project(self, both: Batch) -> Batch:
+        """The output columns of a batch of both sides' columns."""
+        return both.project(self._output)
+
+    # ---- kinds ----------------------------------------------------------------------------------------------------
+
+    def emit(self, probe: Batch, parts: Iterable[Part]) -> Iterator[Batch]:
+        """A probe batch's output; build rows that found a partner are remembered where the kind needs them."""
+        hit = np.zeros(probe.length, np.bool_)
+        gives_pairs = self.kind in ("inner", "cross", "left", "right", "full", "single")
+        for probe_rows, build_rows in parts:
+            probe_rows, build_rows, both = self._matching(probe, probe_rows, build_rows)
+            hit[probe_rows] = True
+            if self.kind in MARKS_BUILD:
+                self.mark(build_rows)
+            if self.kind == "single":
+                self._refuse_second(probe_rows)
+            if gives_pairs and both.length:
+                yield self.project(both)
+        if self.kind == "semi":
+            yield self._of_probe(probe, hit)
+        elif self.kind in ("anti", "null_anti"):
+            yield self._of_probe(probe, ~hit)
+        elif self.kind in KEEPS_PROBE and not hit.all():
+            alone = probe.select(~hit)
+            yield self.project(self.extended(alone, np.full(alone.length, -1)))
+
+    def _of_probe(self, probe: Batch, mask: Array) -> Batch:
+        return (probe if mask.all() else probe.select(mask)).project(self._output)
+
+    def _matching(self, probe: Batch, probe_rows: Array, build_rows: Array) -> tuple[Array, Array, Batch]:
+        """The candidates that are matches; for null_anti those for which the condition is not false."""
+        both = self.pair(probe, probe_rows, build_rows)
+        if self._condition is None or self._truth is None or not both.length:
+            return probe_rows, build_rows, both
+        if self.kind == "null_anti":
+            false = np.broadcast_to(np.asarray(falsehoods(self._truth(both))), (both.length,))
+            kept = np.flatnonzero(~false)
+        else:
+            kept = self._condition.rows(both)
+        if len(kept) == both.length:
+            return probe_rows, build_rows, both
+        return probe_rows.take(kept), build_rows.take(kept), both.select(kept)
+
+    def _refuse_second(self, probe_rows: Array) -> None:
+        if len(probe_rows) > 1 and bool((probe_rows[1:] == probe_rows[:-1]).any()):
+            raise CardinalityViolation(
+                "a scalar subquery gave more than one row; aggregate it, or add a LIMIT 1 if any row will do"
+            )
+
+    def mark(self, build_rows: Array) -> None:
+        """Remember build rows that found a partner."""
+        self._marked[build_rows] = True
+
+    def rest(self, probe_columns: Sequence[Column]) -> Batch:
+        """What comes out once all probe rows have been seen: for the kinds of `MARKS_BUILD`."""
+        marked = self._marked
+        rows = self.build.select(marked if self.kind == "right_semi" else ~marked)
+        if self.kind in BUILD_ONLY:
+            return rows.project([i - self._probe_width for i in self._output])
+        nulls: list[Vector | LazyColumn] = _nulls(probe_columns, rows.length)
+        return self.project(Batch([*nulls, *rows.slots()], rows.length))
+
+
+def _nulls(columns: Sequence[Column], length: int) -> list[Vector | LazyColumn]:
+    return [Const(column.type, None, length) for column in columns]

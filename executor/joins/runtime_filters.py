@@ -1,0 +1,129 @@
+"""Runtime filters: what a join's build side knows, told to the scans below its probe side before they start.
+
+    integers, dates, ... of moderate range    an exact bitmap: the scan drops every row without a partner
+    few texts; few integers far apart         a list, exact too
+    many of them; floats, wide decimals       a Bloom filter, if the planner finds it worth its look-ups
+    integers far apart, however many          their range
+
+A Bloom filter lets some rows pass that have no partner, so the join above must stay; it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow.compute as pc
+
+from ...planner.cost import MOST_TEXTS
+from ...planner.physical import TableScan
+from ...storage.conditions.bloom_predicate import bloom_predicate
+from ...storage.predicates import BitmapFilter, BloomFilter, ColumnPredicate, InList, Range
+from ...storage.vector import Array, Dict, Text, Vector
+from ..kernels.numbers import integers, known_bounds, measured_bounds
+
+MOST_BITS = 1 << 26
+"""Values that a bitmap may span: 64 MB, for keys of tables of that many rows."""
+SPARSEST = 256
+"""A larger bitmap may span so many values per key before its range alone is sent."""
+CHEAP_BITS = 1 << 23
+"""A bitmap of this span is worth making for any number of keys: zeroing 8 MB takes less than reading one column."""
+MOST_LISTED = 4096
+"""Far-flung integer keys in a list: pages without any of them are never read."""
+MOST_REPEATED = 8
+"""Build rows per key that a Bloom filter may have: with more, finding the distinct ones costs more than it saves."""
+
+FilterFactory = Callable[[str], ColumnPredicate]
+"""Makes the predicate for a column, given its name in the table."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeFilters:
+    """Filters on their way down, by the number of the column they apply to."""
+
+    by_column: Mapping[int, tuple[FilterFactory, ...]] = field(default_factory=dict)
+
+    def with_filter(self, column: int, factory: FilterFactory) -> RuntimeFilters:
+        """These and one more."""
+        return RuntimeFilters({**self.by_column, column: (*self.by_column.get(column, ()), factory)})
+
+    def predicates(self, node: TableScan) -> tuple[ColumnPredicate, ...]:
+        """Those for the columns that a scan fetches."""
+        if not self.by_column:
+            return ()
+        return tuple(
+            factory(name)
+            for column, name in zip(node.fetched, node.names)
+            for factory in self.by_column.get(column.id, ())
+        )
+
+
+def filters_for(keys: Vector, bloom_keys: int = 0) -> tuple[FilterFactory, ...]:
+    """The filters that the build side's values of one key allow; none where they would drop nothing worth the look-up.
+
+    `bloom_keys` says up to how many distinct keys a Bloom filter is worth having.
+    """
+    if keys.type.is_text:
+        return _text_list(keys) or _bloom(keys, bloom_keys)
+    if not keys.type.is_integer_like or known_bounds(keys) is None:
+        return _bloom(keys, bloom_keys)
+    low, high = measured_bounds(keys)
+    span = high - low + 1
+    if span > MOST_BITS or span > max(CHEAP_BITS, SPARSEST * len(keys)):
+        if len(keys) <= MOST_LISTED:
+            return (_list_filter(keys),)
+        return lambda column: Range(column, low, high), *_bloom(keys, bloom_keys)
+    bits = bitmap(keys, low, span)
+    if int(np.count_nonzero(bits)) == span:
+        return (lambda column: Range(column, low, high),)
+    return (lambda column: BitmapFilter(column, low, bits),)
+
+
+def described(predicate: ColumnPredicate) -> str:
+    """What kind of filter it is, for EXPLAIN ANALYZE."""
+    return f"{_KINDS.get(type(predicate), 'filter')} on {predicate.column}"
+
+
+_KINDS: dict[type, str] = {BitmapFilter: "bitmap", BloomFilter: "Bloom filter", InList: "list", Range: "range"}
+
+
+def bitmap(keys: Vector, low: int, span: int) -> Array:
+    """One bool per value from `low` on: is it among the keys?"""
+    bits = np.zeros(span, np.bool_)
+    bits[_present(keys) - low] = True
+    return bits
+
+
+def _present(keys: Vector) -> Array:
+    values = np.broadcast_to(integers(keys), (len(keys),))
+    return values if keys.validity is None else values[keys.validity]
+
+
+def _list_filter(keys: Vector) -> FilterFactory:
+    values = tuple(np.unique(_present(keys)).tolist())
+    return lambda column: InList(column, values)
+
+
+def _text_list(keys: Vector) -> tuple[FilterFactory, ...]:
+    if isinstance(keys, Dict) and keys.validity is None:
+        # Entries that no row has any more do no harm: the filter only has to let every key pass.
+        distinct = keys.dictionary.take(np.flatnonzero(np.bincount(keys.codes, minlength=1)))
+    elif isinstance(keys, Text) and len(keys) <= 64 * MOST_TEXTS:
+        distinct = pc.unique(keys.array).drop_null()
+    else:
+        return ()
+    if len(distinct) > MOST_TEXTS:
+        return ()
+    values = tuple(sorted(distinct.to_pylist(), key=lambda v: v.encode() if isinstance(v, str) else v))
+    return (lambda column: InList(column, values),)
+
+
+def _bloom(keys: Vector, most: int) -> tuple[FilterFactory, ...]:
+    if not most or len(keys) > MOST_REPEATED * most:
+        return ()
+    distinct = pc.unique(keys.to_arrow()).drop_null()
+    if len(distinct) > most:
+        return ()
+    words = bloom_predicate("", distinct).words
+    return (lambda column: BloomFilter(column, words),)

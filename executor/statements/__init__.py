@@ -1,0 +1,1 @@
+"""Statements that run: queries and their results, changes, the catalog, EXPLAIN and SHOW."""

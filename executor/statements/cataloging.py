@@ -1,0 +1,85 @@
+"""Running CREATE, ALTER, DROP and ANALYZE: the store's catalog does the work."""
+
+from __future__ import annotations
+
+from ...errors import UnknownTable
+from ...planner import Plan
+from ...sql import bound
+from ...storage.types import BIGINT, STRING
+from ..context import ExecutionContext
+from .changing import arrow_schema, rows_as
+from .results import StatementResult, done, listing
+
+
+def create_table(statement: bound.CreateTable, context: ExecutionContext) -> StatementResult:
+    """CREATE TABLE."""
+    if not (statement.if_not_exists and _exists(statement.definition.name, context)):
+        context.store.create_table(statement.definition)
+    return done()
+
+
+def _exists(name: str, context: ExecutionContext) -> bool:
+    """Is there a table or view of the name?"""
+    return context.store.view(name) is not None or any(table.name == name for table in context.store.tables())
+
+
+def create_table_as(statement: bound.CreateTableAs, plan: Plan, context: ExecutionContext) -> int:
+    """Create the table and load the query's rows in bulk; how many there were. A table whose load fails is dropped
+    again; a crash in the middle may leave it empty."""
+    if statement.if_not_exists and _exists(statement.definition.name, context):
+        return 0
+    table = context.store.create_table(statement.definition)
+    try:
+        with context.store.bulk_loader(table) as loader:
+            for rows in rows_as(arrow_schema(table.schema, statement.columns), plan, context):
+                loader.append(rows)
+            return loader.finish()
+    except BaseException:
+        context.store.drop_table(table.name)
+        raise
+
+
+def alter_table(statement: bound.AlterTable, context: ExecutionContext) -> StatementResult:
+    """ALTER TABLE."""
+    if statement.steps:
+        context.store.alter_table(statement.table.name, statement.steps)
+    return done()
+
+
+def drop_table(statement: bound.DropTable, context: ExecutionContext) -> StatementResult:
+    """DROP TABLE, and the views that go with it."""
+    try:
+        context.store.drop_table(statement.name, statement.views)
+    except UnknownTable:
+        if not statement.if_exists:
+            raise
+    return done()
+
+
+def create_view(statement: bound.CreateView, context: ExecutionContext) -> StatementResult:
+    """CREATE VIEW."""
+    if not (statement.if_not_exists and _exists(statement.view.name, context)):
+        context.store.create_view(statement.view, statement.replace)
+    return done()
+
+
+def drop_view(statement: bound.DropView, context: ExecutionContext) -> StatementResult:
+    """DROP VIEW, and the views that go with it."""
+    try:
+        context.store.drop_views((statement.name, *statement.views))
+    except UnknownTable:
+        if not statement.if_exists:
+            raise
+    return done()
+
+
+def analyze(statement: bound.AnalyzeTables, context: ExecutionContext) -> StatementResult:
+    """What ANALYZE did: a row per table."""
+    names = ("rows", "rows_flushed", "rowsets", "rowsets_read")
+    rows = []
+    for table in statement.tables:
+        context.check()
+        done = context.store.analyze_table(table)
+        rows.append((table.name, *(getattr(done, name) for name in names)))
+    columns = list(zip(*rows, strict=True)) or [()] * (1 + len(names))
+    return listing(["table", *names], [STRING, *[BIGINT] * len(names)], columns)

@@ -1,0 +1,249 @@
+"""INSERT, UPSERT, UPDATE, DELETE: the rows of a query written into a table.
+
+The query is computed to its end first: an error in it, or in RETURNING, leaves nothing behind, and a query over the
+same table never meets its own rows. Then all rows are written, or none.
+
+    InsertStatement     one op for all rows
+    ChangeStatement     the same; a row that somebody else deleted in between counts as one that did not match
+    MergeStatement      an op per row, as the query found the table at its snapshot. Where a key was inserted or deleted
+                        since, the store refuses the batch, and the query is asked again at a new snapshot
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import AlreadyPresent, CardinalityViolation, IntegrityError, LimitExceeded, NotFound, WriteConflict
+from ...planner import Plan
+from ...sql import bound
+from ...storage.keys.keys import Keys
+from ...storage.schema import Schema, Table
+from ...storage.store import Op, WriteBatch, WriteResult
+from ...storage.vector import Array
+from ..context import ExecutionContext
+from .results import StatementResult, arrow_batches, done
+
+Writing: TypeAlias = bound.InsertStatement | bound.ChangeStatement | bound.MergeStatement
+
+_DONE = {Op.INSERT: "inserted", Op.INSERT_IGNORE: "inserted", Op.UPSERT: "written", Op.UPDATE: "updated"}
+_IGNORING = {Op.UPDATE: Op.UPDATE_IGNORE, Op.DELETE: Op.DELETE_IGNORE}
+ATTEMPTS = 8
+"""How often a MergeStatement looks at the table again before it gives up."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What a writing statement's query gave: the columns for the table, and the rest, row by row."""
+
+    written: pa.Table
+    rest: pa.Table
+
+    def take(self, chosen: Array) -> _Rows:
+        """Some of the rows (ndarray of intp)."""
+        if len(chosen) == self.written.num_rows:
+            return self
+        places = pa.array(chosen)
+        return _Rows(self.written.take(places), self.rest.take(places))
+
+
+def write(
+    statement: bound.InsertStatement | bound.ChangeStatement, plan: Plan, context: ExecutionContext
+) -> StatementResult:
+    """Apply the query's rows to the table: how many changed it, and what RETURNING gives of them."""
+    rows = _collect(statement, plan, context)
+    if isinstance(statement, bound.ChangeStatement):
+        rows = _once_each(statement.table, rows, "last")
+    if statement.returning is None:
+        return done(_write_all(statement.table, rows.written, _IGNORING.get(statement.op, statement.op), context))
+    if isinstance(statement, bound.ChangeStatement):
+        return _result(statement, _change_found(statement, rows, context))
+    _write_all(statement.table, rows.written, statement.op, context)
+    return _result(statement, rows)
+
+
+def _collect(
+    statement: Writing,
+    plan: Plan,
+    context: ExecutionContext,
+) -> _Rows:
+    """All rows of the statement's query."""
+    schema = arrow_schema(statement.table.schema, statement.columns)
+    width = len(schema)
+    rest = pa.schema([pa.field(f"{i}", column.type.arrow) for i, column in enumerate(plan.columns[width:])])
+    found = []
+    for rows in rows_as(pa.schema([*schema, *rest]), plan, context):
+        context.reserve(rows.nbytes, _what(statement))
+        found.append(rows)
+    whole = pa.Table.from_batches(found, pa.schema([*schema, *rest])).combine_chunks()
+    return _Rows(whole.select(range(width)), whole.select(range(width, whole.num_columns)))
+
+
+def _what(statement: Writing) -> str:
+    if isinstance(statement, bound.MergeStatement):
+        return "an INSERT" if statement.repeated != "last" else "an UPSERT"
+    return f"{'a' if statement.op is Op.DELETE else 'an'} {statement.op.name.partition('_')[0]}"
+
+
+def _write_all(table: Table, rows: pa.Table, op: Op, context: ExecutionContext) -> int:
+    """Write the rows; how many changed the table. Raises the first refused row's error."""
+    applied = 0
+    for batch in rows.to_batches():  # one, unless its texts pass the 2 GiB of an Arrow array
+        context.check()
+        written = context.store.write(table, WriteBatch(batch, op, all_or_none=True))
+        applied += written.applied
+        if written.errors:
+            raise _refusal(written, applied, rows.num_rows, _DONE.get(op, "changed"))
+    return applied
+
+
+def _refusal(written: WriteResult, applied: int, rows: int, done: str) -> IntegrityError:
+    """The first row's error, with what became of the others."""
+    first, refused = written.errors[0].error, len(written.errors)
+    if rows == 1:
+        return first
+    kept = f"{applied} rows before them were {done}" if applied else f"none was {done}"
+    return type(first)(f"{first}\n{refused} of {rows} rows refused, {kept}")
+
+
+def _change_found(statement: bound.ChangeStatement, rows: _Rows, context: ExecutionContext) -> _Rows:
+    """Update or delete the rows; those that were still there."""
+    left = rows
+    while left.written.num_rows:
+        context.check()
+        batch = _one_batch(left.written)
+        written = context.store.write(statement.table, WriteBatch(batch, statement.op, all_or_none=True))
+        if not written.errors:
+            break
+        if any(not isinstance(error.error, NotFound) for error in written.errors):
+            raise _refusal(written, 0, rows.written.num_rows, _DONE.get(statement.op, "changed"))
+        gone = np.array([error.row for error in written.errors])
+        left = left.take(np.setdiff1d(np.arange(left.written.num_rows), gone))
+    return left
+
+
+def _result(statement: Writing, rows: _Rows) -> StatementResult:
+    """What RETURNING gives of the rows that were written; its columns come last."""
+    assert statement.returning is not None
+    first = rows.rest.num_columns - len(statement.returning)
+    names = [column.name for column in statement.returning]
+    given = [
+        pa.RecordBatch.from_arrays(batch.columns[first:], names=names) if names else batch
+        for batch in rows.rest.to_batches()
+    ]
+    return StatementResult(statement.returning, iter(given), rows.rest.num_rows)
+
+
+# ---- one row per key -------------------------------------------------------------------------------------------------
+
+
+def _once_each(table: Table, rows: _Rows, which: str) -> _Rows:
+    """Only the "first" or the "last" row of each key."""
+    keys = Keys.from_rows(table.schema, rows.written)
+    repeated = keys.duplicates()
+    if not len(repeated):
+        return rows
+    if which == "first":
+        return rows.take(np.setdiff1d(np.arange(len(keys)), repeated))
+    order = keys.order()
+    first = np.ones(len(keys), np.bool_)
+    first[repeated] = False
+    return rows.take(np.sort(order[np.append(first[order][1:], True)]))
+
+
+# ---- rows that are inserted or update what is there ------------------------------------------------------------------
+
+
+def merge(statement: bound.MergeStatement, plan: Plan, context: ExecutionContext) -> StatementResult:
+    """Insert or update as the query says; how many rows that were, and what RETURNING gives of them.
+
+    Raises `CardinalityViolation` where a key comes twice and may not, `WriteConflict` where others keep inserting and
+    deleting the same keys.
+    """
+    for _ in range(ATTEMPTS):
+        rows = _chosen(statement, _collect(statement, plan, context))
+        written = _write_ops(statement, rows, context)
+        if not written.errors:
+            count = rows.written.num_rows
+            return done(count) if statement.returning is None else _result(statement, rows)
+        if any(not isinstance(error.error, AlreadyPresent | NotFound) for error in written.errors):
+            raise _refusal(written, 0, rows.written.num_rows, "written")
+        context = context.again()
+    raise WriteConflict(
+        f"rows of table {statement.table.name} were inserted or deleted by others {ATTEMPTS} times, each time "
+        "before this statement could write them; nothing was written, try again"
+    ) from written.errors[0].error
+
+
+def _chosen(statement: bound.MergeStatement, rows: _Rows) -> _Rows:
+    """The rows with something to do, one per key."""
+    acting = np.flatnonzero(_ops(rows))
+    if statement.repeated == "refused":
+        _refuse_repeated(statement.table, rows, acting)
+    rows = rows.take(acting)
+    return rows if statement.repeated == "refused" else _once_each(statement.table, rows, statement.repeated)
+
+
+def _ops(rows: _Rows) -> Array:
+    ops: Array = rows.rest.column(0).to_numpy().astype(np.uint8)
+    return ops
+
+
+def _refuse_repeated(table: Table, rows: _Rows, acting: Array) -> None:
+    """A key may come again only as long as its rows before had nothing to do (PostgreSQL)."""
+    keys = Keys.from_rows(table.schema, rows.written)
+    repeated = keys.duplicates()
+    if not len(repeated):
+        return
+    order = keys.order()
+    same_as_next = np.zeros(len(keys), np.bool_)
+    same_as_next[repeated] = True
+    same_as_next = np.append(same_as_next[order][1:], False)
+    acts = np.zeros(len(keys), np.bool_)
+    acts[acting] = True
+    wrong = np.flatnonzero(same_as_next & acts[order])
+    if len(wrong):
+        values = zip(table.schema.key, keys.values_at(int(order[wrong].min())))
+        shown = ", ".join(f"{column.name} = {column.type.to_python(value)}" for column, value in values)
+        raise CardinalityViolation(
+            f"key ({shown}) is twice among the proposed rows, and ON CONFLICT DO UPDATE changes a row once"
+        )
+
+
+def _write_ops(statement: bound.MergeStatement, rows: _Rows, context: ExecutionContext) -> WriteResult:
+    context.check()
+    if not rows.written.num_rows:
+        return WriteResult(0)
+    batch = _one_batch(rows.written)
+    ops = _ops(rows)
+    key = {column.name for column in statement.table.schema.key}
+    inserts = ops == Op.INSERT
+    isset = {name: inserts for name in statement.columns if name not in key and name not in statement.updated}
+    return context.store.write(statement.table, WriteBatch(batch, ops, all_or_none=True, isset=isset))
+
+
+# ---- Arrow -----------------------------------------------------------------------------------------------------------
+
+
+def _one_batch(rows: pa.Table) -> pa.RecordBatch:
+    """The rows as one batch, which is written as a whole or not at all."""
+    batches = rows.combine_chunks().to_batches()
+    if len(batches) != 1:
+        raise LimitExceeded(f"{rows.nbytes:,} bytes are too many for one such statement; write fewer rows at a time")
+    return batches[0]
+
+
+def arrow_schema(schema: Schema, names: Sequence[str]) -> pa.Schema:
+    """Some columns of a table as Arrow has them."""
+    return pa.schema([pa.field(name, schema.column(name).type.arrow) for name in names])
+
+
+def rows_as(schema: pa.Schema, plan: Plan, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
+    """A query's rows, brought to a table's columns."""
+    for rows in arrow_batches(plan, context):
+        arrays = [array.cast(type_) for array, type_ in zip(rows.columns, schema.types, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)

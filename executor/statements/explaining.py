@@ -1,0 +1,109 @@
+"""EXPLAIN: a statement's plan as text or JSON, with what happened where it was run.
+
+Above the plan of a statement that writes stands what becomes of the rows: `Insert into t (k, v)`, `Update t set v`.
+EXPLAIN ANALYZE runs its statement, whatever it does.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from ...errors import NotSupportedError
+from ...planner import Actual, explain, explain_json
+from ...sql import bound
+from ...storage.store import Op
+from ...storage.types import STRING
+from ..actuals import Actuals
+from ..context import ExecutionContext
+from ..execute import execute
+from .results import Planner, StatementResult, listing, planned
+
+Run: TypeAlias = Callable[[bound.Statement, ExecutionContext, Planner], StatementResult]
+"""What runs a statement: `statements.run`."""
+_PHYSICAL = "-- physical plan\n"
+
+
+def explain_statement(statement: bound.Explain, context: ExecutionContext, plan: Planner, run: Run) -> StatementResult:
+    """The plan of the statement within: one line a row, or one row with all of it as JSON."""
+    inner = statement.statement
+    if not isinstance(inner, bound.WITH_QUERY):
+        raise NotSupportedError(
+            "EXPLAIN shows the plan of a SELECT, INSERT, UPSERT, UPDATE, DELETE, CREATE TABLE AS or COPY ... TO; other "
+            "statements have none"
+        )
+    found = planned(inner.query, plan)
+    actuals, written = None, None
+    if statement.analyze:
+        context.collect = True
+        if isinstance(inner, bound.SelectStatement):
+            for _ in execute(found.root, context):
+                pass
+        else:
+            written = run(inner, context, found).rowcount
+        actuals = actuals_for(context.actuals)
+    head = None if isinstance(inner, bound.SelectStatement) else written_as(inner)
+    if statement.as_json:
+        return listing(["plan"], [STRING], [[_json(head, written, explain_json(found, actuals))]])
+    return listing(["plan"], [STRING], [_text(head, written, explain(found, actuals, statement.verbose)).splitlines()])
+
+
+def written_as(statement: bound.Statement) -> str:
+    """What a statement does with the rows of its plan, in a line."""
+    if isinstance(statement, bound.CreateTableAs):
+        return f"Create table {statement.definition.name} ({', '.join(statement.columns)})"
+    if isinstance(statement, bound.CopyTo):
+        return f"Copy to {statement.path}"
+    assert isinstance(statement, bound.InsertStatement | bound.MergeStatement | bound.ChangeStatement)
+    name, columns = statement.table.name, ", ".join(statement.columns)
+    if isinstance(statement, bound.MergeStatement):
+        if statement.repeated == "last":
+            return f"Upsert into {name} ({columns})"
+        updated = f"update {', '.join(statement.updated)}" if statement.updated else "leave what is there"
+        return f"Insert into {name} ({columns}), or {updated}"
+    if statement.op is Op.DELETE:
+        return f"Delete from {name}"
+    if statement.op is Op.UPDATE:
+        key = {column.name for column in statement.table.schema.key}
+        return f"Update {name} set {', '.join(column for column in statement.columns if column not in key)}"
+    verb = "Upsert" if statement.op is Op.UPSERT else "Insert"
+    return f"{verb} into {name} ({columns})" + (" where the key is new" if statement.op is Op.INSERT_IGNORE else "")
+
+
+def _text(head: str | None, written: int | None, plan: str) -> str:
+    """The plan below the line about what becomes of its rows."""
+    if head is None:
+        return plan
+    before, title, physical = plan.rpartition(_PHYSICAL)
+    counted = "" if written is None else f"  ({written:,} rows)"
+    below = "\n".join(f"  {line}" for line in physical.splitlines())
+    return f"{before}{title}{head}{counted}\n{below}"
+
+
+def _json(head: str | None, written: int | None, plan: str) -> str:
+    if head is None:
+        return plan
+    outline: dict[str, Any] = {"operator": head.partition(" ")[0], "text": head, "details": []}
+    if written is not None:
+        outline["actual_rows"] = written
+    return json.dumps(outline | {"inputs": [json.loads(plan)]}, indent=2)
+
+
+def actuals_for(actuals: Actuals) -> dict[int, Actual]:
+    """What EXPLAIN ANALYZE draws: per node its rows, the time in it without its inputs, and a scan's counters."""
+    result = {}
+    for node in actuals.nodes():
+        actual = actuals.of(node)
+        below = sum(found.seconds for child in node.children() if (found := actuals.get(child)) is not None)
+        notes = []
+        if actual.counters is not None:
+            counters = actual.counters
+            notes.append(
+                f"{counters.rows_considered:,} rows considered; pages: {counters.pages_read:,} read, "
+                f"{counters.pages_skipped:,} skipped; {counters.rowgroups_skipped:,} row groups skipped"
+            )
+        if actual.filtered:
+            notes.append(f"runtime filters: {', '.join(actual.filtered)}")
+        result[id(node)] = Actual(actual.rows, max(0.0, actual.seconds - below), tuple(notes), actual.memory)
+    return result

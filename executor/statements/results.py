@@ -1,0 +1,65 @@
+"""What statements give: result sets, counts of changed rows, small listings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from ...errors import InternalError
+from ...planner import Plan
+from ...sql import bound
+from ...sql.expressions import Column
+from ...storage.types import DataType
+from ..context import ExecutionContext
+from ..execute import execute
+
+Planner: TypeAlias = Plan | Callable[[bound.Query], Plan] | None
+"""The statement's plan, or what makes it. Statements without a query need none."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatementResult:
+    """What a statement gives.
+
+    Parameters
+    ----------
+    columns : tuple of Column, optional
+        None where the statement has no result set.
+    batches : iterator of pa.RecordBatch
+        The rows, made as they are pulled; errors of the evaluation surface there.
+    rowcount : int
+        Rows changed, -1 where that has no meaning.
+    """
+
+    columns: tuple[Column, ...] | None
+    batches: Iterator[pa.RecordBatch]
+    rowcount: int = -1
+
+
+def planned(query: bound.Query, plan: Planner) -> Plan:
+    """A query's plan, made now where that was put off."""
+    if plan is None:
+        raise InternalError("a statement with a query was run without its plan")
+    return plan if isinstance(plan, Plan) else plan(query)
+
+
+def done(rowcount: int = -1) -> StatementResult:
+    """What a statement without a result set gives."""
+    return StatementResult(None, iter(()), rowcount)
+
+
+def arrow_batches(plan: Plan, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
+    """The rows of a plan under the names of its columns, as they are made."""
+    names = [column.name for column in plan.columns]
+    for batch in execute(plan.root, context):
+        yield batch.to_arrow(names)
+
+
+def listing(names: Sequence[str], types: Sequence[DataType], columns: Sequence[Sequence[object]]) -> StatementResult:
+    """A small result set, column by column."""
+    outline = tuple(Column(type_, True, -1 - i, name) for i, (name, type_) in enumerate(zip(names, types, strict=True)))
+    arrays = [pa.array(values, type_.arrow) for values, type_ in zip(columns, types, strict=True)]
+    return StatementResult(outline, iter([pa.RecordBatch.from_arrays(arrays, names=list(names))]))

@@ -1,0 +1,170 @@
+"""Binding: the syntax tree of one statement becomes a bound statement, every name resolved and every type known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from ...errors import NotSupportedError
+from ...storage.clock import split_timestamp
+from ...storage.store import Timestamp
+from ...storage.types import TIMESTAMP
+from ..bound import (
+    CompactTable,
+    Explain,
+    SelectStatement,
+    Statement,
+)
+from ..expressions import Expr, Literal
+from ..files import FileCatalog
+from ..late_parameters import NOW, Decision, late
+from ..parameters import Given, Parameters, match_parameters
+from ..syntax import nodes
+from ..syntax.parser import ParsedStatement
+from . import binder_aggregates, binder_expressions, binder_subqueries, binder_windows
+from .binder_alter import bind_alter_table
+from .binder_catalog import CATALOG_STATEMENTS
+from .binder_changes import bind_delete, bind_truncate, bind_update
+from .binder_copy import bind_copy, bind_copy_to
+from .binder_files import refuse_unreadable
+from .binder_query import bind_query
+from .binder_settings import bind_reset, bind_set, bind_show
+from .binder_tables import bind_create_table, bind_create_table_as, bind_drop_table, find_table
+from .binder_writes import bind_insert, bind_upsert
+from .context import Catalog, Context, unsupported
+from .scope import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class LateStatement:
+    """A bound statement with `LateParameter`s in it, what was decided by their samples, and the sample of `now()`."""
+
+    statement: Statement
+    decisions: tuple[Decision, ...]
+    now: Literal
+
+
+HANDLERS = {
+    **binder_expressions.HANDLERS,
+    **binder_aggregates.HANDLERS,
+    **binder_subqueries.HANDLERS,
+    **binder_windows.HANDLERS,
+}
+
+
+def bind(
+    parsed: ParsedStatement,
+    catalog: Catalog,
+    parameters: Parameters | None = None,
+    files: FileCatalog | None = None,
+) -> Statement:
+    """Bind one parsed statement.
+
+    Parameters
+    ----------
+    parsed : ParsedStatement
+        What `parser.parse` gave.
+    catalog : Catalog
+        Where tables are looked up: any `storage.store.Store`.
+    parameters : sequence or mapping, optional
+        Python values for the statement's `?` or `$n` placeholders (a sequence) or `:name` ones (a mapping).
+    files : FileCatalog, optional
+        Where external files are looked up; without it there are none.
+
+    Raises
+    ------
+    StatementError
+        Of the class that fits, with the place: `UnknownTable`, `UnknownColumn`, `TypeMismatch`, `GroupingError`, ...
+    NotSupportedError
+        For syntax that nyala reads but does not have; the message names it.
+    DataError
+        Where a literal does not spell a value of the type that its place asks for.
+    InterfaceError
+        Where the parameters do not fit the placeholders.
+    """
+    return bind_given(parsed, catalog, match_parameters(parsed, parameters), files)
+
+
+def bind_given(
+    parsed: ParsedStatement,
+    catalog: Catalog,
+    given: Given,
+    files: FileCatalog | None = None,
+    now: Timestamp | None = None,
+) -> Statement:
+    """`bind` with values that have been matched with their placeholders, at a time (None: the catalog's)."""
+    literals = {place: given.literals[key] for place, key in given.places.items()}
+    context = Context(parsed.text, catalog, literals, bind_query, HANDLERS, files=files)
+    context.set_now(now)
+    return _bind(parsed, context)
+
+
+def bind_late(parsed: ParsedStatement, catalog: Catalog, given: Given, now: Timestamp) -> LateStatement | None:
+    """Bind one parsed statement so that other values may be put in later; None where it holds for the moment only.
+
+    Raises as `bind` does, and besides wherever a value must be known: then `bind_given` may still succeed.
+    """
+    decisions: list[Decision] = []
+    parameters: dict[int, Expr] = {}
+    for index, (key, literal) in enumerate(given.literals.items()):
+        value = literal if literal.value is None else late(key, index, literal, decisions)
+        parameters.update({place: value for place, other in given.places.items() if other == key})
+    moment = Literal(TIMESTAMP, False, split_timestamp(now)[0])
+    context = Context(parsed.text, catalog, parameters, bind_query, HANDLERS)
+    context.late_now = late(NOW, NOW, moment, decisions)
+    statement = _bind(parsed, context)
+    return None if context.momentary else LateStatement(statement, tuple(decisions), moment)
+
+
+def _bind(parsed: ParsedStatement, context: Context) -> Statement:
+    try:
+        with context.at(parsed.tree):
+            found = _statement(parsed.tree, context)
+        refuse_unreadable(context)
+        return found
+    except RecursionError:
+        raise NotSupportedError("the statement is nested too deeply") from None
+
+
+def _statement(tree: Any, context: Context) -> Statement:
+    if isinstance(tree, exp.Query | exp.Values):
+        return SelectStatement(bind_query(tree, Scope(), context))
+    if isinstance(tree, exp.Insert):
+        return bind_insert(tree, context)
+    if isinstance(tree, nodes.Upsert):
+        return bind_upsert(tree, context)
+    if isinstance(tree, exp.Update):
+        return bind_update(tree, context)
+    if isinstance(tree, exp.Delete):
+        return bind_delete(tree, context)
+    if isinstance(tree, nodes.CreateTable):
+        return (bind_create_table if tree.args.get("query") is None else bind_create_table_as)(tree, context)
+    if isinstance(tree, nodes.AlterTable):
+        return bind_alter_table(tree, context)
+    if isinstance(tree, nodes.TruncateTable):
+        return bind_truncate(tree, context)
+    if isinstance(tree, nodes.DropTable):
+        return bind_drop_table(tree, context)
+    if isinstance(tree, nodes.CopyFrom):
+        return bind_copy(tree, context)
+    if isinstance(tree, nodes.CopyTo):
+        return bind_copy_to(tree, context)
+    if isinstance(tree, nodes.SetSetting):
+        return bind_set(tree, context)
+    if isinstance(tree, nodes.ResetSetting):
+        return bind_reset(tree, context)
+    if isinstance(tree, nodes.ShowSettings):
+        return bind_show(tree, context)
+    if isinstance(tree, nodes.CompactTable):
+        return CompactTable(find_table(tree.this, context))
+    if type(tree) in CATALOG_STATEMENTS:
+        return CATALOG_STATEMENTS[type(tree)](tree, context)
+    if isinstance(tree, nodes.Explain):
+        analyze, verbose = bool(tree.args.get("analyze")), bool(tree.args.get("verbose"))
+        as_json = tree.args.get("format") == "json"
+        if as_json and verbose:
+            raise NotSupportedError("EXPLAIN VERBOSE has no JSON form; leave VERBOSE or FORMAT JSON out")
+        return Explain(_statement(tree.this, context), analyze, verbose, as_json)
+    raise unsupported(tree)

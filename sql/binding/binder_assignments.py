@@ -1,0 +1,111 @@
+"""Binds SET: `column = value`, `(columns) = (values)`, `(columns) = (query)`.
+
+A query for several columns is bound once per column, each time for that column alone: it is a scalar subquery then as
+any other, NULL where there is no row and an error where there are two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from ...errors import NotNullViolation, StatementError, TypeMismatch, UnknownColumn, did_you_mean
+from ...storage.schema import ColumnSchema, Table
+from ..bound import Query, Select
+from ..coercion import assign
+from ..expressions import Expr, Literal, ScalarSubquery
+from .context import Context, Frame, name_of
+from .query_casts import select_from
+
+
+def bind_assignments(items: Sequence[Any], table: Table, frame: Frame) -> list[tuple[ColumnSchema, Expr]]:
+    """The columns that a SET changes, each with its new value in the column's type."""
+    found: list[tuple[ColumnSchema, Expr]] = []
+    for item in items:
+        names = item.this.expressions if isinstance(item.this, exp.Tuple) else [item.this]
+        columns: list[ColumnSchema] = []
+        for name in names:
+            columns.append(_changed(name, table, [*(column for column, _ in found), *columns], frame.context))
+        found += zip(columns, _values(item, columns, frame))
+    return found
+
+
+def _changed(node: Any, table: Table, before: Sequence[ColumnSchema], context: Context) -> ColumnSchema:
+    name = name_of(node)
+    with context.at(node):
+        if name not in table.schema:
+            hint = did_you_mean(name, table.schema.names, "it has")
+            raise UnknownColumn(f"table {table.name} has no column {name}{hint}")
+        column = table.schema.column(name)
+        if column in table.schema.key:
+            raise StatementError(
+                f"{name} is a primary key column, which cannot be changed; delete the row and insert another"
+            )
+        if column.immutable:
+            raise StatementError(f"column {name} is IMMUTABLE: its value stays as it was inserted")
+        if column in before:
+            raise StatementError(f"column {name} is set twice")
+    return column
+
+
+def _values(item: Any, columns: Sequence[ColumnSchema], frame: Frame) -> Iterator[Expr]:
+    if not isinstance(item.this, exp.Tuple):
+        yield _value(item.expression, columns[0], frame)
+        return
+    row = item.expression
+    if not isinstance(row, exp.Tuple):
+        for place, column in enumerate(columns):
+            with frame.context.at(row):
+                yield _fitting(_column_of(row, place, len(columns), frame), column)
+        return
+    with frame.context.at(row):
+        _refuse_count(len(row.expressions), len(columns))
+    for node, column in zip(row.expressions, columns):
+        yield _value(node, column, frame)
+
+
+def _value(node: Any, column: ColumnSchema, frame: Frame) -> Expr:
+    with frame.context.at(node):
+        return _fitting(default_of(column) if is_default(node) else frame.bind(node), column)
+
+
+def _fitting(expr: Expr, column: ColumnSchema) -> Expr:
+    value = assign(expr, column.type, column.name)
+    if isinstance(value, Literal) and value.value is None and not column.nullable:
+        raise NotNullViolation(f"column {column.name} is NOT NULL and cannot be set to NULL")
+    return value
+
+
+def _column_of(node: Any, place: int, wanted: int, frame: Frame) -> Expr:
+    """One column of a query of one row."""
+    query = frame.context.bind_query(node, frame.scope, frame.context)
+    _refuse_count(len(query.columns), wanted)
+    body = query.body
+    if isinstance(body, Select) and not body.distinct and not body.distinct_on:
+        others = tuple(pair for i, pair in enumerate(body.projection) if i != place)
+        body = replace(body, projection=(body.projection[place], *others))
+        hidden = tuple(column for column, _ in others)
+        query = replace(query, body=body, columns=(body.projection[0][0],), hidden=hidden)
+    else:
+        around = select_from(query, frame.context)
+        body = replace(around, projection=(around.projection[place],))
+        query = Query(body, body.columns)
+    return ScalarSubquery(query.columns[0].type, True, query)
+
+
+def _refuse_count(given: int, wanted: int) -> None:
+    if given != wanted:
+        raise TypeMismatch(f"SET has {given} value{'s' * (given != 1)} for {wanted} columns")
+
+
+def is_default(node: Any) -> bool:
+    """Is it the word DEFAULT in place of a value?"""
+    return isinstance(node, exp.Var) and node.name.upper() == "DEFAULT"
+
+
+def default_of(column: ColumnSchema) -> Literal:
+    """A column's default, NULL where it has none."""
+    return Literal(column.type, column.default is None, column.default)

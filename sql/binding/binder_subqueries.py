@@ -1,0 +1,121 @@
+"""Binds subqueries that stand in expressions: scalar, EXISTS, IN, ANY and ALL."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from ...errors import NotSupportedError, TypeMismatch
+from ...storage.types import BOOLEAN, Kind
+from ..bound import Query, SubqueryRef
+from ..coercion import unify
+from ..expressions import Exists, Expr, InSubquery, Quantified, ScalarSubquery
+from . import binder_expressions
+from .binder_expressions import COMPARISONS, SYMBOLS
+from .context import Frame, Handler, only
+from .query_casts import cast_query, select_from
+
+_MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def _query(node: Any, frame: Frame) -> Query:
+    return frame.context.bind_query(node, frame.scope, frame.context)
+
+
+def _scalar(node: Any, frame: Frame) -> Expr:
+    query = _query(node, frame)
+    if len(query.columns) != 1:
+        raise TypeMismatch(f"a subquery used as a value must have one column, not {len(query.columns)}")
+    return ScalarSubquery(query.columns[0].type, True, query)
+
+
+def _exists(node: exp.Exists, frame: Frame) -> Expr:
+    return Exists(BOOLEAN, False, _query(node.this, frame))
+
+
+def _in(node: exp.In, frame: Frame) -> Expr:
+    source = node.args.get("query")
+    if source is None and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
+        only(node, "this", "expressions")
+        source = node.expressions[0]
+    elif source is None:
+        return binder_expressions.HANDLERS[exp.In](node, frame)
+    else:
+        only(node, "this", "query")
+    left = list(node.this.expressions) if isinstance(node.this, exp.Tuple) else [node.this]
+    args, query = frame.bind_all(left), _query(source, frame)
+    if len(args) != len(query.columns):
+        raise TypeMismatch(f"IN compares {len(args)} and {len(query.columns)} columns: both sides need as many")
+    args, query = _aligned(args, query, "IN cannot compare", frame)
+    nullable = any(arg.nullable for arg in args) or any(column.nullable for column in query.columns)
+    return InSubquery(BOOLEAN, nullable, args, query)
+
+
+def _aligned(args: tuple[Expr, ...], query: Query, what: str, frame: Frame) -> tuple[tuple[Expr, ...], Query]:
+    """Both sides of a comparison with a query's rows brought to the same types."""
+    pairs = [unify([arg, column], what) for arg, column in zip(args, query.columns)]
+    types = tuple(
+        type_ if type_.kind is not Kind.NULL else column.type for (type_, _), column in zip(pairs, query.columns)
+    )
+    return tuple(found[0] for _, found in pairs), cast_query(query, types, frame.context)
+
+
+def _comparison(node: Any, frame: Frame) -> Expr:
+    right, left = node.expression, node.this
+    if isinstance(right, exp.Any | exp.All):
+        return _quantified(COMPARISONS[type(node)], left, right, frame)
+    if isinstance(left, exp.Any | exp.All):
+        return _quantified(_MIRRORED[COMPARISONS[type(node)]], right, left, frame)
+    for row, query, mirrored in ((left, right, False), (right, left, True)):
+        if isinstance(row, exp.Tuple) and isinstance(query, exp.Subquery):
+            comparison = COMPARISONS[type(node)]
+            return _row_comparison(_MIRRORED[comparison] if mirrored else comparison, row, query, frame)
+    return binder_expressions.HANDLERS[type(node)](node, frame)
+
+
+def _row_comparison(comparison: str, row: exp.Tuple, node: exp.Subquery, frame: Frame) -> Expr:
+    """`(a, b) = (SELECT x, y ...)` as `(SELECT a = x AND b = y FROM (SELECT x, y ...))`."""
+    if comparison not in ("eq", "ne"):
+        raise NotSupportedError("a row of values and a query can only be compared with = and <>")
+    args, query = frame.bind_all(row.expressions), _query(node, frame)
+    if len(args) != len(query.columns):
+        raise TypeMismatch(f"a row of {len(args)} values is compared with a query of {len(query.columns)} columns")
+    select = select_from(query, frame.context)
+    assert isinstance(select.relation, SubqueryRef)
+    equal = binder_expressions.equal_rows(args, select.relation.columns)
+    test = equal if comparison == "eq" else binder_expressions.negation(equal)
+    column = frame.context.column("row", BOOLEAN, True)
+    body = replace(select, projection=((column, test),))
+    return ScalarSubquery(BOOLEAN, True, Query(body, (column,)))
+
+
+def _quantified(comparison: str, left: Any, right: Any, frame: Frame) -> Expr:
+    word = "ALL" if isinstance(right, exp.All) else "ANY"
+    if not isinstance(right.this, exp.Query):
+        raise NotSupportedError(f"{word} needs a query in parentheses")
+    query = _query(right.this, frame)
+    if isinstance(left, exp.Tuple):
+        if (comparison, word) not in (("eq", "ANY"), ("ne", "ALL")):
+            raise NotSupportedError("a row of values can only be compared with = ANY and <> ALL of a query")
+        args = frame.bind_all(left.expressions)
+        if len(args) != len(query.columns):
+            raise TypeMismatch(f"a row of {len(args)} values is compared with a query of {len(query.columns)} columns")
+        args, query = _aligned(args, query, "there is no comparison = between", frame)
+        found = InSubquery(BOOLEAN, True, args, query)
+        return found if word == "ANY" else binder_expressions.negation(found)
+    if len(query.columns) != 1:
+        raise TypeMismatch(f"the query of {word} must have one column, not {len(query.columns)}")
+    args, query = _aligned((frame.bind(left),), query, f"there is no comparison {SYMBOLS[comparison]} between", frame)
+    nullable = args[0].nullable or query.columns[0].nullable
+    return Quantified(BOOLEAN, nullable, args[0], comparison, word == "ALL", query)
+
+
+HANDLERS: dict[type, Handler] = {
+    exp.Subquery: _scalar,
+    exp.Select: _scalar,
+    exp.Exists: _exists,
+    exp.In: _in,
+    **dict.fromkeys(COMPARISONS, _comparison),
+}

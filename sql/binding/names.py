@@ -1,0 +1,48 @@
+"""Names of tables and views: which schema they lie in, and whether they are taken.
+
+There is one schema of the user's, `main`, which may be written and need not be. `information_schema` has the
+relations of `binder_information`, which describe the catalog.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from ...errors import DuplicateTable, SqlSyntaxError, StatementError, UnknownTable
+from .context import Catalog, name_of
+
+SCHEMA = "main"
+INFORMATION_SCHEMA = "information_schema"
+
+
+def schema_of(node: Any) -> str | None:
+    """The schema that a table node names; None where it names none. `UnknownTable` where there is no such schema."""
+    if node.args.get("catalog"):
+        raise StatementError(f"there are no databases to choose from: write {SCHEMA}.table, or the table alone")
+    if node.args.get("db") is None:
+        return None
+    if not isinstance(node.args["db"], exp.Expression):
+        raise SqlSyntaxError("a name is missing before the point")
+    schema = name_of(node.args["db"])
+    if schema not in (SCHEMA, INFORMATION_SCHEMA):
+        raise UnknownTable(f"there is no schema {schema}; there are {SCHEMA} and {INFORMATION_SCHEMA}")
+    return schema
+
+
+def table_name(node: Any) -> str:
+    """The folded name of a table or view of the user's."""
+    if schema_of(node) == INFORMATION_SCHEMA:
+        raise StatementError(f"{INFORMATION_SCHEMA} can be read in FROM, and nothing else")
+    if not isinstance(node.this, exp.Identifier):
+        raise SqlSyntaxError("a table name expected")
+    return name_of(node.this)
+
+
+def refuse_taken(name: str, catalog: Catalog, kind: str | None = None) -> None:
+    """Raise `DuplicateTable` where a table or a view has the name; with `kind`, only where it is that."""
+    if kind in (None, "table") and any(table.name == name for table in catalog.tables()):
+        raise DuplicateTable(f"table {name} exists already")
+    if kind in (None, "view") and catalog.view(name) is not None:
+        raise DuplicateTable(f"view {name} exists already")

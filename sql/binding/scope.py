@@ -1,0 +1,131 @@
+"""Scopes: which names a place in a statement can see.
+
+A scope holds the fields of one FROM clause; its parent is the scope of the query around it. A name is looked for in the
+innermost scope first and then outwards, so that a subquery may refer to its surroundings: such an outer reference is
+bound to the same `Column` that the outer query has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from ...errors import AmbiguousColumn, UnknownColumn, UnknownTable, did_you_mean
+from ..bound import Query
+from ..expressions import Column, Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One column that FROM offers.
+
+    `relation` is the alias it belongs to, None for a column that USING or NATURAL merged of two; `merged` marks the two
+    originals, which are seen only when qualified. `expr` is a Column, but for a FULL JOIN's merged column. A `hidden`
+    one is seen where it is named, and not by `*` and NATURAL.
+    """
+
+    name: str
+    expr: Expr
+    relation: str | None
+    merged: bool = False
+    hidden: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CommonTable:
+    """A bound CTE: its `query`, the `names` of its columns, and whether the statement refers to it more than once.
+
+    Within a recursive query, `working` is its key: the name stands for the rows of the round before there, and `query`
+    is the first part of the recursive query, which has their types.
+    """
+
+    query: Query
+    names: tuple[str, ...]
+    shared: bool
+    working: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What is visible; `relations` are the aliases of FROM in order, also those without columns. `beside` are fields
+    that only LATERAL would let be seen, for messages."""
+
+    parent: Scope | None = None
+    fields: tuple[Field, ...] = ()
+    relations: tuple[str, ...] = ()
+    common_tables: Mapping[str, CommonTable] = field(default_factory=lambda: MappingProxyType({}))
+    beside: tuple[Field, ...] = ()
+
+    def common_table(self, name: str) -> CommonTable | None:
+        """The CTE of that name, the innermost first."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.common_tables:
+                return scope.common_tables[name]
+            scope = scope.parent
+        return None
+
+    def resolve(self, name: str, qualifier: str | None = None) -> Expr:
+        """What a column name means here.
+
+        Raises `AmbiguousColumn` where two fields of one scope have it, `UnknownTable` where no relation is called
+        `qualifier`, `UnknownColumn` where nothing has it; each names what exists.
+        """
+        scope: Scope | None = self
+        while scope is not None:
+            found = scope._own(name, qualifier)
+            if found is not None:
+                return found
+            scope = scope.parent
+        raise self._unknown(name, qualifier)
+
+    def _own(self, name: str, qualifier: str | None) -> Expr | None:
+        if qualifier is None:
+            found = [f for f in self.fields if f.name == name and not f.merged]
+        elif qualifier in self.relations:
+            found = [f for f in self.fields if f.name == name and f.relation == qualifier]
+            if not found:
+                names = [f.name for f in self.fields if f.relation == qualifier]
+                hint = did_you_mean(name, names, f"{qualifier} has")
+                raise UnknownColumn(f"{qualifier} has no column {name}{hint}")
+        else:
+            return None
+        if len(found) > 1:
+            owners = sorted({f.relation for f in found if f.relation})
+            where = f"{' and '.join(owners)} have it" if len(owners) > 1 else "it is there more than once"
+            raise AmbiguousColumn(f"column {name} is ambiguous: {where}")
+        return found[0].expr if found else None
+
+    def _unknown(self, name: str, qualifier: str | None) -> Exception:
+        scopes = []
+        scope: Scope | None = self
+        while scope is not None:
+            scopes.append(scope)
+            scope = scope.parent
+        for own in (f for s in scopes for f in s.beside):
+            if own.relation == qualifier or (qualifier is None and own.name == name and not own.hidden):
+                kind = UnknownColumn if qualifier is None else UnknownTable
+                return kind(f"{qualifier or name} stands beside this query, which sees it only as LATERAL (...)")
+        if qualifier is not None:
+            aliases = [alias for s in scopes for alias in s.relations]
+            hint = did_you_mean(qualifier, aliases, "FROM has")
+            return UnknownTable(f"there is no table or alias {qualifier} here{hint}")
+        names = [f.name for s in scopes for f in s.fields if not f.merged]
+        if not names:
+            return UnknownColumn(f"there is no column {name}: there is no FROM here")
+        return UnknownColumn(f"there is no column {name}{did_you_mean(name, names, 'the tables here have')}")
+
+    def star(self, qualifier: str | None = None) -> list[Field]:
+        """The fields of `*` or `qualifier.*`; `UnknownTable` where no relation of FROM is called that."""
+        if qualifier is None:
+            return [f for f in self.fields if not (f.merged or f.hidden)]
+        if qualifier not in self.relations:
+            hint = did_you_mean(qualifier, self.relations, "FROM has")
+            raise UnknownTable(f"there is no table or alias {qualifier} here{hint}")
+        return [f for f in self.fields if f.relation == qualifier and not f.hidden]
+
+    @property
+    def own_columns(self) -> frozenset[int]:
+        """The numbers of the columns of this FROM."""
+        return frozenset(f.expr.id for f in self.fields if isinstance(f.expr, Column))

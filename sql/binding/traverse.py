@@ -1,0 +1,116 @@
+"""Walking and rewriting bound queries, subqueries' insides included; `expressions.walk` and `transform` stop there.
+
+Queries that several places share (a CTE used twice) stay one object: a rewriting maps equal inputs to one output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+from ..bound import Join, Query, Recursive, Relation, Select, SeriesRef, SetOperation, SubqueryRef, Values
+from ..expressions import SUBQUERIES, Column, Expr, walk
+
+Change = Callable[[Expr], Expr]
+
+
+def expressions_of(query: Query) -> Iterator[Expr]:
+    """The root expressions of a query, those of derived tables and set operations' sides included, of subquery
+    expressions excluded."""
+    body = query.body
+    if isinstance(body, Select):
+        if body.relation is not None:
+            yield from _relation_expressions(body.relation)
+        if body.where is not None:
+            yield body.where
+        yield from (expr for _, expr in body.groups)
+        yield from (call for _, call in body.aggregates)
+        if body.having is not None:
+            yield body.having
+        yield from (call for _, call in body.windows)
+        if body.qualify is not None:
+            yield body.qualify
+        yield from (expr for _, expr in body.projection)
+    elif isinstance(body, Values):
+        yield from (value for row in body.rows for value in row)
+    elif isinstance(body, Recursive):
+        yield from expressions_of(body.anchor)
+        yield from expressions_of(body.step)
+    else:
+        yield from expressions_of(body.left)
+        yield from expressions_of(body.right)
+    yield from (item.expr for item in query.order)
+    yield from (bound for bound in (query.limit, query.offset) if bound is not None)
+
+
+def _relation_expressions(relation: Relation) -> Iterator[Expr]:
+    if isinstance(relation, Join):
+        yield from _relation_expressions(relation.left)
+        yield from _relation_expressions(relation.right)
+        if relation.condition is not None:
+            yield relation.condition
+    elif isinstance(relation, SubqueryRef):
+        yield from expressions_of(relation.query)
+    elif isinstance(relation, SeriesRef):
+        yield from (relation.start, relation.stop, relation.step)
+
+
+def walk_deep(query: Query) -> Iterator[Expr]:
+    """Every expression node of a query, also inside its subquery expressions."""
+    for root in expressions_of(query):
+        for node in walk(root):
+            yield node
+            if isinstance(node, SUBQUERIES) and node.query is not None:
+                yield from walk_deep(node.query)
+
+
+def columns_read(query: Query) -> frozenset[int]:
+    """The numbers of all columns that a query reads anywhere, its own and outer ones."""
+    return frozenset(node.id for node in walk_deep(query) if isinstance(node, Column))
+
+
+def map_query(query: Query, change: Change) -> Query:
+    """The query with `change` applied to each of its root expressions (those of `expressions_of`)."""
+    body: Any = query.body
+    if isinstance(body, Select):
+        body = _map_select(body, change)
+    elif isinstance(body, Values):
+        body = replace(body, rows=tuple(tuple(change(value) for value in row) for row in body.rows))
+    elif isinstance(body, Recursive):
+        body = replace(body, anchor=map_query(body.anchor, change), step=map_query(body.step, change))
+    else:
+        body = replace(cast(SetOperation, body), left=map_query(body.left, change), right=map_query(body.right, change))
+    return replace(
+        query,
+        body=body,
+        order=tuple(replace(item, expr=change(item.expr)) for item in query.order),
+        limit=change(query.limit) if query.limit is not None else None,
+        offset=change(query.offset) if query.offset is not None else None,
+    )
+
+
+def _map_select(body: Select, change: Change) -> Select:
+    return replace(
+        body,
+        relation=_map_relation(body.relation, change) if body.relation is not None else None,
+        where=change(body.where) if body.where is not None else None,
+        groups=tuple((column, change(expr)) for column, expr in body.groups),
+        aggregates=tuple((column, cast(Any, change(call))) for column, call in body.aggregates),
+        having=change(body.having) if body.having is not None else None,
+        windows=tuple((column, cast(Any, change(call))) for column, call in body.windows),
+        qualify=change(body.qualify) if body.qualify is not None else None,
+        projection=tuple((column, change(expr)) for column, expr in body.projection),
+    )
+
+
+def _map_relation(relation: Relation, change: Change) -> Relation:
+    if isinstance(relation, Join):
+        condition = change(relation.condition) if relation.condition is not None else None
+        left, right = _map_relation(relation.left, change), _map_relation(relation.right, change)
+        return replace(relation, left=left, right=right, condition=condition)
+    if isinstance(relation, SeriesRef):
+        return replace(relation, start=change(relation.start), stop=change(relation.stop), step=change(relation.step))
+    if isinstance(relation, SubqueryRef):
+        return replace(relation, query=map_query(relation.query, change))
+    return relation

@@ -1,0 +1,330 @@
+"""Reads expressions: sqlglot's parser, told to keep the place of every token and to know no function by itself.
+
+Every node that an error could point at keeps the place of its token in `meta["start"]` and `meta["end"]` (0-based,
+inclusive); `parser.place` reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from sqlglot import exp, parser
+from sqlglot.errors import ParseError
+from sqlglot.tokens import Token, TokenType
+
+from ...errors import NotSupportedError, StatementError
+from ..literals import unit_name
+from . import grammar_operators, nodes
+
+
+class PlacedParseError(ParseError):
+    """A syntax error with the offsets of its token: `start` inclusive, `end` exclusive."""
+
+    def __init__(self, message: str, start: int, end: int) -> None:
+        super().__init__(message, errors=[{"description": message}])
+        self.message = message
+        self.start = start
+        self.end = end
+
+
+def _placed(build: Callable[[], exp.Expression]) -> Callable[[Any, Token], exp.Expression]:
+    return lambda self, token: self.expression(build(), token)
+
+
+class PlacedParser(parser.Parser):
+    """sqlglot's parser without what only other dialects know, and with a place for every node."""
+
+    IS_PREDICATE_PRECEDENCE = parser.IsPredicatePrecedence.LOW
+    STRICT_CAST = True
+    # No function is known to the grammar, so `f(...)` keeps its name, its arguments and its place.
+    FUNCTIONS: ClassVar[dict[str, Any]] = {}
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        "CAST": lambda self: self._parse_cast_call(safe=False),
+        "TRY_CAST": lambda self: self._parse_cast_call(safe=True),
+        "EXTRACT": lambda self: self._parse_extract(),
+        "OVERLAY": lambda self: self._parse_overlay_call(),
+        "POSITION": lambda self: self._parse_position_call(),
+        "SUBSTRING": lambda self: self._parse_substring_call(),
+        "TRIM": lambda self: self._parse_trim_call(),
+    }
+    NO_PAREN_FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {"CASE": lambda self: self._parse_case()}
+    PROPERTY_PARSERS: ClassVar[dict[str, Any]] = {}
+    PRIMARY_PARSERS: ClassVar[dict[Any, Any]] = {
+        **parser.Parser.PRIMARY_PARSERS,
+        TokenType.NULL: _placed(lambda: exp.Null()),
+        TokenType.TRUE: _placed(lambda: exp.Boolean(this=True)),
+        TokenType.FALSE: _placed(lambda: exp.Boolean(this=False)),
+        TokenType.STAR: _placed(lambda: exp.Star()),
+        TokenType.HEX_STRING: lambda self, token: self._hex_string(token),
+    }
+    PLACEHOLDER_PARSERS: ClassVar[dict[Any, Any]] = {
+        TokenType.PLACEHOLDER: lambda self: self.expression(exp.Placeholder(), self._prev),
+        TokenType.PARAMETER: lambda self: self._parse_numbered_parameter(),
+        TokenType.COLON: lambda self: self._parse_named_parameter(),
+    }
+    UNARY_PARSERS: ClassVar[dict[Any, Any]] = {
+        k: v for k, v in parser.Parser.UNARY_PARSERS.items() if k in (TokenType.PLUS, TokenType.DASH, TokenType.NOT)
+    } | grammar_operators.UNARY
+    BITWISE: ClassVar[dict[Any, Any]] = grammar_operators.BITWISE
+    EXPONENT: ClassVar[dict[Any, Any]] = grammar_operators.EXPONENT
+    RANGE_PARSERS: ClassVar[dict[Any, Any]] = {**parser.Parser.RANGE_PARSERS, **grammar_operators.RANGE}
+    NO_PAREN_FUNCTIONS: ClassVar[dict[Any, Any]] = grammar_operators.NO_PAREN_FUNCTIONS
+    CONSTRAINT_PARSERS: ClassVar[dict[str, Any]] = {
+        **{
+            word: parser.Parser.CONSTRAINT_PARSERS[word]
+            for word in (
+                "CHECK",
+                "COMMENT",
+                "DEFAULT",
+                "FOREIGN KEY",
+                "GENERATED",
+                "NOT",
+                "NULL",
+                "REFERENCES",
+                "UNIQUE",
+            )
+        },
+        "PRIMARY KEY": lambda self: self._parse_primary_key(),
+        "ENCODING": lambda self: self.expression(nodes.EncodingConstraint(this=self._name())),
+        "COMPRESSION": lambda self: self.expression(nodes.CompressionConstraint(this=self._name())),
+    }
+    SCHEMA_UNNAMED_CONSTRAINTS: ClassVar[set[str]] = {"CHECK", "FOREIGN KEY", "PRIMARY KEY", "UNIQUE"}
+
+    # ---- errors and places -------------------------------------------------------------------------------------------
+
+    def raise_error(self, message: str, token: Any = None) -> Any:
+        """Raise `PlacedParseError` at a token, by default the one that could not be read."""
+        if message.startswith("Expected END"):
+            message, token = "END expected", None  # sqlglot points at the token before
+        found = token or self._curr
+        if found:
+            shown = self.sql[found.start : found.end + 1]
+            raise PlacedParseError(_sentence(f'unexpected "{shown}"', message), found.start, found.end + 1)
+        end = self._prev.end + 1 if self._prev else len(self.sql)
+        raise PlacedParseError(_sentence("unexpected end of the statement", message), end, end)
+
+    def refuse(self, what: str, token: Any = None, instead: str = "", hint: str = "") -> Any:
+        """Raise `NotSupportedError` for syntax that nyala knows and does not have, at a token (the last one read)."""
+        found = token or self._prev
+        message = f"{what} is not supported" + (f", only {instead}" if instead else "") + (f"; {hint}" if hint else "")
+        raise NotSupportedError(str(StatementError(message, self.sql, found.start, found.end + 1 - found.start)))
+
+    def expression(self, instance: Any, token: Any = None, comments: Any = None) -> Any:
+        """Check a new node and give it its place; a leaf stands where the last token read stands."""
+        if token is None and self._prev and "start" not in instance.meta and not any(instance.iter_expressions()):
+            token = self._prev
+        return super().expression(instance, token, comments)
+
+    def _parse_csv(self, parse_method: Callable[[], Any], sep: Any = TokenType.COMMA) -> list[Any]:
+        """As sqlglot does, but a comma wants something before and after it."""
+        first = parse_method()
+        if first is None and self._match(sep, advance=False):
+            self.raise_error("")
+        found = [first] if first is not None else []
+        while self._match(sep):
+            following = parse_method()
+            found.append(following if following is not None else self.raise_error(""))
+        return found
+
+    def _parse_alias(self, *args: Any, **kwargs: Any) -> Any:
+        # `1_000` would be the number 1 with an alias.
+        if (
+            self._prev
+            and self._prev.token_type == TokenType.NUMBER
+            and self._curr.token_type == TokenType.VAR
+            and self._is_connected()
+        ):
+            self.raise_error("a space after a number expected")
+        return super()._parse_alias(*args, **kwargs)
+
+    def _parse_id_var(self, any_token: bool = True, tokens: Any = None) -> Any:
+        # `AS` lets any word be a name, but a number is none.
+        return None if self._curr.token_type == TokenType.NUMBER else super()._parse_id_var(any_token, tokens)
+
+    def _parse_function_call(self, *args: Any, **kwargs: Any) -> Any:
+        token = self._curr
+        found = super()._parse_function_call(*args, **kwargs)
+        if isinstance(found, exp.Anonymous | exp.Extract | exp.Cast | exp.TryCast) and token:
+            found.update_positions(token)
+        return found
+
+    def _parse_interval(self, *args: Any, **kwargs: Any) -> Any:
+        """`INTERVAL '90' DAY`, `INTERVAL '1 year 2 months'`; a word after it that is no unit is an alias."""
+        start, index = self._curr, self._index
+        if not self._match(TokenType.INTERVAL):
+            return None
+        if not self._match_set((TokenType.STRING, TokenType.NUMBER)):
+            self._retreat(index)  # a column of that name
+            return None
+        text = self.expression(exp.Literal.string(self._prev.text), self._prev)
+        unit = None
+        if unit_name(self._word()) is not None:
+            self._advance()
+            unit = self.expression(exp.Var(this=self._prev.text.upper()), self._prev)
+            # `FOR SYSTEM_TIME FROM now() - INTERVAL '1' DAY TO now()`: there TO is not the interval's.
+            if self._word() == "TO" and self._next and unit_name(self._next.text.upper()) is not None:
+                self._advance()
+                unit = self._interval_span(unit)
+        return self.expression(exp.Interval(this=text, unit=unit), start)
+
+    def _interval_span(self, first: Any) -> Any:
+        """What follows `first TO`: the last unit of a qualifier such as YEAR TO MONTH."""
+        known = {"YEAR": ("MONTH",), "DAY": ("HOUR", "MINUTE", "SECOND"), "HOUR": ("MINUTE", "SECOND")}
+        known["MINUTE"] = ("SECOND",)
+        last = self._word()
+        if last not in known.get(first.name, ()):
+            self.raise_error("YEAR TO MONTH, DAY TO HOUR, DAY TO SECOND or the like expected")
+        self._advance()
+        unit = exp.Var(this=last).update_positions(self._prev)
+        return self.expression(exp.IntervalSpan(this=first, expression=unit))
+
+    def _query(self) -> Any:
+        query = self._parse_select(nested=True, parse_subquery_alias=False)
+        query = self._parse_query_modifiers(self._parse_set_operations(query))
+        return query if query is not None else self.raise_error("a query expected")
+
+    def _parse_as_command(self, start: Token) -> Any:
+        self.raise_error("")
+
+    def _parse_command(self) -> Any:
+        self.raise_error("")
+
+    def _parse_types(self, *args: Any, **kwargs: Any) -> Any:
+        token = self._curr
+        found = super()._parse_types(*args, **kwargs)
+        if isinstance(found, exp.DataType) and token:
+            found.update_positions(token)
+        return found
+
+    def _parse_var(self, *args: Any, **kwargs: Any) -> Any:
+        token = self._curr
+        found = super()._parse_var(*args, **kwargs)
+        return found.update_positions(token) if isinstance(found, exp.Var) and token else found
+
+    def _parse_join(self, *args: Any, **kwargs: Any) -> Any:
+        """As sqlglot does, but a comma is remembered as one (it binds weaker than JOIN) and wants a table after it."""
+        start = self._curr
+        if self._match(TokenType.COMMA):
+            table = self._parse_table(alias_tokens=kwargs.get("alias_tokens"))
+            join = self.expression(exp.Join(this=table)) if table else self.raise_error("a table expected")
+            join.meta["comma"] = True
+            return join
+        join = super()._parse_join(*args, **kwargs)
+        return join.update_positions(start) if isinstance(join, exp.Join) else join
+
+    # ---- function calls of their own syntax --------------------------------------------------------------------------
+
+    def _parse_cast_call(self, safe: bool) -> Any:
+        value = self._parse_disjunction()
+        if value is None or not self._match(TokenType.ALIAS):
+            self.raise_error("CAST is written CAST(value AS type)")
+        type_ = self._parse_types()
+        if type_ is None:
+            self.raise_error("a type expected")
+        return self.expression((exp.TryCast if safe else exp.Cast)(this=value, to=type_))
+
+    def _parse_extract(self) -> Any:
+        field = self._parse_string() or self._name()
+        if not self._match(TokenType.FROM):
+            self.raise_error("EXTRACT is written EXTRACT(field FROM value)")
+        value = self._parse_bitwise()
+        if isinstance(field, exp.Literal):
+            field = exp.Var(this=field.name).update_positions(field)
+        return self.expression(exp.Extract(this=field, expression=value))
+
+    def _parse_position_call(self) -> Any:
+        # The needle is read as an operand above IN, or `'a' IN (...)` would be taken for a predicate.
+        needle = self._parse_bitwise()
+        if not self._match(TokenType.IN):
+            self.raise_error("POSITION is written POSITION(text IN text)")
+        return self.expression(exp.Anonymous(this="strpos", expressions=[self._parse_bitwise(), needle]))
+
+    def _parse_substring_call(self) -> Any:
+        args = self._parse_csv(self._parse_bitwise)
+        if self._match(TokenType.FROM):
+            args.append(self._parse_bitwise())
+        if self._match(TokenType.FOR):
+            if len(args) == 1:
+                args.append(exp.Literal.number(1))
+            args.append(self._parse_bitwise())
+        return self.expression(exp.Anonymous(this="substring", expressions=[a for a in args if a is not None]))
+
+    def _parse_overlay_call(self) -> Any:
+        args = self._parse_csv(self._parse_bitwise)
+        if len(args) == 1:
+            for word in ("PLACING", "FROM"):
+                self._expect(word)
+                args.append(self._parse_bitwise())
+            if self._match_text_seq("FOR"):
+                args.append(self._parse_bitwise())
+        return self.expression(exp.Anonymous(this="overlay", expressions=args))
+
+    def _parse_trim_call(self) -> Any:
+        side = self._word() if self._word() in ("BOTH", "LEADING", "TRAILING") else None
+        if side:
+            self._advance()
+        args = self._parse_csv(self._parse_bitwise)
+        if self._match(TokenType.FROM):
+            args = [self._parse_bitwise(), *args]
+        name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(side or "", "trim")
+        return self.expression(exp.Anonymous(this=name, expressions=[a for a in args if a is not None]))
+
+    # ---- small parts -------------------------------------------------------------------------------------------------
+
+    def _word(self) -> str:
+        """The current word in upper case; empty where a string, a quoted name or nothing stands there."""
+        if not self._curr or self._curr.token_type in (TokenType.STRING, TokenType.IDENTIFIER):
+            return ""
+        return str(self._curr.text).upper()
+
+    def _expect(self, word: str) -> None:
+        if not self._match_text_seq(word):
+            self.raise_error(f"{word} expected")
+
+    def _identifier(self, message: str = "a name expected") -> Any:
+        found = self._parse_id_var(any_token=False)
+        return found if isinstance(found, exp.Identifier) else self.raise_error(message)
+
+    def _name(self) -> Any:
+        found = self._parse_var(any_token=True)
+        return found if isinstance(found, exp.Var) else self.raise_error("a name expected")
+
+    def _number(self) -> Any:
+        if not self._match(TokenType.NUMBER):
+            self.raise_error("a number expected")
+        return self.expression(exp.Literal.number(self._prev.text), self._prev)
+
+    def _text(self) -> Any:
+        if not self._match(TokenType.STRING):
+            self.raise_error("a quoted text expected")
+        return self.expression(exp.Literal.string(self._prev.text), self._prev)
+
+    def _hex_string(self, token: Token) -> Any:
+        if self.sql[token.start] == "0":
+            self.refuse("a hexadecimal number", token)  # `0x1F`, which is no BINARY
+        return self.expression(exp.HexString(this=token.text), token)
+
+    def _parse_numbered_parameter(self) -> Any:
+        start = self._prev
+        if not self._match(TokenType.NUMBER):
+            self.raise_error("a parameter is written ?, $1 or :name")
+        number = self.expression(exp.Literal.number(self._prev.text), start)
+        return self.expression(exp.Parameter(this=number), start)
+
+    def _parse_named_parameter(self) -> Any:
+        start = self._prev
+        if not self._curr or not self._is_connected() or not self._advance_any():
+            return None
+        return self.expression(exp.Placeholder(this=self._prev.text), start)
+
+
+OUR_WORDS = (" is written ", " starts with ", "did you mean ")
+
+
+def _sentence(what: str, message: str) -> str:
+    if message.startswith("Expecting "):
+        return f"{what}; {message.removeprefix('Expecting ')} expected"
+    # What sqlglot says in its own words describes its parser; all that is ours says one of these.
+    ours = message.endswith(" expected") or any(words in message for words in OUR_WORDS)
+    return f"{what}; {message}" if ours else what

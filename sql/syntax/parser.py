@@ -1,0 +1,141 @@
+"""Parsing: text in, syntax trees out, every mistake a `SqlSyntaxError` with its place."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot.tokens import Token, TokenType
+
+from ...errors import Error, NotSupportedError, SqlSyntaxError
+from .dialect import Nyala
+from .grammar_expressions import PlacedParseError
+
+_DIALECT = Nyala()
+_QUOTES = {"'": "a text", '"': "a quoted name", "/*": "a comment"}
+_SURROGATE = re.compile("[\ud800-\udfff]")
+"""Halves of UTF-16 pairs: Python's texts can hold them alone, UTF-8 and so the store cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedStatement:
+    """One statement: `tree` is sqlglot's, positions in it count from the start of `text`, which is the whole text given
+    to `parse`; the statement itself is `text[start:end]`."""
+
+    tree: Any
+    text: str
+    start: int
+    end: int
+
+    @property
+    def sql(self) -> str:
+        """The statement as it was written, without its semicolon."""
+        return self.text[self.start : self.end]
+
+
+def parse(text: str) -> list[ParsedStatement]:
+    """Split a text at its semicolons and parse each statement; empty ones are left out.
+
+    Raises `SqlSyntaxError`, or `NotSupportedError` for a kind of statement that nyala does not have.
+
+    >>> [statement.sql for statement in parse("select 1; select 2 ;")]
+    ['select 1', 'select 2']
+    """
+    try:
+        return [_parse_one(chunk, text) for chunk in _chunks(_tokenize(text)) if chunk]
+    except RecursionError:
+        raise NotSupportedError("the statement is nested too deeply") from None
+
+
+def generate(tree: Any) -> str:
+    """The tree as nyala's SQL; parsing that again gives an equal tree."""
+    # What other dialects alone can say is refused when it is bound; here it need not be warned about.
+    return str(_DIALECT.generate(tree, unsupported_level=ErrorLevel.IGNORE))
+
+
+def _parse_one(tokens: list[Token], text: str) -> ParsedStatement:
+    try:
+        trees = _DIALECT.parser().parse(tokens, text)
+    except PlacedParseError as error:
+        raise SqlSyntaxError(error.message, text, error.start, max(1, error.end - error.start)) from None
+    except (Error, RecursionError):
+        raise
+    except Exception as error:
+        # sqlglot's parser trips over its own assumptions on some malformed texts; the text is at fault all the same.
+        raise SqlSyntaxError("this statement cannot be read", text, tokens[0].start) from error
+    return ParsedStatement(trees[0], text, tokens[0].start, tokens[-1].end + 1)
+
+
+def _chunks(tokens: list[Token]) -> Iterator[list[Token]]:
+    chunk: list[Token] = []
+    for token in tokens:
+        if token.token_type == TokenType.SEMICOLON:
+            yield chunk
+            chunk = []
+        else:
+            chunk.append(token)
+    yield chunk
+
+
+def _tokenize(text: str) -> list[Token]:
+    if not text.isascii() and (half := _SURROGATE.search(text)):
+        raise SqlSyntaxError(f"U+{ord(half[0]):04X} is half a character", text, half.start())
+    try:
+        found: list[Token] = list(_DIALECT.tokenize(text))
+        for token in found:
+            if token.token_type == TokenType.IDENTIFIER and not token.text:
+                raise SqlSyntaxError("a quoted name is empty", text, token.start, 2)
+        return found
+    except SqlglotError as error:
+        quote, position = _unclosed(text)
+        if quote is None:
+            raise SqlSyntaxError("this text cannot be split into words", text, position) from error
+        end = "*/" if quote == "/*" else quote
+        raise SqlSyntaxError(f"{_QUOTES[quote]} is not closed: {end} is missing", text, position) from None
+
+
+def _unclosed(text: str) -> tuple[str | None, int]:
+    """The quote that is never closed and where it stands, or None and the first odd character's place."""
+    position = 0
+    while position < len(text):
+        if text.startswith("--", position):
+            position = _after(text, "\n", position)
+        elif text.startswith("/*", position):
+            if text.find("*/", position + 2) < 0:
+                return "/*", position
+            position = _after(text, "*/", position + 2)
+        elif text[position] in _QUOTES:
+            end = text.find(text[position], position + 1)
+            if end < 0:
+                return text[position], position
+            position = end + 1
+        else:
+            position += 1
+    return None, 0
+
+
+def _after(text: str, mark: str, position: int) -> int:
+    found = text.find(mark, position)
+    return len(text) if found < 0 else found + len(mark)
+
+
+def place(node: Any) -> tuple[int | None, int]:
+    """Where a tree stands in its text: the offset of its first token and the width up to its last one on record.
+
+    A node that has no place of its own stands where its parts stand; (None, 1) where nothing is known.
+    """
+    start: int | None = None
+    end = 0
+    own = node.meta if isinstance(node, exp.Expression) else {}
+    if "start" in own and not isinstance(node, exp.Column):
+        return own["start"], own["end"] + 1 - own["start"]
+    for part in node.walk() if isinstance(node, exp.Expression) else ():
+        meta = part.meta
+        if "start" in meta:
+            start = meta["start"] if start is None else min(start, meta["start"])
+            end = max(end, meta["end"] + 1)
+    return start, max(1, end - (start or 0))
