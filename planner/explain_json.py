@@ -5,7 +5,8 @@
 
 `role` is "probe" or "build" below a hash join; `actual_rows`, `seconds` and `memory_bytes` stand only where the plan
 has run. A scan also names its "table", "alias", "columns", "tablets" and "tablets_scanned". A shared subplan is given
-at its first use; later ones say `"shared": key` alone.
+at its first use; later ones say `"shared": key` alone. With VERBOSE the outermost operator has "rules": the logical
+plan after each rule that changed it, line by line.
 """
 
 from __future__ import annotations
@@ -15,14 +16,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import physical
-from .explain import Actual, Drawing, drawing_of, input_roles, tablets_of
+from .explain import Actual, Drawing, draw_logical, drawing_of, input_roles, tablets_of
 from .physical import PhysicalNode
 from .plan import Plan
 
 
-def explain_json(plan: Plan, actuals: Mapping[int, Actual] | None = None) -> str:
-    """The plan as a JSON text, indented by two spaces."""
-    return json.dumps(_outline(plan.root, drawing_of(plan.root, actuals), None), indent=2)
+def explain_json(plan: Plan, actuals: Mapping[int, Actual] | None = None, verbose: bool = False) -> str:
+    """The plan as a JSON text, indented by two spaces.
+
+    `verbose` tells the rules too; it needs a plan made with `PlannerOptions(trace=True)`.
+    """
+    found = _outline(plan.root, drawing_of(plan.root, actuals), None)
+    if verbose:
+        found["rules"] = [{"rule": name, "plan": draw_logical(node).splitlines()} for name, node in plan.trace]
+    return json.dumps(found, indent=2)
 
 
 def _outline(node: PhysicalNode, drawing: Drawing, role: str | None) -> dict[str, Any]:

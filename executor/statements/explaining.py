@@ -45,7 +45,7 @@ def explain_statement(statement: bound.Explain, context: ExecutionContext, plan:
         actuals = actuals_for(context.actuals)
     head = None if isinstance(inner, bound.SelectStatement) else written_as(inner)
     if statement.as_json:
-        return listing(["plan"], [STRING], [[_json(head, written, explain_json(found, actuals))]])
+        return listing(["plan"], [STRING], [[_json(head, written, explain_json(found, actuals, statement.verbose))]])
     return listing(["plan"], [STRING], [_text(head, written, explain(found, actuals, statement.verbose)).splitlines()])
 
 

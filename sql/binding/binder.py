@@ -164,7 +164,5 @@ def _statement(tree: Any, context: Context) -> Statement:
     if isinstance(tree, nodes.Explain):
         analyze, verbose = bool(tree.args.get("analyze")), bool(tree.args.get("verbose"))
         as_json = tree.args.get("format") == "json"
-        if as_json and verbose:
-            raise NotSupportedError("EXPLAIN VERBOSE has no JSON form; leave VERBOSE or FORMAT JSON out")
         return Explain(_statement(tree.this, context), analyze, verbose, as_json)
     raise unsupported(tree)

@@ -62,3 +62,12 @@ def test_explain_verbose_draws_the_statement_above_the_physical_plan_only(connec
     assert lines[0] == "-- build"
     assert lines[lines.index("-- physical plan") + 1] == "Delete from t"
     assert lines.count("Delete from t") == 1
+
+
+def test_verbose_json_tells_the_rules(connection):
+    query = "SELECT a.k FROM t AS a JOIN t AS b ON a.k = b.k WHERE b.v > 1"
+    ((text,),) = rows(connection, f"EXPLAIN (VERBOSE, FORMAT JSON) {query}")
+    steps = json.loads(text)["rules"]
+    assert steps[0]["rule"] == "build"
+    assert "pushdown_predicates" in [step["rule"] for step in steps]
+    assert any("Scan t" in line for line in steps[-1]["plan"])
