@@ -5,6 +5,7 @@ Each kind of syntax node has one handler; `HANDLERS` is the whole list of what a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sqlglot import exp
@@ -174,14 +175,18 @@ def _in(node: exp.In, frame: Frame) -> Expr:
     only(node, "this", "expressions")
     if not node.expressions:
         raise SqlSyntaxError("IN needs a list of values or a query in parentheses")
-    row = _operands(node.this)
+    return in_list(node.this, node.expressions, frame)
+
+
+def in_list(left: Any, items: Sequence[Any], frame: Frame) -> Expr:
+    """`left IN (items)`, all of them syntax nodes."""
+    row = _operands(left)
     if row is not None:
-        left = frame.bind_all(row)
-        rows = [frame.bind_all(_operands(item) or [item]) for item in node.expressions]
-        matches = tuple(equal_rows(left, right) for right in rows)
+        parts = frame.bind_all(row)
+        rows = [frame.bind_all(_operands(item) or [item]) for item in items]
+        matches = tuple(equal_rows(parts, right) for right in rows)
         return matches[0] if len(matches) == 1 else connect("or", matches)
-    arg = frame.bind(node.this)
-    _, unified = unify([arg, *frame.bind_all(node.expressions)], "IN cannot compare")
+    _, unified = unify([frame.bind(left), *frame.bind_all(items)], "IN cannot compare")
     found = tuple(map(functions.comparable, unified))
     return InValues(BOOLEAN, any(e.nullable for e in found), found[0], found[1:])
 

@@ -40,6 +40,8 @@ def _in(node: exp.In, frame: Frame) -> Expr:
     if source is None and len(node.expressions) == 1 and isinstance(node.expressions[0], exp.Values):
         only(node, "this", "expressions")
         source = node.expressions[0]
+        if (items := _rows_of(source, node.this)) is not None:
+            return binder_expressions.in_list(node.this, items, frame)
     elif source is None:
         return binder_expressions.HANDLERS[exp.In](node, frame)
     else:
@@ -51,6 +53,18 @@ def _in(node: exp.In, frame: Frame) -> Expr:
     args, query = _aligned(args, query, "IN cannot compare", frame)
     nullable = any(arg.nullable for arg in args) or any(column.nullable for column in query.columns)
     return InSubquery(BOOLEAN, nullable, args, query)
+
+
+def _rows_of(values: exp.Values, left: Any) -> list[Any] | None:
+    """The rows of `left IN (VALUES ...)` as the items of a list, which is what they are where they are as wide as
+    `left`; None for others, and where VALUES has an order or a limit."""
+    if any(value for name, value in values.args.items() if name != "expressions"):
+        return None
+    rows = [list(row.expressions) if isinstance(row, exp.Tuple) else [row] for row in values.expressions]
+    width = len(left.expressions) if isinstance(left, exp.Tuple) else 1
+    if any(len(row) != width for row in rows):
+        return None
+    return values.expressions if width > 1 else [row[0] for row in rows]
 
 
 def _aligned(args: tuple[Expr, ...], query: Query, what: str, frame: Frame) -> tuple[tuple[Expr, ...], Query]:

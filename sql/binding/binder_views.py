@@ -130,7 +130,8 @@ def _column_names(node: Any, query: Query, context: Context) -> tuple[str, ...]:
     for place, name in enumerate(names):
         with context.at(node.expressions[place] if place < len(given) else node.args["query"]):
             if place >= len(query.columns):
-                raise InvalidTableDefinition(f"{len(given)} names for a query of {len(query.columns)} columns")
+                has = f"{len(query.columns)} column{'s' if len(query.columns) > 1 else ''}"
+                raise InvalidTableDefinition(f"{len(given)} names for a query of {has}")
             if name in names[:place]:
                 raise InvalidTableDefinition(f"a view cannot have two columns {name}; name one of them differently, AS")
     return names

@@ -113,7 +113,7 @@ def test_show_and_describe(c):
         ("CREATE OR REPLACE VIEW v AS SELECT k FROM t", StatementError, "view w would not work any more"),
         ("CREATE OR REPLACE VIEW v AS SELECT letter FROM w", StatementError, "v needs itself: v uses w uses v"),
         ("CREATE VIEW x AS SELECT k, k FROM t", InvalidTableDefinition, "two columns k"),
-        ("CREATE VIEW x (a, b) AS SELECT 1", InvalidTableDefinition, "2 names for 1 columns of the query"),
+        ("CREATE VIEW x (a, b) AS SELECT 1", InvalidTableDefinition, "2 names for a query of 1 column"),
         ("CREATE VIEW x AS SELECT * FROM t WHERE k = ?", InvalidTableDefinition, "parameters"),
         ("SELECT * FROM v FOR SYSTEM_TIME AS OF now()", StatementError, "FOR SYSTEM_TIME is for tables; v is a view"),
         ("SELECT * FROM other.v", UnknownTable, "no schema other"),

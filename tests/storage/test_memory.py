@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import weakref
+from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -12,10 +14,19 @@ from nyala.errors import DiskError, MemoryLimitExceeded
 from nyala.storage import database as database_module
 from nyala.storage.database import Database
 from nyala.storage.files.page_cache import PageCache
+from nyala.storage.maintenance import memory
 from nyala.storage.maintenance.memory import LEAST_CACHE_BYTES, Memory
 from tablet_support import HASHED, definition, insert, keys_of, read
 
 MIB = 1 << 20
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _alone() -> Iterator[None]:
+    """Stores of this process share their limits; those that other tests have open must not count here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "_processwide", weakref.WeakSet())
+        yield
 
 
 class Store:
