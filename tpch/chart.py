@@ -30,7 +30,7 @@ def draw(report: Report, path: Path) -> None:
     from matplotlib.figure import Figure  # not pyplot, which keeps figures and looks for a display
 
     groups = [f"Q{result.number}" for result in report.results] + ["mean"]
-    figure = Figure(figsize=(max(6.0, 0.24 * len(groups) * len(report.versions) + 2), 4.8), layout="constrained")
+    figure = Figure(figsize=(max(6.0, 0.09 * len(groups) * len(report.versions) + 2), 4.8), layout="constrained")
     axes = figure.subplots()
     width = _GROUP_WIDTH / len(report.versions)
     for number, (name, version) in enumerate(report.versions.items()):

@@ -1,4 +1,4 @@
-"""Beside other engines: answers are checked, what is missing is named, tables, files and charts say what was measured."""
+"""Beside other engines: answers are checked, what is missing is named, tables and charts say what was measured."""
 
 import json
 import subprocess
