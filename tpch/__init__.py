@@ -8,7 +8,7 @@ The life of a benchmark:
 3. `run.run` executes the 22 queries of `queries.QUERIES`, once cold and several times warm.
 4. `check.official` compares results with the TPC's answers (scale factor 1), `check.compare` with what DuckDB answers
    on the same files (any other).
-5. `compare.compare` runs us and the peers (`peers.DuckDB`) in turn and reports ratios.
+5. `compare.compare` runs us and the peers (`peers.PEERS`) in turn; `compare_report` and `chart` show the ratios.
 
 `command` makes all of it the `nyala tpch` command.
 """
