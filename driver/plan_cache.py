@@ -19,7 +19,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
@@ -27,7 +27,7 @@ from ..errors import Error
 from ..executor.statements.single_rows import SingleRow, single_row
 from ..planner import Plan, PlanTemplate
 from ..planner.late_statements import late_parameters, with_values
-from ..planner.physical import PhysicalNode, TableScan
+from ..planner.physical import TableScan, nodes
 from ..sql import ParsedStatement, bound
 from ..sql.binding.binder import LateStatement, bind_late
 from ..sql.expressions import Literal
@@ -235,7 +235,8 @@ def prepare(
     if single is not None:
         return Prepared(late.statement, keys, values, single, None, cell_takers(single, values, keys), False)
     plan = planned(late.statement.query)  # type: ignore[union-attr]
-    sizes = tuple((table, store.statistics(table).row_count) for table in {s.table for s in _scans(plan.root)})
+    tables = {node.table for node in nodes(plan.root) if isinstance(node, TableScan)}
+    sizes = tuple((table, store.statistics(table).row_count) for table in tables)
     template = PlanTemplate(plan)
     takers = value_takers(template.parameters, values, keys)
     return Prepared(late.statement, keys, values, None, template, takers, uses_time, sizes)
@@ -257,13 +258,6 @@ def _settled(uses: Sequence[LateParameter], given: Given) -> frozenset[Key]:
     wanted = Counter(given.places.values())
     loose = {use.key for use in uses if not use.settled}
     return frozenset(key for key in wanted if counts[key] >= wanted[key] and key not in loose)
-
-
-def _scans(root: PhysicalNode) -> Iterator[TableScan]:
-    if isinstance(root, TableScan):
-        yield root
-    for child in root.children():
-        yield from _scans(child)
 
 
 def _python(literal: Literal) -> Any:

@@ -69,17 +69,15 @@ def _collected(node: PhysicalNode, context: ExecutionContext, open_node: Open) -
 
 def _keys_of_one_round(node: physical.Recursive) -> list[int]:
     """The shared subplans of the step that read the working table, and so differ from round to round."""
-    return [inner.key for inner in _below(node.step) if isinstance(inner, physical.Shared) and _reads(inner, node.key)]
+    return [
+        inner.key
+        for inner in physical.nodes(node.step)
+        if isinstance(inner, physical.Shared) and _reads(inner, node.key)
+    ]
 
 
 def _reads(node: PhysicalNode, key: int) -> bool:
-    return any(isinstance(inner, physical.WorkingTable) and inner.key == key for inner in _below(node))
-
-
-def _below(root: PhysicalNode) -> Iterator[PhysicalNode]:
-    yield root
-    for child in root.children():
-        yield from _below(child)
+    return any(isinstance(inner, physical.WorkingTable) and inner.key == key for inner in physical.nodes(node))
 
 
 class _Seen:

@@ -224,7 +224,7 @@ def draw_physical(root: PhysicalNode, actuals: Mapping[int, Actual] | None = Non
 
 def drawing_of(root: PhysicalNode, actuals: Mapping[int, Actual] | None = None) -> Drawing:
     """What draws the nodes of a plan: names are qualified as the whole plan needs it."""
-    scans = [(node.alias, node.fetched) for node in _physical_nodes(root) if isinstance(node, physical.TableScan)]
+    scans = [(node.alias, node.fetched) for node in physical.nodes(root) if isinstance(node, physical.TableScan)]
     return Drawing(_qualified(scans), actuals or {}, {c.id: alias for alias, columns in scans for c in columns})
 
 
@@ -237,12 +237,6 @@ def tablets_of(scan: physical.TableScan) -> tuple[int, int]:
 def input_roles(node: PhysicalNode) -> tuple[str | None, ...]:
     """What each input of a node is to it, None where there is nothing to say."""
     return ("probe", "build") if isinstance(node, physical.HashJoin) else (None,) * len(node.children())
-
-
-def _physical_nodes(root: PhysicalNode) -> Iterator[PhysicalNode]:
-    yield root
-    for child in root.children():
-        yield from _physical_nodes(child)
 
 
 class Drawing:
@@ -385,6 +379,6 @@ def _size(count: int) -> str:
 
 
 def _fetched(node: PhysicalNode) -> Iterator[Column]:
-    for below in _physical_nodes(node):
+    for below in physical.nodes(node):
         if isinstance(below, physical.TableScan):
             yield from below.fetched

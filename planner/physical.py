@@ -7,6 +7,7 @@ has turned the former into joins, `planner.bind_parameters` the latter into lite
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
 from ..sql.bound import FileRef, TimeTravel
@@ -27,6 +28,15 @@ class PhysicalNode:
     def children(self) -> tuple[PhysicalNode, ...]:
         """The direct inputs, in order."""
         return tuple(v for spec in fields(self) if isinstance(v := getattr(self, spec.name), PhysicalNode))
+
+
+def nodes(root: PhysicalNode) -> Iterator[PhysicalNode]:
+    """The node and all below it, parents first; a shared subplan as often as it is used."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(node.children()[::-1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

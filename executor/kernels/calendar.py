@@ -117,15 +117,6 @@ def shift_months(type_: DataType, arg: Vector, months: Vector) -> Vector:
     return from_days(type_, add_months(days_of(arg), steps), rest, validity)
 
 
-def _month_steps(later: Array, earlier: Array) -> Array:
-    """Whole calendar months between two moments in microseconds, `later` not before `earlier`."""
-    a, b = later // DAY, earlier // DAY
-    months = months_of(a) - months_of(b)
-    day_a, day_b = a - first_days(months_of(a)), b - first_days(months_of(b))
-    short = (day_a < day_b) | ((day_a == day_b) & (later % DAY < earlier % DAY))
-    return np.asarray(months - short)
-
-
 def age(type_: DataType, later: Vector, earlier: Vector) -> Vector:
     """The years, months, days and hours from the one to the other, as a calendar counts them."""
     validity = joined_validity(later, earlier)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
-from ...sql.expressions import Expr, Window
+from ...sql.expressions import Window
 from ...storage.types import DataType
 from ...storage.vector import Array, Const, Flat, Vector
 from ..kernels.choose import pick
@@ -158,6 +158,3 @@ def framed(call: Window, frames: Frames, values: Sequence[Vector]) -> Vector:
         target[hit] = (start + wanted)[hit]
         wanted = np.where(target < 0, wanted - (end - start), -1)
     return _taken(value, present.rows(target))
-
-
-Evaluated = Callable[[Expr], Vector]

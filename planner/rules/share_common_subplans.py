@@ -48,13 +48,13 @@ from ..logical import (
     Values,
     Window,
 )
-from ..trees import node_expressions, rewrite, rewrite_nodes
+from ..trees import node_expressions, nodes, rewrite, rewrite_nodes
 from .order_joins import order_joins
 
 
 def share_common_subplans(root: Node, context: Context) -> Node:
     """Replace equal subplans by uses of one, where that is cheaper."""
-    tables = Counter(node.table.id for node in _below(root) if isinstance(node, Scan))
+    tables = Counter(node.table.id for node in nodes(root) if isinstance(node, Scan))
     if not any(count > 1 for count in tables.values()):
         return root  # nearly all queries
     shapes: Counter[Hashable] = Counter()
@@ -149,12 +149,6 @@ def _with_leaves(root: Node, sources: dict[int, Node], context: Context) -> Node
     return rewrite_nodes(root, leaf)
 
 
-def _below(root: Node) -> Iterator[Node]:
-    yield root
-    for child in root.children():
-        yield from _below(child)
-
-
 # ---- which subplans are the same -------------------------------------------------------------------------------------
 
 
@@ -167,7 +161,7 @@ class _Numbering:
 
     def all(self, root: Node) -> Iterator[tuple[Node, int | None]]:
         """Every node with its number, parents first."""
-        for node in _below(root):
+        for node in nodes(root):
             yield node, self.of(node)
 
     def of(self, node: Node) -> int | None:
