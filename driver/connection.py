@@ -17,7 +17,8 @@ from typing import Any, Final
 
 from .. import errors
 from ..errors import InterfaceError, NotSupportedError
-from ..sql.settings import parse_bytes
+from ..executor.memory import default_limit
+from ..sql.settings import parse_bytes, read_option
 from ..storage.store import Store
 from .cursor import Cursor
 from .loading import Source, load
@@ -28,7 +29,7 @@ from .stores import SharedStore, acquire
 _STORE_OPTIONS: Final = ("durability", "history_seconds", "store_memory")
 _DATABASE_NAMES: Final = {"store_memory": "memory_limit_bytes"}
 """Options that `storage.database.Database` calls otherwise."""
-_SESSION_OPTIONS: Final = ("threads", "memory_limit")
+_SESSION_OPTIONS: Final = ("threads", "memory_limit", "temp_directory")
 DURABILITIES: Final = ("fsync", "os")
 
 
@@ -42,7 +43,10 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
     threads : int, optional
         How many threads one statement may use; by default one per processor.
     memory_limit : int or str, optional
-        How much memory one statement's state may take before it is refused: bytes, or a text such as "2GB".
+        How much memory one statement's state may take: bytes, a text such as "2GB", or "none"; by default 60 % of the
+        machine's. What does not fit goes to temporary files.
+    temp_directory : str, optional
+        Where these files are made; by default in the store's folder. They have no names, and vanish with the process.
     durability : {"fsync", "os"}, optional
         "fsync" (the default): an acknowledged write survives a power failure. "os": it survives the end of the process;
         the operating system decides when it reaches the disk.
@@ -65,7 +69,7 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
     options = {_DATABASE_NAMES.get(name, name): settings[name] for name in _STORE_OPTIONS if name in settings}
     shared = acquire(target, settings.get("threads") or os.cpu_count() or 1, **options)
     try:
-        given = {name: settings.get(name) for name in _SESSION_OPTIONS}
+        given = {"memory_limit": default_limit(), **{n: settings[n] for n in _SESSION_OPTIONS if n in settings}}
         session = Session(shared.store, **given, store_options={name: settings.get(name) for name in _STORE_OPTIONS})
     except BaseException:
         shared.release()
@@ -199,7 +203,9 @@ def _check_options(options: dict[str, Any]) -> dict[str, Any]:
     seconds = checked.get("history_seconds", 0)
     if not isinstance(seconds, int) or isinstance(seconds, bool) or seconds < 0:
         raise InterfaceError(f"history_seconds={seconds!r}: a whole number of seconds is needed")
-    for name in ("memory_limit", "store_memory"):
+    if "store_memory" in checked:
+        checked["store_memory"] = parse_bytes(checked["store_memory"], "store_memory")
+    for name in ("memory_limit", "temp_directory"):
         if name in checked:
-            checked[name] = parse_bytes(checked[name], name)
+            checked[name] = read_option(name, checked[name])
     return checked

@@ -198,6 +198,8 @@ class Session:
         How many threads a statement may use; None: one per processor.
     memory_limit : int, optional
         Bytes that one statement's state may take.
+    temp_directory : str, optional
+        Where it goes beyond; None: where the store is.
     store_options : mapping, optional
         With what the store was opened, for SHOW.
     """
@@ -207,10 +209,12 @@ class Session:
         store: Store,
         threads: int | None = None,
         memory_limit: int | None = None,
+        temp_directory: str | None = None,
         store_options: Mapping[str, Any] | None = None,
     ):
         self.store = store
-        self.settings = Settings({"threads": threads, "memory_limit": memory_limit, **(store_options or {})})
+        own = {"threads": threads, "memory_limit": memory_limit, "temp_directory": temp_directory}
+        self.settings = Settings({**own, **(store_options or {})})
         self.plans = PlanCache(store)
         self._lock = threading.Lock()
         # Weak, so that a cursor that is dropped half-read takes its statement with it.
@@ -311,6 +315,7 @@ class Session:
     def _options(self) -> dict[str, Any]:
         """What the settings say about a statement that starts now."""
         found = {name: self.settings.get(name) for name in ("threads", "memory_limit")}
+        found["temporary_directory"] = self.settings.get("temp_directory") or self.store.temporary_directory
         return {name: value for name, value in found.items() if value is not None}
 
     def forget(self, execution: Execution) -> None:

@@ -10,23 +10,36 @@ from dataclasses import dataclass, field
 from ..planner.physical import PhysicalNode
 from ..storage.store import ScanCounters
 from ..storage.vector import Batch
+from .memory import Usage
+from .spilling.spill_file import SpillFile
 
 
 @dataclass(slots=True)
 class Actual:
     """One operator's share.
 
-    `memory` are the bytes of state that it reserved; `seconds` is the time spent inside it and its inputs, summed over
-    threads (so it may exceed the time on the wall); `counters` are a table scan's; `filtered` names the runtime filters
-    that a scan was given ("bitmap on x").
+    `usages` tell what it held, `spill_files` are where it put what it could not hold; `seconds` is the time spent
+    inside it and its inputs, summed over threads (so it may exceed the time on the wall); `counters` are a table
+    scan's; `filtered` names the runtime filters that a scan was given ("bitmap on x").
     """
 
     rows: int = 0
     batches: int = 0
     seconds: float = 0.0
-    memory: int = 0
+    usages: list[Usage] = field(default_factory=list)
+    spill_files: list[SpillFile] = field(default_factory=list)
     counters: ScanCounters | None = None
     filtered: tuple[str, ...] = ()
+
+    @property
+    def memory(self) -> int:
+        """Bytes of state that it held at most."""
+        return sum(usage.peak for usage in self.usages)
+
+    @property
+    def spilled(self) -> int:
+        """Bytes that it wrote to temporary files."""
+        return sum(file.size for file in self.spill_files)
 
 
 @dataclass(slots=True)

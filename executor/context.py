@@ -16,11 +16,13 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TypeVar
 
-from ..errors import Cancelled, OperationalError
+from ..errors import Cancelled
 from ..planner.physical import PhysicalNode
 from ..storage.store import Store, Timestamp
 from ..storage.vector import Batch
 from .actuals import Actuals
+from .memory import Account, Memory
+from .spilling.spill_file import SpillFile
 from .stream import Morsel, Stream
 
 T = TypeVar("T")
@@ -56,7 +58,10 @@ class ExecutionContext:
     threads : int
         How many morsels run at once; by default one per processor.
     memory_limit : int, optional
-        Bytes that hash tables, sorts and buffered rows may take together; `OperationalError` beyond.
+        Bytes that hash tables, sorts and buffered rows may take together; operators spill what does not fit. None: as
+        much as there is.
+    temporary_directory : str, optional
+        Where operators spill to; None: where the system keeps temporary files.
     cancel : threading.Event
         Once set, by any thread, the statement ends with `Cancelled` at its next batch.
     progress : callable, optional
@@ -70,6 +75,7 @@ class ExecutionContext:
     store: Store
     threads: int = field(default_factory=lambda: os.cpu_count() or 1)
     memory_limit: int | None = None
+    temporary_directory: str | None = None
     cancel: threading.Event = field(default_factory=threading.Event)
     progress: Callable[[int], None] | None = None
     collect: bool = False
@@ -78,35 +84,44 @@ class ExecutionContext:
     shared: dict[int, list[Batch]] = field(default_factory=dict)
     """The rows of each `Shared` subplan that has run, by its key."""
     opening: list[PhysicalNode] = field(default_factory=list)
-    """The operators that are being opened, outermost first; with `collect`, the last one owns what is reserved."""
+    """The operators that are being opened, outermost first; with `collect`, the last one owns new accounts."""
     working: dict[int, Batch] = field(default_factory=dict)
     """The rows of the last round of each recursive query, by its key."""
-    _reserved: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    memory: Memory = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.memory = Memory(self.memory_limit)
+        self._kept: list[Account] = []
 
     def again(self) -> ExecutionContext:
         """The context for the statement to run once more, at a snapshot of now."""
         now = self.store.now()
-        return replace(self, snapshot=now, shared={}, actuals=Actuals(), _reserved=0, _lock=threading.Lock())
+        return replace(self, snapshot=now, shared={}, actuals=Actuals())
 
     def check(self) -> None:
         """Raise `Cancelled` where somebody asked for it."""
         if self.cancel.is_set():
             raise Cancelled("the statement was cancelled")
 
+    def account(self, what: str) -> Account:
+        """A new account for what the operator that is being opened keeps; `what` names it in errors: "a sort"."""
+        account = self.memory.account(what)
+        if self.collect and self.opening:
+            self.actuals.of(self.opening[-1]).usages.append(account.usage)
+        return account
+
     def reserve(self, size: int, what: str) -> None:
-        """Account for `size` more bytes of state; `what` names it in the error."""
-        with self._lock:
-            self._reserved += size
-            total = self._reserved
-            opening = self.opening[-1] if self.collect and self.opening else None
-        if opening is not None:
-            self.actuals.of(opening).memory += size
-        if self.memory_limit is not None and total > self.memory_limit:
-            raise OperationalError(
-                f"{what} needs {total / 1e6:,.0f} MB in all, and memory_limit is {self.memory_limit / 1e6:,.0f} MB; "
-                "raise the limit or let the statement read fewer rows or columns"
-            )
+        """Account for `size` bytes of state that cannot be spilled, until the statement ends."""
+        account = self.account(what)
+        account.hold(size)
+        self._kept.append(account)
+
+    def spill_file(self) -> SpillFile:
+        """A new temporary file for the operator that is being opened."""
+        file = SpillFile(self.temporary_directory)
+        if self.collect and self.opening:
+            self.actuals.of(self.opening[-1]).spill_files.append(file)
+        return file
 
     # ---- running ------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from ..planner.physical import (
     ValuesScan,
     Window,
     WorkingTable,
+    nodes,
 )
 from ..storage.vector import Batch
 from .aggregation.aggregate import open_aggregate
@@ -36,6 +37,7 @@ from .files.file_scan import open_file_scan
 from .joins.join import open_hash_join
 from .joins.nested_loop import open_nested_loop
 from .joins.runtime_filters import RuntimeFilters
+from .memory import Memory
 from .operators import (
     open_filter,
     open_project,
@@ -52,6 +54,9 @@ from .stream import Morsel, Stream
 from .top_rows import open_top_rows
 from .windows.window import open_window
 
+_KEEPERS = (HashAggregate, HashJoin, NestedLoopJoin, Recursive, SetDifference, Shared, Sort, TopRows, Window)
+"""Operators that keep rows."""
+
 
 def execute(node: PhysicalNode, context: ExecutionContext) -> Iterator[Batch]:
     """Run a plan: its rows in batches whose columns are all read, in order, made a little ahead of their use.
@@ -60,6 +65,7 @@ def execute(node: PhysicalNode, context: ExecutionContext) -> Iterator[Batch]:
     the work.
     """
     context.check()
+    context.memory = Memory(context.memory_limit, sum(isinstance(inner, _KEEPERS) for inner in nodes(node)))
     stream = open_node(node, context, RuntimeFilters())
     yield from context.iterate(stream, _read)
 

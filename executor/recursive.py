@@ -14,15 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..planner import physical
 from ..planner.physical import PhysicalNode
-from ..storage.conditions.bloom_predicate import hash_floats, hash_integers, hash_texts
-from ..storage.vector import Array, Batch, Vector, concat
+from ..storage.vector import Array, Batch, concat
 from .context import ExecutionContext
 from .grouping import segments
+from .hashing import row_hashes
 from .lazy import joined
 from .stream import Morsel, Stream, sliced, stream_of
 
@@ -96,7 +94,7 @@ class _Seen:
         groups = segments(columns, rows.length) if columns else None
         first = np.zeros(1, np.intp) if groups is None else np.sort(groups.representatives)
         rows = rows.select(first)
-        hashes = row_hashes(rows)
+        hashes = row_hashes(rows.columns(), rows.length)
         rows, hashes = self._unseen(rows, hashes)
         if not rows.length:
             return rows
@@ -145,41 +143,3 @@ def _in_both(rows: Batch, known: Batch) -> Array:
     there[numbers[rows.length :]] = True
     found: Array = there[numbers[: rows.length]]
     return found
-
-
-def row_hashes(rows: Batch) -> Array:
-    """A hash for each row (ndarray of uint64), alike for equal rows however their vectors are encoded."""
-    total = np.zeros(rows.length, np.uint64)
-    for column in rows.columns():
-        total *= np.uint64(0x9E3779B97F4A7C15)
-        total ^= total >> np.uint64(29)
-        total += _column_hashes(column)
-    return total
-
-
-def _column_hashes(column: Vector) -> Array:
-    if len(column) and column.validity is not None and not np.asarray(column.validity).any():
-        return np.zeros(len(column), np.uint64)
-    values = None if column.type.is_text else column.values()
-    if values is None or values.dtype == object:
-        hashes = _text_hashes(column.to_arrow())
-    else:
-        values = np.broadcast_to(values, (len(column),))
-        hashes = hash_floats(values) if column.type.is_float else hash_integers(values)
-    return hashes if column.validity is None else np.where(column.validity, hashes, np.uint64(0))
-
-
-def _text_hashes(array: pa.Array | pa.ChunkedArray) -> Array:
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    encoded = pc.dictionary_encode(array)
-    codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
-    plain = encoded.dictionary
-    if not (pa.types.is_string(plain.type) or pa.types.is_binary(plain.type)):
-        plain = plain.cast(pa.string())
-    if not len(plain):
-        return np.zeros(len(array), np.uint64)
-    hashes: Array = hash_texts(plain).take(codes)
-    return hashes

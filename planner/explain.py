@@ -42,13 +42,16 @@ class Actual:
     notes : tuple of str
         Anything else worth a line: pages skipped, hash table size.
     memory : int
-        Bytes of state that it reserved.
+        Bytes of state that it held at most.
+    spilled : int
+        Bytes that it wrote to temporary files.
     """
 
     rows: int
     seconds: float
     notes: tuple[str, ...] = ()
     memory: int = 0
+    spilled: int = 0
 
 
 def explain(plan: Plan, actuals: Mapping[int, Actual] | None = None, verbose: bool = False) -> str:
@@ -275,6 +278,7 @@ class Drawing:
         if actual is None:
             return expected
         memory = f", {_size(actual.memory)}" if actual.memory else ""
+        memory += f", {_size(actual.spilled)} spilled" if actual.spilled else ""
         return f"{actual.rows:,} rows, {expected} expected, {actual.seconds * 1000:,.1f} ms{memory}"
 
     def _text(self, expr: Expr) -> str:

@@ -4,9 +4,9 @@
      "estimated_rows": 30000, "actual_rows": 29811, "seconds": 0.0123, "memory_bytes": 1200000, "inputs": [...]}
 
 `role` is "probe" or "build" below a hash join; `actual_rows`, `seconds` and `memory_bytes` stand only where the plan
-has run. A scan also names its "table", "alias", "columns", "tablets" and "tablets_scanned". A shared subplan is given
-at its first use; later ones say `"shared": key` alone. With VERBOSE the outermost operator has "rules": the logical
-plan after each rule that changed it, line by line.
+has run, `spilled_bytes` where it spilled. A scan also names its "table", "alias", "columns", "tablets" and
+"tablets_scanned". A shared subplan is given at its first use; later ones say `"shared": key` alone. With VERBOSE the
+outermost operator has "rules": the logical plan after each rule that changed it, line by line.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ def _outline(node: PhysicalNode, drawing: Drawing, role: str | None) -> dict[str
     actual = drawing.actual(node)
     if actual is not None:
         found |= {"actual_rows": actual.rows, "seconds": round(actual.seconds, 6), "memory_bytes": actual.memory}
+        if actual.spilled:
+            found["spilled_bytes"] = actual.spilled
     if not repeated:
         roles = input_roles(node)
         found["inputs"] = [_outline(child, drawing, role) for role, child in zip(roles, node.children(), strict=True)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from ..errors import InterfaceError, StatementError, did_you_mean
@@ -92,6 +93,12 @@ def _memory(value: Any) -> int | None:
     raise StatementError(f"memory_limit is a number of bytes, a text such as '256MB', or none, not {value}")
 
 
+def _folder(value: Any) -> str:
+    if not isinstance(value, str) or not Path(value).is_dir():
+        raise StatementError(f"temp_directory is a folder that is there, not {value}")
+    return value
+
+
 def _timezone(value: Any) -> str:
     if str(value).upper() not in ("UTC", "Z", "GMT", "ETC/UTC", "0"):
         raise StatementError(f"the time zone is UTC and cannot be set to {value}; timestamps have no time zone here")
@@ -112,7 +119,7 @@ SETTINGS: Final = {
             "memory_limit",
             "bytes",
             "from 1, or none",
-            "How much memory the state of one statement may take before it is refused",
+            "How much memory the state of one statement may take; what does not fit goes to temporary files",
             _memory,
             show_bytes,
             "none",
@@ -124,11 +131,29 @@ SETTINGS: Final = {
             "Memory for rows that are not on disk yet and for pages that were read, of all stores of the process",
             show=show_bytes,
         ),
+        Setting(
+            "temp_directory",
+            "text",
+            "a folder",
+            "Where statements put what their memory_limit does not hold: by default where the store is",
+            _folder,
+            unset="the store's folder",
+        ),
         Setting("threads", "whole number", f"1 to {MOST_THREADS}", "How many threads one statement may use", _threads),
         Setting("timezone", "word", "UTC", "The time zone of the session", _timezone),
     )
 }
 """All settings by name, ascending."""
+
+
+def read_option(name: str, value: Any) -> Any:
+    """What connect() was given for a setting, in plain units; `InterfaceError` where it cannot be."""
+    read = SETTINGS[name].read
+    assert read is not None
+    try:
+        return read(value)
+    except StatementError as error:
+        raise InterfaceError(str(error)) from None
 
 
 def find_setting(name: str) -> Setting:

@@ -41,6 +41,7 @@ from .files.filesystem import FileSystem
 from .files.memory_filesystem import MemoryFileSystem
 from .files.os_filesystem import OsFileSystem
 from .files.page_cache import PageCache
+from .files.temporary import remove_temporary_files
 from .keys.partition import Partitioner
 from .maintenance.compaction_policy import BUDGET_BYTES, CompactionPolicy
 from .maintenance.maintenance import (
@@ -180,6 +181,7 @@ class Database:
             self._io_pool = ThreadPoolExecutor(_IO_THREADS, "nyala-io")
             stack.callback(self._io_pool.shutdown)
             check_format(self._fs, self._directory)
+            remove_temporary_files(self._fs, self._directory)
             self._open_tables()
             stack.pop_all()
         self._memory = Memory(self._memory_bytes, self._cache, self._relieve_memory, memory_limit_bytes)
@@ -240,6 +242,10 @@ class Database:
                 stack.callback(self._remove, store)
             for store in self._stores.values():
                 stack.callback(store.close)
+
+    @property
+    def temporary_directory(self) -> str | None:
+        return self._directory if isinstance(self._fs, OsFileSystem) else None
 
     def __enter__(self) -> Database:
         return self

@@ -259,6 +259,10 @@ class Store(Protocol):
     def catalog_version(self) -> int:
         """Grows with every DDL; plans are cached under it."""
 
+    @property
+    def temporary_directory(self) -> str | None:
+        """A folder on the disk that the store is on, for temporary files; None where there is none."""
+
     def tables(self) -> Sequence[Table]:
         """All tables by name, ascending."""
 

@@ -105,5 +105,7 @@ def actuals_for(actuals: Actuals) -> dict[int, Actual]:
             )
         if actual.filtered:
             notes.append(f"runtime filters: {', '.join(actual.filtered)}")
-        result[id(node)] = Actual(actual.rows, max(0.0, actual.seconds - below), tuple(notes), actual.memory)
+        result[id(node)] = Actual(
+            actual.rows, max(0.0, actual.seconds - below), tuple(notes), actual.memory, actual.spilled
+        )
     return result

@@ -88,7 +88,7 @@ def may_contain_value(words: Array, value: Any, type_: DataType) -> bool:
         return bool(probe(words, hash_integers(np.array([value], np.int64)))[0])
     wide = np.empty(1, object)
     wide[0] = value
-    return bool(probe(words, _hash_wide(physical_to_arrow(type_, wide)))[0])
+    return bool(probe(words, hash_wide(physical_to_arrow(type_, wide)))[0])
 
 
 def probe(words: Array, hashes: Array) -> Array:
@@ -153,7 +153,7 @@ def hash_texts(array: pa.Array) -> Array:
     return hashes
 
 
-def _hash_wide(array: pa.Array) -> Array:
+def hash_wide(array: pa.Array) -> Array:
     """Of an Arrow decimal128 array; values of 64 bits hash as integers do."""
     high, low = decimal_limbs(array)
     hashes = hash_integers(low)
@@ -199,7 +199,7 @@ def _arrow_hashes(array: pa.Array) -> tuple[Array | None, Array]:
             array = array.fill_null("" if pa.types.is_string(type_) else b"")
         return validity, hash_texts(array)
     if pa.types.is_decimal(type_):
-        return validity, _hash_wide(array)
+        return validity, hash_wide(array)
     if pa.types.is_boolean(type_):
         array = array.cast(pa.int8())
     elif pa.types.is_date32(type_):

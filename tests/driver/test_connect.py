@@ -70,7 +70,7 @@ def test_a_second_process_is_refused_and_told_why(tmp_path):
         (":memory:", {"threads": 0}, nyala.InterfaceError, "threads=0: a whole number of at least 1"),
         (":memory:", {"threads": "2"}, nyala.InterfaceError, "threads='2'"),
         (":memory:", {"durability": "none"}, nyala.InterfaceError, "there are 'fsync' and 'os'"),
-        (":memory:", {"memory_limit": "lots"}, nyala.InterfaceError, "memory_limit='lots'"),
+        (":memory:", {"memory_limit": "lots"}, nyala.InterfaceError, "memory_limit is a number of bytes"),
         (":memory:", {"store_memory": "-1"}, nyala.InterfaceError, "store_memory='-1'"),
         (":memory:", {"history_seconds": 1.5}, nyala.InterfaceError, "history_seconds=1.5"),
     ],

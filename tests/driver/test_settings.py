@@ -7,6 +7,7 @@ from typing import Any
 import nyala
 import pytest
 from nyala.errors import OperationalError, StatementError
+from nyala.executor.memory import default_limit
 from nyala.sql.settings import SETTINGS, parse_bytes, show_bytes
 
 
@@ -23,7 +24,7 @@ def test_set_show_reset(connection: Any) -> None:
     assert (shown(connection, "threads"), shown(connection, "memory_limit")) == ("3", "64MB")
     connection.execute("RESET threads")
     connection.execute("SET memory_limit = DEFAULT")
-    assert (shown(connection, "threads"), shown(connection, "memory_limit")) == ("2", "none")
+    assert (shown(connection, "threads"), shown(connection, "memory_limit")) == ("2", show_bytes(default_limit() or 0))
     connection.execute("SET threads = ?", [4])
     connection.execute("RESET ALL")
     assert shown(connection, "threads") == "2"

@@ -1,0 +1,56 @@
+"""Hashes of rows: alike for equal rows, however their vectors are encoded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..storage.conditions.bloom_predicate import hash_floats, hash_integers, hash_texts, hash_wide
+from ..storage.vector import Array, Const, Dict, Text, Vector, Wide, vector_from_arrow
+from .kernels.intervals import sortable
+
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+def row_hashes(columns: Sequence[Vector], length: int) -> Array:
+    """A hash for each row (ndarray of uint64, shape (length,)); NULLs are alike, and so are integers of any width,
+    0.0 and -0.0, all NaNs."""
+    total = np.zeros(length, np.uint64)
+    for column in columns:
+        total *= _SPREAD
+        total ^= total >> np.uint64(29)
+        total += _column_hashes(column)
+    return total
+
+
+def _column_hashes(column: Vector) -> Array:
+    if isinstance(column, Const):
+        if column.value is None or not len(column):
+            return np.zeros(len(column), np.uint64)
+        once = vector_from_arrow(column.type, column.slice(0, 1).to_arrow())
+        return np.broadcast_to(_value_hashes(sortable(once)), (len(column),))
+    hashes = _value_hashes(sortable(column))
+    return hashes if column.validity is None else np.where(column.validity, hashes, np.uint64(0))
+
+
+def _value_hashes(column: Vector) -> Array:
+    """The hashes of the values; anything under NULLs."""
+    if isinstance(column, Dict):
+        return _entry_hashes(column.dictionary, column.codes)
+    if isinstance(column, Text):
+        encoded = pc.dictionary_encode(column.array)
+        return _entry_hashes(encoded.dictionary, encoded.indices.fill_null(0).to_numpy(zero_copy_only=False))
+    if isinstance(column, Wide):
+        return hash_wide(column.array)
+    values = column.values()
+    return hash_floats(values) if column.type.is_float else hash_integers(values)
+
+
+def _entry_hashes(entries: pa.Array, codes: Array) -> Array:
+    if not len(entries):
+        return np.zeros(len(codes), np.uint64)
+    hashes: Array = hash_texts(entries).take(codes)
+    return hashes

@@ -1,0 +1,121 @@
+"""The memory of one statement's state: who holds how much, and who must spill.
+
+    limit ──┬── one half: an equal guarantee for every operator that keeps rows
+            └── the other half: for whoever asks first, until it is given back
+
+Operators that keep rows (hash tables, groups, sorts, windows, shared rows) *grow* an account before they keep more. An
+account that cannot grow is told so, and its operator spills (`spilling`), keeps less and *shrinks* the account. Because
+every operator has its guarantee, one that starts late still finds room to work in. What an operator cannot do without,
+it *holds*: that ends the statement where it passes the limit.
+
+Batches on their way, a few per thread, are nobody's state and are not counted.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from ..errors import OperationalError
+
+SHARE_OF_MACHINE: Final = 0.6
+"""The limit of a statement that was given none, as a part of the machine's memory."""
+
+
+def default_limit() -> int | None:
+    """Bytes that a statement's state may take where nobody has said; None where the machine does not tell its size."""
+    try:
+        size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return None
+    return int(size * SHARE_OF_MACHINE) >> 20 << 20 if size > 0 else None
+
+
+class Memory:
+    """The limit of one execution and what is held under it. Threads share it.
+
+    Parameters
+    ----------
+    limit : int, optional
+        Bytes; None: as much as there is.
+    holders : int
+        How many operators of the plan keep rows.
+    """
+
+    def __init__(self, limit: int | None, holders: int = 1):
+        self.limit = limit
+        self.guarantee = 0 if limit is None else limit // (2 * max(1, holders))
+        self._common = 0 if limit is None else limit - self.guarantee * max(1, holders)
+        self._taken = 0
+        """Of the common half."""
+        self._lock = threading.Lock()
+        self._left: deque[int] = deque()
+        """What accounts held that nobody holds any more. They may go at any moment, so they only leave a note."""
+
+    def account(self, what: str) -> Account:
+        """A new account; `what` names its operator in errors: "a sort"."""
+        return Account(self, what)
+
+    def move(self, account: Account, size: int, must: bool) -> bool:
+        """Change an account by so many bytes, positive or negative; False, and no change, where there is no room."""
+        with self._lock:
+            while self._left:
+                self._taken -= max(0, self._left.popleft() - self.guarantee)
+            before, after = (max(0, held - self.guarantee) for held in (account.size, account.size + size))
+            if self.limit is not None and size > 0 and self._taken + after - before > self._common and not must:
+                return False
+            self._taken += after - before
+            account.size += size
+            account.usage.peak = max(account.usage.peak, account.size)
+            return True
+
+    def leave(self, account: Account) -> None:
+        """An account is gone."""
+        if account.size:
+            self._left.append(account.size)
+
+
+@dataclass(slots=True)
+class Usage:
+    """What is remembered of an account: `peak`, the most bytes that it held."""
+
+    peak: int = 0
+
+
+class Account:
+    """What one operator holds, until the account is gone with its operator."""
+
+    def __init__(self, memory: Memory, what: str):
+        self._memory = memory
+        self._what = what
+        self.size = 0
+        self.usage = Usage()
+
+    def __del__(self) -> None:
+        self._memory.leave(self)
+
+    @property
+    def room(self) -> int | None:
+        """How many bytes an operator may take at least, whatever the others do; None: there is no limit."""
+        return None if self._memory.limit is None else max(0, self._memory.guarantee - self.size)
+
+    def grow(self, size: int) -> bool:
+        """Hold so many bytes more, if there is room; else False, and the operator must spill or make do."""
+        return self._memory.move(self, size, must=False)
+
+    def hold(self, size: int) -> None:
+        """Hold so many bytes more, which cannot be spilled; `OperationalError` where they pass the limit."""
+        if not self._memory.move(self, size, must=False):
+            limit = self._memory.limit or 0
+            raise OperationalError(
+                f"{self._what} needs {(self.size + size) / 1e6:,.0f} MB that cannot be spilled, and memory_limit is "
+                f"{limit / 1e6:,.0f} MB for the whole statement; raise the limit or let the statement read fewer rows "
+                "or columns"
+            )
+
+    def shrink(self, size: int | None = None) -> None:
+        """Give back so many bytes; all of them, where nothing is said."""
+        self._memory.move(self, -(self.size if size is None else size), must=True)

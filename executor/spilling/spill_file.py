@@ -1,0 +1,96 @@
+"""A temporary file of Arrow IPC streams.
+
+The file has no name as soon as it is open (O_TMPFILE where the system has it, else it is unlinked at once), so the
+system frees it when it is closed, when nobody holds it any more, and when the process is killed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+import threading
+import weakref
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ...errors import OperationalError
+from ...storage.files.temporary import TEMPORARY_PREFIX
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """Where a record batch lies in its file: offset and length in bytes; `rows` says how many it has."""
+
+    offset: int
+    length: int
+    rows: int
+
+
+class SpillFile:
+    """Record batches written once and read any number of times, by several threads.
+
+    Parameters
+    ----------
+    directory : str, optional
+        Where the file is made; None: where the system keeps temporary files. `OperationalError` where it cannot be.
+    """
+
+    def __init__(self, directory: str | None = None):
+        self._directory = directory or tempfile.gettempdir()
+        try:
+            self._file = tempfile.TemporaryFile(prefix=TEMPORARY_PREFIX, dir=self._directory)  # noqa: SIM115
+        except OSError as error:
+            raise self._failure(error) from error
+        weakref.finalize(self, self._file.close)
+        self._lock = threading.Lock()
+        self._end = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes written so far."""
+        return self._end
+
+    def write(self, batch: pa.RecordBatch) -> Extent:
+        """Append a record batch as an IPC stream of its own. `OperationalError` where the disk is full or fails."""
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        data = memoryview(sink.getvalue())
+        with self._lock:
+            extent = Extent(self._end, len(data), batch.num_rows)
+            self._end += len(data)
+        try:
+            self._write_at(extent.offset, data)
+        except OSError as error:
+            raise self._failure(error) from error
+        return extent
+
+    def _write_at(self, offset: int, data: memoryview) -> None:
+        while len(data):
+            written = os.pwrite(self._file.fileno(), data, offset)
+            offset, data = offset + written, data[written:]
+
+    def read(self, extent: Extent) -> pa.RecordBatch:
+        """The record batch at an extent."""
+        parts, offset, left = [], extent.offset, extent.length
+        while left:
+            data = os.pread(self._file.fileno(), left, offset)
+            if not data:
+                raise OperationalError(f"a temporary file in {self._directory} ends at byte {offset}, too early")
+            parts.append(data)
+            offset, left = offset + len(data), left - len(data)
+        with pa.ipc.open_stream(parts[0] if len(parts) == 1 else b"".join(parts)) as reader:
+            return reader.read_next_batch()
+
+    def close(self) -> None:
+        """Give the file back to the system; closing again does nothing."""
+        self._file.close()
+
+    def _failure(self, error: OSError) -> OperationalError:
+        what = "is full" if error.errno == errno.ENOSPC else f"cannot be used ({error.strerror or error})"
+        return OperationalError(
+            f"the temporary directory {self._directory} {what}, and the statement needs more memory than memory_limit "
+            "allows; set temp_directory to another place, or raise memory_limit"
+        )
