@@ -43,12 +43,19 @@ class Memory:
         Bytes; None: as much as there is.
     holders : int
         How many operators of the plan keep rows.
+
+    Attributes
+    ----------
+    held, peak : int
+        Bytes that all accounts hold together, now and at most.
     """
 
     def __init__(self, limit: int | None, holders: int = 1):
         self.limit = limit
         self.guarantee = 0 if limit is None else limit // (2 * max(1, holders))
         self._common = 0 if limit is None else limit - self.guarantee * max(1, holders)
+        self.held = 0
+        self.peak = 0
         self._taken = 0
         """Of the common half."""
         self._lock = threading.Lock()
@@ -63,12 +70,16 @@ class Memory:
         """Change an account by so many bytes, positive or negative; False, and no change, where there is no room."""
         with self._lock:
             while self._left:
-                self._taken -= max(0, self._left.popleft() - self.guarantee)
+                left = self._left.popleft()
+                self.held -= left
+                self._taken -= max(0, left - self.guarantee)
             before, after = (max(0, held - self.guarantee) for held in (account.size, account.size + size))
             if self.limit is not None and size > 0 and self._taken + after - before > self._common and not must:
                 return False
             self._taken += after - before
             account.size += size
+            self.held += size
+            self.peak = max(self.peak, self.held)
             account.usage.peak = max(account.usage.peak, account.size)
             return True
 
