@@ -119,8 +119,10 @@ class Estimator:
         if own is None or referring is None or not own.unique or not (_is_bounded(own) and _is_bounded(referring)):
             return domain
         common = min(own.high, referring.high) - max(own.low, referring.low) + 1
+        if common <= 0:  # so do conditions that exclude each other leave it
+            return domain
         within = domain * common / (own.high - own.low + 1)
-        return min(domain, max(within, rows)) if common > 0 else domain
+        return float(min(domain, max(within, rows)))
 
     def distinct(self, expr: Expr, rows: float) -> float:
         """How many distinct values an expression has among so many rows."""

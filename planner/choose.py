@@ -35,6 +35,7 @@ from .logical import (
     Window,
     WorkingTable,
 )
+from .merge_joins import merge_join
 from .physical import PhysicalNode, RuntimeFilter, TableScan
 from .properties import LEFT_ONLY
 from .scan_limits import limited, ordered
@@ -56,6 +57,8 @@ class Chooser:
         self._model = CostModel(context.estimator)
         self._ordered = "order_joins" not in context.options.disabled_rules
         self._shared: dict[int, PhysicalNode] = {}
+        self._check = context.check
+        self._merge_joins = context.options.merge_joins
 
     def plan(self, root: Node) -> PhysicalNode:
         """The physical plan, with exactly the root's columns in order."""
@@ -63,6 +66,7 @@ class Chooser:
 
     def _visit(self, node: Node, wanted: Wanted) -> PhysicalNode:
         """A physical node that gives at least the wanted columns of `node`."""
+        self._check()
         return _CHOICES[type(node)](self, node, wanted)
 
     def _scan(self, node: Scan, wanted: Wanted) -> PhysicalNode:
@@ -266,7 +270,7 @@ class Chooser:
             )
         kind = TURNED.get(node.kind, node.kind) if swap else node.kind
         filters = self._runtime_filters(probe, pairs, self._estimator.rows(build_side)) if kind in FILTERING else ()
-        return physical.HashJoin(
+        join = physical.HashJoin(
             columns=columns,
             estimate=estimate,
             kind=kind,
@@ -277,6 +281,7 @@ class Chooser:
             residual=residual,
             runtime_filters=filters,
         )
+        return merge_join(join, self._merge_joins) or join
 
     def _swapped(self, node: Join) -> bool:
         """Is the left side built? Never for a nested loop, whose right side is the one that is kept."""
@@ -364,6 +369,8 @@ def scan_column(node: PhysicalNode, number: int) -> int | None:
                 if isinstance(build_key, Column) and build_key.id == number and isinstance(probe_key, Column):
                     return scan_column(node.probe, probe_key.id)
         return scan_column(node.probe, number)
+    if isinstance(node, physical.MergeJoin) and node.kind in ("inner", "left", "semi", "anti", "single"):
+        return scan_column(node.left, number)
     if isinstance(node, physical.NestedLoopJoin) and node.kind not in ("right", "full"):
         return scan_column(node.left, number)
     if isinstance(node, (physical.Project, physical.HashAggregate)):

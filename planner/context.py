@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from ..sql.bound import Query
+from ..sql.expressions import Expr
 from ..storage.schema import Table
 from ..storage.store import TableStatistics
 from .cardinality import Estimator
@@ -30,6 +32,8 @@ class PlannerOptions:
         Names of rules to leave out (tests prove each harmless that way). Mandatory rules run regardless.
     trace : bool
         Keep the logical plan after each rule that changed it, for EXPLAIN VERBOSE.
+    merge_joins : str
+        "auto": where they are expected to be cheaper than hash joins; "always": wherever they can be; "never".
     check : bool
         Check the plan's invariants after every rule; an `InternalError` names the rule that broke one.
     """
@@ -37,6 +41,7 @@ class PlannerOptions:
     disabled_rules: frozenset[str] = frozenset()
     trace: bool = False
     check: bool = False
+    merge_joins: str = "auto"
 
 
 @dataclass(slots=True)
@@ -46,12 +51,16 @@ class Context:
     estimator: Estimator
     numbers: Numbers
     options: PlannerOptions = field(default_factory=PlannerOptions)
+    check: Callable[[], None] = lambda: None
+    """Called between the steps of the planning; what it raises ends it."""
     shared_queries: dict[int, tuple[Query, int, Node]] = field(default_factory=dict)
     """CTEs built so far: per id of the bound query, that query, its key and its plan."""
     uses: dict[int, int] = field(default_factory=dict)
     """How often each shared subplan stands in the statement's plans."""
     used: dict[int, set[int]] = field(default_factory=dict)
     """Positions of each shared subplan's columns that some use reads, as `prune_columns` finds them."""
+    wishes: dict[int, list[tuple[Expr, ...]]] = field(default_factory=dict)
+    """What each use of a shared subplan asks of its rows, as `filter_shared` finds it: conjunctions."""
     _keys: int = 0
 
     def share_key(self) -> int:

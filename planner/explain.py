@@ -304,6 +304,9 @@ class Drawing:
         if isinstance(node, physical.HashJoin):
             pairs = zip(node.probe_keys, node.build_keys, strict=True)
             return f"HashJoin {node.kind} on " + " AND ".join(f"{self._text(a)} = {self._text(b)}" for a, b in pairs)
+        if isinstance(node, physical.MergeJoin):
+            merged = zip(node.left_keys, node.right_keys, strict=True)
+            return f"MergeJoin {node.kind} on " + " AND ".join(f"{self._text(a)} = {self._text(b)}" for a, b in merged)
         if isinstance(node, physical.NestedLoopJoin):
             on = "" if node.condition is None else f" on {self._text(node.condition)}"
             return f"NestedLoopJoin {node.kind}{on}"
@@ -343,6 +346,8 @@ class Drawing:
             yield f"reads {_join_list(list(node.names))}"
             if node.residual is not None:
                 yield f"where {self._text(node.residual)}"
+        elif isinstance(node, physical.MergeJoin) and node.residual is not None:
+            yield f"and {self._text(node.residual)}"
         elif isinstance(node, physical.HashJoin):
             if node.residual is not None:
                 yield f"and {self._text(node.residual)}"
@@ -371,6 +376,8 @@ class Drawing:
             yield f"and then {self._text(node.residual)}"
         if node.limit is not None:
             yield f"{'ordered by key, ' if node.ordered else ''}limit {self._sum(node.limit, node.offset)}"
+        elif node.ordered:
+            yield "ordered by key"
 
     def _sum(self, limit: Expr, offset: Expr | None) -> str:
         if isinstance(limit, Literal) and isinstance(offset, Literal):

@@ -135,6 +135,22 @@ class HashJoin(PhysicalNode):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MergeJoin(PhysicalNode):
+    """Equi-join of two sides whose tablets are cut alike and ascend by the keys: tablet by tablet, both sides stream.
+
+    `kind`, `residual` and `columns` are as in `HashJoin`, with `left` as the probe side; all but null_anti. Both inputs
+    give one morsel per tablet, in which the keys, columns without NULLs, ascend in the order given.
+    """
+
+    kind: str
+    left: PhysicalNode
+    right: PhysicalNode
+    left_keys: tuple[Column, ...]
+    right_keys: tuple[Column, ...]
+    residual: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NestedLoopJoin(PhysicalNode):
     """Join on any condition (None: all pairs); `right` is read whole first. Kinds as in the logical node."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ..errors import ProgrammingError, did_you_mean
@@ -15,8 +15,10 @@ from .check import check_plan
 from .choose import Chooser
 from .context import Context, PlannerOptions, StatisticsSource
 from .logical import Node, Shared
+from .merge_joins import MODES
 from .physical import PhysicalNode
 from .rules import RULE_NAMES, RULES, Rule
+from .rules.filter_shared import filtered_for
 from .rules.prune_columns import narrow_uses, prune_shared
 from .trees import nodes, rewrite_nodes
 
@@ -43,17 +45,24 @@ class Plan:
     trace: tuple[tuple[str, Node], ...] = ()
 
 
-def plan_query(query: Query, store: StatisticsSource, options: PlannerOptions | None = None) -> Plan:
-    """Plan a bound query with a store's statistics.
+def plan_query(
+    query: Query,
+    store: StatisticsSource,
+    options: PlannerOptions | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> Plan:
+    """Plan a bound query with a store's statistics. `check` is called between the steps: what it raises ends them.
 
     Raises `NotSupportedError` for the few correlated subqueries that cannot be turned into joins, and
     `ProgrammingError` where `options.disabled_rules` names no rule.
     """
     options = options or PlannerOptions()
+    if options.merge_joins not in MODES:
+        raise ProgrammingError(f"merge_joins is {', '.join(MODES[:-1])} or {MODES[-1]}, not {options.merge_joins}")
     wrong = sorted(options.disabled_rules - set(RULE_NAMES))
     if wrong:
         raise ProgrammingError(f"there is no rule {wrong[0]}{did_you_mean(wrong[0], RULE_NAMES)}")
-    context = Context(Estimator(store), numbers_above(query), options)
+    context = Context(Estimator(store), numbers_above(query), options, check)
     pipeline = Pipeline(Builder(context).query(query), context)
     for rule in RULES:
         if rule.mandatory or rule.name not in options.disabled_rules:
@@ -78,9 +87,12 @@ class Pipeline:
 
     def apply(self, rule: Rule) -> None:
         """Apply one rule to the main plan and all shared subplans."""
+        self._context.check()
         before = self.root
         if rule.name == "prune_columns" and self._shared:
             self._prune(rule)
+        elif rule.name == "filter_shared":
+            self._filter(rule)
         else:
             self._apply_everywhere(rule)
         if self._shared:
@@ -108,17 +120,32 @@ class Pipeline:
                     self._collect([node.source])
 
     def _prune(self, rule: Rule) -> None:
-        """Prune from the top: a shared subplan only after all its users, who say which columns they read."""
+        """Prune from the top: the users of a shared subplan say which columns they read."""
         used = self._context.used
         used.clear()
         self.root = rule.apply(self.root, self._context)
+        for key in self._users_first():
+            self._shared[key] = prune_shared(self._shared[key], used.setdefault(key, set()), self._context)
+        self.root = narrow_uses(self.root, used)
+        self._shared = {key: narrow_uses(plan, used) for key, plan in self._shared.items()}
+
+    def _filter(self, rule: Rule) -> None:
+        """Filter from the top: the users of a shared subplan say which rows they want."""
+        wishes = self._context.wishes
+        wishes.clear()
+        self.root = rule.apply(self.root, self._context)
+        for key in self._users_first():
+            self._shared[key] = filtered_for(self._shared[key], wishes.get(key, [()]), self._context)
+            rule.apply(self._shared[key], self._context)
+
+    def _users_first(self) -> Iterator[int]:
+        """The keys of the shared subplans, each after all whose plans use it."""
         waiting = dict(self._shared)
         while waiting:
             inner = {n.key for plan in waiting.values() for n in nodes(plan) if isinstance(n, Shared)}
             for key in [key for key in waiting if key not in inner]:
-                self._shared[key] = prune_shared(waiting.pop(key), used.setdefault(key, set()), self._context)
-        self.root = narrow_uses(self.root, used)
-        self._shared = {key: narrow_uses(plan, used) for key, plan in self._shared.items()}
+                del waiting[key]
+                yield key
 
     def _relink(self) -> None:
         """Let every use of a shared subplan show its present form; forget those without a use."""

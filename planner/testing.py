@@ -83,9 +83,15 @@ def bound_query(text: str, catalog: FixedCatalog = SMALL) -> Query:
     return statement.query
 
 
-def plan_text(text: str, catalog: FixedCatalog = SMALL, without: Iterable[str] = (), trace: bool = False) -> Plan:
+def plan_text(
+    text: str,
+    catalog: FixedCatalog = SMALL,
+    without: Iterable[str] = (),
+    trace: bool = False,
+    merge_joins: str = "auto",
+) -> Plan:
     """The plan of a SELECT, its invariants checked after every rule."""
-    options = PlannerOptions(frozenset(without), trace=trace, check=True)
+    options = PlannerOptions(frozenset(without), trace=trace, check=True, merge_joins=merge_joins)
     return plan_query(bound_query(text, catalog), catalog, options)
 
 

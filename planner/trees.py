@@ -144,13 +144,17 @@ def negate(expr: Expr) -> Expr:
     return call("not", expr)
 
 
+def distinct(parts: Iterable[Expr]) -> list[Expr]:
+    """Each of several expressions once, in the order in which they first stand.
+
+    By hash: generated statements have conditions of tens of thousands of parts, which must not be compared in pairs.
+    """
+    return list(dict.fromkeys(parts))
+
+
 def all_of(parts: Iterable[Expr]) -> Expr | None:
     """The conjunction of flattened, distinct parts; None for none."""
-    found: list[Expr] = []
-    for part in parts:
-        for piece in conjuncts(part):
-            if piece not in found:
-                found.append(piece)
+    found = distinct(piece for part in parts for piece in conjuncts(part))
     if len(found) > 1:
         return call("and", *found)
     return found[0] if found else None
@@ -158,11 +162,7 @@ def all_of(parts: Iterable[Expr]) -> Expr | None:
 
 def any_of(parts: Iterable[Expr]) -> Expr:
     """The disjunction of flattened, distinct parts; FALSE for none."""
-    found: list[Expr] = []
-    for part in parts:
-        for piece in disjuncts(part):
-            if piece not in found:
-                found.append(piece)
+    found = distinct(piece for part in parts for piece in disjuncts(part))
     if len(found) > 1:
         return call("or", *found)
     return found[0] if found else FALSE

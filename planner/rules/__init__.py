@@ -7,11 +7,14 @@ The reasons for the order:
    join's condition. After it, no expression holds a subquery. `inline_shared` then opens CTEs that are used once.
 3. `factor_disjunctions` finds join conditions and single-table predicates inside ORs; `simplify_joins` makes inner
    joins of outer ones; `infer_predicates` multiplies what is known. All three make work for `pushdown_predicates`,
-   and read its input most easily while predicates still stand in few places.
+   and read its input most easily while predicates still stand in few places. `filter_shared` finds them above the
+   uses of shared subplans then.
 4. `reduce_group_keys` and `aggregate_before_join` need the primary keys, so they come before `prune_columns` drops
    unread ones. `merge_projections` clears away what they and the decorrelation leave, and `share_common_subplans`
    finds equal subplans while they still have all columns.
-5. `order_joins` last but for the limits: costs depend on predicates in the scans and on how many columns are read.
+5. `aggregate_early` asks how many rows the joins of some relations have, so predicates stand in the scans by then;
+   what it leaves is two joins to be ordered instead of one.
+6. `order_joins` last but for the limits: costs depend on predicates in the scans and on how many columns are read.
 """
 
 from __future__ import annotations
@@ -22,8 +25,10 @@ from dataclasses import dataclass
 from ..context import Context
 from ..logical import Node
 from .aggregate_before_join import aggregate_before_join
+from .aggregate_early import aggregate_early
 from .decorrelate_subqueries import decorrelate_subqueries
 from .factor_disjunctions import factor_disjunctions
+from .filter_shared import filter_shared
 from .fold_constants import fold_constants
 from .infer_predicates import infer_predicates
 from .inline_shared import inline_shared
@@ -61,11 +66,13 @@ RULES: tuple[Rule, ...] = (
     Rule(simplify_joins),
     Rule(infer_predicates),
     Rule(pushdown_predicates),
+    Rule(filter_shared),
     Rule(reduce_group_keys),
     Rule(aggregate_before_join),
     Rule(merge_projections),
     Rule(share_common_subplans),
     Rule(prune_columns),
+    Rule(aggregate_early),
     Rule(order_joins),
     Rule(push_limits),
 )

@@ -22,7 +22,7 @@ from dataclasses import replace
 from ...sql.expressions import Call, Expr, InValues, Literal, conjuncts
 from ..context import Context
 from ..logical import Filter, Join, Node, Project, Shared
-from ..trees import TRUE, all_of, any_of, column_ids, columns_in, disjuncts, in_values, rewrite_nodes
+from ..trees import TRUE, all_of, any_of, column_ids, columns_in, disjuncts, distinct, in_values, rewrite_nodes
 
 
 def factor_disjunctions(root: Node, context: Context) -> Node:
@@ -72,10 +72,12 @@ def common_factors(expr: Expr) -> Expr:
     if not isinstance(expr, Call) or expr.function != "or":
         return expr
     branches = [conjuncts(branch) for branch in disjuncts(expr)]
-    common = [part for part in branches[0] if all(part in branch for branch in branches[1:])]
+    held = [frozenset(branch) for branch in branches[1:]]
+    common = [part for part in branches[0] if all(part in branch for branch in held)]
     if not common:
         return merged_values(expr)
-    rests = [all_of(part for part in branch if part not in common) for branch in branches]
+    shared = frozenset(common)
+    rests = [all_of(part for part in branch if part not in shared) for branch in branches]
     if any(rest is None for rest in rests):
         # One branch says nothing more, so the others add nothing: absorption.
         return all_of(common) or TRUE
@@ -92,8 +94,8 @@ def merged_values(expr: Expr) -> Expr:
     for values in lists:
         if values is None or values[0] != first[0] or not all(isinstance(item, Literal) for item in values[1]):
             return expr
-        items += [item for item in values[1] if item not in items]
-    return InValues(expr.type, expr.nullable, first[0], tuple(items))
+        items += values[1]
+    return InValues(expr.type, expr.nullable, first[0], tuple(distinct(items)))
 
 
 def implications(expr: Call, relations: list[frozenset[int]]) -> list[Expr]:

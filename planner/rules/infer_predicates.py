@@ -21,7 +21,7 @@ from ...sql.expressions import Call, Column, Expr, InValues, Literal, Parameter,
 from ..context import Context
 from ..logical import FileScan, Filter, Join, Node, Scan, Sort
 from ..properties import Equivalence
-from ..trees import MIRRORED, all_of, column_equality, column_ids, columns_in, filtered, substitute
+from ..trees import MIRRORED, all_of, column_equality, column_ids, columns_in, distinct, filtered, substitute
 
 TARGETS = {"inner": "both", "cross": "both", "semi": "right", "left": "right", "anti": "right", "single": "right"}
 """On which side of a join what is known above it and in its condition may be used for new predicates."""
@@ -35,7 +35,7 @@ def infer_predicates(root: Node, context: Context) -> Node:
 def _infer(node: Node, facts: list[Expr]) -> Node:
     """`facts` are true for the rows of `node` that matter above."""
     if isinstance(node, Filter):
-        known = facts + [part for part in conjuncts(node.predicate) if part not in facts]
+        known = distinct([*facts, *conjuncts(node.predicate)])
         source = _infer(node.source, known)
         return node if source is node.source else Filter(source, node.predicate)
     if isinstance(node, Join):

@@ -286,6 +286,12 @@ SELECT t.k, t.a, u.c, sum(u.b) AS s FROM t, u WHERE t.a = u.b GROUP BY t.k, t.a,
 SELECT v.d, v.e, count(u.c) AS n, sum(u.b) AS s FROM v LEFT JOIN u ON v.d = u.c GROUP BY v.d, v.e
 SELECT v.d, count(u.b) AS n, max(u.b) AS m FROM v LEFT JOIN u ON v.d = u.c AND u.b > 2 GROUP BY v.d
 SELECT v.d, count(*) AS n FROM v LEFT JOIN u ON v.d = u.c GROUP BY v.d
+SELECT a, sum(b) AS s, count(*) AS n, min(b) AS m, max(k) AS x FROM u, t WHERE c = k GROUP BY a
+SELECT sum(CASE WHEN a = 1 THEN b ELSE 0 END) AS s, count(CASE WHEN a = 2 THEN b END) AS n FROM u JOIN t ON c = k
+SELECT a, count(*) AS n, count(a) AS m, sum(b) FILTER (WHERE a > 1) AS s FROM u LEFT JOIN t ON c = k GROUP BY a
+SELECT a, sum(b) AS s FROM u JOIN t ON c = k WHERE b NOT IN (SELECT d FROM v) AND b > 1 GROUP BY a
+SELECT sum(b) AS s, count(b) AS n FROM u JOIN t ON c = k WHERE a > 100
+SELECT DISTINCT a FROM u JOIN t ON c = k
 SELECT a, n FROM (SELECT a, count(*) AS n FROM t GROUP BY a) AS g WHERE a > 1 AND n > 1
 SELECT DISTINCT a FROM t WHERE a > 1
 SELECT count(*) AS n FROM t WHERE a > 100
@@ -303,6 +309,9 @@ SELECT a, k + 0 AS x FROM t WHERE a IS NULL OR a > 2 ORDER BY k, a LIMIT 3 OFFSE
 SELECT k FROM t WHERE EXISTS (SELECT 1 FROM (SELECT b FROM u ORDER BY b LIMIT 3) AS s WHERE s.b = t.a)
 WITH g AS (SELECT a, count(*) AS n FROM t GROUP BY a) SELECT x.a, y.n FROM g AS x, g AS y WHERE x.n = y.a
 WITH g AS (SELECT a, count(*) AS n FROM t GROUP BY a) SELECT a FROM g WHERE n = (SELECT max(n) FROM g)
+WITH g AS (SELECT a, count(*) AS n FROM t GROUP BY a) SELECT y.n FROM g x, g y WHERE x.a = 1 AND y.a > 1 AND y.n > 1
+WITH g AS (SELECT 1 AS i, a FROM t UNION ALL SELECT 2, c FROM u) SELECT x.a FROM g x, g y WHERE x.i = 1 AND y.a = 1
+WITH g AS (SELECT a, k FROM t ORDER BY k LIMIT 5) SELECT x.k, y.k FROM g x, g y WHERE x.a = 1 AND y.a = 2
 WITH g AS (SELECT a FROM t WHERE k IN (SELECT b FROM u)), h AS (SELECT a FROM g) SELECT g.a FROM g, h WHERE g.a = h.a
 SELECT t.k FROM t JOIN u ON t.a = u.b AND EXISTS (SELECT 1 FROM v WHERE v.d = u.c)
 SELECT t.k, u.b FROM t LEFT JOIN u ON t.a = u.b AND u.c IN (SELECT e FROM v)

@@ -20,6 +20,8 @@ BEFORE = {
     "infer_predicates": ("simplify_joins",),
     "order_joins": ("pushdown_predicates",),
     "merge_projections": (),
+    "filter_shared": ("pushdown_predicates",),
+    "aggregate_early": ("pushdown_predicates", "prune_columns"),
 }
 """Rules that a rule's examples need to have run as well, to show what it is for."""
 

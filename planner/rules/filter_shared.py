@@ -1,0 +1,105 @@
+"""Filter a shared subplan by what any of its uses wants to see.
+
+A CTE that is used several times is computed once, and nothing that a use asks of its rows can be pushed into it alone.
+But a row that every use drops need not be made: if each use stands under a filter, the subplan is filtered by the OR of
+them. TPC-DS's Q4 computes the sales of all customers in all years, in three channels, and looks at two of the years.
+
+The OR goes down as far as it says anything: into the branches of a UNION ALL, where a constant may settle some of its
+alternatives; below an aggregation with what it says about the groups. The filters above the uses stay.
+
+>>> from nyala.planner.testing import show
+>>> query = '''WITH c AS (SELECT 's' AS x, a, k FROM t UNION ALL SELECT 'w', c, b FROM u)
+...     SELECT x.k FROM c AS x, c AS y WHERE x.k = y.k AND x.x = 's' AND x.a = 1 AND y.x = 's' AND y.a = 2'''
+>>> print(show(query, ["pushdown_predicates", "filter_shared"]))
+Project k
+  Join inner on k = k
+    Filter x = 's' AND a = 1
+      Shared 1 as x, a, k
+    Filter x = 's' AND a = 2
+      Shared 1 as x, a, k
+Shared 1:
+  Union all
+    Project 's', a, k
+      Scan t: k, a WHERE a IN (1, 2)
+    Project 'w', c, b
+      Values: no rows of b, c
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...sql.expressions import Expr, Literal, conjuncts
+from ...sql.functions import is_volatile
+from ..context import Context
+from ..fold import fold_predicate
+from ..logical import Aggregate, Filter, Node, Project, SetOperation, Shared, Values
+from ..trees import all_of, any_of, columns_in, filtered, nodes, substitute
+from .factor_disjunctions import factor_disjunctions
+from .pushdown_predicates import pushdown_predicates
+
+Wish = tuple[Expr, ...]
+"""A conjunction, over the columns of a shared subplan."""
+MOST_WISHES = 16
+"""An OR of more alternatives is not worth its tests."""
+
+
+def filter_shared(root: Node, context: Context) -> Node:
+    """Note in the context what the filters above the uses of shared subplans ask; `filtered_for` acts on it."""
+    for node in nodes(root):
+        conditions = conjuncts(node.predicate) if isinstance(node, Filter) else []
+        for child in node.children():
+            if isinstance(child, Shared):
+                _note(child, conditions, context)
+    if isinstance(root, Shared):
+        _note(root, [], context)
+    return root
+
+
+def _note(use: Shared, conditions: list[Expr], context: Context) -> None:
+    inner = dict(zip((column.id for column in use.output), use.source.columns, strict=True))
+    wish = tuple(substitute(part, inner) for part in conditions if not is_volatile(part))
+    context.wishes.setdefault(use.key, []).append(wish)
+
+
+def filtered_for(plan: Node, wishes: list[Wish], context: Context) -> Node:
+    """A shared subplan without the rows that nobody wishes to see; itself where some use wishes for all."""
+    narrowed = _narrowed(plan, list(dict.fromkeys(wishes)))
+    if narrowed is plan:
+        return plan
+    return pushdown_predicates(factor_disjunctions(narrowed, context), context)
+
+
+def _narrowed(node: Node, wishes: list[Wish]) -> Node:
+    """The node with at least the rows for which all of a wish is true."""
+    if not wishes:
+        return Values(node.columns, ())
+    if len(wishes) > MOST_WISHES or () in wishes:
+        return node
+    if isinstance(node, Project):
+        made = {column.id: expr for column, expr in node.items}
+        drawn = frozenset(number for number, expr in made.items() if is_volatile(expr))
+        return node.map_children(lambda child: _narrowed(child, _below(wishes, made, frozenset(made) - drawn)))
+    if isinstance(node, Aggregate) and not node.is_total:
+        groups = {column.id: expr for column, expr in node.common_groups if not is_volatile(expr)}
+        return node.map_children(lambda child: _narrowed(child, _below(wishes, groups, frozenset(groups))))
+    if isinstance(node, Filter):
+        return node.map_children(lambda child: _narrowed(child, wishes))
+    if isinstance(node, SetOperation) and node.kind == "union":
+        return node.map_children(lambda side: _narrowed(side, _of_side(node, side, wishes)))
+    return filtered(node, any_of(all_of(wish) or wish[0] for wish in wishes))
+
+
+def _of_side(union: SetOperation, side: Node, wishes: list[Wish]) -> list[Wish]:
+    columns: dict[int, Expr] = {own.id: inner for own, inner in zip(union.output, side.columns, strict=True)}
+    return _below(wishes, columns, frozenset(columns))
+
+
+def _below(wishes: list[Wish], made: Mapping[int, Expr], readable: frozenset[int]) -> list[Wish]:
+    """The wishes over what columns are made of, without what reads others; those that cannot come true are gone."""
+    found: dict[Wish, None] = {}
+    for wish in wishes:
+        parts = [fold_predicate(substitute(part, made)) for part in wish if columns_in(part) <= readable]
+        if all(not isinstance(part, Literal) or part.value for part in parts):
+            found[tuple(part for part in parts if not isinstance(part, Literal))] = None
+    return list(found)
