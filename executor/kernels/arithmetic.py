@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError, DivisionByZero, NumericOutOfRange
-from ...storage.types import DataType
+from ...storage.types import DOUBLE, DataType
 from ...storage.vector import Array, Const, Flat, Vector, Wide
 from .numbers import (
     INT32,
@@ -115,9 +115,14 @@ def finished_floats(type_: DataType, values: Any, validity: Array | None, inputs
             infinite &= np.isfinite(floats(vector))
         if validity is not None:
             infinite &= validity
-        if infinite.any():
-            raise NumericOutOfRange(f"the result is out of range for {type_}")
+        refuse_overflow(infinite, type_)
     return Flat(type_, array, validity)
+
+
+def refuse_overflow(infinite: Array, type_: DataType = DOUBLE) -> None:
+    """Raise `NumericOutOfRange` if a result is infinite that was computed of finite numbers."""
+    if infinite.any():
+        raise NumericOutOfRange(f"the result is out of range for {type_}")
 
 
 # ---- division ----------------------------------------------------------------------------------------------------

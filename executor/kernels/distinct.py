@@ -30,14 +30,15 @@ def per_distinct(function: Callable[..., Any], type_: DataType, args: Sequence[V
         return _vector(type_, [])
     groups = segments(args, length)
     rows = groups.representatives
-    columns = [_python(arg.take(rows)) for arg in args]
+    columns = [python_values(arg.take(rows)) for arg in args]
     answers = [None if strict and None in row else function(*row) for row in zip(*columns)]
     if len(answers) == 1:
         return Const(type_, type_.to_physical(answers[0]), length)
     return _vector(type_, answers).take(groups.group_of_row())
 
 
-def _python(vector: Vector) -> list[Any]:
+def python_values(vector: Vector) -> list[Any]:
+    """The values as users see them, None for NULL; for a few."""
     if isinstance(vector, Const):
         return [vector.type.to_python(vector.value)] * len(vector)
     found: list[Any] = vector.to_arrow().to_pylist()

@@ -1,14 +1,29 @@
-"""128-bit integers as two arrays of 64-bit halves: what lies in a `Wide` vector, calculated with as a batch.
+"""Integers of more than 64 bits as several arrays, calculated with as a batch.
 
-value = high * 2**64 + low        both uint64; a negative value is the two's complement, as in Arrow's buffers
+Two halves, what lies in a `Wide` vector:
+
+    value = high * 2**64 + low        both uint64; a negative value is the two's complement, as in Arrow's buffers
+
+Limbs, any number of them, which leave 31 bits of room for sums and products before the carries are due:
+
+    value = ((limbs[0] * 2**32 + limbs[1]) * 2**32 + limbs[2]) ...        all int64
+
+Limbs are *carried* where all but the first are within 0 to 2**32 - 1. The first has the sign.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
 from ...storage.vector import Array
 
+Limbs: TypeAlias = tuple[Array, ...]
+
+LIMB_BITS = 32
+LIMB_MASK = (1 << LIMB_BITS) - 1
 _LOW_HALF = np.uint64(2**32 - 1)
 _HALF = np.uint64(32)
 
@@ -37,3 +52,69 @@ def as_floats(high: Array, low: Array) -> Array:
     high, low = negated(high, low, negative)
     size = high.astype(np.float64) * 2.0**64 + low.astype(np.float64)
     return np.where(negative, -size, size)
+
+
+# ---- limbs -----------------------------------------------------------------------------------------------------------
+
+
+def limbs_of_halves(high: Array, low: Array) -> Limbs:
+    """Four carried limbs; `high` is int64, `low` uint64."""
+    bits = low.view(np.int64)
+    return high >> LIMB_BITS, high & LIMB_MASK, (bits >> LIMB_BITS) & LIMB_MASK, bits & LIMB_MASK
+
+
+def limbs_of_integer(value: int) -> tuple[int, int, int, int]:
+    """Four carried limbs of a Python integer of at most 128 bits."""
+    return value >> 96, (value >> 64) & LIMB_MASK, (value >> 32) & LIMB_MASK, value & LIMB_MASK
+
+
+def widened(limbs: Limbs, count: int) -> Limbs:
+    """Carried limbs as at least so many."""
+    while len(limbs) < count:
+        limbs = (limbs[0] >> LIMB_BITS, limbs[0] & LIMB_MASK, *limbs[1:])
+    return limbs
+
+
+def carried(limbs: Sequence[Array]) -> Limbs:
+    """The same values, each limb but the first brought within 0 to 2**32 - 1."""
+    out: list[Array] = []
+    carry: Array | int = 0
+    for limb in reversed(limbs[1:]):
+        raised: Array = limb + carry
+        out.append(raised & LIMB_MASK)
+        carry = raised >> LIMB_BITS
+    out.append(limbs[0] + carry)
+    return tuple(reversed(out))
+
+
+def quotient(limbs: Limbs, divisor: Array, digits: int) -> Limbs:
+    """limbs * 10**digits / divisor, rounded half away from zero; `limbs` carried, the divisor from 1 to 2**31."""
+    # Above the first limb comes one for its own upper half, then room for the digits.
+    limbs = widened(limbs, len(limbs) + 1 + -(-digits // 9))
+    negative = limbs[0] < 0
+    limbs = carried([np.where(negative, -limb, limb) for limb in limbs])
+    while digits > 0:
+        limbs = carried([limb * 10 ** min(9, digits) for limb in limbs])
+        digits -= 9
+    rest = np.zeros_like(divisor)
+    found: list[Array] = []
+    for limb in limbs:
+        rest = (rest << LIMB_BITS) + limb
+        found.append(rest // divisor)
+        rest = rest - found[-1] * divisor
+    found[-1] = found[-1] + (2 * rest >= divisor)
+    return carried([np.where(negative, -limb, limb) for limb in found])
+
+
+def halves_of_limbs(limbs: Limbs) -> tuple[Array, Array, Array]:
+    """Carried limbs as int64 and uint64 halves, and which of the values these hold."""
+    limbs = widened(limbs, 4)
+    first = limbs[0]
+    size = first.astype(np.float64)
+    for limb in limbs[1:-3]:
+        # What does not fit wraps around, and is told apart by its size.
+        first = (first << LIMB_BITS) + limb
+        size = size * 2.0**LIMB_BITS + limb
+    high = (first << LIMB_BITS) | limbs[-3]
+    low = (limbs[-2].view(np.uint64) << np.uint64(LIMB_BITS)) | limbs[-1].view(np.uint64)
+    return high, low, (size >= -(2.0**31)) & (size < 2.0**31)

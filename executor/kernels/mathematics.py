@@ -209,7 +209,7 @@ def width_bucket(type_: DataType, value: Vector, low: Vector, high: Vector, coun
     up = a < b
     with np.errstate(all="ignore"):
         place = np.floor(np.abs(x - a) * n / np.abs(b - a))
-    bucket = np.where(place >= n, n + 1, np.nan_to_num(place).astype(np.int64) + 1)
+    bucket = np.where(place >= n, n + 1, np.clip(np.nan_to_num(place), 0, n).astype(np.int64) + 1)
     below = np.where(up, x < a, x > a)
     beyond = np.where(up, x >= b, x <= b)
     return Flat(type_, np.where(below, 0, np.where(beyond, n + 1, bucket)).astype(type_.dtype), validity)

@@ -15,7 +15,7 @@ import numpy as np
 from ...errors import NumericOutOfRange
 from ...storage.types import INTEGER_WIDTHS, DataType, Interval, Kind
 from ...storage.vector import Array, Const, Flat, Narrow, Vector, Wide, decimal_from_limbs, decimal_limbs
-from .limbs import as_floats
+from .limbs import LIMB_BITS, LIMB_MASK, Limbs, as_floats, halves_of_limbs, limbs_of_halves, limbs_of_integer
 
 INT32 = (-(2**31), 2**31 - 1)
 INT64 = (-(2**63), 2**63 - 1)
@@ -100,7 +100,22 @@ def narrowed(vector: Vector) -> Vector:
     """A wide vector as `Flat` int64 where its values allow; others as they are."""
     if not isinstance(vector, Wide):
         return vector
-    return from_objects(vector.type, vector.values(), vector.validity)
+    return from_limbs(vector.type, limbs_of(vector), vector.validity)
+
+
+def limbs_of(vector: Vector) -> Limbs:
+    """The physical values of exact numbers as carried limbs, 0 under NULLs: four of a `Wide` or `Const`, else two."""
+    if isinstance(vector, Const):
+        return tuple(np.full(len(vector), limb) for limb in limbs_of_integer(int(vector.value or 0)))
+    if isinstance(vector, Wide):
+        high, low = decimal_limbs(vector.array)
+        if vector.validity is not None:
+            high, low = np.where(vector.validity, high, 0), np.where(vector.validity, low, np.uint64(0))
+        return limbs_of_halves(high, low)
+    values = integers(vector)
+    if vector.validity is not None:
+        values = np.where(vector.validity, values, 0)
+    return values >> LIMB_BITS, values & LIMB_MASK
 
 
 def from_objects(type_: DataType, values: Array, validity: Array | None) -> Vector:
@@ -115,6 +130,30 @@ def from_objects(type_: DataType, values: Array, validity: Array | None) -> Vect
     high_limbs = (values >> 64).astype(np.int64)
     low_limbs = (values & (2**64 - 1)).astype(np.uint64)
     return Wide(type_, decimal_from_limbs(type_, high_limbs, low_limbs, validity))
+
+
+def from_limbs(type_: DataType, limbs: Limbs, validity: Array | None) -> Vector:
+    """A vector of integers in carried limbs: `Flat` where all fit 64 bits, else `Wide`. Checks the type's range."""
+    high, low, held = halves_of_limbs(limbs)
+    if validity is not None:
+        high, low = np.where(validity, high, 0), np.where(validity, low, np.uint64(0))
+        held |= ~validity
+    if not held.all():
+        beyond: Any = sum(limb[~held].astype(object) << LIMB_BITS * i for i, limb in enumerate(reversed(limbs)))
+        check_range(type_, (min(beyond), max(beyond)))
+    bounds = bounds_of_halves(high, low)
+    check_range(type_, bounds)
+    if fits(bounds, INT64):
+        return Flat(type_, low.view(np.int64), validity, *bounds)
+    return Wide(type_, decimal_from_limbs(type_, high, low, validity))
+
+
+def bounds_of_halves(high: Array, low: Array) -> Bounds:
+    """The least and the greatest of the 128-bit integers; (0, 0) of none."""
+    if not len(high):
+        return 0, 0
+    least, most = high.min(), high.max()
+    return (int(least) << 64) + int(low[high == least].min()), (int(most) << 64) + int(low[high == most].max())
 
 
 def check_range(type_: DataType, bounds: Bounds) -> None:

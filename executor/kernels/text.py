@@ -18,8 +18,11 @@ import pyarrow.compute as pc
 
 from ...errors import DataError
 from ...storage.types import BOOLEAN, DataType
-from ...storage.vector import Array, Const, Flat, Text, Vector
+from ...storage.vector import Array, Const, Dict, Flat, Text, Vector
+from ..grouping import segments
+from .distinct import python_values
 from .numbers import integers, joined_validity
+from .regex_matches import characters_before
 from .search import contain_in_order
 
 _MANY = 512
@@ -287,11 +290,11 @@ def strpos(type_: DataType, value: Vector, part: Vector) -> Vector:
 
 
 def _find(texts: pa.Array, part: str) -> pa.Array:
-    at = pc.find_substring(texts, part)  # in bytes
-    if len(texts) and not pc.all(pc.string_is_ascii(texts)).as_py():
-        places = [-1 if t is None else t.find(part) for t in texts.to_pylist()]
-        return pa.array(places, pa.int32()).cast(pa.int32())
-    return at
+    at = pc.fill_null(pc.find_substring(texts, part), -1).to_numpy(zero_copy_only=False)  # in bytes from 0
+    rows = np.flatnonzero(at >= 0)
+    places = np.zeros(len(texts), np.int64)
+    places[rows] = characters_before(texts, rows, at[rows]) + 1
+    return pa.array(places)
 
 
 def starts_with(type_: DataType, value: Vector, prefix: Vector) -> Vector:
@@ -300,45 +303,63 @@ def starts_with(type_: DataType, value: Vector, prefix: Vector) -> Vector:
 
 
 def per_constant(type_: DataType, value: Vector, others: tuple[Vector, ...], kernel: Callable[..., pa.Array]) -> Vector:
-    """A kernel whose further arguments must be constants: once where they are, else once per distinct combination."""
-    validity = joined_validity(value, *others)
-    texts = arrow(value)
+    """A kernel whose further arguments must be constants: once where they are, else once per distinct combination.
+
+    The kernel takes an Arrow array of texts and the constants, and gives an array of booleans, integers or texts; what
+    it gives for a NULL does not matter. Of a dictionary, it sees the entries that rows have.
+    """
     if all(isinstance(other, Const) for other in others):
         constants = [other.value for other in others if isinstance(other, Const)]
         if None in constants:
             return Const(type_, None, len(value))
-        return _wrapped(type_, kernel(texts, *constants), validity)
-    codes = np.zeros(len(value), np.int64)
-    entries: list[list[Any]] = []
-    for other in others:
-        encoded = pc.dictionary_encode(arrow(other), null_encoding="encode")
-        codes = codes * (len(encoded.dictionary) + 1) + encoded.indices.to_numpy(zero_copy_only=False)
-        entries.append([*encoded.dictionary.to_pylist(), None])
-    pieces, places = [], []
-    for code in sorted(set(codes.tolist())):
-        rows = np.flatnonzero(codes == code)
-        constants = []
-        for column in reversed(entries):
-            code, entry = divmod(code, len(column))
-            constants.insert(0, column[entry])
-        chosen = texts.take(pa.array(rows))
-        answer = pa.nulls(len(rows), texts.type) if None in constants else kernel(chosen, *constants)
-        pieces.append(answer)
-        places.append(rows)
-    kinds = [p.type for p, rows in zip(pieces, places, strict=True) if p.null_count < len(rows)] or [type_.arrow]
-    order = np.concatenate([*places, np.empty(0, np.intp)]).astype(np.intp)
+        if isinstance(value, Dict) and len(value.dictionary):
+            entries, places = _entries_in_use(value)
+            if len(entries) < len(value):
+                return _of_constants(type_, Text(value.type, entries), constants, kernel).take(places)
+        return _of_constants(type_, value, constants, kernel)
+    return _by_combination(type_, value, others, kernel)
+
+
+def _of_constants(type_: DataType, value: Vector, constants: list[Any], kernel: Callable[..., pa.Array]) -> Vector:
+    return _wrapped(type_, kernel(arrow(value), *constants), value.validity)
+
+
+def _entries_in_use(value: Dict) -> tuple[pa.Array, Array]:
+    """The entries that rows have, with a NULL behind them where a row is one; and for each row which of them."""
+    used = np.zeros(len(value.dictionary), np.bool_)
+    used[value.codes if value.validity is None else value.codes[value.validity]] = True
+    entries = value.dictionary.filter(pa.array(used))
+    places = (np.cumsum(used) - 1).take(value.codes)
+    if value.validity is not None:
+        entries = pa.concat_arrays([entries, pa.nulls(1, entries.type)])
+        places = np.where(value.validity, places, len(entries) - 1)
+    return entries, places
+
+
+def _by_combination(
+    type_: DataType, value: Vector, others: tuple[Vector, ...], kernel: Callable[..., pa.Array]
+) -> Vector:
+    if not len(value):
+        return _wrapped(type_, pa.array([], type_.arrow), None)
+    texts = arrow(value)
+    groups = segments(others, len(value))
+    order = np.arange(len(value)) if groups.order is None else groups.order
+    columns = [python_values(other.take(groups.representatives)) for other in others]
+    pieces: list[pa.Array | None] = []
+    for constants, rows in zip(zip(*columns, strict=True), np.split(order, groups.starts[1:]), strict=True):
+        pieces.append(None if None in constants else kernel(texts.take(pa.array(rows)), *constants))
+    result_type = next((piece.type for piece in pieces if piece is not None), type_.arrow)
+    filled = [pa.nulls(n, result_type) if p is None else p for p, n in zip(pieces, groups.sizes, strict=True)]
     back = np.empty(len(order), np.intp)
     back[order] = np.arange(len(order))
-    joined = pa.concat_arrays([pa.array([], kinds[0]), *(p.cast(kinds[0]) for p in pieces)])
-    return _wrapped(type_, joined.take(pa.array(back)), validity)
+    return _wrapped(type_, pa.concat_arrays(filled).take(pa.array(back)), joined_validity(value, *others))
 
 
 def _wrapped(type_: DataType, array: pa.Array, validity: Array | None) -> Vector:
     if pa.types.is_boolean(array.type):
         return _bools(array, validity)
     if pa.types.is_integer(array.type):
-        shifted = pc.add(array, 1)  # Arrow counts from 0 and says -1 for "nowhere"
-        return _ints(type_, shifted, validity)
+        return _ints(type_, array, validity)
     return Text(type_, masked(array, validity))
 
 

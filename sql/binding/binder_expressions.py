@@ -277,7 +277,11 @@ def call(node: exp.Anonymous, frame: Frame) -> Expr:
     for arg in args:
         if isinstance(arg, exp.Distinct | exp.Star | exp.Order):
             raise TypeMismatch(f"{name} is not an aggregate function: it takes no {generate_word(arg)}")
-    return functions.build(name, frame.bind_all(args))
+    bound = functions.build(name, frame.bind_all(args))
+    for place, check in functions.pattern_checks(bound):
+        with frame.context.at(args[place]):
+            check()
+    return bound
 
 
 def _now(node: Any, frame: Frame) -> Expr:

@@ -38,11 +38,23 @@ def escape(node: exp.Escape, frame: Frame) -> Expr:
         return _match(test, (pattern, mark), frame)
     if mark.value is None:
         return _match(test, (Literal(STRING, True, None),), frame)
+    pattern = _joined(pattern)
     if not isinstance(pattern, Literal):
         raise NotSupportedError("LIKE ... ESCAPE needs a constant pattern")
     if isinstance(pattern.value, str):
         pattern = replace(pattern, value=_with_backslashes(pattern.value, mark.value))
     return _match(test, (pattern,), frame)
+
+
+def _joined(pattern: Expr) -> Expr:
+    """Constants with `||` between them, `'%' || ? || '%'`, are one constant."""
+    if not isinstance(pattern, Call) or pattern.function != "concat":
+        return pattern
+    values = [part.value for part in pattern.args if isinstance(part, Literal)]
+    if len(values) < len(pattern.args) or not all(value is None or isinstance(value, str) for value in values):
+        return pattern
+    text = None if None in values else "".join(str(value) for value in values)
+    return Literal(STRING, text is None, text)
 
 
 def _with_backslashes(pattern: str, mark: str) -> str:
@@ -65,6 +77,9 @@ def _match(node: Any, patterns: tuple[Expr, ...], frame: Frame) -> Expr:
         if text.type.kind is not Kind.STRING:
             raise TypeMismatch(f"{shown} needs texts, not a value of type {text.type}")
     test = functions.call(BOOLEAN, function, *texts)
+    for _, check in functions.pattern_checks(test):
+        with frame.context.at(node.expression):
+            check()
     return Call(BOOLEAN, test.nullable, "not", (test,)) if node.args.get("negate") else test
 
 

@@ -102,7 +102,7 @@ def bind_create_table_as(node: Any, context: Context) -> CreateTableAs:
     query = bind_query(source, Scope(), context)
     query = cast_query(query, tuple(STRING if c.type.kind is Kind.NULL else c.type for c in query.columns), context)
     with context.at(node.this):
-        if not keys:
+        if not keys and is_unique:
             raise InvalidTableDefinition("CREATE TABLE AS needs a key: write PRIMARY KEY (column, ...) before AS")
     with context.at(source):
         columns = _columns_of(query, [key for key, _ in keys])

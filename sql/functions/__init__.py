@@ -19,6 +19,7 @@ from .aggregates import sum_type
 from .dates import CLOCKS, DATE_PARTS, FIELDS, TRUNCATIONS, date_part, field_name
 from .function import Args, Builder, Function, call, comparable
 from .registry import AGGREGATES, FUNCTIONS, OPERATORS, REGISTRY, SCALARS, VOLATILE, build, is_volatile, look_up
+from .text import pattern_checks
 
 __all__ = [
     "AGGREGATES",
@@ -41,5 +42,6 @@ __all__ = [
     "field_name",
     "is_volatile",
     "look_up",
+    "pattern_checks",
     "sum_type",
 ]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...storage.types import BINARY, BOOLEAN, INT, STRING, Kind
 from ..arithmetic import operate
 from ..coercion import cast
 from ..expressions import Call, Expr, Literal
 from .arguments import of_text_and_integers, of_texts, text, whole
 from .function import Args, Function, call
+from .regular_expressions import check_flags, parse, similar_pattern
 
 
 def _concat(function: Function, args: Args) -> Expr:
@@ -106,6 +109,40 @@ def _regexp(function: Function, args: Args) -> Expr:
     types = {"regexp_like": BOOLEAN, "regexp_count": INT, "regexp_instr": INT}
     bound = call(types.get(function.name, STRING), function.name, *found)
     return Call(bound.type, True, bound.function, bound.args) if function.name == "regexp_substr" else bound
+
+
+_PATTERNS = {
+    **dict.fromkeys(("regexp_match", "regexp_imatch", "regexp_capture", "similar"), (1, 2)),
+    "regexp_like": (1, 2),
+    "regexp_replace": (1, 3),
+    "regexp_count": (1, 3),
+    "regexp_instr": (1, 5),
+    "regexp_substr": (1, 4),
+}
+"""Where the pattern stands among the arguments of a bound call, and where its flags or its escape character."""
+
+
+def pattern_checks(call: Expr) -> list[tuple[int, Callable[[], object]]]:
+    """What can be told of the constant patterns of a bound call: the place of an argument, and a look at it that raises
+    `InvalidText` or `NotSupportedError`."""
+    if not isinstance(call, Call) or call.function not in _PATTERNS:
+        return []
+    pattern, further = (_constant(call.args, place) for place in _PATTERNS[call.function])
+    if pattern is None or further is None:
+        return []
+    if call.function == "similar":
+        escape = further if len(call.args) > 2 else "\\"
+        return [(1, lambda: parse(similar_pattern(pattern, escape)))]
+    whole = (1, lambda: parse(pattern, further))
+    return [(_PATTERNS[call.function][1], lambda: check_flags(further)), whole] if further else [whole]
+
+
+def _constant(args: Args, place: int) -> str | None:
+    """A constant text, "" for an argument that is not there, None for one that is not constant."""
+    if place >= len(args):
+        return ""
+    arg = args[place]
+    return arg.value if isinstance(arg, Literal) and isinstance(arg.value, str) else None
 
 
 def _functions() -> list[Function]:

@@ -65,10 +65,14 @@ class TableParser(CatalogParser):
         """A column, or a rule about the table: its PRIMARY KEY."""
         if self._match_text_seq("NON", "UNIQUE"):
             self._expect_primary_key()
-            return nodes.NonUniqueKey(expressions=self._parse_wrapped_csv(self._identifier))
+            return nodes.NonUniqueKey(expressions=self._parse_wrapped(self._names_if_any))
         if self._match(TokenType.PRIMARY_KEY):
             return exp.PrimaryKey(expressions=self._parse_wrapped_csv(self._identifier))
         return self._parse_constraint() or self._column_definition()
+
+    def _names_if_any(self) -> list[Any]:
+        at_end = self._match(TokenType.R_PAREN, advance=False)
+        return [] if at_end else self._parse_csv(self._identifier)
 
     def _non_unique_key(self) -> Any:
         start = self._prev

@@ -128,7 +128,7 @@ CLAUSES = some(
     ]
 )
 COLUMNS = joined(NAMES, " ", TYPES, " ", some(ATTRIBUTES)).map(str.rstrip)
-KEYS = joined(st.sampled_from(["", "NON UNIQUE "]), "PRIMARY KEY (", csv(NAMES), ")")
+KEYS = st.one_of(joined("PRIMARY KEY (", csv(NAMES), ")"), joined("NON UNIQUE PRIMARY KEY (", csv(NAMES, least=0), ")"))
 STARTS = joined("CREATE TABLE ", st.sampled_from(["", "IF NOT EXISTS "]), st.sampled_from(["", "main."]), NAMES)
 CREATE_TABLES = st.one_of(
     joined(STARTS, " (", csv(COLUMNS), st.one_of(st.just(""), joined(", ", KEYS)), ") ", CLAUSES).map(str.rstrip),
