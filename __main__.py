@@ -1,6 +1,6 @@
 """The `nyala` command.
 
-    nyala shell [DIR]                     SQL, interactive or from -c, -f or a pipe
+    nyala shell [TARGET]                  SQL, interactive or from -c, -f or a pipe
     nyala tpch load --sf N DIR            generate and load TPC-H
     nyala tpch run DIR [--check]          run the 22 queries, check the answers
     nyala tpch compare DIR                the same beside DuckDB, DataFusion, Spark, as ratios
@@ -132,12 +132,18 @@ def _add_shell(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         description="Run SQL: at a terminal interactively, else from -c, -f or standard input. "
         "Outside a terminal the first error ends the run with exit code 1.",
     )
-    parser.add_argument("directory", nargs="?", metavar="DIR", help="the store's directory; without it, in memory")
+    parser.add_argument(
+        "target", nargs="?", metavar="TARGET", help="a store's directory, :memory: (the default), or nyala://HOST:PORT"
+    )
     parser.add_argument("-c", "--command", action="append", metavar="SQL", help="run this and leave (may be repeated)")
     parser.add_argument(
         "-f", "--file", action="append", type=Path, metavar="FILE", help="run this file and leave (may be repeated)"
     )
-    parser.add_argument("--format", choices=("table", "csv", "json", "markdown"), default="table")
+    formats = ("table", "csv", "json", "markdown", "vertical", "parquet")
+    parser.add_argument("--format", choices=formats, help="default: table, or as the name of --output ends")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write results to this file")
+    parser.add_argument("--keep-going", action="store_true", help="go on behind an error; the exit code tells of it")
+    parser.add_argument("--no-rc", action="store_true", help="do not run ~/.nyalarc at the start of a session")
     parser.add_argument("--timing", action="store_true", help="print how long each statement takes")
     _add_threads(parser)
     parser.set_defaults(run=_shell)
@@ -189,6 +195,11 @@ def _add_tpch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     run = steps.add_parser("run", help="run the queries", description="Run the 22 queries, cold once and then warm.")
     run.add_argument("directory", type=Path, metavar="DIR", help="a directory that `nyala tpch load` filled")
     run.add_argument("--check", action="store_true", help="compare with the TPC's answers (scale factor 1) or DuckDB's")
+    run.add_argument(
+        "--memory-limit",
+        metavar="SIZE",
+        help="how much memory a query's state may take, such as 256MB (default: 60 %% of the machine's)",
+    )
     _add_measurement(run)
     _add_threads(run)
     run.set_defaults(run=_tpch_run)

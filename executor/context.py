@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -22,6 +23,7 @@ from ..storage.store import Store, Timestamp
 from ..storage.vector import Batch
 from .actuals import Actuals
 from .memory import Account, Memory
+from .progress import Handler, Tracker
 from .spilling.spill_file import SpillFile
 from .stream import Morsel, Stream
 
@@ -29,6 +31,9 @@ T = TypeVar("T")
 
 READ_AHEAD = 2
 """Morsels per thread that may be ready before the consumer asks: enough to keep the threads busy, a bound on memory."""
+
+AT_ONCE = 8
+"""Batches that a thread makes of one morsel before it waits for the consumer; scans have half as many."""
 
 _worker = threading.local()
 
@@ -48,6 +53,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
+def _started(morsel: Morsel) -> Iterator[Batch]:
+    """The morsel's batches; it is started by whoever asks for the first."""
+    yield from morsel.run()
+
+
 @dataclass(eq=False)
 class ExecutionContext:
     """What operators share while a statement runs.
@@ -65,7 +75,7 @@ class ExecutionContext:
     cancel : threading.Event
         Once set, by any thread, the statement ends with `Cancelled` at its next batch.
     progress : callable, optional
-        Called with the number of rows read so far, by COPY.
+        Told now and then, and at the end, how far the statement has come: `executor.progress`.
     collect : bool
         Keep `actuals` per operator, for EXPLAIN ANALYZE.
     snapshot : Timestamp, optional
@@ -77,21 +87,26 @@ class ExecutionContext:
     memory_limit: int | None = None
     temporary_directory: str | None = None
     cancel: threading.Event = field(default_factory=threading.Event)
-    progress: Callable[[int], None] | None = None
+    progress: Handler | None = None
     collect: bool = False
     snapshot: Timestamp | None = None
     actuals: Actuals = field(default_factory=Actuals)
-    shared: dict[int, list[Batch]] = field(default_factory=dict)
+    shared: dict[int, tuple[Morsel, ...]] = field(default_factory=dict)
     """The rows of each `Shared` subplan that has run, by its key."""
     opening: list[PhysicalNode] = field(default_factory=list)
     """The operators that are being opened, outermost first; with `collect`, the last one owns new accounts."""
     working: dict[int, Batch] = field(default_factory=dict)
     """The rows of the last round of each recursive query, by its key."""
+    tracker: Tracker | None = None
+    """Counts what `progress` is told; made by itself."""
     memory: Memory = field(init=False)
 
     def __post_init__(self) -> None:
         self.memory = Memory(self.memory_limit)
+        if self.tracker is None and self.progress is not None:
+            self.tracker = Tracker(self.progress, self.cancel)
         self._kept: list[Account] = []
+        self._files: weakref.WeakSet[SpillFile] = weakref.WeakSet()
 
     def again(self) -> ExecutionContext:
         """The context for the statement to run once more, at a snapshot of now."""
@@ -99,9 +114,25 @@ class ExecutionContext:
         return replace(self, snapshot=now, shared={}, actuals=Actuals())
 
     def check(self) -> None:
-        """Raise `Cancelled` where somebody asked for it."""
+        """Raise `Cancelled` where somebody asked for it, and in a thread whose work nobody waits for any more."""
         if self.cancel.is_set():
             raise Cancelled("the statement was cancelled")
+        given_up: threading.Event | None = getattr(_worker, "given_up", None)
+        if given_up is not None and given_up.is_set():
+            raise Cancelled("the rows are not wanted any more")
+        if self.tracker is not None:
+            self.tracker.look()
+
+    def watch(self, rows: int) -> None:
+        """What scans call before each row group, with its rows: a look at the cancel event, and the progress."""
+        self.check()
+        if self.tracker is not None:
+            self.tracker.passed(rows)
+
+    def finish(self) -> None:
+        """The statement's work is done: the progress is told once more."""
+        if self.tracker is not None:
+            self.tracker.finish()
 
     def account(self, what: str) -> Account:
         """A new account for what the operator that is being opened keeps; `what` names it in errors: "a sort"."""
@@ -116,12 +147,19 @@ class ExecutionContext:
         account.hold(size)
         self._kept.append(account)
 
-    def spill_file(self) -> SpillFile:
-        """A new temporary file for the operator that is being opened."""
+    def spill_file(self, node: PhysicalNode | None = None) -> SpillFile:
+        """A new temporary file for an operator; None: for the one that is being opened."""
         file = SpillFile(self.temporary_directory)
-        if self.collect and self.opening:
-            self.actuals.of(self.opening[-1]).spill_files.append(file)
+        self._files.add(file)
+        owner = node if node is not None or not self.opening else self.opening[-1]
+        if self.collect and owner is not None:
+            self.actuals.of(owner).spill_files.append(file)
         return file
+
+    def close_files(self) -> None:
+        """Give the temporary files back that nobody has dropped yet: the work is over."""
+        for file in list(self._files):
+            file.close()
 
     # ---- running ------------------------------------------------------------------------------------------------
 
@@ -133,17 +171,23 @@ class ExecutionContext:
         results: list[T | None] = [None] * len(tasks)
         numbers = itertools.count()
         failed = threading.Event()
+        errors: list[BaseException] = []
 
         def work() -> None:
             # One future per thread that draws task after task costs less than a future per task.
-            while not failed.is_set() and (number := next(numbers)) < len(tasks):
-                try:
+            _worker.given_up = failed
+            try:
+                while not failed.is_set() and (number := next(numbers)) < len(tasks):
                     results[number] = tasks[number]()
-                except BaseException:
-                    failed.set()
-                    raise
+            except BaseException as error:
+                errors.append(error)  # the first: what others raise once they are given up comes behind it
+                failed.set()
+            finally:
+                _worker.given_up = None
 
         self._finish([_pool(self.threads).submit(work) for _ in range(workers)], failed)
+        if errors:
+            raise errors[0]
         return results  # type: ignore[return-value]
 
     def _finish(self, futures: list[Future[None]], failed: threading.Event) -> None:
@@ -189,24 +233,28 @@ class ExecutionContext:
     def _read_ahead(self, morsels: Sequence[Morsel], finish: Callable[[Batch], T]) -> Iterator[T]:
         stop = threading.Event()
 
-        def work(morsel: Morsel) -> list[T]:
-            done = []
-            for batch in self.checked(morsel.run()):
-                if stop.is_set():
-                    break
-                done.append(finish(batch))
-            return done
+        def work(batches: Iterator[Batch]) -> tuple[list[T], Iterator[Batch] | None]:
+            """A morsel's next results, and the morsel if it may have more: what explodes stops until it is asked."""
+            _worker.given_up = stop
+            try:
+                found = [finish(batch) for batch in itertools.islice(batches, AT_ONCE)]
+                return found, batches if len(found) == AT_ONCE else None
+            finally:
+                _worker.given_up = None
 
         pool = _pool(self.threads)
-        running: deque[Future[list[T]]] = deque()
-        waiting = iter(morsels)
+        running: deque[Future[tuple[list[T], Iterator[Batch] | None]]] = deque()
+        waiting = (self.checked(_started(morsel)) for morsel in morsels)
         try:
-            for morsel in itertools.islice(waiting, self.threads * READ_AHEAD):
-                running.append(pool.submit(work, morsel))
+            for batches in itertools.islice(waiting, self.threads * READ_AHEAD):
+                running.append(pool.submit(work, batches))
             while running:
-                ready = running.popleft().result()
-                for morsel in itertools.islice(waiting, 1):
-                    running.append(pool.submit(work, morsel))
+                ready, more = running.popleft().result()
+                if more is not None:
+                    running.appendleft(pool.submit(work, more))
+                else:
+                    for batches in itertools.islice(waiting, 1):
+                        running.append(pool.submit(work, batches))
                 yield from ready
         finally:
             stop.set()

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import DataError, InternalError
+from ..errors import DataError, InternalError, NotSupportedError
 from ..sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, columns_of, walk
 from ..sql.functions import is_volatile
 from ..storage.types import BIGINT, BOOLEAN, DataType, Kind
@@ -38,6 +38,9 @@ from .kernels.compare import compare, is_in
 Evaluation: TypeAlias = Callable[[Batch], Vector]
 """The value of an expression for every row of a batch."""
 
+_ALWAYS_TABLED = 1024
+"""Over a dictionary of so many entries an expression is evaluated even for a batch of a few rows: others will come, and
+the evaluation itself costs more than its rows."""
 _TABLES_KEPT = 64
 """So many dictionaries' results are remembered per expression; a table has one dictionary per column and rowset."""
 
@@ -418,7 +421,7 @@ class _PerValue:
         key = id(vector.dictionary)
         table = self._tables.get(key)
         if table is None:
-            if len(vector.dictionary) > 2 * len(vector):
+            if len(vector.dictionary) > max(2 * len(vector), _ALWAYS_TABLED):
                 return None
             entries = pa.concat_arrays([vector.dictionary, pa.nulls(1, vector.dictionary.type)])
             table = self._evaluated(key, vector.dictionary, Text(vector.type, entries), len(vector.dictionary))
@@ -439,7 +442,7 @@ class _PerValue:
     def _evaluated(self, key: Any, kept: Any, domain: Vector, size: int) -> _Table | None:
         try:
             results = self._inner(Batch([domain], size + 1))
-        except DataError:
+        except (DataError, NotSupportedError):
             if not self._fallible:
                 raise
             return None  # perhaps no row has the value that fails

@@ -13,6 +13,7 @@ from ..planner.physical import (
     HashAggregate,
     HashJoin,
     Limit,
+    MergeJoin,
     NestedLoopJoin,
     PhysicalNode,
     Project,
@@ -33,15 +34,16 @@ from ..planner.physical import (
 from ..storage.vector import Batch
 from .aggregation.aggregate import open_aggregate
 from .context import ExecutionContext
-from .files.file_scan import open_file_scan
+from .files.file_scan import expected_rows, open_file_scan
 from .joins.join import open_hash_join
+from .joins.merge_join import open_merge_join
 from .joins.nested_loop import open_nested_loop
 from .joins.runtime_filters import RuntimeFilters
+from .limit import open_limit
 from .memory import Memory
 from .operators import (
     open_filter,
     open_project,
-    open_set_difference,
     open_shared,
     open_single_row,
     open_union_all,
@@ -49,7 +51,8 @@ from .operators import (
 from .recursive import open_recursive, open_working_table
 from .scan import open_table_scan, open_values
 from .series import open_series
-from .sort import open_limit, open_sort
+from .set_operations import open_set_difference
+from .sorting.sorted_rows import open_sort
 from .stream import Morsel, Stream
 from .top_rows import open_top_rows
 from .windows.window import open_window
@@ -64,10 +67,27 @@ def execute(node: PhysicalNode, context: ExecutionContext) -> Iterator[Batch]:
     Errors of the evaluation surface at `next`, `Cancelled` after `context.cancel` was set. Closing the iterator stops
     the work.
     """
+    if context.tracker is not None:
+        context.tracker.forecast(_forecasts(node, context))
     context.check()
     context.memory = Memory(context.memory_limit, sum(isinstance(inner, _KEEPERS) for inner in nodes(node)))
-    stream = open_node(node, context, RuntimeFilters())
-    yield from context.iterate(stream, _read)
+    try:
+        stream = open_node(node, context, RuntimeFilters())
+        yield from context.iterate(stream, _read)
+    finally:
+        context.close_files()
+    context.finish()
+
+
+def _forecasts(root: PhysicalNode, context: ExecutionContext) -> dict[int, int | None]:
+    """How many rows each scan has, as far as the statistics tell."""
+    found: dict[int, int | None] = {}
+    for node in nodes(root):
+        if isinstance(node, TableScan):
+            found[id(node)] = context.store.statistics(node.table).row_count
+        elif isinstance(node, FileScan):
+            found[id(node)] = expected_rows(node)
+    return found
 
 
 def _read(batch: Batch) -> Batch:
@@ -97,11 +117,13 @@ def _open(node: PhysicalNode, context: ExecutionContext, filters: RuntimeFilters
     if isinstance(node, TableScan):
         return open_table_scan(node, context, filters)
     if isinstance(node, FileScan):
-        return open_file_scan(node)
+        return open_file_scan(node, context)
     if isinstance(node, ValuesScan):
         return open_values(node)
     if isinstance(node, HashJoin):
         return open_hash_join(node, context, filters, open_node)
+    if isinstance(node, MergeJoin):
+        return open_merge_join(node, context, filters, open_node)
     if isinstance(node, NestedLoopJoin):
         return open_nested_loop(node, context, filters, open_node)
     if isinstance(node, Shared):

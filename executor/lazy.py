@@ -20,6 +20,9 @@ from ..storage.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow
 
 _WHOLE_SHARE = 8
 """Once an eighth of a column's rows was asked for piecemeal, the whole column is read and kept."""
+_READ_ROWS = 128
+"""What each batch that is read piecemeal counts for besides its rows: the many small batches that selective scans leave
+are read whole at once. Where the rows of one such join feed the next, piecemeal reads would multiply."""
 
 
 def empty_vector(type_: DataType) -> Vector:
@@ -74,7 +77,7 @@ class _Joined:
     def _wants_whole(self, rows: Array | None) -> bool:
         if rows is None or all(batch.is_loaded(self._index) for batch in self._batches):
             return True
-        self._served += len(rows)
+        self._served += len(rows) + _READ_ROWS * len(self._batches)
         return self._served * _WHOLE_SHARE >= int(self._offsets[-1])
 
     def _read_whole(self) -> Vector:

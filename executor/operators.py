@@ -1,20 +1,17 @@
-"""The smaller operators: filter, projection, set operations, single rows, shared subplans."""
+"""The smaller operators: filter, projection, UNION ALL, single rows, shared subplans."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-import numpy as np
-
 from ..errors import CardinalityViolation
-from ..planner.physical import Filter, Project, SetDifference, Shared, SingleRow, UnionAll
+from ..planner.physical import Filter, Project, Shared, SingleRow, UnionAll
 from ..sql.expressions import Column, Literal
-from ..storage.vector import Array, Batch, Const, LazyColumn, Vector, concat
+from ..storage.vector import Array, Batch, Const, LazyColumn, Vector
 from .context import ExecutionContext
 from .evaluate import Compiler, SharedWork
-from .grouping import segments
-from .lazy import joined
-from .stream import Morsel, Stream, sliced, stream_of
+from .shared_rows import kept_rows
+from .stream import Morsel, Stream, stream_of
 
 
 def open_filter(node: Filter, source: Stream) -> Stream:
@@ -81,52 +78,30 @@ def open_union_all(node: UnionAll, sources: Sequence[Stream], context: Execution
     return Stream(node.columns, tuple(morsels))
 
 
-def open_set_difference(node: SetDifference, left: Stream, right: Stream, context: ExecutionContext) -> Stream:
-    """INTERSECT and EXCEPT: rows of both sides are grouped together and counted by side."""
-    sides = [joined(side.columns, context.collect_batches(side)) for side in (left, right)]
-    total = sides[0].length + sides[1].length
-    if not sides[0].length:
-        return stream_of(node.columns, [])
-    columns = [concat([sides[0].column(i), sides[1].column(i)]) for i in range(len(node.columns))]
-    context.reserve(total * 16 * len(columns), f"an {node.kind.upper()}")
-    groups = segments(columns, total)
-    from_left = np.arange(total) < sides[0].length
-    if groups.order is not None:
-        from_left = from_left.take(groups.order)
-    on_left = np.add.reduceat(from_left, groups.starts, dtype=np.int64)
-    times = _times(node, on_left, groups.sizes - on_left)
-    rows = np.repeat(groups.representatives, times)
-    return stream_of(node.columns, sliced(Batch(columns, total).select(rows)))
-
-
-def _times(node: SetDifference, on_left: Array, on_right: Array) -> Array:
-    """How often each distinct row comes out."""
-    if node.kind == "intersect":
-        found = np.minimum(on_left, on_right)
-    elif node.all:
-        found = np.maximum(on_left - on_right, 0)
-    else:
-        found = np.where(on_right == 0, on_left, 0)
-    return found if node.all else np.minimum(found, 1)
-
-
 def open_single_row(node: SingleRow, source: Stream, context: ExecutionContext) -> Stream:
     """Exactly one row."""
-    rows = joined(source.columns, context.collect_batches(source))
-    if rows.length > 1:
+
+    def counted(batches: Iterator[Batch], morsel: Morsel) -> tuple[int, Batch | None]:
+        rows, first = 0, None
+        for batch in batches:
+            first = batch if first is None else first
+            rows += batch.length
+        return rows, first
+
+    found = context.run_all(source, counted)
+    total = sum(rows for rows, _ in found)
+    if total > 1:
         raise CardinalityViolation(
-            f"a scalar subquery gave {rows.length} rows; aggregate it, or add a LIMIT 1 if any row will do"
+            f"a scalar subquery gave {total} rows; aggregate it, or add a LIMIT 1 if any row will do"
         )
-    if rows.length == 0:
-        rows = Batch([Const(column.type, None, 1) for column in node.columns], 1)
-    return stream_of(node.columns, [rows])
+    first = next((batch for _, batch in found if batch is not None), None)
+    if first is None:
+        first = Batch([Const(column.type, None, 1) for column in node.columns], 1)
+    return stream_of(node.columns, [first])
 
 
 def open_shared(node: Shared, open_source: Callable[[], Stream], context: ExecutionContext) -> Stream:
-    """The rows of a subplan that runs at the first of its uses."""
+    """The rows of a subplan that runs at the first of its uses. They stay until the statement ends."""
     if node.key not in context.shared:
-        source = open_source()
-        rows = joined(source.columns, context.collect_batches(source))
-        context.reserve(rows.length * 8 * len(node.columns), "a shared subplan")
-        context.shared[node.key] = list(sliced(rows))
-    return stream_of(node.columns, context.shared[node.key])
+        context.shared[node.key] = kept_rows(open_source(), context)
+    return Stream(node.columns, context.shared[node.key])

@@ -22,7 +22,14 @@ from .context import ExecutionContext
 from .grouping import segments
 from .hashing import row_hashes
 from .lazy import joined
+from .memory import Account
+from .spilling.partitions import SpilledRows
+from .spilling.sizes import batch_bytes
+from .spilling.spill_file import Extent
 from .stream import Morsel, Stream, sliced, stream_of
+
+_HASH_BYTES = 16
+"""A row's hash, and its place."""
 
 Open = Callable[[PhysicalNode], Stream]
 
@@ -30,16 +37,21 @@ Open = Callable[[PhysicalNode], Stream]
 def open_recursive(node: physical.Recursive, context: ExecutionContext, open_node: Open) -> Stream:
     """The anchor's rows, then those of each round."""
     per_round = _keys_of_one_round(node)
+    account = context.account("a recursive query")
 
     def run() -> Iterator[Batch]:
-        seen = None if node.all else _Seen(context)
+        seen = None if node.all else _Seen(node, context, account)
+        held = 0
         rows = _collected(node.anchor, context, open_node)
         while True:
             if seen is not None and rows.length:
                 rows = seen.add(rows)
             if not rows.length:
+                account.shrink(held)
                 return
-            context.reserve(rows.length * 8 * len(node.columns), "a recursive query")
+            account.shrink(held)
+            held = batch_bytes(rows)
+            account.hold(held)
             context.working[node.key] = rows
             yield from sliced(rows)
             context.check()
@@ -79,13 +91,19 @@ def _reads(node: PhysicalNode, key: int) -> bool:
 
 
 class _Seen:
-    """All rows so far, to tell which are new. NULLs are equal."""
+    """All rows so far, to tell which are new. NULLs are equal. Where memory is full, the rows go to disk, and only
+    their hashes stay."""
 
-    def __init__(self, context: ExecutionContext):
+    def __init__(self, node: physical.Recursive, context: ExecutionContext, account: Account):
+        self._node = node
         self._context = context
+        self._account = account
+        self._held = 0
+        self._spilled: SpilledRows | None = None
         self._hashes = np.empty(0, np.uint64)
         self._places = np.empty(0, np.int64)
-        self._rows: list[Batch] = []
+        self._rows: list[Batch | Extent] = []
+        """The new rows of each round, or where they are on disk."""
         self._starts: list[int] = [0]
 
     def add(self, rows: Batch) -> Batch:
@@ -98,14 +116,38 @@ class _Seen:
         rows, hashes = self._unseen(rows, hashes)
         if not rows.length:
             return rows
-        self._context.reserve(rows.length * 16, "a recursive query")
+        self._account.hold(rows.length * _HASH_BYTES)
         order = np.argsort(hashes, kind="stable")
         into = np.searchsorted(self._hashes, hashes.take(order))
         self._hashes = np.insert(self._hashes, into, hashes.take(order))
         self._places = np.insert(self._places, into, self._starts[-1] + order)
         self._rows.append(rows)
         self._starts.append(self._starts[-1] + rows.length)
+        size = batch_bytes(rows)
+        if self._account.grow(size):
+            self._held += size
+        else:
+            self._spill()
         return rows
+
+    def _spill(self) -> None:
+        """Write the rows of all rounds that are still in memory."""
+        for number, rows in enumerate(self._rows):
+            if isinstance(rows, Batch):
+                if self._spilled is None:
+                    types = [column.type for column in rows.columns()]
+                    self._spilled = SpilledRows(self._context.spill_file(self._node), types)
+                self._spilled.add(rows)
+                self._rows[number] = self._spilled.extents[-1]
+        self._account.shrink(self._held)
+        self._held = 0
+
+    def _round(self, number: int) -> Batch:
+        rows = self._rows[number]
+        if isinstance(rows, Batch):
+            return rows
+        assert self._spilled is not None
+        return self._spilled.read(rows)
 
     def _unseen(self, rows: Batch, hashes: Array) -> tuple[Batch, Array]:
         low, high = (np.searchsorted(self._hashes, hashes, side=side) for side in ("left", "right"))
@@ -123,8 +165,11 @@ class _Seen:
     def _gathered(self, places: Array) -> Batch:
         """The rows at ascending places."""
         owners = np.searchsorted(self._starts, places, side="right") - 1
-        parts = [self._rows[owner].select(places[owners == owner] - self._starts[owner]) for owner in np.unique(owners)]
-        columns = [concat([part.column(i) for part in parts]) for i in range(self._rows[0].width)]
+        parts = [
+            _read(self._round(owner).select(places[owners == owner] - self._starts[owner]))
+            for owner in np.unique(owners).tolist()
+        ]
+        columns = [concat([part.column(i) for part in parts]) for i in range(parts[0].width)]
         return Batch(columns, len(places))
 
 

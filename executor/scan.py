@@ -8,10 +8,11 @@ evaluated first; then the morsel stops by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..errors import HistoryGone
 from ..planner.physical import TableScan, ValuesScan
+from ..sql.expressions import Column
 from ..storage.schema import Table
 from ..storage.store import ScanCounters, ScanSpec, ScanToken
 from ..storage.vector import Batch
@@ -19,11 +20,14 @@ from .context import ExecutionContext
 from .evaluate import Compiler, physical
 from .joins.runtime_filters import RuntimeFilters, described
 from .kernels.choose import from_physical
+from .lazy import joined
 from .stream import BATCH_ROWS, Morsel, Stream, stream_of
 
 SPLIT_ROWS = 4 * BATCH_ROWS
 """Rows per morsel of a scan: small enough to share a tablet among threads, large enough that its few milliseconds
 outweigh what starting it costs."""
+FEW_ROWS = 8_192
+"""Smaller batches of one morsel are gathered until they have so many."""
 
 
 def open_table_scan(node: TableScan, context: ExecutionContext, filters: RuntimeFilters) -> Stream:
@@ -42,8 +46,12 @@ def open_table_scan(node: TableScan, context: ExecutionContext, filters: Runtime
     tokens = _tokens(node, context, spec)
     if context.collect:
         context.actuals.of(node).filtered = tuple(described(predicate) for predicate in at_runtime)
+    if context.tracker is not None:
+        context.tracker.opened(id(node), sum(token.rows for token in tokens), len(tokens))
     finish = _finisher(node)
-    morsels = tuple(Morsel(_reader(node, context, token, finish, limit), token.tablet_id) for token in tokens)
+    morsels = tuple(
+        Morsel(_reader(node, context, token, finish, limit), token.partition or token.tablet_id) for token in tokens
+    )
     return Stream(node.columns, morsels, _partition_columns(node))
 
 
@@ -74,15 +82,44 @@ def _reader(
     limit: int | None,
 ) -> Callable[[], Iterator[Batch]]:
     def run() -> Iterator[Batch]:
-        counters = ScanCounters() if context.collect else None
+        passed = 0
+
+        def watch(rows: int) -> None:
+            nonlocal passed
+            passed += rows
+            context.watch(rows)
+
+        counters = ScanCounters(watch=watch)
         try:
             found = map(finish, context.checked(context.store.scan(token, counters)))
-            yield from (kept for kept in found if kept.length) if limit is None else _first(found, limit)
+            yield from gathered(node.columns, found) if limit is None else _first(found, limit)
         finally:
-            if counters is not None:
+            if context.tracker is not None:
+                context.tracker.part_done(max(0, token.rows - passed))
+            if context.collect:
                 context.actuals.add_counters(context.actuals.of(node), counters)
 
     return run
+
+
+def gathered(columns: Sequence[Column], batches: Iterable[Batch]) -> Iterator[Batch]:
+    """The same rows in batches of some size, still unread: a selective filter leaves few rows of each, and every
+    operator above costs some hundred microseconds per batch, however small."""
+    few: list[Batch] = []
+    for batch in batches:
+        if few and (batch.length >= FEW_ROWS or sum(b.length for b in few) >= FEW_ROWS):
+            yield _together(columns, few)
+            few = []
+        if batch.length >= FEW_ROWS:
+            yield batch
+        elif batch.length:
+            few.append(batch)
+    if few:
+        yield _together(columns, few)
+
+
+def _together(columns: Sequence[Column], batches: Sequence[Batch]) -> Batch:
+    return batches[0] if len(batches) == 1 else joined(columns, batches)
 
 
 def _first(batches: Iterator[Batch], rows: int) -> Iterator[Batch]:

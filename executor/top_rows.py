@@ -2,7 +2,7 @@
 
 Group and order become one integer per row (`sort.ordered_codes`), so that sorting these integers once puts groups apart
 and their rows in order; a row's place within its group is then a subtraction. Each batch gives up what cannot be among
-its groups' first rows before anything is merged.
+its groups' first rows before anything is kept. What memory does not hold is sorted on disk by group and order.
 """
 
 from __future__ import annotations
@@ -12,13 +12,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..planner.physical import TopRows
-from ..storage.vector import Array, Batch
+from ..sql.expressions import OrderItem
+from ..storage.vector import Array, Batch, concat_batches
 from .context import ExecutionContext
 from .evaluate import Compiler, Evaluation
 from .grouping import combined_codes, combined_order, densely, run_starts, sort_rows
-from .lazy import joined
-from .sort import constant, ordered_codes
-from .stream import Morsel, Stream, sliced, stream_of
+from .limit import constant
+from .sort import ordered_codes
+from .sorting.sorted_rows import held_stream, let_go
+from .sorting.sorter import Sorter
+from .stream import Morsel, Stream, stream_of
 
 _MOST_BITS = 62
 
@@ -32,6 +35,11 @@ class _Ranking:
         self._keys: list[Evaluation] = Compiler(node.source.columns).compile_all([item.expr for item in node.order])
         self._order = node.order
         self._ties = node.ties
+
+    def last_group(self, rows: Batch) -> int:
+        """Where the last group begins, in rows that go by group."""
+        groups, _ = combined_codes([rows.column(i) for i in self._groups]) if self._groups else _one(rows.length)
+        return int(run_starts(groups)[-1])
 
     def rows(self, batch: Batch, skipped: int, wanted: int | None) -> Array:
         """The numbers of the rows behind the first `skipped` of their group and among its first `wanted`, in order."""
@@ -72,15 +80,41 @@ def open_top_rows(node: TopRows, source: Stream, context: ExecutionContext) -> S
         return stream_of(node.columns, [])
     ranking = _Ranking(node)
 
-    def work(batches: Iterator[Batch], _: Morsel) -> list[Batch]:
-        if wanted is None:
-            return list(batches)
-        return [batch.select(np.sort(ranking.rows(batch, 0, wanted))) for batch in batches]
+    account = context.account("a limit for each row of an outer query")
+    positions = {column.id: i for i, column in enumerate(source.columns)}
+    kept = [positions[column.id] for column in node.columns]
+    by = [*map(OrderItem, node.groups), *node.order]
+    sorter = Sorter(source.columns, range(len(source.columns)), by, context, account)
 
-    rows = joined(source.columns, [batch for found in context.run_all(source, work) for batch in found])
-    context.reserve(rows.length * 16 * (1 + len(node.order)), "a limit for each row of an outer query")
+    def cut(batch: Batch) -> Batch:
+        if wanted is None:
+            return batch
+        return let_go(batch, batch.select(np.sort(ranking.rows(batch, 0, wanted))))
+
+    sorter.collect(source, cut)
+    if sorter.spilled:
+        run = sorter.merged()
+        return Stream(node.columns, (Morsel(lambda: _spilled(run(), ranking, kept, offset, wanted)),))
+    rows = sorter.rows()
     if not rows.length:
         return stream_of(node.columns, [])
-    positions = {column.id: i for i, column in enumerate(source.columns)}
-    result = rows.select(ranking.rows(rows, offset, wanted)).project([positions[c.id] for c in node.columns])
-    return stream_of(node.columns, sliced(result))
+    return held_stream(node.columns, rows.select(ranking.rows(rows, offset, wanted)).project(kept), account)
+
+
+def _spilled(
+    batches: Iterator[Batch], ranking: _Ranking, kept: list[int], skipped: int, wanted: int | None
+) -> Iterator[Batch]:
+    """The first rows of groups that come one after the other, each in order. What is known of the last group, which may
+    go on, waits for the next batch; only its own first rows do."""
+    waiting: Batch | None = None
+    for batch in batches:
+        rows = batch if waiting is None else concat_batches([waiting, batch])
+        start = ranking.last_group(rows)
+        if start:
+            done = rows.slice(0, start)
+            yield done.select(ranking.rows(done, skipped, wanted)).project(kept)
+        last = rows.slice(start, rows.length)
+        last = last.select(np.sort(ranking.rows(last, 0, wanted)))
+        waiting = Batch(last.columns(), last.length)
+    if waiting is not None:
+        yield waiting.select(ranking.rows(waiting, skipped, wanted)).project(kept)

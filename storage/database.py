@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -31,7 +31,6 @@ from ..errors import (
     InterfaceError,
     StoreClosed,
     UnknownTable,
-    did_you_mean,
 )
 from .alterations import AlterStep
 from .clock import HybridClock, format_timestamp
@@ -70,6 +69,7 @@ from .store import (
     ScanToken,
     TableStatistics,
     TableStorage,
+    TabletDescription,
     Timestamp,
     WriteBatch,
     WriteResult,
@@ -77,10 +77,12 @@ from .store import (
 from .tables.altered_table import apply_steps, check_same_columns
 from .tables.analysis import table_storage
 from .tables.bulk_load import TableBulkLoader
-from .tables.catalog import Catalog, CatalogEntry
+from .tables.catalog import CatalogEntry
+from .tables.durable_catalog import DurableCatalog
 from .tables.store_directory import check_format, make_durable_directory
 from .tables.table_alteration import alter, remove_dropped
 from .tables.table_store import TableStore
+from .tables.tablet_descriptions import describe_tablets, key_samples
 from .tablet.tablet import StoreOptions, Tablet
 from .vector import Batch
 
@@ -167,8 +169,6 @@ class Database:
         self._clock = HybridClock()
         self._cache = PageCache(cache_bytes)
         self._ddl_lock = threading.Lock()
-        self._catalog = Catalog()
-        self._catalog_is_durable = True
         self._stores: dict[str, TableStore] = {}
         self._doomed: list[TableStore] = []
         self._closed = False
@@ -193,16 +193,14 @@ class Database:
     # ---- opening and closing -------------------------------------------------------------------------------------
 
     def _open_tables(self) -> None:
-        path = f"{self._directory}/catalog"
-        if not self._fs.exists(path):
-            raise CorruptionError("the file is missing", path, "whole file")
-        self._catalog = Catalog.read(self._fs, path)
-        owned = {entry.table.id for entry in self._catalog.entries.values()}
+        self._catalog = DurableCatalog(self._fs, f"{self._directory}/catalog")
+        entries = self._catalog.current.entries.values()
+        owned = {entry.table.id for entry in entries}
         for name in self._fs.list(f"{self._directory}/tables"):
             if name not in owned:
                 self._fs.remove_tree(f"{self._directory}/tables/{name}")
         with ExitStack() as stack:
-            for entry in self._catalog.entries.values():
+            for entry in entries:
                 store = self._open_store(entry)
                 stack.callback(store.close)
                 self._stores[entry.table.id] = store
@@ -265,22 +263,17 @@ class Database:
     @property
     def catalog_version(self) -> int:
         """Grows with every DDL; plans are cached under it."""
-        return self._catalog.version
+        return self._catalog.current.version
 
     def tables(self) -> Sequence[Table]:
         """All tables by name, ascending."""
         self._check_open()
-        entries = self._catalog.entries
-        return [entries[name].table for name in sorted(entries)]
+        return self._catalog.tables()
 
     def table(self, name: str) -> Table:
         """One table; `UnknownTable` names close ones."""
         self._check_open()
-        entry = self._catalog.entries.get(name)
-        if entry is None:
-            known = (*self._catalog.entries, *self._catalog.views)
-            raise UnknownTable(f"there is no table {name}{did_you_mean(name, known)}")
-        return entry.table
+        return self._catalog.table(name)
 
     def create_table(self, definition: TableDefinition) -> Table:
         """Create a table durably; `DuplicateTable` where the name is taken, `InvalidTableDefinition` where it cannot
@@ -291,10 +284,11 @@ class Database:
         partitions = len(Partitioner(definition.schema, definition.partitions).partitions)
         with self._ddl_lock:
             self._check_open()
-            self._catalog.check_free(definition.name)
-            changed = self._catalog.with_table(definition, partitions)
+            catalog = self._catalog
+            catalog.current.check_free(definition.name)
+            changed = catalog.current.with_table(definition, partitions)
             # Whatever happens from here on, the number is taken.
-            self._catalog = replace(self._catalog, next_table=changed.next_table)
+            catalog.current = replace(catalog.current, next_table=changed.next_table)
             entry = changed.entries[definition.name]
             directory = self._table_directory(entry.table)
             self._fs.make_directory(directory)
@@ -302,12 +296,12 @@ class Database:
             self._fs.sync_directory(f"{self._directory}/tables")
             store = self._open_store(entry)
             try:
-                self._write_catalog(changed)
+                catalog.write(changed)
             except DiskError:
                 store.close()
                 raise
             self._stores[entry.table.id] = store
-            self._catalog = changed
+            catalog.current = changed
             return entry.table
 
     def drop_table(self, name: str, views: Collection[str] = ()) -> None:
@@ -315,9 +309,7 @@ class Database:
         finish."""
         with self._ddl_lock:
             table = self.table(name)
-            changed = self._catalog.without([name], views)
-            self._write_catalog(changed)
-            self._catalog = changed
+            self._catalog.replace(self._catalog.current.without([name], views))
             store = self._stores.pop(table.id)
             self._doomed.append(store)
         self._remove_doomed()
@@ -327,67 +319,49 @@ class Database:
         `UnknownColumn`, `UnknownTable` or `DuplicateTable` where it cannot be; nothing has changed then."""
         with self._ddl_lock:
             before = self.table(name)
-            taken = (*self._catalog.entries, *self._catalog.views)
+            catalog = self._catalog
+            taken = (*catalog.current.entries, *catalog.current.views)
             table = apply_steps(before, steps, [other for other in taken if other != name])
-            changed = self._catalog.with_altered(name, table)
-            if not self._catalog_is_durable:
-                self._write_catalog(self._catalog)
+            changed = catalog.current.with_altered(name, table)
+            catalog.settle()
             alter(
                 self._stores[table.id],
                 changed.entries[table.name],
-                partial(self._write_catalog, changed),
+                partial(catalog.write, changed),
                 cache=self._cache,
                 options=self._options,
             )
-            self._catalog = changed
+            catalog.current = changed
         self._maintenance.wake()
         return table
 
     def views(self) -> Sequence[View]:
         """All views by name, ascending."""
         self._check_open()
-        views = self._catalog.views
-        return [views[name] for name in sorted(views)]
+        return self._catalog.views()
 
     def view(self, name: str) -> View | None:
         """One view; None where there is none of that name."""
         self._check_open()
-        return self._catalog.views.get(name)
+        return self._catalog.current.views.get(name)
 
     def create_view(self, view: View, replace: bool = False) -> None:
         """Keep a view durably, with `replace` in the place of one of its name. Tables and views share their names:
         `DuplicateTable` where the name is taken."""
         with self._ddl_lock:
             self._check_open()
-            if not (replace and view.name in self._catalog.views):
-                self._catalog.check_free(view.name)
-            self._replace_catalog(self._catalog.with_view(view))
+            self._catalog.put_view(view, replace)
 
     def drop_views(self, names: Collection[str]) -> None:
         """Drop views durably, in one step; `UnknownTable` where one is not there."""
         with self._ddl_lock:
             self._check_open()
-            for name in names:
-                if name not in self._catalog.views:
-                    raise UnknownTable(f"there is no view {name}{did_you_mean(name, self._catalog.views)}")
-            self._replace_catalog(self._catalog.without((), names))
-
-    def _replace_catalog(self, changed: Catalog) -> None:
-        self._write_catalog(changed)
-        self._catalog = changed
-
-    def _write_catalog(self, catalog: Catalog) -> None:
-        """Replace the catalog file. After a failure nobody knows which one a crash would find, so until it has been
-        written again, nothing else is: a row must not be acknowledged in a table that a crash would drop."""
-        self._catalog_is_durable = False
-        catalog.write(self._fs, f"{self._directory}/catalog")
-        self._catalog_is_durable = True
+            self._catalog.drop_views(names)
 
     def _settle_catalog(self) -> None:
-        if not self._catalog_is_durable:
+        if not self._catalog.is_durable:
             with self._ddl_lock:
-                if not self._catalog_is_durable:
-                    self._write_catalog(self._catalog)
+                self._catalog.settle()
 
     def _remove_doomed(self) -> None:
         """Remove the files of dropped tables and range partitions that nobody reads any more."""
@@ -419,9 +393,9 @@ class Database:
         """What is known of a table's rows and columns; cheap."""
         return self._store_of(table).statistics()
 
-    def analyze_table(self, table: Table) -> AnalyzeResult:
+    def analyze_table(self, table: Table, check: Callable[[], None] | None = None) -> AnalyzeResult:
         """Bring the table's statistics up to date with all updates and deletions, durably."""
-        return self._store_of(table).analyze()
+        return self._store_of(table).analyze(check)
 
     def table_storage(self, table: Table) -> TableStorage:
         """How the table lies on disk."""
@@ -430,6 +404,14 @@ class Database:
     def tablet_count(self, table: Table) -> int:
         """How many tablets the table has."""
         return len(self._store_of(table).tablets)
+
+    def describe_tablets(self, table: Table) -> Sequence[TabletDescription]:
+        """The table's tablets, in the order of partitions."""
+        return describe_tablets(self._store_of(table).layout, self.temporary_directory)
+
+    def key_samples(self, table: Table, tablet_id: str) -> Sequence[tuple[Any, ...]]:
+        """Primary keys (physical values, ascending) of every 4,096th row of each DiskRowSet of a tablet."""
+        return key_samples(self._store_of(table).layout, tablet_id)
 
     def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
         """The units of a scan; tablets and rowsets that the predicates rule out are left out.
@@ -505,8 +487,7 @@ class Database:
         store = self._stores.get(table.id)
         if store is None or self._closed:
             store = self._store_of(table)
-        if not self._catalog_is_durable:
-            self._settle_catalog()
+        self._settle_catalog()
         self._memory.admit(ROW_BYTES)
         result = store.write_row(table, op, row)
         writer = store.rows.writer
@@ -530,12 +511,13 @@ class Database:
         stores = list(self._stores.values()) if table is None else [self._store_of(table)]
         return sum(flush(tablet) for store in stores for tablet in store.tablets)
 
-    def compact_table(self, table: Table) -> CompactionResult:
+    def compact_table(self, table: Table, check: Callable[[], None] | None = None) -> CompactionResult:
         """Flush the table, bring all deltas into base data and merge overlapping rowsets, now and entirely. Reads and
-        writes go on. `DiskError` where the disk fails: what was compacted by then stays so."""
+        writes go on. What was compacted stays so after a `DiskError`, and where `check`, called before each step,
+        raises."""
         store = self._store_of(table)
         self._settle_catalog()
-        return compact_tablets(store.tablets)
+        return compact_tablets(store.tablets, check)
 
     # ---- in the background ---------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ returns, the rows that were not refused are durable and visible to every later s
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NewType, Protocol
 
@@ -66,6 +66,8 @@ class ScanSpec:
         Each token ends after so many rows.
     changes : ChangeRange, optional
         A diff scan; `columns` may name `CHANGE_COLUMN` and `CHANGED_AT_COLUMN` too. One token per tablet.
+    tablet : str, optional
+        Read this tablet alone, by its id.
     """
 
     columns: tuple[str, ...]
@@ -75,6 +77,7 @@ class ScanSpec:
     ordered: bool = False
     limit: int | None = None
     changes: ChangeRange | None = None
+    tablet: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +92,18 @@ class ScanToken:
     """Which part of the tablet; its meaning is the store's own."""
     rows: int = 0
     """About how many rows it covers before predicates."""
+    partition: str = ""
+    """Which part of the space of partition keys the tablet has: equal for tablets of two tables that have the same
+    buckets and the same range."""
 
 
 @dataclass(slots=True)
 class ScanCounters:
-    """What a scan did and did not do; EXPLAIN ANALYZE shows it, tests assert it. Filled by `Store.scan`."""
+    """What a scan did and did not do; EXPLAIN ANALYZE shows it, tests assert it. Filled by `Store.scan`.
+
+    `watch`, where given, is called before each row group with the number of rows that the scan goes past, also where it
+    drops them all; what it raises ends the scan.
+    """
 
     rows_considered: int = 0
     rows_returned: int = 0
@@ -101,6 +111,12 @@ class ScanCounters:
     pages_skipped: int = 0
     rowgroups_skipped: int = 0
     bytes_read: int = 0
+    watch: Callable[[int], None] | None = field(default=None, compare=False, repr=False)
+
+    def passing(self, rows: int) -> None:
+        """The scan is about to go past so many rows."""
+        if self.watch is not None:
+            self.watch(rows)
 
     def add(self, other: ScanCounters) -> None:
         """Count another scan's work into this one."""
@@ -232,6 +248,27 @@ class TableStorage:
     columns: Mapping[str, ColumnStorage] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """Where a tablet is served: the host, the store's directory there (None: in memory), and the replica's role."""
+
+    host: str
+    directory: str | None
+    role: str = "LEADER"
+
+
+@dataclass(frozen=True, slots=True)
+class TabletDescription:
+    """A tablet as clients see it: `partition` is for people, `rows` are those that exist now, `bytes` is what they take
+    on disk."""
+
+    id: str
+    partition: str
+    rows: int
+    bytes: int
+    replicas: tuple[Replica, ...]
+
+
 class BulkLoader(Protocol):
     """Writes many rows as sorted DiskRowSets, bypassing log and MemRowSet, visible all at once at `finish`.
 
@@ -294,8 +331,9 @@ class Store(Protocol):
         """Change a table in one atomic step (`alterations`); no stored row is rewritten. `InvalidTableDefinition`,
         `UnknownColumn`, `UnknownTable` or `DuplicateTable` where it cannot be; nothing has changed then."""
 
-    def compact_table(self, table: Table) -> CompactionResult:
-        """Flush the table, bring all deltas into base data and merge overlapping rowsets, now and entirely."""
+    def compact_table(self, table: Table, check: Callable[[], None] | None = None) -> CompactionResult:
+        """Flush the table, bring all deltas into base data and merge overlapping rowsets, now and entirely. `check` is
+        called before each step; what it raises ends the work, and what was compacted by then stays so."""
 
     def write_row(self, table: Table, op: Op, row: Mapping[str, Any]) -> WriteResult:
         """`write` for one row of Python values, by a shorter way."""
@@ -309,9 +347,10 @@ class Store(Protocol):
     def statistics(self, table: Table) -> TableStatistics:
         """What is known of a table's rows and columns; cheap."""
 
-    def analyze_table(self, table: Table) -> AnalyzeResult:
+    def analyze_table(self, table: Table, check: Callable[[], None] | None = None) -> AnalyzeResult:
         """Bring the table's statistics up to date with all updates and deletions, durably; what is in memory is written
-        to disk for it. `DiskError` where the disk fails: they are as before then."""
+        to disk for it. `DiskError` where the disk fails: they are as before then, and so they are where `check`, which
+        is called before each row group, raises."""
 
     def table_storage(self, table: Table) -> TableStorage:
         """How the table lies on disk."""
@@ -319,8 +358,16 @@ class Store(Protocol):
     def tablet_count(self, table: Table) -> int:
         """How many tablets the table has."""
 
+    def describe_tablets(self, table: Table) -> Sequence[TabletDescription]:
+        """The table's tablets, in the order of partitions."""
+
+    def key_samples(self, table: Table, tablet_id: str) -> Sequence[tuple[Any, ...]]:
+        """Primary keys (physical values, ascending) of rows of a tablet at about even distances, few thousand rows
+        apart; rows that are not on disk yet may be left out. `TabletGone` where there is no such tablet."""
+
     def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
-        """The units of a scan; tablets and ranges that the predicates rule out are left out."""
+        """The units of a scan; tablets and ranges that the predicates rule out are left out. `TabletGone` where the
+        spec names a tablet that is not there."""
 
     def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
         """Read a token: batches of at most 131,072 rows with the spec's columns, read lazily. `counters`, where given,

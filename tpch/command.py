@@ -48,7 +48,9 @@ def run_command(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         threads = arguments.threads or os.cpu_count() or 1
         checker = stack.enter_context(run.checker_for(loaded, threads)) if arguments.check else None
-        connection = stack.enter_context(connect(arguments.directory, **_options(arguments)))
+        connection = stack.enter_context(
+            connect(arguments.directory, memory_limit=arguments.memory_limit, **_options(arguments))
+        )
         progress = stack.enter_context(_status(console))
         reports = run.run(connection, queries, runs=arguments.runs, checker=checker, progress=progress)
     run.show(reports, loaded, console)

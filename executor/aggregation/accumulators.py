@@ -3,13 +3,14 @@
     inputs in group order ── partial ──► state ── merge ──► state ── finish ──► values ── aggregate_calls ──► result
 
 A state is made from a batch whose rows lie group by group (`Segments.starts` cuts it); states of many batches are
-concatenated and merged the same way, and merged states may be merged again, into coarser groups. SQL's functions are
+concatenated and merged the same way, and merged states may be merged again, into coarser groups. A state may leave
+memory, or the process, as vectors (`to_vectors`), which each accumulator's docstring describes. SQL's functions are
 made of these: avg is `Sum` and `Count`, count(*) is `Rows`; `aggregate_calls` knows which is made of what.
 
 Inputs are vectors of one length. A row whose first input is NULL counts for nothing.
 
-Sums of integers and decimals are exact: one int64 per group while |value| * rows is proven to fit; else two, of the
-values' upper bits and lower 32 bits; wide decimals as Python integers.
+Sums of integers and decimals are exact: one int64 per group while |value| * rows is proven to fit; else several, one of
+each limb of 32 bits (`kernels.limbs`).
 """
 
 from __future__ import annotations
@@ -17,24 +18,29 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...storage.types import BIGINT, DOUBLE
 from ...storage.vector import Array, Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide, concat
 from ..grouping import Segments
-from ..kernels.numbers import INT64, floats, from_objects, known_bounds, measured_bounds, objects
+from ..kernels.arithmetic import refuse_overflow
+from ..kernels.limbs import Limbs, carried, limbs_of_integer, widened
+from ..kernels.numbers import INT64, floats, from_objects, known_bounds, limbs_of, measured_bounds, objects
 from ..lazy import joined
+from ..spilling.sizes import array_bytes, batch_bytes, vector_bytes
 
 S = TypeVar("S")
-
-_LOW_BITS = 32
-_LOW_MASK = (1 << _LOW_BITS) - 1
 
 
 class Accumulator(ABC, Generic[S]):
     """One function's way to make and merge states."""
+
+    keeps_rows: ClassVar[bool] = False
+    """Does a state hold any number of rows for a group? It is `Tuples` then."""
 
     @abstractmethod
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> S:
@@ -48,9 +54,18 @@ class Accumulator(ABC, Generic[S]):
         """What the result is computed from, a value per group: the state itself unless it is still raw."""
         return state
 
+    @abstractmethod
     def size(self, state: S, groups: int) -> int:
         """About how many bytes the state of so many groups takes."""
-        return 16 * groups
+
+    @abstractmethod
+    def to_vectors(self, state: S, groups: int) -> list[Vector]:
+        """The state of so many groups as vectors, one row per group: as many and of the same types for all states over
+        inputs of the same types."""
+
+    @abstractmethod
+    def from_vectors(self, vectors: Sequence[Vector], groups: int) -> S:
+        """The state that `to_vectors` was given; or of many, if the rows of their vectors were concatenated."""
 
 
 def gathered(values: Array, groups: Segments) -> Array:
@@ -70,7 +85,7 @@ def first_rows(chosen: Array, groups: Segments) -> Array:
 
 
 class Rows(Accumulator[Array]):
-    """How many rows: count(*)."""
+    """How many rows: count(*). As vectors: BIGINT."""
 
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Array:
         return groups.sizes
@@ -78,18 +93,24 @@ class Rows(Accumulator[Array]):
     def merge(self, states: Sequence[Array], groups: Segments) -> Array:
         return groups.sums(gathered(joined_arrays(states), groups))
 
+    def size(self, state: Array, groups: int) -> int:
+        return state.nbytes
 
-class Count(Accumulator[Array]):
-    """How many values that are not NULL."""
+    def to_vectors(self, state: Array, groups: int) -> list[Vector]:
+        return [Flat(BIGINT, state)]
+
+    def from_vectors(self, vectors: Sequence[Vector], groups: int) -> Array:
+        return vectors[0].values()
+
+
+class Count(Rows):
+    """How many values that are not NULL. As vectors: BIGINT."""
 
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Array:
         validity = inputs[0].validity
         if validity is None:
             return groups.sizes
         return groups.sums(validity)
-
-    def merge(self, states: Sequence[Array], groups: Segments) -> Array:
-        return groups.sums(gathered(joined_arrays(states), groups))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +120,7 @@ class Total:
     Parameters
     ----------
     parts : tuple of ndarray, shape (n_groups,)
-        One of int64, float64 or Python ints; or two of int64: sum = parts[0] * 2**32 + parts[1].
+        One of int64 or float64; or several of int64, the limbs of the sum (`kernels.limbs`), carries still due.
     most : int
         No sum is larger in size.
     """
@@ -107,74 +128,95 @@ class Total:
     parts: tuple[Array, ...]
     most: int = 0
 
-    def split(self) -> tuple[Array, Array]:
-        """The two-part form, the lower part within 0 to 2**32 - 1."""
-        if len(self.parts) == 1:
-            return self.parts[0] >> _LOW_BITS, self.parts[0] & _LOW_MASK
-        high, low = self.parts
-        return high + (low >> _LOW_BITS), low & _LOW_MASK
+    def limbs(self, count: int = 2) -> Limbs:
+        """At least so many limbs, carried."""
+        return widened(carried(self.parts), count)
 
-    def as_objects(self) -> Array:
-        """The sums as Python ints."""
-        if len(self.parts) == 1:
-            return self.parts[0].astype(object)
-        sums: Array = (self.parts[0].astype(object) << _LOW_BITS) + self.parts[1].astype(object)
-        return sums
+
+_LIMBS = 4
+"""So many limbs hold every sum; the first one is as wide as 64 bits."""
 
 
 class Sum(Accumulator[Total]):
-    """Sums of numbers; NULLs count as 0 (`Count` says where there was none)."""
+    """Sums of numbers; NULLs count as 0 (`Count` says where there was none).
+
+    As vectors: of floats DOUBLE; of other numbers four of BIGINT, whose rows are one of
+
+        a  NULL  NULL  NULL     the sum is a
+        a  b     c     d        its limbs, carried
+    """
 
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Total:
         arg = inputs[0]
         if arg.type.is_float:
             values = np.broadcast_to(np.asarray(floats(arg), np.float64), (groups.length,))
-            return Total((np.add.reduceat(_zeroed(values, arg), groups.starts),))
-        if isinstance(arg, Wide) or known_bounds(arg) is None:
-            return Total((np.add.reduceat(_zeroed(objects(arg), arg), groups.starts),))
+            return float_total(_zeroed(values, arg), groups)
         if isinstance(arg, Const):
             return self._constant(arg, groups)
+        if isinstance(arg, Wide):
+            return Total(tuple(np.add.reduceat(limb, groups.starts) for limb in limbs_of(arg)))
         most = _size(arg, groups.largest)
         if isinstance(arg, Narrow) and most <= INT64[1]:
             return Total((_sum_codes(arg, groups),), most)
-        values = _zeroed(arg.values(), arg)
         if most <= INT64[1]:
-            return Total((groups.sums(values),), most)
-        wide = values.astype(np.int64, copy=False)
-        high = np.add.reduceat(wide >> _LOW_BITS, groups.starts)
-        low = np.add.reduceat(wide & _LOW_MASK, groups.starts)
-        return Total((high, low), most)
+            return Total((groups.sums(_zeroed(arg.values(), arg)),), most)
+        return Total(tuple(np.add.reduceat(limb, groups.starts) for limb in limbs_of(arg)), most)
 
     def _constant(self, arg: Const, groups: Segments) -> Total:
         value = 0 if arg.value is None else int(arg.value)
         most = abs(value) * groups.largest
         if most <= INT64[1]:
             return Total((groups.sizes * value,), most)
-        return Total((groups.sizes.astype(object) * value,), most)
+        return Total(tuple(groups.sizes * limb for limb in limbs_of_integer(value)), most)
 
     def merge(self, states: Sequence[Total], groups: Segments) -> Total:
-        if any(s.parts[0].dtype == object for s in states):
-            values = joined_arrays([s.as_objects() for s in states])
-            return Total((np.add.reduceat(gathered(values, groups), groups.starts),))
         if states[0].parts[0].dtype == np.float64:
-            values = joined_arrays([s.parts[0] for s in states])
-            return Total((np.add.reduceat(gathered(values, groups), groups.starts),))
+            return float_total(gathered(joined_arrays([s.parts[0] for s in states]), groups), groups)
         most = max(s.most for s in states) * groups.largest
         if most <= INT64[1] and all(len(s.parts) == 1 for s in states):
             values = joined_arrays([s.parts[0] for s in states])
             return Total((groups.sums(gathered(values, groups)),), most)
-        halves = [s.split() for s in states]
-        high = np.add.reduceat(gathered(joined_arrays([h for h, _ in halves]), groups), groups.starts)
-        low = np.add.reduceat(gathered(joined_arrays([part for _, part in halves]), groups), groups.starts)
-        return Total((high, low), most)
+        count = max(2, *(len(s.parts) for s in states))
+        columns = zip(*(s.limbs(count) for s in states), strict=True)
+        return Total(tuple(np.add.reduceat(gathered(joined_arrays(c), groups), groups.starts) for c in columns), most)
+
+    def size(self, state: Total, groups: int) -> int:
+        return sum(map(array_bytes, state.parts))
+
+    def to_vectors(self, state: Total, groups: int) -> list[Vector]:
+        first = state.parts[0]
+        nothing = Const(BIGINT, None, groups)
+        if first.dtype == np.float64:
+            return [Flat(DOUBLE, first)]
+        if len(state.parts) == 1:
+            return [Flat(BIGINT, first, None, -state.most, state.most), *[nothing] * (_LIMBS - 1)]
+        return [Flat(BIGINT, limb) for limb in state.limbs(_LIMBS)]
+
+    def from_vectors(self, vectors: Sequence[Vector], groups: int) -> Total:
+        if len(vectors) == 1:
+            return Total((vectors[0].values(),))
+        first, *rest = (vector.values() for vector in vectors)
+        has_limbs = np.ones(groups, np.bool_) if vectors[1].validity is None else vectors[1].validity
+        if not has_limbs.any():
+            low, high = known_bounds(vectors[0]) or INT64
+            return Total((first,), max(abs(low), abs(high)))
+        pairs = zip((first, *rest), widened((first,), _LIMBS), strict=True)
+        return Total(tuple(np.where(has_limbs, limb, of_one) for limb, of_one in pairs))
+
+
+def float_total(values: Array, groups: Segments) -> Total:
+    """Sums of float64, in which infinities and NaN pass; `NumericOutOfRange` where finite values have no finite sum."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        sums = np.add.reduceat(values, groups.starts)
+    infinite = ~np.isfinite(sums)
+    if infinite.any():
+        refuse_overflow(infinite & ~np.logical_or.reduceat(~np.isfinite(values), groups.starts))
+    return Total((sums,))
 
 
 def _zeroed(values: Array, arg: Vector) -> Array:
     """The values with 0 under NULLs."""
-    if arg.validity is None:
-        return values
-    zero = 0 if values.dtype == object else values.dtype.type(0)
-    return np.where(arg.validity, values, zero)
+    return values if arg.validity is None else np.where(arg.validity, values, values.dtype.type(0))
 
 
 def _size(arg: Vector, rows: int) -> int:
@@ -198,10 +240,19 @@ def _sum_codes(arg: Narrow, groups: Segments) -> Array:
 
 
 class Extreme(Accumulator[Vector]):
-    """min or max. The state is a vector of the argument's type, NULL where there was no value."""
+    """min or max. The state is a vector of the argument's type, NULL where there was no value; as vectors, too."""
 
     def __init__(self, greatest: bool):
         self._greatest = greatest
+
+    def size(self, state: Vector, groups: int) -> int:
+        return vector_bytes(state, groups)
+
+    def to_vectors(self, state: Vector, groups: int) -> list[Vector]:
+        return [state]
+
+    def from_vectors(self, vectors: Sequence[Vector], groups: int) -> Vector:
+        return vectors[0]
 
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Vector:
         arg = inputs[0]
@@ -263,7 +314,15 @@ class Extreme(Accumulator[Vector]):
     def _text(self, arg: Vector, groups: Segments, present: Array | None) -> Vector:
         ranked = ordered_dictionary(arg)
         codes = self._reduced(ranked.codes, ranked.validity, groups)
-        return Dict(arg.type, codes, ranked.dictionary, present, ordered=True)
+        dictionary = ranked.dictionary
+        if ranked is not arg and len(dictionary) > len(codes):
+            # Nobody else has this dictionary: what no group chose need not stay.
+            used, codes = np.unique(codes, return_inverse=True)
+            codes, dictionary = (
+                codes.astype(np.uint32),
+                dictionary.take(pa.array(used)) if len(dictionary) else dictionary,
+            )
+        return Dict(arg.type, codes, dictionary, present, ordered=True)
 
 
 def ordered_dictionary(arg: Vector) -> Dict:
@@ -285,26 +344,36 @@ def ordered_dictionary(arg: Vector) -> Dict:
 
 
 class AnyValue(Accumulator[Batch]):
-    """Some value of each group, not NULL where it has one. The state is a batch of one column, one row per group.
-
-    Where no value is NULL, nothing is read: the column is picked lazily at one row of each group (`pick`).
-    """
+    """Some value of each group, not NULL where it has one. The state is a batch of one column, one row per group; as
+    vectors, that column."""
 
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Batch:
         arg = inputs[0]
         rows = groups.starts if arg.validity is None else first_rows(arg.validity, groups)
-        return Batch([arg], groups.length).select(rows)
+        return Batch([arg.take(rows)], len(groups))
 
-    @staticmethod
-    def pick(batch: Batch, column: int, groups: Segments) -> Batch:
-        """The state of a column without NULLs, unread; `batch` lies in the groups' order."""
-        return batch.project([column]).select(groups.starts)
+    def size(self, state: Batch, groups: int) -> int:
+        return batch_bytes(state)
+
+    def to_vectors(self, state: Batch, groups: int) -> list[Vector]:
+        return state.columns()
+
+    def from_vectors(self, vectors: Sequence[Vector], groups: int) -> Batch:
+        return Batch(vectors, groups)
 
     def merge(self, states: Sequence[Batch], groups: Segments) -> Batch:
         arg = concat([state.column(0) for state in states])
         return self.partial([arg if groups.order is None else arg.take(groups.order)], groups)
 
+
+class UnreadValue(AnyValue):
+    """Some value of each group, of a column without NULLs: picked lazily at one row of each group, and never read
+    before somebody wants it."""
+
     @staticmethod
-    def merge_unread(states: Sequence[Batch], groups: Segments) -> Batch:
-        """As `merge`, for columns without NULLs, unread still."""
+    def pick(batch: Batch, column: int, groups: Segments) -> Batch:
+        """The state; `batch` lies in the groups' order."""
+        return batch.project([column]).select(groups.starts)
+
+    def merge(self, states: Sequence[Batch], groups: Segments) -> Batch:
         return joined((), states).select(groups.representatives)

@@ -8,6 +8,8 @@ import numpy as np
 
 from ...storage.vector import Flat, Vector, concat
 from ..grouping import Segments
+from ..kernels.arithmetic import refuse_overflow
+from ..spilling.sizes import vector_bytes
 from .accumulators import Accumulator
 
 OPERATIONS: dict[str, tuple[np.ufunc, int]] = {
@@ -22,7 +24,7 @@ OPERATIONS: dict[str, tuple[np.ufunc, int]] = {
 
 
 class Fold(Accumulator[Vector]):
-    """The state is a vector of the argument's type, NULL where there was no value."""
+    """The state is a vector of the argument's type, NULL where there was no value; as vectors, too."""
 
     def __init__(self, function: str):
         self._operation, self._neutral = OPERATIONS[function]
@@ -35,8 +37,20 @@ class Fold(Accumulator[Vector]):
             values = np.where(validity, values, np.array(self._neutral).astype(values.dtype))
             present = np.logical_or.reduceat(validity, groups.starts)
         with np.errstate(all="ignore"):
-            return Flat(arg.type, self._operation.reduceat(values, groups.starts, dtype=values.dtype), present)
+            folded = self._operation.reduceat(values, groups.starts, dtype=values.dtype)
+        if folded.dtype.kind == "f" and not np.isfinite(folded).all():
+            refuse_overflow(np.isinf(folded) & ~np.logical_or.reduceat(~np.isfinite(values), groups.starts))
+        return Flat(arg.type, folded, present)
 
     def merge(self, states: Sequence[Vector], groups: Segments) -> Vector:
         joined = concat(list(states))
         return self.partial([joined if groups.order is None else joined.take(groups.order)], groups)
+
+    def size(self, state: Vector, groups: int) -> int:
+        return vector_bytes(state, groups)
+
+    def to_vectors(self, state: Vector, groups: int) -> list[Vector]:
+        return [state]
+
+    def from_vectors(self, vectors: Sequence[Vector], groups: int) -> Vector:
+        return vectors[0]

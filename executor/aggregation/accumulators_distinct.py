@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ...storage.types import BIGINT
 from ...storage.vector import Array, Flat, Vector, concat
 from ..grouping import Segments, run_starts, segments
+from ..spilling.lists import Lists
+from ..spilling.sizes import unpinned, vectors_bytes
 from .accumulators import Accumulator
 
 
@@ -33,6 +35,11 @@ class Tuples:
         """Rows per group, int64, shape (groups,)."""
         return np.bincount(self.numbers, minlength=self.groups)
 
+    @property
+    def bytes(self) -> int:
+        """About how many bytes they take."""
+        return self.numbers.nbytes + vectors_bytes(self.columns, len(self.numbers))
+
     def take(self, rows: Array) -> Tuples:
         """The same groups with some of their rows, which must be in their groups' order."""
         return Tuples(self.numbers.take(rows), [column.take(rows) for column in self.columns], self.groups)
@@ -40,7 +47,7 @@ class Tuples:
 
 def numbered(inputs: Sequence[Vector], groups: Segments) -> Tuples:
     """All rows of a batch by group; the inputs lie in the groups' order."""
-    return Tuples(np.repeat(np.arange(len(groups)), groups.sizes), list(inputs), len(groups))
+    return Tuples(np.repeat(np.arange(len(groups)), groups.sizes), list(map(unpinned, inputs)), len(groups))
 
 
 def joined_tuples(states: Sequence[Tuples], groups: Segments) -> Tuples:
@@ -52,11 +59,28 @@ def joined_tuples(states: Sequence[Tuples], groups: Segments) -> Tuples:
     return Tuples(numbers, [concat([state.columns[i] for state in states]) for i in range(width)], len(groups))
 
 
-class Distinct(Accumulator[Tuples]):
+class Keeping(Accumulator[Tuples]):
+    """What keeps rows of each group. As vectors: for each input a column of lists (`Lists`), a group's values each; the
+    lists of a group are equally long."""
+
+    keeps_rows: ClassVar[bool] = True
+
+    def size(self, state: Tuples, groups: int) -> int:
+        return state.bytes
+
+    def to_vectors(self, state: Tuples, groups: int) -> list[Vector]:
+        return [Lists.of_sizes(column, state.sizes) for column in state.columns]
+
+    def from_vectors(self, vectors: Sequence[Vector], groups: int) -> Tuples:
+        lists = [vector for vector in vectors if isinstance(vector, Lists)]
+        return Tuples(np.repeat(np.arange(groups), lists[0].sizes), [each.items for each in lists], groups)
+
+
+class Distinct(Keeping):
     """A function of each group's distinct inputs."""
 
     def __init__(self, function: Accumulator[Any]):
-        self._function = function
+        self.function = function
 
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Tuples:
         return _deduplicated(numbered(inputs, groups))
@@ -66,10 +90,7 @@ class Distinct(Accumulator[Tuples]):
 
     def finish(self, state: Tuples) -> Any:
         groups = Segments(None, run_starts(state.numbers), len(state.numbers))
-        return self._function.finish(self._function.partial(state.columns, groups))
-
-    def size(self, state: Tuples, groups: int) -> int:
-        return 16 * len(state.numbers) * (1 + len(state.columns))
+        return self.function.finish(self.function.partial(state.columns, groups))
 
 
 def _deduplicated(rows: Tuples) -> Tuples:

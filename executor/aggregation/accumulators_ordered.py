@@ -24,14 +24,15 @@ from ..grouping import Segments, column_codes, run_starts, sort_rows
 from ..kernels.numbers import floats, joined_validity
 from ..lazy import with_validity
 from ..sort import order_of, ordered_codes
+from ..spilling.sizes import batch_bytes
 from .accumulators import Accumulator, first_rows
-from .accumulators_distinct import Tuples, joined_tuples, numbered
+from .accumulators_distinct import Keeping, Tuples, joined_tuples, numbered
 
 Key = tuple[int, bool, bool]
 """Which input rows are ordered by, whether descending, whether with NULLs first."""
 
 
-class Collected(Accumulator[Tuples]):
+class Collected(Keeping):
     """All rows of a group whose first input is not NULL; `finish` puts them in the order of `keys`."""
 
     def __init__(self, keys: Sequence[Key] = ()):
@@ -53,9 +54,6 @@ class Collected(Accumulator[Tuples]):
         items = [OrderItem(_NUMBER), *(OrderItem(_NUMBER, down, nulls_first) for _, down, nulls_first in self._keys)]
         keys = [number, *(state.columns[place] for place, _, _ in self._keys)]
         return state.take(order_of(keys, items, len(state.numbers)))
-
-    def size(self, state: Tuples, groups: int) -> int:
-        return 16 * len(state.numbers) * (1 + len(state.columns))
 
 
 _NUMBER: Any = None
@@ -181,7 +179,8 @@ def _spread(values: Vector, numbers: Array, groups: int) -> Vector:
 
 class ExtremeBy(Accumulator[Batch]):
     """min_by or max_by: of inputs (key, value) the row with the extreme key, the first of several. Rows in which either
-    is NULL do not count. The state is a batch of both, one row per group, its key NULL where there was no row."""
+    is NULL do not count. The state is a batch of both, one row per group, its key NULL where there was no row; as
+    vectors, these two."""
 
     def __init__(self, greatest: bool):
         self._greatest = greatest
@@ -207,3 +206,12 @@ class ExtremeBy(Accumulator[Batch]):
 
     def finish(self, state: Batch) -> Vector:
         return with_validity(state.column(1), state.column(0).validity)
+
+    def size(self, state: Batch, groups: int) -> int:
+        return batch_bytes(state)
+
+    def to_vectors(self, state: Batch, groups: int) -> list[Vector]:
+        return state.columns()
+
+    def from_vectors(self, vectors: Sequence[Vector], groups: int) -> Batch:
+        return Batch(vectors, groups)

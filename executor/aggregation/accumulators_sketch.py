@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...storage.conditions.bloom_predicate import hash_floats, hash_integers, hash_texts
-from ...storage.vector import Array, Dict, Vector, Wide, decimal_limbs
+from ...storage.types import BINARY
+from ...storage.vector import Array, Dict, Text, Vector, Wide, decimal_limbs
 from ..grouping import Segments, run_starts
 from .accumulators import Accumulator
 
@@ -23,6 +24,7 @@ _BITS = 12
 _REGISTERS = 1 << _BITS
 _REST = 64 - _BITS
 _RANK_BITS = 6
+_ENTRY = np.dtype([("register", "<u2"), ("rank", "u1")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,11 @@ class Registers:
 
 
 class DistinctSketch(Accumulator[Registers]):
-    """About how many distinct values that are not NULL."""
+    """About how many distinct values that are not NULL.
+
+    As vectors: BINARY, of each register that was hit three bytes, its number (little-endian) and its rank; ascending by
+    number. The hashes of values are part of that form.
+    """
 
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Registers:
         arg = inputs[0]
@@ -68,7 +74,25 @@ class DistinctSketch(Accumulator[Registers]):
         return np.rint(_estimates(counts)).astype(np.int64)
 
     def size(self, state: Registers, groups: int) -> int:
-        return 16 * (groups + len(state.places))
+        return state.places.nbytes + state.ranks.nbytes
+
+    def to_vectors(self, state: Registers, groups: int) -> list[Vector]:
+        offsets = np.zeros(groups + 1, np.int32)
+        np.cumsum(np.bincount(state.places >> _BITS, minlength=groups) * _ENTRY.itemsize, out=offsets[1:])
+        entries = np.empty(len(state.places), _ENTRY)
+        entries["register"], entries["rank"] = state.places & (_REGISTERS - 1), state.ranks
+        buffers = [None, pa.py_buffer(offsets), pa.py_buffer(entries.tobytes())]
+        return [Text(BINARY, pa.BinaryArray.from_buffers(pa.binary(), groups, buffers))]
+
+    def from_vectors(self, vectors: Sequence[Vector], groups: int) -> Registers:
+        array = vectors[0].to_arrow()
+        _, offsets, content = array.buffers()
+        ends = np.frombuffer(offsets, np.int32)[array.offset : array.offset + groups + 1]
+        size = _ENTRY.itemsize
+        entries = np.frombuffer(content or b"", np.uint8)[ends[0] : ends[-1]].view(_ENTRY)
+        numbers = np.repeat(np.arange(groups), np.diff(ends) // size)
+        places = (numbers << _BITS) + entries["register"].astype(np.int64)
+        return Registers(places, entries["rank"].astype(np.int64), groups)
 
 
 def _greatest(places: Array, ranks: Array, groups: int) -> Registers:

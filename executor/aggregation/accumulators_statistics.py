@@ -19,6 +19,7 @@ import numpy as np
 from ...storage.types import DOUBLE
 from ...storage.vector import Array, Flat, Vector
 from ..grouping import Segments
+from ..kernels.arithmetic import refuse_overflow
 from ..kernels.numbers import floats, joined_validity
 from .accumulators import Accumulator, first_rows, gathered, joined_arrays
 
@@ -38,7 +39,10 @@ _PAIRS = (((0, 0),), ((0, 0), (1, 1), (0, 1)))
 
 
 class Statistics(Accumulator[Moments]):
-    """The moments of one number or of two, over the rows in which none of them is NULL."""
+    """The moments of one number or of two, over the rows in which none of them is NULL.
+
+    As vectors: DOUBLE each, the counts, the mean of each input, the products in the order of `Moments`.
+    """
 
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Moments:
         columns = [np.broadcast_to(np.asarray(floats(each), np.float64), (groups.length,)) for each in inputs]
@@ -53,6 +57,17 @@ class Statistics(Accumulator[Moments]):
         means = [gather([state.means[i] for state in states]) for i in range(len(states[0].means))]
         products = [gather([state.products[i] for state in states]) for i in range(len(states[0].products))]
         return _moments(means, gather([state.counts for state in states]), products, groups)
+
+    def size(self, state: Moments, groups: int) -> int:
+        return 8 * groups * (1 + len(state.means) + len(state.products))
+
+    def to_vectors(self, state: Moments, groups: int) -> list[Vector]:
+        return [Flat(DOUBLE, values) for values in (state.counts, *state.means, *state.products)]
+
+    def from_vectors(self, vectors: Sequence[Vector], groups: int) -> Moments:
+        counts, *rest = (vector.values() for vector in vectors)
+        inputs = 1 if len(rest) == 2 else 2
+        return Moments(counts, tuple(rest[:inputs]), tuple(rest[inputs:]))
 
 
 def _moments(columns: list[Array], weights: Array, inner: list[Array] | None, groups: Segments) -> Moments:
@@ -73,6 +88,10 @@ def _moments(columns: list[Array], weights: Array, inner: list[Array] | None, gr
         for i, (a, b) in enumerate(_PAIRS[len(columns) - 1]):
             terms = weights * distances[a] * distances[b]
             products.append(np.add.reduceat(terms if inner is None else terms + inner[i], groups.starts))
+        infinite = ~np.logical_and.reduce([np.isfinite(each) for each in (*means, *products)])
+        if infinite.any():
+            given = np.logical_and.reduce([np.isfinite(each) for each in (*columns, *(inner or ()))])
+            refuse_overflow(infinite & ~np.logical_or.reduceat(present & ~given, groups.starts))
     return Moments(counts, tuple(means), tuple(products))
 
 

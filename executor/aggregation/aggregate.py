@@ -1,7 +1,8 @@
 """Aggregation: partial per batch, merged at the end.
 
     morsels ── keys, segments, partial states ──► partials ── concatenate, segments, merge ──► one row per group
-                                                                                 └── merge again ──► coarser sets
+                                                     │                           └── merge again ──► coarser sets
+                                                     └── no room ──► files ── heap by heap ──► one row per group
 
 The steps:
 
@@ -9,11 +10,12 @@ The steps:
    subexpressions of their arguments are computed once per batch.
 2. Each batch is grouped by its keys (`grouping`). If that gives it another order, the *batch* is reordered, lazily, so
    the arguments are read in group order at once, still encoded, and computed there.
-3. Partials are merged: all of one tablet together, tablets apart and in parallel, where rows of two tablets cannot
+3. Partials are collected, and where memory has no room for them, spilled (`collecting`).
+4. Partials are merged: all of one tablet together, tablets apart and in parallel, where rows of two tablets cannot
    agree on the keys (the keys include the partition columns). Keys that ascend along a tablet need no sorting at all.
-4. Grouping sets: every state can be merged once more, so only sets that no other set contains are made of rows, all in
+5. Grouping sets: every state can be merged once more, so only sets that no other set contains are made of rows, all in
    one pass. Each of the others is made of the smallest result that there is of a set that contains it.
-5. `result_of` makes SQL's values of the merged states.
+6. `result_of` makes SQL's values of the merged states.
 """
 
 from __future__ import annotations
@@ -26,26 +28,19 @@ import numpy as np
 
 from ...planner.physical import HashAggregate
 from ...sql.expressions import ZERO_OVER_NOTHING, Case, Column, Expr, Literal
-from ...storage.vector import Batch, Const, LazyColumn, Vector, concat
+from ...storage.vector import Batch, Const, LazyColumn, Vector
 from ..context import ExecutionContext
 from ..evaluate import SharedWork, is_fallible
 from ..grouping import Segments, one_group, segments
 from ..kernels.boolean import truths
+from ..memory import Account
+from ..spilling.heaps import Heap, HeapWork
 from ..stream import BATCH_ROWS, Morsel, Stream, sliced, stream_of
-from .accumulators import AnyValue
+from .accumulators import UnreadValue
 from .aggregate_calls import accumulator_of, parts_of, result_of, state_of
-
-GroupingSet: TypeAlias = tuple[int, ...]
-"""Positions among a node's groups, ascending."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Partial:
-    """Groups of one batch, or of many: a row of `keys` and of each state per group."""
-
-    keys: list[Vector]
-    states: list[Any]
-    groups: int
+from .collecting import Collector, GroupingSet, roots_of
+from .partials import Partial, States
+from .spilled_groups import SpilledGroups
 
 
 class _Aggregation:
@@ -54,10 +49,10 @@ class _Aggregation:
     def __init__(self, node: HashAggregate):
         self.node = node
         self.sets = node.sets if node.sets is not None else (tuple(range(len(node.groups))),)
-        self.roots = _roots(self.sets)
+        self.roots = roots_of(self.sets)
         self.columns = node.source.columns
         self.parts = list(dict.fromkeys(part for call in node.aggregates for part in parts_of(call)))
-        self._accumulators = [accumulator_of(part) for part in self.parts]
+        self.states = States([UnreadValue() if part.is_unread else accumulator_of(part) for part in self.parts])
         self._compile()
 
     def _compile(self) -> None:
@@ -78,16 +73,15 @@ class _Aggregation:
 
     # ---- batches ------------------------------------------------------------------------------------------------
 
-    def partials(self, batches: Iterator[Batch], morsel: Morsel) -> list[list[_Partial]]:
-        """A morsel's partials, for each root those of all its batches."""
-        found: list[list[_Partial]] = [[] for _ in self.roots]
+    def collect(self, batches: Iterator[Batch], collector: Collector, order: int, tags: Sequence[str | None]) -> None:
+        """Give a morsel's partials to the collector, for each root one of every batch. `order` is the morsel's place,
+        `tags` its tablet for each root that keeps tablets apart."""
         for batch in batches:
             batch = self._work.prepare(batch)
-            for partials, root in zip(found, self.roots, strict=True):
-                partials.append(self._partial(batch, root))
-        return found
+            for root, tag in zip(self.roots, tags, strict=True):
+                collector.add(root, self._partial(batch, root), order, tag)
 
-    def _partial(self, batch: Batch, by: GroupingSet) -> _Partial:
+    def _partial(self, batch: Batch, by: GroupingSet) -> Partial:
         """The groups of a batch of at least one row."""
         keys = [self._work.evaluations[i](batch) for i in by]
         groups = segments(keys, batch.length) if keys else one_group(batch.length)
@@ -95,59 +89,33 @@ class _Aggregation:
         if groups.order is not None:
             batch = batch.select(groups.order)
         states = [self._state(i, batch, groups) for i in range(len(self.parts))]
-        return _Partial([key.take(key_rows) for key in keys], states, len(groups))
+        return Partial([key.take(key_rows) for key in keys], states, len(groups))
 
     def _state(self, index: int, batch: Batch, groups: Segments) -> Any:
         part = self.parts[index]
         if part.is_unread:
             arg = part.inputs[0]
             assert isinstance(arg, Column)
-            return AnyValue.pick(batch, self._positions[arg.id], groups)
+            return UnreadValue.pick(batch, self._positions[arg.id], groups)
         inputs, filter_place = self._places[index]
         chosen = None
         if filter_place is not None:
             mask = truths(self._work.evaluations[filter_place](batch))
             chosen = np.broadcast_to(np.asarray(mask), (batch.length,))
         vectors = [self._work.evaluations[place](batch) for place in inputs]
-        return state_of(self._accumulators[index], vectors, chosen, groups)
-
-    # ---- merging ------------------------------------------------------------------------------------------------
-
-    def merge(self, partials: Sequence[_Partial]) -> _Partial:
-        """One partial of many (at least one), in each of which every group stands once."""
-        return partials[0] if len(partials) == 1 else self._merge(partials)
-
-    def coarsen(self, partials: Sequence[_Partial], given: GroupingSet, by: GroupingSet) -> _Partial:
-        """The groups of a set, out of the groups of one that contains it."""
-        places = [given.index(position) for position in by]
-        return self._merge([_Partial([p.keys[i] for i in places], p.states, p.groups) for p in partials])
-
-    def _merge(self, partials: Sequence[_Partial]) -> _Partial:
-        total = sum(p.groups for p in partials)
-        keys = [concat([p.keys[i] for p in partials]) for i in range(len(partials[0].keys))]
-        groups = segments(keys, total) if keys else one_group(total)
-        rows = groups.representatives
-        keys = [key.take(rows) for key in keys]
-        states = [self._merged(i, [p.states[i] for p in partials], groups) for i in range(len(self.parts))]
-        return _Partial(keys, states, len(groups))
-
-    def _merged(self, index: int, states: list[Any], groups: Segments) -> Any:
-        if self.parts[index].is_unread:
-            return AnyValue.merge_unread(states, groups)
-        return self._accumulators[index].merge(states, groups)
+        return state_of(self.states.accumulators[index], vectors, chosen, groups)
 
     # ---- results ------------------------------------------------------------------------------------------------
 
-    def batch(self, merged: _Partial, by: GroupingSet, number: int) -> Batch:
-        """The rows of the merged groups of the set of this number."""
-        finished = zip(self._accumulators, merged.states, strict=True)
-        state_of_part = dict(zip(self.parts, [a.finish(state) for a, state in finished], strict=True))
+    def batch(self, merged: Partial, states: States, by: GroupingSet, number: int) -> Batch:
+        """The rows of merged groups of the set of this number."""
+        state_of_part = dict(zip(self.parts, states.finish(merged), strict=True))
         columns: list[Vector | LazyColumn] = self._keys(merged, by)
         for call in self.node.aggregates:
             columns.append(result_of(call, [state_of_part[p] for p in parts_of(call)], merged.groups))
         return Batch([*columns, *self._number(number, merged.groups)], merged.groups)
 
-    def _keys(self, merged: _Partial, by: GroupingSet) -> list[Vector | LazyColumn]:
+    def _keys(self, merged: Partial, by: GroupingSet) -> list[Vector | LazyColumn]:
         keys: list[Vector | LazyColumn] = [Const(expr.type, None, merged.groups) for expr in self.node.groups]
         for position, key in zip(by, merged.keys, strict=True):
             keys[position] = key
@@ -162,23 +130,10 @@ class _Aggregation:
         calls = [Const(c.type, 0 if c.function in ZERO_OVER_NOTHING else None, 1) for c in self.node.aggregates]
         return [Batch([*keys, *calls, *self._number(number, 1)], 1) for number, by in enumerate(self.sets) if not by]
 
-    def size(self, partials: Sequence[_Partial]) -> int:
-        """About how many bytes partials take: 16 per key, what the accumulators say for their states."""
-        total = 0
-        for partial in partials:
-            states = zip(self._accumulators, partial.states, strict=True)
-            total += 16 * partial.groups * len(partial.keys) + sum(a.size(s, partial.groups) for a, s in states)
-        return total
 
-
-def _roots(sets: Sequence[GroupingSet]) -> list[GroupingSet]:
-    """The sets that no other contains."""
-    distinct = dict.fromkeys(sets)
-    return [by for by in distinct if not any(set(by) < set(other) for other in distinct)]
-
-
-Merged: TypeAlias = dict[GroupingSet, dict[str | None, _Partial]]
+Merged: TypeAlias = dict[GroupingSet, dict[str | None, Partial]]
 """The groups of each set, by tablet where tablets have no group in common."""
+Spilled: TypeAlias = dict[GroupingSet, SpilledGroups]
 
 
 def _guarded(arg: Expr, condition: Expr) -> Expr:
@@ -191,58 +146,105 @@ def _guarded(arg: Expr, condition: Expr) -> Expr:
 def open_aggregate(node: HashAggregate, source: Stream, context: ExecutionContext) -> Stream:
     """Run the aggregation; its stream holds the groups, set by set."""
     aggregation = _Aggregation(node)
-    found = context.run_all(source, aggregation.partials)
+    collector = Collector(aggregation.states, list(dict.fromkeys(aggregation.sets)), context, "an aggregation")
+    apart = [_keeps_apart(node, root, source) for root in aggregation.roots]
+    orders = {id(morsel): place for place, morsel in enumerate(source.morsels)}
+
+    def work(batches: Iterator[Batch], morsel: Morsel) -> None:
+        tags = [morsel.partition if is_apart else None for is_apart in apart]
+        aggregation.collect(batches, collector, orders[id(morsel)], tags)
+
+    context.run_all(source, work)
+    spilled = collector.finish()
     merged: Merged = {}
-    for place, root in enumerate(aggregation.roots):
-        apart = _keeps_apart(node, root, source)
-        pieces: dict[str | None, list[_Partial]] = {}
-        for morsel, partials in zip(source.morsels, found, strict=True):
-            if partials[place]:
-                pieces.setdefault(morsel.partition if apart else None, []).extend(partials[place])
-        if not pieces:
-            return stream_of(node.columns, aggregation.nothing())
-        context.reserve(sum(map(aggregation.size, pieces.values())), "an aggregation")
-        done = context.parallel([_task(aggregation.merge, piece) for piece in pieces.values()])
-        merged[root] = dict(zip(pieces, done, strict=True))
-    _coarsen(aggregation, merged, context)
-    return _stream(aggregation, merged, source, context)
+    for by in dict.fromkeys(aggregation.sets):
+        pieces = {} if by in spilled else collector.kept(by)
+        if pieces:
+            done = context.parallel([_task(aggregation.states.merge, piece) for piece in pieces.values()])
+            merged[by] = dict(zip(pieces, done, strict=True))
+            collector.replace(by, done)
+    if not spilled and not merged:
+        return stream_of(node.columns, aggregation.nothing())
+    _coarsen(aggregation, merged, spilled, collector, context)
+    kept = frozenset[int]()
+    if node.sets is None and apart[0] and not spilled:
+        renumbered = {e.id: c.id for e, c in zip(node.groups, node.columns, strict=False) if isinstance(e, Column)}
+        kept = frozenset(renumbered[number] for number in source.partitioned_by)
+    morsels = _morsels(aggregation, merged, spilled, collector, context)
+    return Stream(node.columns, tuple(morsels), kept)
 
 
 def _task(work: Callable[..., Any], *args: Any) -> Callable[[], Any]:
     return lambda: work(*args)
 
 
-def _coarsen(aggregation: _Aggregation, merged: Merged, context: ExecutionContext) -> None:
+def _coarsen(
+    aggregation: _Aggregation, merged: Merged, spilled: Spilled, collector: Collector, context: ExecutionContext
+) -> None:
     """Add the sets that are not there yet, large ones first, those of one size in parallel."""
-    waiting = [by for by in dict.fromkeys(aggregation.sets) if by not in merged]
+    states = aggregation.states
+    waiting = [by for by in dict.fromkeys(aggregation.sets) if by not in merged and by not in spilled]
     for width in sorted({len(by) for by in waiting}, reverse=True):
         tasks, level = [], [by for by in waiting if len(by) == width]
         for by in level:
             rows = {other: sum(p.groups for p in found.values()) for other, found in merged.items() if {*by} < {*other}}
             given = min(rows, key=lambda other: rows[other])
-            tasks.append(_task(aggregation.coarsen, list(merged[given].values()), given, by))
+            tasks.append(_task(states.coarsen, list(merged[given].values()), [given.index(place) for place in by]))
         for by, partial in zip(level, context.parallel(tasks), strict=True):
-            merged[by] = {None: partial}
+            if collector.account.grow(states.size(partial)):
+                merged[by] = {None: partial}
+            else:
+                spilled[by] = SpilledGroups(states, len(by), collector.work)
+                spilled[by].add(partial)
 
 
-def _stream(aggregation: _Aggregation, merged: Merged, source: Stream, context: ExecutionContext) -> Stream:
-    node = aggregation.node
-    wanted = [(number, by, tag) for number, by in enumerate(aggregation.sets) for tag in merged[by]]
-    batches = context.parallel([_task(aggregation.batch, merged[by][tag], by, number) for number, by, tag in wanted])
-    morsels = [
-        Morsel(_pieces(piece), tag)
-        for (_, _, tag), batch in zip(wanted, batches, strict=True)
-        for piece in sliced(batch, 2 * BATCH_ROWS)
+def _morsels(
+    aggregation: _Aggregation, merged: Merged, spilled: Spilled, collector: Collector, context: ExecutionContext
+) -> list[Morsel]:
+    """The rows set by set: of those in memory piece by piece, of those that were spilled heap by heap."""
+    wanted = [(number, by) for number, by in enumerate(aggregation.sets) if by in merged]
+    tasks = [
+        _task(aggregation.batch, partial, aggregation.states, by, number)
+        for number, by in wanted
+        for partial in merged[by].values()
     ]
-    kept = frozenset[int]()
-    if node.sets is None and _keeps_apart(node, aggregation.roots[0], source):
-        renumbered = {e.id: c.id for e, c in zip(node.groups, node.columns, strict=False) if isinstance(e, Column)}
-        kept = frozenset(renumbered[number] for number in source.partitioned_by)
-    return Stream(node.columns, tuple(morsels), kept)
+    batches = iter(context.parallel(tasks))
+    heaps = {by: groups.heaps(context) for by, groups in spilled.items()}
+    morsels = []
+    for number, by in enumerate(aggregation.sets):
+        if by in spilled:
+            finish = _HeapRows(aggregation, spilled[by], collector.work, by, number)
+            morsels += [Morsel(_task(finish.of, heap)) for heap in heaps[by]]
+            continue
+        for tag in merged[by]:
+            pieces = sliced(next(batches), 2 * BATCH_ROWS)
+            morsels += [Morsel(_task(_pieces, piece, collector.account), tag) for piece in pieces]
+    return morsels
 
 
-def _pieces(batch: Batch) -> Callable[[], Iterator[Batch]]:
-    return lambda: sliced(batch)
+def _pieces(batch: Batch, account: Account) -> Iterator[Batch]:
+    """A batch in pieces. The account holds its memory for as long as there are morsels of it."""
+    return sliced(batch)
+
+
+@dataclass(frozen=True, slots=True)
+class _HeapRows:
+    """Makes rows of the heaps of a grouping set."""
+
+    aggregation: _Aggregation
+    groups: SpilledGroups
+    work: HeapWork
+    by: GroupingSet
+    number: int
+
+    def of(self, heap: Heap) -> Iterator[Batch]:
+        """The rows of the groups of a heap."""
+        for batch in self.work.each(heap, self._finished):
+            yield from sliced(batch)
+
+    def _finished(self, heap: Heap) -> Batch:
+        batch = self.aggregation.batch(self.groups.merged(heap), self.groups.states, self.by, self.number)
+        return Batch(batch.columns(), batch.length)
 
 
 def _keeps_apart(node: HashAggregate, by: GroupingSet, source: Stream) -> bool:

@@ -20,8 +20,9 @@ from ...sql.expressions import Aggregate, Column, Expr
 from ...storage.types import BIGINT, BOOLEAN, Kind
 from ...storage.vector import Array, Const, Flat, LazyColumn, Vector
 from ..grouping import Segments
-from ..kernels.arithmetic import divide_integers
-from ..kernels.numbers import from_objects, result, scale_of
+from ..kernels.arithmetic import divide_integers, refuse_overflow
+from ..kernels.limbs import quotient
+from ..kernels.numbers import from_limbs, result, scale_of
 from ..lazy import with_validity
 from .accumulators import Accumulator, AnyValue, Count, Extreme, Rows, Sum, Total
 from .accumulators_bitwise import OPERATIONS, Fold
@@ -209,23 +210,22 @@ def _total(call: Aggregate, total: Total, counts: Array, groups: int) -> Vector:
         with np.errstate(all="ignore"):
             sums = total.parts[0].astype(np.float64)
             values = sums / np.maximum(counts, 1) if call.function == "avg" else sums
-        return Flat(call.type, values.astype(call.type.dtype, copy=False), validity)
+            found = values.astype(call.type.dtype, copy=False)
+        refuse_overflow(np.isinf(found) & np.isfinite(values), call.type)
+        return Flat(call.type, found, validity)
     if call.function == "avg":
         return _average(call, total, counts, validity)
-    if len(total.parts) == 1 and total.parts[0].dtype != object:
+    if len(total.parts) == 1:
         return result(call.type, total.parts[0], validity, (-total.most, total.most), groups)
-    return from_objects(call.type, total.as_objects(), validity)
+    return from_limbs(call.type, total.limbs(), validity)
 
 
 def _average(call: Aggregate, total: Total, counts: Array, validity: Array | None) -> Vector:
     """Exact: half away from zero at the result's scale."""
     shift = scale_of(call.type) - scale_of(call.args[0].type)
-    if len(total.parts) == 1 and total.parts[0].dtype != object:
-        quotient = divide_integers(total.parts[0], counts, validity, shift, rounded=True)
-        if quotient is not None:
-            bounds = (int(quotient.min(initial=0)), int(quotient.max(initial=0)))
-            return result(call.type, quotient, validity, bounds, len(counts))
-    sums = total.as_objects()
-    divisor = np.maximum(counts, 1).astype(object)
-    size = (2 * abs(sums) * 10**shift + divisor) // (2 * divisor)
-    return from_objects(call.type, np.where(sums < 0, -size, size), validity)
+    if len(total.parts) == 1:
+        found = divide_integers(total.parts[0], counts, validity, shift, rounded=True)
+        if found is not None:
+            bounds = (int(found.min(initial=0)), int(found.max(initial=0)))
+            return result(call.type, found, validity, bounds, len(counts))
+    return from_limbs(call.type, quotient(total.limbs(), np.maximum(counts, 1), shift), validity)

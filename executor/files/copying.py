@@ -23,16 +23,26 @@ def copy_from(statement: CopyFrom, context: ExecutionContext) -> int:
     `UnknownColumn` or `NotNullViolation` before anything is read, `DataError` where a value does not convert.
     """
     table = statement.table
-    rows = 0
+    paths = expand(FileSource(statement.format, (statement.path,)))
+    if context.tracker is not None:
+        context.tracker.opened(0, _expected_rows(statement.format, paths), len(paths))
     with context.store.bulk_loader(table) as loader:
-        for path in expand(FileSource(statement.format, (statement.path,))):
+        for path in paths:
             for batch in _batches(statement, path):
-                context.check()
+                context.watch(0)
                 loader.append(conform(batch, table, statement.columns, path))
-                rows += batch.num_rows
-                if context.progress is not None:
-                    context.progress(rows)
-        return loader.finish()
+                context.watch(batch.num_rows)
+            if context.tracker is not None:
+                context.tracker.part_done(0)
+        context.check()
+        rows = loader.finish()
+    context.finish()
+    return rows
+
+
+def _expected_rows(format_: str, paths: Sequence[str]) -> int | None:
+    """How many rows the files have; None where they do not tell."""
+    return sum(parquet_files.footer_of(path).num_rows for path in paths) if format_ == "parquet" else None
 
 
 def _batches(statement: CopyFrom, path: str) -> Iterator[pa.RecordBatch]:

@@ -19,28 +19,42 @@ from ...sql.expressions import Column
 from ...storage.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
 from ...storage.types import DataType, Kind
 from ...storage.vector import Batch, LazyColumn, vector_from_arrow
+from ..context import ExecutionContext
 from ..evaluate import Compiler
 from ..stream import Morsel, Stream
 from .files import FileColumns, cast, pieces
 
 
-def open_file_scan(node: FileScan) -> Stream:
+def open_file_scan(node: FileScan, context: ExecutionContext) -> Stream:
     """The scan's stream."""
     columns = FileColumns(node.names, tuple(column.type for column in node.fetched))
     types = dict(zip(node.names, columns.types, strict=True))
     found = pieces(node.file.source, columns, lambda schema: pruning(node.predicates, types, schema))
     finish = _finisher(node)
-    return Stream(node.columns, tuple(Morsel(_reader(node, piece, finish)) for piece in found))
+    if context.tracker is not None:
+        context.tracker.opened(id(node), expected_rows(node), len(found))
+    return Stream(node.columns, tuple(Morsel(_reader(node, piece, finish, context)) for piece in found))
+
+
+def expected_rows(node: FileScan) -> int | None:
+    """How many rows the files have; None where they do not tell."""
+    return node.file.description.statistics.row_count if node.file.description.is_counted else None
 
 
 def _reader(
-    node: FileScan, piece: Callable[[], Iterator[pa.RecordBatch]], finish: Callable[[Batch], Batch]
+    node: FileScan,
+    piece: Callable[[], Iterator[pa.RecordBatch]],
+    finish: Callable[[Batch], Batch],
+    context: ExecutionContext,
 ) -> Callable[[], Iterator[Batch]]:
     def run() -> Iterator[Batch]:
         for rows in piece():
+            context.watch(rows.num_rows)
             batch = finish(_batch(node, rows))
             if batch.length:
                 yield batch
+        if context.tracker is not None:
+            context.tracker.part_done(0)
 
     return run
 

@@ -41,6 +41,7 @@ def copy_to(statement: CopyTo, plan: Plan, context: ExecutionContext) -> int:
             context.check()
             sink.write(batch)
             rows += batch.num_rows
+        context.check()
     return rows
 
 

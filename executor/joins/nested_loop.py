@@ -1,4 +1,8 @@
-"""The nested loop join: every pair is tried, in blocks. For conditions without an equality, and for one-row sides."""
+"""The nested loop join: every pair is tried, in blocks. For conditions without an equality, and for one-row sides.
+
+A right side that does not fit into memory goes to a temporary file, and so does the left side then; both are joined
+from there (`blocks`).
+"""
 
 from __future__ import annotations
 
@@ -11,22 +15,18 @@ from ...storage.vector import Array, Batch, Const
 from ..context import ExecutionContext
 from ..evaluate import Compiler, physical
 from ..lazy import joined
+from ..memory import Account
+from ..spilling.encoded import types_of
+from ..spilling.partitions import SpilledRows
+from ..spilling.sizes import batch_bytes
 from ..stream import Stream, stream_of
-from .join_index import PAIRS_AT_ONCE
-from .pairs import MARKS_BUILD, Matches, Part
+from .blocks import BlockJoin, Room, block_stream
+from .collecting import Collector, Once, RowWriter, Writer, all_probed
+from .join_shape import JoinShape, kept_shape
+from .pairs import MARKS_BUILD, Matches, Part, all_pairs
 from .runtime_filters import RuntimeFilters
 
 _SAME_KIND = frozenset(("inner", "cross"))
-
-
-def all_pairs(probe_rows: Array, build_rows: Array) -> Iterator[Part]:
-    """Every pair, probe row by probe row, in parts of about `PAIRS_AT_ONCE`; the whole of one probe row in one part."""
-    if not len(probe_rows) or not len(build_rows):
-        return
-    step = max(1, PAIRS_AT_ONCE // len(build_rows))
-    for start in range(0, len(probe_rows), step):
-        block = probe_rows[start : start + step]
-        yield np.repeat(block, len(build_rows)), np.tile(build_rows, len(block))
 
 
 def open_nested_loop(
@@ -36,38 +36,95 @@ def open_nested_loop(
     open_node: Callable[[PhysicalNode, ExecutionContext, RuntimeFilters], Stream],
 ) -> Stream:
     """Read the right side whole, then stream the left side past it."""
-    right = joined(node.right.columns, context.collect_batches(open_node(node.right, context, filters)))
-    context.reserve(right.length * 8 * len(node.right.columns), "a nested loop join")
+    account = context.account("a nested loop join")
+    shape = JoinShape(node.kind, node.columns, node.left.columns, node.right.columns, (), (), node.condition)
+    spilled = _Spilled(shape, context, account)
+    collector = Collector(context, account, batch_bytes, spilled.write, spilled.writer)
+    pieces = collector.collect(open_node(node.right, context, filters), lambda batch: batch)
+    if collector.is_written:
+        return spilled.open(open_node(node.left, context, filters))
+    right = joined(node.right.columns, pieces)
     if not right.length and node.kind in ("inner", "cross", "semi", "right"):
         return stream_of(node.columns, [])
     left = open_node(node.left, context, filters)
     if right.length == 1 and node.kind in _SAME_KIND:
         return left.through(node.columns, _beside_one_row(node, right))
-    matches = Matches(node.kind, node.columns, node.left.columns, node.right.columns, right, node.condition)
-    run = _loop(matches, np.arange(right.length), context)
-    if node.kind not in MARKS_BUILD:
-        return left.through(node.columns, run)
-    outputs = context.run_all(left, lambda batches, _: list(run(batches)))
-    found = [batch for part in outputs for batch in part]
-    return stream_of(node.columns, [*found, matches.rest(node.left.columns)])
+    loop = _Loop(shape, right, context, account)
+    output = left.through(node.columns, loop.run)
+    return all_probed(context, account, output, loop.rest) if node.kind in MARKS_BUILD else output
 
 
-def _loop(
-    matches: Matches, build_rows: Array, context: ExecutionContext
-) -> Callable[[Iterator[Batch]], Iterator[Batch]]:
-    def run(batches: Iterator[Batch]) -> Iterator[Batch]:
+class _Loop:
+    """Right rows in memory, and what becomes of left rows; it holds the account as long as it lives."""
+
+    def __init__(self, shape: JoinShape, right: Batch, context: ExecutionContext, account: Account):
+        self._matches = Matches(shape.kind, shape.output, shape.probe, shape.build, right, shape.residual)
+        self._left_columns = shape.probe
+        self._rows = np.arange(right.length)
+        self._context = context
+        self._account = account
+
+    def run(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """The join's rows for a morsel of the left side."""
         for batch in batches:
-            parts = all_pairs(np.arange(batch.length), build_rows)
-            yield from context.checked(matches.emit(batch, _watched(parts, context)))
+            yield from self._context.checked(self._matches.emit(batch, self._pairs(batch)))
 
-    return run
+    def found(self, batch: Batch, hit: Array) -> Iterator[Batch]:
+        """`Matches.found`."""
+        return self._matches.found(batch, self._pairs(batch), hit)
+
+    def settled(self, batch: Batch, hit: Array) -> Iterator[Batch]:
+        """`Matches.settled`."""
+        return self._matches.settled(batch, hit)
+
+    def rest(self) -> Batch:
+        """`Matches.rest`."""
+        return self._matches.rest(self._left_columns)
+
+    def _pairs(self, batch: Batch) -> Iterator[Part]:
+        for part in all_pairs(np.arange(batch.length), self._rows):
+            # A cancel must not wait for all pairs of a batch.
+            self._context.check()
+            yield part
 
 
-def _watched(parts: Iterator[Part], context: ExecutionContext) -> Iterator[Part]:
-    """A cancel must not wait for all pairs of a batch."""
-    for part in parts:
-        context.check()
-        yield part
+class _Spilled:
+    """The way of a join whose right side does not fit."""
+
+    def __init__(self, shape: JoinShape, context: ExecutionContext, account: Account):
+        self._shape, *sides = kept_shape(shape)
+        self._left, self._right = sides
+        self._context = context
+        self._account = account
+        self._room = Room(account, account.room or 0, context.threads)
+        self._rows = Once(lambda: SpilledRows(context.spill_file(), types_of(self._right.columns)))
+
+    def writer(self) -> RowWriter:
+        """The writer of one thread for right rows."""
+        return RowWriter(self._rows.get())
+
+    def write(self, batch: Batch, writer: Writer) -> None:
+        """Write some right rows."""
+        writer.add(self._right.kept(batch, ()))
+
+    def open(self, left: Stream) -> Stream:
+        """The join's stream, once all right rows are written: writes the left side."""
+        rows = SpilledRows(self._rows.get().file, types_of(self._left.columns))
+
+        def write(batches: Iterator[Batch]) -> None:
+            writer = RowWriter(rows)
+            for batch in batches:
+                writer.add(self._left.kept(batch, ()))
+            writer.flush()
+
+        self._context.run_all(left, lambda batches, _: write(batches))
+        return block_stream(self._blocks(), self._shape.output, self._rows.get(), rows)
+
+    def _blocks(self) -> BlockJoin:
+        def make(right: Batch) -> _Loop:
+            return _Loop(self._shape, right, self._context, self._account)
+
+        return BlockJoin(self._shape.kind, self._right.columns, make, self._room, self._context)
 
 
 def _beside_one_row(node: NestedLoopJoin, right: Batch) -> Callable[[Iterator[Batch]], Iterator[Batch]]:

@@ -17,6 +17,7 @@ from ...storage.vector import Array, Batch, Const, LazyColumn, Vector
 from ..evaluate import Compiler
 from ..kernels.boolean import falsehoods
 from ..lazy import null_extended
+from .join_index import PAIRS_AT_ONCE
 
 Part: TypeAlias = tuple[Array, Array]
 """(probe rows, build rows), row by row a candidate pair; probe rows ascending, all of one probe row in one part."""
@@ -26,6 +27,7 @@ MARKS_BUILD = BUILD_ONLY | {"right", "full"}
 """Kinds that must know at the end which build rows found a partner."""
 KEEPS_PROBE = frozenset(("left", "full", "single"))
 """Kinds in which a probe row without partner comes out with NULLs."""
+GIVES_PAIRS = frozenset(("inner", "cross", "left", "right", "full", "single"))
 
 
 class Matches:
@@ -81,16 +83,27 @@ class Matches:
     def emit(self, probe: Batch, parts: Iterable[Part]) -> Iterator[Batch]:
         """A probe batch's output; build rows that found a partner are remembered where the kind needs them."""
         hit = np.zeros(probe.length, np.bool_)
-        gives_pairs = self.kind in ("inner", "cross", "left", "right", "full", "single")
+        yield from self.found(probe, parts, hit)
+        yield from self.settled(probe, hit)
+
+    def found(self, probe: Batch, parts: Iterable[Part], hit: Array) -> Iterator[Batch]:
+        """The pairs that are matches, for the kinds that give pairs; `hit` becomes True where a probe row has one.
+
+        `hit` may know of matches with other build rows from before.
+        """
+        gives_pairs = self.kind in GIVES_PAIRS
         for probe_rows, build_rows in parts:
             probe_rows, build_rows, both = self._matching(probe, probe_rows, build_rows)
+            if self.kind == "single":
+                self._refuse_second(probe_rows, hit)
             hit[probe_rows] = True
             if self.kind in MARKS_BUILD:
                 self.mark(build_rows)
-            if self.kind == "single":
-                self._refuse_second(probe_rows)
             if gives_pairs and both.length:
                 yield self.project(both)
+
+    def settled(self, probe: Batch, hit: Array) -> Iterator[Batch]:
+        """What comes out for the rows of a probe batch, once it is known which have a match."""
         if self.kind == "semi":
             yield self._of_probe(probe, hit)
         elif self.kind in ("anti", "null_anti"):
@@ -116,8 +129,8 @@ class Matches:
             return probe_rows, build_rows, both
         return probe_rows.take(kept), build_rows.take(kept), both.select(kept)
 
-    def _refuse_second(self, probe_rows: Array) -> None:
-        if len(probe_rows) > 1 and bool((probe_rows[1:] == probe_rows[:-1]).any()):
+    def _refuse_second(self, probe_rows: Array, hit: Array) -> None:
+        if len(probe_rows) and bool(hit[probe_rows].any() or (probe_rows[1:] == probe_rows[:-1]).any()):
             raise CardinalityViolation(
                 "a scalar subquery gave more than one row; aggregate it, or add a LIMIT 1 if any row will do"
             )
@@ -138,3 +151,13 @@ class Matches:
 
 def _nulls(columns: Sequence[Column], length: int) -> list[Vector | LazyColumn]:
     return [Const(column.type, None, length) for column in columns]
+
+
+def all_pairs(probe_rows: Array, build_rows: Array) -> Iterator[Part]:
+    """Every pair, probe row by probe row, in parts of about `PAIRS_AT_ONCE`; the whole of one probe row in one part."""
+    if not len(probe_rows) or not len(build_rows):
+        return
+    step = max(1, PAIRS_AT_ONCE // len(build_rows))
+    for start in range(0, len(probe_rows), step):
+        block = probe_rows[start : start + step]
+        yield np.repeat(block, len(build_rows)), np.tile(build_rows, len(block))

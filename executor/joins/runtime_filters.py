@@ -75,7 +75,7 @@ def filters_for(keys: Vector, bloom_keys: int = 0) -> tuple[FilterFactory, ...]:
             return (_list_filter(keys),)
         return lambda column: Range(column, low, high), *_bloom(keys, bloom_keys)
     bits = bitmap(keys, low, span)
-    if int(np.count_nonzero(bits)) == span:
+    if len(keys) >= span and int(np.count_nonzero(bits)) == span:
         return (lambda column: Range(column, low, high),)
     return (lambda column: BitmapFilter(column, low, bits),)
 

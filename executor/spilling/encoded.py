@@ -6,6 +6,8 @@ Each vector becomes one Arrow array of its physical form; its field's metadata s
     flat     the physical values        low, high
     narrow   the codes                  base, top
     dict     codes into a dictionary    ordered
+    null     as many nulls
+    list     lists of encoded items
     plain    `Vector.to_arrow()`        (texts, wide decimals, intervals, constants)
 
 A batch that was cut out of a larger one shares the larger one's dictionary; one of more entries than rows is cut down.
@@ -20,7 +22,8 @@ import pyarrow as pa
 
 from ...sql.expressions import Column
 from ...storage.types import DataType, Kind
-from ...storage.vector import Array, Batch, Dict, Flat, Narrow, Vector, vector_from_arrow
+from ...storage.vector import Array, Batch, Const, Dict, Flat, Narrow, Vector, vector_from_arrow
+from .lists import Lists
 
 _FORM = b"form"
 
@@ -59,6 +62,12 @@ def _encoded(vector: Vector) -> tuple[pa.Array, dict[bytes, bytes]]:
         codes = _array(vector.codes, vector.validity)
         array = pa.DictionaryArray.from_arrays(codes, vector.dictionary, ordered=vector.ordered, safe=False)
         return array, {_FORM: b"dict", b"ordered": b"%d" % vector.ordered}
+    if isinstance(vector, Const) and vector.value is None:
+        return pa.nulls(len(vector)), {_FORM: b"null"}
+    if isinstance(vector, Lists):
+        items, inner = _encoded(vector.items)
+        listed = pa.large_list(pa.field("item", items.type, metadata=inner))
+        return pa.LargeListArray.from_arrays(pa.array(vector.offsets), items, type=listed), {_FORM: b"list"}
     if isinstance(vector, Flat) and vector.type.kind is not Kind.INTERVAL and vector.values().dtype != object:
         told = {_FORM: b"flat"}
         if vector.low is not None and vector.high is not None:
@@ -85,6 +94,12 @@ def _decoded(type_: DataType, array: pa.Array, told: dict[bytes, bytes]) -> Vect
     form = told[_FORM]
     if form == b"plain":
         return vector_from_arrow(type_, array)
+    if form == b"null":
+        return Const(type_, None, len(array))
+    if form == b"list":
+        offsets: Array = array.offsets.to_numpy()
+        items = array.values.slice(offsets[0], offsets[-1] - offsets[0])
+        return Lists(_decoded(type_, items, array.type.value_field.metadata), offsets - offsets[0])
     validity = None if not array.null_count else array.is_valid().to_numpy(zero_copy_only=False)
     if form == b"dict":
         codes = _values(array.indices, validity)

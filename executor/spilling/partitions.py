@@ -52,15 +52,19 @@ class SpilledRows:
     types: Sequence[DataType]
     extents: list[Extent] = field(default_factory=list)
     bytes: int = 0
+    size: int = 0
+    """Bytes of memory that all of them take, once read."""
     rows: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, batch: Batch) -> None:
         """Append a batch; reads all its columns."""
-        extent = self.file.write(to_record_batch(batch))
+        rows = to_record_batch(batch)
+        extent = self.file.write(rows)
         with self._lock:
             self.extents.append(extent)
             self.bytes += extent.length
+            self.size += rows.nbytes
             self.rows += extent.rows
 
     def batches(self) -> Iterator[Batch]:

@@ -33,6 +33,7 @@ def create_table_as(statement: bound.CreateTableAs, plan: Plan, context: Executi
         with context.store.bulk_loader(table) as loader:
             for rows in rows_as(arrow_schema(table.schema, statement.columns), plan, context):
                 loader.append(rows)
+            context.check()
             return loader.finish()
     except BaseException:
         context.store.drop_table(table.name)
@@ -79,7 +80,7 @@ def analyze(statement: bound.AnalyzeTables, context: ExecutionContext) -> Statem
     rows = []
     for table in statement.tables:
         context.check()
-        done = context.store.analyze_table(table)
+        done = context.store.analyze_table(table, context.check)
         rows.append((table.name, *(getattr(done, name) for name in names)))
     columns = list(zip(*rows, strict=True)) or [()] * (1 + len(names))
     return listing(["table", *names], [STRING, *[BIGINT] * len(names)], columns)

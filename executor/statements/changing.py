@@ -77,6 +77,7 @@ def _collect(
     rest = pa.schema([pa.field(f"{i}", column.type.arrow) for i, column in enumerate(plan.columns[width:])])
     found = []
     for rows in rows_as(pa.schema([*schema, *rest]), plan, context):
+        context.check()
         context.reserve(rows.nbytes, _what(statement))
         found.append(rows)
     whole = pa.Table.from_batches(found, pa.schema([*schema, *rest])).combine_chunks()

@@ -24,8 +24,9 @@ from ...sql import bound
 from ...sql.expressions import Call, Column, Expr, Literal, conjuncts
 from ...sql.late_parameters import LateParameter
 from ...storage.schema import Table
-from ...storage.store import Op, Store
+from ...storage.store import Op, Store, Timestamp
 from ...storage.types import INTEGER_WIDTHS, Kind
+from ..interrupts import Deferred
 
 Value: TypeAlias = Literal | LateParameter
 _IGNORING = {Op.UPDATE: Op.UPDATE_IGNORE, Op.DELETE: Op.DELETE_IGNORE}
@@ -84,13 +85,13 @@ class RowRead:
     columns: tuple[Column, ...]
     conditions: Conditions | None = None
 
-    def run(self, store: Store, values: Sequence[Any]) -> tuple[Any, ...] | None:
-        """The row whose key `values` begin with, as Python values; None where there is none, or the conditions do not
-        hold."""
+    def run(self, store: Store, values: Sequence[Any], snapshot: Timestamp | None = None) -> tuple[Any, ...] | None:
+        """The row whose key `values` begin with, as Python values, now or as of `snapshot`; None where there is none,
+        or the conditions do not hold."""
         if self.conditions is None:
-            return store.read_row(self.table, values, self.names)
+            return store.read_row(self.table, values, self.names, snapshot)
         width, shown = self.table.schema.key_columns, len(self.names)
-        row = store.read_row(self.table, values[:width], self.names + self.conditions.names)
+        row = store.read_row(self.table, values[:width], self.names + self.conditions.names, snapshot)
         return row[:shown] if row is not None and self.conditions.hold(row[shown:], values[width:]) else None
 
 
@@ -111,7 +112,8 @@ class RowWrite:
             row = store.read_row(self.table, values[: self.table.schema.key_columns], self.conditions.names)
             if row is None or not self.conditions.hold(row, values[len(self.names) :]):
                 return 0
-        written = store.write_row(self.table, self.op, dict(zip(self.names, values)))
+        with Deferred():
+            written = store.write_row(self.table, self.op, dict(zip(self.names, values)))
         if written.errors:
             raise written.errors[0].error
         return written.applied

@@ -13,6 +13,7 @@ from ...storage.types import BIGINT
 from ..context import ExecutionContext
 from ..files.copying import copy_from
 from ..files.file_writing import copy_to
+from ..interrupts import Deferred
 from .cataloging import (
     alter_table,
     analyze,
@@ -37,10 +38,18 @@ from .results import Planner, StatementResult, arrow_batches, done, listing, pla
 
 
 def run(statement: bound.Statement, context: ExecutionContext, plan: Planner = None) -> StatementResult:
-    """Run one statement."""
+    """Run one statement. An interrupt of the main thread cancels those that are no queries, and takes effect when the
+    store is done with what it was at."""
     if isinstance(statement, bound.SelectStatement):
         found = planned(statement.query, plan)
         return StatementResult(found.columns, arrow_batches(found, context))
+    with Deferred(context.cancel):
+        result = _run(statement, context, plan)
+    context.finish()
+    return result
+
+
+def _run(statement: bound.Statement, context: ExecutionContext, plan: Planner) -> StatementResult:
     if isinstance(statement, bound.InsertStatement):
         return write(statement, planned(statement.query, plan), context)
     if isinstance(statement, bound.MergeStatement):
@@ -88,6 +97,6 @@ def run(statement: bound.Statement, context: ExecutionContext, plan: Planner = N
 
 def _compact(table: Table, context: ExecutionContext) -> StatementResult:
     """What COMPACT TABLE did, as one row."""
-    done = context.store.compact_table(table)
+    done = context.store.compact_table(table, context.check)
     names = ["rowsets_before", "rowsets_after", "bytes_before", "bytes_after", "bytes_written"]
     return listing(names, [BIGINT] * len(names), [[getattr(done, name)] for name in names])

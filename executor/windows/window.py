@@ -4,31 +4,39 @@
       └── sorted, columns still unread ──┴──────► window_aggregates  aggregates over frames
 
 Rows come out in window order. Where each tablet has its partitions to itself, tablets are worked on in parallel, else
-the calls are.
+the calls are. Rows that memory does not hold are sorted on disk first (`spilled_windows`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ...planner.physical import Window
-from ...sql.expressions import Column, Expr, Literal
+from ...sql.expressions import Column, Expr, Literal, OrderItem, columns_of
 from ...sql.expressions import Window as WindowCall
 from ...storage.vector import Array, Batch, Const, Vector
 from ..context import ExecutionContext
 from ..evaluate import Compiler, SharedWork
 from ..kernels.boolean import truths
 from ..lazy import joined
-from ..stream import Morsel, Stream, sliced, stream_of
+from ..sorting.sorted_rows import held_stream
+from ..sorting.sorter import Sorter
+from ..stream import Morsel, Stream, stream_of
+from .spilled_windows import MERGE_SHARE, SpilledWindows
 from .window_aggregates import aggregate
 from .window_frames import Frames, Layout, frames_of, laid_out
 from .window_values import NUMBERING, framed, neighbour
 
+_BYTES_PER_ROW = 16
+"""Of frames, and of each call's values."""
 
-class _Windows:
+
+class Windows:
     """The compiled node."""
 
     def __init__(self, node: Window, context: ExecutionContext):
@@ -44,19 +52,43 @@ class _Windows:
         positions = {column.id: i for i, column in enumerate(columns)}
         self._kept = [positions[column.id] for column in node.columns[: len(node.columns) - len(node.calls)]]
 
+    @property
+    def order(self) -> list[OrderItem]:
+        """The order in which the windows lie."""
+        return [*map(OrderItem, self._node.calls[0].partition), *self._items]
+
+    @property
+    def bytes_per_row(self) -> int:
+        """What the calls take beside the rows."""
+        return _BYTES_PER_ROW * (2 + len(self._node.calls))
+
+    @property
+    def read(self) -> set[int]:
+        """The places of the source's columns that the calls read, but for the keys."""
+        positions = {column.id: i for i, column in enumerate(self._node.source.columns)}
+        return {positions[number] for expr in self._exprs for number in columns_of(expr)}
+
     def run(self, batches: list[Batch]) -> Batch:
         """The rows of some batches (at least one row), which hold whole partitions."""
         rows = joined(self._node.source.columns, batches)
-        keys = len(self._partition) + len(self._order)
-        self._context.reserve(rows.length * 16 * (keys + 2 + len(self._node.calls)), "a window function")
         partition = [evaluate(rows) for evaluate in self._partition]
         order = [evaluate(rows) for evaluate in self._order]
+        rows, results = self.results(rows, partition, order)
+        return self.kept(rows).append(results)
+
+    def results(self, rows: Batch, partition: Sequence[Vector], order: Sequence[Vector]) -> tuple[Batch, list[Vector]]:
+        """The rows (at least one), which hold whole partitions and have these keys, in window order, and the values of
+        the calls."""
         sequence, layout = laid_out(partition, order, self._items, rows.length)
         if sequence is not None:
             rows = rows.select(sequence)
         prepared = self._work.prepare(rows)
         known = {e: evaluate(prepared) for e, evaluate in zip(self._exprs, self._work.evaluations, strict=True)}
-        return rows.project(self._kept).append(self._results(layout, known))
+        return rows, self._results(layout, known)
+
+    def kept(self, rows: Batch) -> Batch:
+        """The source's columns that come out."""
+        return rows.project(self._kept)
 
     def _results(self, layout: Layout, known: dict[Expr, Vector]) -> list[Vector]:
         frames: dict[Any, Frames] = {}
@@ -104,30 +136,42 @@ def _constant(arg: Expr, layout: Layout) -> Vector:
 
 def open_window(node: Window, source: Stream, context: ExecutionContext) -> Stream:
     """Read the source whole and give its rows with the values of the calls."""
-    windows = _Windows(node, context)
-    found = context.run_all(source, lambda batches, _: list(batches))
+    windows = Windows(node, context)
     apart = _keeps_apart(node, source)
+    account = context.account("a window function")
+    everything = range(len(source.columns))
+    extra = windows.bytes_per_row
+    sorter = Sorter(source.columns, everything, windows.order, context, account, MERGE_SHARE, extra)
+    tags: dict[int, str | None] = {}
+    sorter.collect(_tagged(source, tags) if apart else source)
+    if sorter.spilled:
+        spilled = SpilledWindows(node, windows, sorter, account, context)
+        return Stream(node.columns, (Morsel(spilled.batches),))
     by_partition: dict[str | None, list[Batch]] = {}
-    for morsel, batches in zip(source.morsels, found, strict=True):
-        if batches:
-            by_partition.setdefault(morsel.partition if apart else None, []).extend(batches)
+    for batch in sorter.held():
+        by_partition.setdefault(tags.get(id(batch)), []).append(batch)
     if not by_partition:
         return stream_of(node.columns, [])
-
-    def task(batches: list[Batch]) -> Callable[[], Batch]:
-        return lambda: windows.run(batches)
-
-    done = context.parallel([task(batches) for batches in by_partition.values()])
-    morsels = [
-        Morsel(_just(piece), tag) for tag, batch in zip(by_partition, done, strict=True) for piece in sliced(batch)
-    ]
+    done = context.parallel([partial(windows.run, batches) for batches in by_partition.values()])
+    morsels = tuple(
+        replace(morsel, partition=tag)
+        for tag, batch in zip(by_partition, done, strict=True)
+        for morsel in held_stream(node.columns, batch, account).morsels
+    )
     present = {column.id for column in node.columns}
     kept = source.partitioned_by if apart and source.partitioned_by <= present else frozenset[int]()
-    return Stream(node.columns, tuple(morsels), kept)
+    return Stream(node.columns, morsels, kept)
 
 
-def _just(batch: Batch) -> Callable[[], Iterator[Batch]]:
-    return lambda: iter((batch,))
+def _tagged(source: Stream, tags: dict[int, str | None]) -> Stream:
+    """The same stream, which notes from which tablet each batch is, by the batch's `id`."""
+
+    def noting(morsel: Morsel) -> Iterator[Batch]:
+        for batch in morsel.run():
+            tags[id(batch)] = morsel.partition
+            yield batch
+
+    return replace(source, morsels=tuple(replace(m, run=partial(noting, m)) for m in source.morsels))
 
 
 def _keeps_apart(node: Window, source: Stream) -> bool:

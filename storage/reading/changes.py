@@ -72,6 +72,7 @@ def scan_changes(view: TabletView, spec: ScanSpec, counters: ScanCounters) -> It
     changes = show(versions.take(order), key, since, until)
     for start in range(0, len(changes), BATCH_ROWS):
         part = changes.slice(start, start + BATCH_ROWS)
+        counters.passing(len(part))
         batch = _selected(_Columns(sources, part, view, counters), spec)
         if batch.length:
             counters.rows_returned += batch.length

@@ -180,6 +180,7 @@ class DiskRowSet:
         located = [(p, schema.column(p.column)) for p in predicates]
         constant = [(p, column) for p, column in located if column.id not in self._readers]
         if start_row >= stop_row or _is_ruled_out(constant, patches):
+            counters.passing(max(0, stop_row - start_row))
             return
         stored = [(p, column) for p, column in located if column.id in self._readers]
         keys = key_range(schema.key, [p for p, _ in stored], self._index, self.row_count, counters)
@@ -189,8 +190,10 @@ class DiskRowSet:
         readers = self._distinct_readers(columns, bound)
         start, stop = max(start_row, keys.start), min(stop_row, keys.stop)
         if start >= stop:
+            counters.passing(stop_row - start_row)
             _count_skipped(counters, readers, start_row, stop_row)
             return
+        counters.passing(stop_row - start_row - (stop - start))
         _count_skipped(counters, readers, start_row, start)
         _count_skipped(counters, readers, stop, stop_row)
         first, last = start // ROW_GROUP_ROWS, (stop - 1) // ROW_GROUP_ROWS
@@ -201,6 +204,7 @@ class DiskRowSet:
             verdicts += [_constant_verdicts(p, column, last - first + 1) for p, column in constant]
         for group in range(first, last + 1):
             low, high = max(start, group * ROW_GROUP_ROWS), min(stop, (group + 1) * ROW_GROUP_ROWS)
+            counters.passing(high - low)
             mine = [int(v[group - first]) for v in verdicts]
             rows = RowGroup(low, high, counters)
             part = None if patched is None else patched.of_group(low, high, mine)

@@ -97,6 +97,7 @@ class MemRowSetSnapshot:
         patches = self.patches(timestamp)
         for first, group in self._groups(start_row, stop_row):
             rows = _Group(self, first, group, patches)
+            counters.passing(rows.length)
             counters.rows_considered += rows.length
             chosen = rows.select(predicates, timestamp)
             length = rows.length if chosen is None else len(chosen)

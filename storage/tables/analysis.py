@@ -14,7 +14,7 @@ The file is no truth about rows, and nothing is lost with it: one that is damage
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -86,12 +86,19 @@ class Analysis:
         return cls()
 
 
-def analyze(tablets: Sequence[Tablet], timestamp: int) -> tuple[Analysis, AnalyzeResult]:
+def analyze(
+    tablets: Sequence[Tablet], timestamp: int, check: Callable[[], None] | None = None
+) -> tuple[Analysis, AnalyzeResult]:
     """Flush the tablets and look at their rowsets as they are at a time at or above all writes.
 
-    Reads go on, and writes. Costs about a scan of the rowsets that have deltas. Raises `DiskError`.
+    Reads go on, and writes. Costs about a scan of the rowsets that have deltas. Raises `DiskError`, and what `check`
+    raises, which is called before each tablet's flush and before each row group.
     """
-    flushed = sum(flush(tablet) for tablet in tablets)
+    flushed = 0
+    for tablet in tablets:
+        if check is not None:
+            check()
+        flushed += flush(tablet)
     sketches: dict[str, dict[int, dict[int, SketchOfFile]]] = {}
     rows = rowsets = read = 0
     for tablet in tablets:
@@ -101,15 +108,16 @@ def analyze(tablets: Sequence[Tablet], timestamp: int) -> tuple[Analysis, Analyz
             rows += stored.stored.live_count
             if stored.all_patches is not None:
                 read += 1
-                sketches.setdefault(tablet.id, {})[stored.metadata.id] = _sketches(view, stored)
+                sketches.setdefault(tablet.id, {})[stored.metadata.id] = _sketches(view, stored, check)
     return Analysis(sketches), AnalyzeResult(rows, flushed, rowsets, read)
 
 
-def _sketches(view: TabletView, stored: StoredRowSetView) -> dict[int, SketchOfFile]:
+def _sketches(view: TabletView, stored: StoredRowSetView, check: Callable[[], None] | None) -> dict[int, SketchOfFile]:
     """What the live rows of a rowset have in each column."""
     schema = view.table.schema
     builders = [SketchBuilder() for _ in schema.columns]
-    batches = stored.rowset.scan(schema.columns, (), 0, stored.row_count, ScanCounters(), stored.all_patches, schema)
+    counters = ScanCounters(watch=None if check is None else lambda _: check())
+    batches = stored.rowset.scan(schema.columns, (), 0, stored.row_count, counters, stored.all_patches, schema)
     for batch in batches:
         for column, builder, vector in zip(schema.columns, builders, batch.columns(), strict=True):
             add_values(builder, column, vector.to_arrow(), count_distinct=True)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...errors import CorruptionError, DiskError, NoPartition, UnknownColumn
+from ...errors import CorruptionError, DiskError, NoPartition, TabletGone, UnknownColumn
 from ..clock import HybridClock
 from ..files.checked_file import TEMPORARY_SUFFIX
 from ..files.filesystem import FileSystem
@@ -295,9 +295,9 @@ class TableStore:
         """Estimates for the planner; computed again when rowsets have changed."""
         return self.statistics_cache.get({tablet.id: tablet.state for tablet in self.tablets})
 
-    def analyze(self) -> AnalyzeResult:
+    def analyze(self, check: Callable[[], None] | None = None) -> AnalyzeResult:
         """Flush the table, and look at what updates and deletions made of its rows: `analysis`."""
-        analysis, result = analyze(self.tablets, self.clock.now())
+        analysis, result = analyze(self.tablets, self.clock.now(), check)
         with self.alter_lock:
             analysis.write(self.fs, self.directory)
             self.statistics_cache = StatisticsCache(self.table, analysis)
@@ -356,10 +356,15 @@ def _tokens(layout: TableLayout, table: Table, spec: ScanSpec) -> list[ScanToken
             layout.table.schema.column(name)
     check_same_columns(table, layout.table, names)
     tokens: list[ScanToken] = []
+    if spec.tablet is not None and all(tablet.id != spec.tablet for tablet in layout.tablets):
+        raise TabletGone(f"table {layout.table.name} has no tablet {spec.tablet}: its range partition was dropped")
     for place in layout.partitioner.prune(spec.predicates):
         tablet = layout.tablets[place]
+        if spec.tablet not in (None, tablet.id):
+            continue
+        partition = layout.partitioner.partitions[place].place
         for view, pieces, rows in tablet_tokens(tablet, spec, spec.snapshot):
-            tokens.append(ScanToken(table, tablet.id, spec, (view, pieces), rows))
+            tokens.append(ScanToken(table, tablet.id, spec, (view, pieces), rows, partition))
     return tokens
 
 

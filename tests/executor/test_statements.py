@@ -29,6 +29,7 @@ from nyala.errors import (
     UnknownTable,
 )
 from nyala.executor import ExecutionContext, StatementResult, execute, run
+from nyala.executor.progress import Progress
 from nyala.executor.stream import Morsel, Stream
 from nyala.planner import plan_query
 from nyala.sql import bind, parse
@@ -123,13 +124,13 @@ def files(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("name", ["more.parquet", "more.csv"])
 def test_copy(store: MemoryStore, files: Path, name: str) -> None:
-    seen: list[int] = []
+    seen: list[Progress] = []
     store.add(
         "n", pa.table({"k": pa.array([], pa.int64()), "v": pa.array([], pa.int64()), "s": pa.array([], pa.string())})
     )
     assert start(store, f"COPY n FROM '{files / name}'", progress=seen.append).rowcount == 2
     assert rows(store, "SELECT k, v, s FROM n ORDER BY k") == [(5000, 1, "a"), (5001, 2, None)]
-    assert seen[-1] == 2
+    assert (seen[-1].rows, seen[-1].parts_done) == (2, 1)
 
 
 def test_copy_csv_with_options(store: MemoryStore, files: Path) -> None:

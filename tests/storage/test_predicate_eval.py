@@ -10,6 +10,7 @@ import pytest
 from columnar_support import arrow_array, holds
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nyala.storage.conditions import code_conditions
 from nyala.storage.conditions.code_conditions import ALL, NONE, SOME, Bits, Intervals, Members, members
 from nyala.storage.conditions.predicate_eval import condition_of, evaluate
 from nyala.storage.predicates import AnyOf, BitmapFilter, ColumnPredicate, InList, IsNull, Range
@@ -173,3 +174,24 @@ def test_long_lists_over_wide_spans(wanted: set[int], shift: int, data: Any) -> 
     codes = np.array([v - min(column) for v in column], np.uint64)
     found = Members(np.array(near, np.int64)).matches(codes, min(column))
     assert found.tolist() == [v in wanted for v in column]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.booleans(), max_size=60),
+    st.integers(-100, 100),
+    st.integers(-100, 100),
+    st.lists(st.integers(0, 120), max_size=40),
+    st.sampled_from([np.uint8, np.uint16, np.uint32, np.uint64]),
+    st.booleans(),
+)
+def test_a_table_is_looked_up_alike_with_a_window_and_without(
+    table: list[bool], table_base: int, base: int, rows: list[int], dtype: type, windowed: bool
+) -> None:
+    bits = Bits(table_base, np.array(table, np.bool_))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(code_conditions, "_WINDOW_SHARE", 0)
+        patch.setattr(code_conditions, "_SMALL_WINDOW", 200 if windowed else 0)
+        found = bits.matches(np.array(rows, dtype), base, 120)
+    places = [row + base - table_base for row in rows]
+    assert found.tolist() == [0 <= place < len(table) and table[place] for place in places]

@@ -1,0 +1,178 @@
+"""Partials on their way to be merged: in memory while there is room, then in temporary files.
+
+    partial ──┬── there is room ───────► kept, by grouping set and tablet
+              └── there is none ───────► what the largest set keeps is merged ──┬── half is gone: kept
+                                                                                └── else: spilled, with the coarser sets
+                                                                                    that are made of it
+
+Merging alone often is enough, because groups of many batches are the same. What merging does not make small is written
+once it was merged, so nothing is merged again and again. A grouping set that spills is finished heap by heap
+(`spilled_groups`), and no heap has all that a coarser set needs; so the coarser sets are made of what is written, each
+kept and, if need be, spilled like a set of its own.
+
+Tablets whose groups are never equal are merged apart, but share the files.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from ..context import ExecutionContext
+from ..memory import Account
+from ..spilling.heaps import HeapWork
+from .partials import Partial, States
+from .spilled_groups import SpilledGroups
+
+GroupingSet: TypeAlias = tuple[int, ...]
+"""Positions among a node's groups, ascending."""
+
+MERGING: Final = 2
+"""Partials take so many times their size, because what they are merged into comes beside them."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    order: int
+    tag: str | None
+    partial: Partial
+
+
+@dataclass(slots=True)
+class _Set:
+    """One grouping set."""
+
+    by: GroupingSet
+    kept: list[_Kept] = field(default_factory=list)
+    size: int = 0
+    """What the account holds for it."""
+    spilled: SpilledGroups | None = None
+
+    def by_tag(self) -> dict[str | None, list[Partial]]:
+        return _by_tag(self.kept)
+
+
+class Collector:
+    """The partials of one aggregation. Threads add to it together.
+
+    Parameters
+    ----------
+    states : States
+    sets : sequence of GroupingSet
+        All sets, each once; rows are aggregated into some of them.
+    context : ExecutionContext
+    what : str
+        Names the operator in errors.
+    """
+
+    def __init__(self, states: States, sets: Sequence[GroupingSet], context: ExecutionContext, what: str):
+        self.account: Account = context.account(what)
+        self.work = HeapWork(context, self.account)
+        self._states = states
+        self._context = context
+        self._sets = {by: _Set(by) for by in sets}
+        self._coarser = _coarser(sets)
+        self._lock = threading.Lock()
+        """Of the sets' lists: held for a moment."""
+        self._relieving = threading.RLock()
+        """Held by the thread that merges and spills; the others wait for its end, not for anybody's rows."""
+
+    def add(self, by: GroupingSet, partial: Partial, order: int = -1, tag: str | None = None) -> None:
+        """Keep a partial of a set, or spill. `order` is its place among the others, `tag` its tablet, where groups of
+        different tablets are never equal."""
+        size = MERGING * self._states.size(partial)
+        chosen = self._sets[by]
+        while not self.account.grow(size):
+            with self._relieving:
+                if self.account.grow(size):
+                    break
+                if not self._relieve():
+                    self._spill(chosen, [partial])
+                    return
+        with self._lock:
+            chosen.kept.append(_Kept(order, tag, partial))
+            chosen.size += size
+
+    @property
+    def is_empty(self) -> bool:
+        """Was nothing added so far?"""
+        return not any(each.kept or each.spilled is not None for each in self._sets.values())
+
+    def _relieve(self) -> bool:
+        """Keep less; False where nothing is kept."""
+        with self._lock:
+            largest = max(self._sets.values(), key=lambda each: each.size)
+            kept, size = largest.kept, largest.size
+            largest.kept, largest.size = [], 0
+        if not kept:
+            return False
+        self._context.check()
+        merged = {tag: self._states.merge(partials) for tag, partials in _by_tag(kept).items()}
+        left = MERGING * sum(map(self._states.size, merged.values()))
+        if 2 * left <= size and len(merged) < len(kept):
+            with self._lock:
+                largest.kept += [_Kept(-1, tag, partial) for tag, partial in merged.items()]
+                largest.size += left
+            self.account.shrink(size - left)
+        else:
+            self._spill(largest, merged.values(), size)
+        return True
+
+    def _spill(self, chosen: _Set, partials: Iterable[Partial], size: int = 0) -> None:
+        """Write partials, for which the account holds `size` bytes, and make the coarser sets of them."""
+        if chosen.spilled is None:
+            chosen.spilled = SpilledGroups(self._states, len(chosen.by), self.work)
+        for partial in partials:
+            self._context.check()
+            chosen.spilled.add(partial)
+        self.account.shrink(size)
+        for by in self._coarser.get(chosen.by, ()):
+            places = [chosen.by.index(position) for position in by]
+            self.add(by, self._states.coarsen(list(partials), places))
+
+    # ---- the end ------------------------------------------------------------------------------------------------
+
+    def finish(self) -> dict[GroupingSet, SpilledGroups]:
+        """All was added: the sets that were spilled, now whole. The others are `kept`."""
+        while rest := [each for each in self._sets.values() if each.spilled is not None and each.kept]:
+            chosen = max(rest, key=lambda each: len(each.by))
+            kept, size = chosen.by_tag(), chosen.size
+            chosen.kept, chosen.size = [], 0
+            self._spill(chosen, [self._states.merge(partials) for partials in kept.values()], size)
+        return {by: chosen.spilled for by, chosen in self._sets.items() if chosen.spilled is not None}
+
+    def kept(self, by: GroupingSet) -> dict[str | None, list[Partial]]:
+        """The partials of a set that was not spilled, by tag, in order."""
+        return self._sets[by].by_tag()
+
+    def replace(self, by: GroupingSet, merged: Iterable[Partial]) -> None:
+        """A set's partials are gone, and what they were merged into is there."""
+        chosen = self._sets[by]
+        left = sum(map(self._states.size, merged))
+        self.account.shrink(chosen.size - left)
+        chosen.kept, chosen.size = [], left
+
+
+def roots_of(sets: Sequence[GroupingSet]) -> list[GroupingSet]:
+    """The sets that no other contains."""
+    distinct = dict.fromkeys(sets)
+    return [by for by in distinct if not any(set(by) < set(other) for other in distinct)]
+
+
+def _coarser(sets: Sequence[GroupingSet]) -> dict[GroupingSet, list[GroupingSet]]:
+    """Each root with the sets that are made of it; every set that is no root has one."""
+    roots = roots_of(sets)
+    found: dict[GroupingSet, list[GroupingSet]] = {root: [] for root in roots}
+    for by in dict.fromkeys(sets):
+        if by not in found:
+            found[next(root for root in roots if set(by) < set(root))].append(by)
+    return found
+
+
+def _by_tag(kept: Iterable[_Kept]) -> dict[str | None, list[Partial]]:
+    found: dict[str | None, list[Partial]] = {}
+    for each in sorted(kept, key=lambda each: each.order):
+        found.setdefault(each.tag, []).append(each.partial)
+    return found

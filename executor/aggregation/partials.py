@@ -1,0 +1,60 @@
+"""Groups with their states, of one batch or of many: how they are merged, measured, and become rows of vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...storage.vector import Vector, concat
+from ..grouping import one_group, segments
+from ..spilling.sizes import vectors_bytes
+from .accumulators import Accumulator
+from .accumulators_distinct import Distinct
+
+
+@dataclass(frozen=True, slots=True)
+class Partial:
+    """A row of `keys` and of each state per group."""
+
+    keys: list[Vector]
+    states: list[Any]
+    groups: int
+
+
+class States:
+    """The accumulators of an aggregation, one per state of its partials."""
+
+    def __init__(self, accumulators: Sequence[Accumulator[Any]]):
+        self.accumulators = list(accumulators)
+
+    def merge(self, partials: Sequence[Partial]) -> Partial:
+        """One partial of many (at least one), in each of which every group stands once."""
+        return partials[0] if len(partials) == 1 else self._merge(partials)
+
+    def coarsen(self, partials: Sequence[Partial], places: Sequence[int]) -> Partial:
+        """The groups by some of the keys only, those at `places`."""
+        return self._merge([Partial([p.keys[i] for i in places], p.states, p.groups) for p in partials])
+
+    def _merge(self, partials: Sequence[Partial]) -> Partial:
+        total = sum(p.groups for p in partials)
+        keys = [concat([p.keys[i] for p in partials]) for i in range(len(partials[0].keys))]
+        groups = segments(keys, total) if keys else one_group(total)
+        rows = groups.representatives
+        keys = [key.take(rows) for key in keys]
+        states = [a.merge([p.states[i] for p in partials], groups) for i, a in enumerate(self.accumulators)]
+        return Partial(keys, states, len(groups))
+
+    def size(self, partial: Partial) -> int:
+        """About how many bytes a partial takes."""
+        states = zip(self.accumulators, partial.states, strict=True)
+        return vectors_bytes(partial.keys, partial.groups) + sum(a.size(s, partial.groups) for a, s in states)
+
+    def finish(self, partial: Partial) -> list[Any]:
+        """What results are computed from, for each state."""
+        return [a.finish(state) for a, state in zip(self.accumulators, partial.states, strict=True)]
+
+    @property
+    def without_distinct(self) -> States:
+        """The same functions, of rows whose duplicates are gone already."""
+        return States([a.function if isinstance(a, Distinct) else a for a in self.accumulators])

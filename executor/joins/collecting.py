@@ -1,0 +1,196 @@
+"""A join's build side: kept while it fits, written from the moment on when it does not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Generic, Protocol, TypeVar
+
+from ...storage.vector import Batch, Vector, concat
+from ..context import ExecutionContext
+from ..memory import Account
+from ..spilling.encoded import types_of
+from ..spilling.partitions import SpilledRows
+from ..spilling.sizes import batch_bytes
+from ..spilling.spill_file import Extent
+from ..stream import BATCH_ROWS, Morsel, Stream, sliced
+
+T = TypeVar("T")
+
+_SMALL = BATCH_ROWS // 4
+"""Batches of fewer rows are put together before they are written."""
+
+
+class Writer(Protocol):
+    """Writes one thread's batches, some of them later."""
+
+    def add(self, batch: Batch) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+class Once(Generic[T]):
+    """Something that the first thread that needs it makes."""
+
+    def __init__(self, make: Callable[[], T]):
+        self._make = make
+        self._lock = threading.Lock()
+        self._made: T | None = None
+
+    @property
+    def made(self) -> T | None:
+        """What was made, if it was."""
+        return self._made
+
+    def get(self) -> T:
+        """What was made, or is made now."""
+        with self._lock:
+            if self._made is None:
+                self._made = self._make()
+            return self._made
+
+
+class Collector(Generic[T]):
+    """Rows of all threads, kept or written.
+
+    Parameters
+    ----------
+    account : Account
+        For what is kept.
+    size : callable
+        Bytes of a piece.
+    write : callable
+        Writes a piece to a `Writer`.
+    writer : callable
+        Makes the writer of one thread.
+    """
+
+    def __init__(
+        self,
+        context: ExecutionContext,
+        account: Account,
+        size: Callable[[T], int],
+        write: Callable[[T, Writer], None],
+        writer: Callable[[], Writer],
+    ):
+        self._context = context
+        self._account = account
+        self._size = size
+        self._write = write
+        self._writer = writer
+        self._full = threading.Event()
+        self._kept: list[list[tuple[T, int]]] = []
+
+    @property
+    def is_written(self) -> bool:
+        """Did it not fit?"""
+        return self._full.is_set()
+
+    def collect(self, stream: Stream, prepare: Callable[[Batch], T]) -> list[T]:
+        """Run a stream; its pieces in order, none where they were written."""
+
+        def work(batches: Iterator[Batch], _: Morsel) -> list[tuple[T, int]]:
+            return self._work(map(prepare, batches))
+
+        self._kept = self._context.run_all(stream, work)
+        if self.is_written:
+            self.write_all()
+        return [piece for pieces in self._kept for piece, _ in pieces]
+
+    def _work(self, pieces: Iterator[T]) -> list[tuple[T, int]]:
+        kept: list[tuple[T, int]] = []
+        for piece in pieces:
+            size = self._size(piece)
+            if not self.is_written and self._account.grow(size):
+                kept.append((piece, size))
+                continue
+            self._full.set()
+            writer = self._writer()
+            self._write_kept(kept, writer)
+            self._write(piece, writer)
+            for further in pieces:
+                self._write(further, writer)
+            writer.flush()
+        return kept
+
+    def write_all(self) -> None:
+        """Write what is kept after all."""
+        self._full.set()
+
+        def task(pieces: list[tuple[T, int]]) -> Callable[[], None]:
+            return lambda: self._write_morsel(pieces)
+
+        self._context.parallel([task(pieces) for pieces in self._kept if pieces])
+
+    def _write_morsel(self, pieces: list[tuple[T, int]]) -> None:
+        writer = self._writer()
+        self._write_kept(pieces, writer)
+        writer.flush()
+
+    def _write_kept(self, pieces: list[tuple[T, int]], writer: Writer) -> None:
+        pieces.reverse()
+        while pieces:
+            piece, size = pieces.pop()
+            # Given back before: what is written is on its way, and `write` may want to keep a little of it.
+            self._account.shrink(size)
+            self._write(piece, writer)
+
+
+class RowWriter:
+    """Writes one thread's batches, small ones put together before."""
+
+    def __init__(self, rows: SpilledRows):
+        self._rows = rows
+        self._waiting: list[list[Vector]] = []
+        self._waiting_rows = 0
+
+    def add(self, batch: Batch) -> None:
+        """Write a batch, or keep it for a while, read."""
+        if not self._waiting and batch.length >= _SMALL:
+            self._write(Batch(batch.slots(), batch.length))
+        elif batch.length:
+            self._waiting.append(batch.columns())
+            self._waiting_rows += batch.length
+            if self._waiting_rows >= 2 * _SMALL:
+                self.flush()
+
+    def flush(self) -> None:
+        """Write what is kept."""
+        if self._waiting:
+            columns = [concat(vectors) for vectors in zip(*self._waiting, strict=True)]
+            batch = Batch(columns, self._waiting_rows)
+            self._waiting, self._waiting_rows = [], 0
+            self._write(batch)
+
+    def _write(self, batch: Batch) -> None:
+        for piece in sliced(batch):
+            self._rows.add(piece)
+
+
+def all_probed(context: ExecutionContext, account: Account, output: Stream, rest: Callable[[], Batch]) -> Stream:
+    """A join's stream for the kinds of `MARKS_BUILD`: runs the whole of `output`, which marks build rows, and puts
+    behind it the rows that only come out then."""
+    types = types_of(output.columns)
+    heap = Once(lambda: SpilledRows(context.spill_file(), types))
+    collector: Collector[Batch] = Collector(
+        context,
+        account,
+        batch_bytes,
+        lambda batch, writer: writer.add(batch),
+        lambda: RowWriter(heap.get()),
+    )
+    batches = collector.collect(output, lambda batch: batch)
+    batches.append(rest())
+    morsels = [] if heap.made is None else [Morsel(partial(_read, heap.made, extent)) for extent in heap.made.extents]
+    morsels.extend(Morsel(partial(_kept, batch, account)) for batch in batches)
+    return Stream(output.columns, tuple(morsels))
+
+
+def _read(heap: SpilledRows, extent: Extent) -> Iterator[Batch]:
+    yield heap.read(extent)
+
+
+def _kept(batch: Batch, _account: Account) -> Iterator[Batch]:
+    """A batch that an account holds for as long as this may be called."""
+    yield batch

@@ -1,0 +1,153 @@
+"""Looking up probe batches in a build side that is in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ...storage.vector import Array, Batch, Vector
+from ..evaluate import Compiler
+from ..memory import Account
+from .join_index import JoinIndex
+from .join_keys import KeyCoder
+from .join_shape import JoinShape
+from .pairs import BUILD_ONLY, MARKS_BUILD, Matches, Part, all_pairs
+
+_SPARING = 4
+"""Entries of a direct table per row where memory is short."""
+
+
+class Probing:
+    """A build side, indexed, and what becomes of probe batches. Threads share it.
+
+    Parameters
+    ----------
+    shape : JoinShape
+    build : Batch
+        The build side's rows.
+    keys : list of Vector
+        Their keys, one at least.
+    account : Account, optional
+        That holds them, for as long as this lives.
+    sparing : bool
+        Index them in little memory rather than fast.
+    """
+
+    def __init__(
+        self,
+        shape: JoinShape,
+        build: Batch,
+        keys: list[Vector],
+        account: Account | None = None,
+        sparing: bool = False,
+    ):
+        self._account = account
+        self.kind = shape.kind
+        self.matches = Matches(shape.kind, shape.output, shape.probe, shape.build, build, shape.condition)
+        self._keys = Compiler(shape.probe).compile_all(shape.probe_keys)
+        self._coder, codes = KeyCoder.learn(keys)
+        if sparing:
+            self._index = JoinIndex(codes, self._coder.size, most=_SPARING * build.length)
+        else:
+            self._index = JoinIndex(codes, self._coder.size)
+        self._null_build_rows = rows_with_null(keys, build.length)
+        self._simple_not_in = shape.is_simple_not_in
+        self._is_plain = shape.residual is None and shape.kind != "null_anti"
+        self._probe_columns = shape.probe
+
+    def probe_all(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """The join's rows for a morsel of the probe side."""
+        for batch in batches:
+            if batch.length:
+                for result in self._probe(batch):
+                    if result.length:
+                        yield result
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of the index."""
+        return self._index.bytes
+
+    def rest(self) -> Batch:
+        """What comes out after all probe rows; for the kinds of `MARKS_BUILD`."""
+        return self.matches.rest(self._probe_columns)
+
+    def _probe(self, batch: Batch) -> Iterator[Batch]:
+        keys = [evaluate(batch) for evaluate in self._keys]
+        codes = self._coder.encode(keys)
+        if self._simple_not_in:
+            return iter((self._not_in(batch, keys[0], codes),))
+        if self._is_plain and self.kind in ("semi", "anti"):
+            return self._half(batch, codes)
+        if self._is_plain and self._index.is_unique:
+            return self._unique(batch, codes)
+        return self.matches.emit(batch, self._candidates(batch, keys, codes))
+
+    def _half(self, batch: Batch, codes: Array) -> Iterator[Batch]:
+        """Semi and anti joins by key alone."""
+        mask = self._index.has(codes)
+        if self.kind == "anti":
+            mask = ~mask
+        yield self.matches.project(batch if mask.all() else batch.select(mask))
+
+    def _unique(self, batch: Batch, codes: Array) -> Iterator[Batch]:
+        """At most one partner per probe row, so rows never multiply."""
+        matches = self.matches
+        rows = self._index.find(codes)
+        mask = rows >= 0
+        if self.kind in MARKS_BUILD:
+            matches.mark(rows[mask])
+            if self.kind in BUILD_ONLY:
+                return
+        if mask.all():
+            yield matches.project(matches.pair(batch, None, rows))
+        elif self.kind in ("left", "full", "single"):
+            yield matches.project(matches.extended(batch, rows))
+        else:
+            chosen = np.flatnonzero(mask)
+            yield matches.project(matches.pair(batch, chosen, rows.take(chosen)))
+
+    # ---- a part of the build side -----------------------------------------------------------------------------------
+
+    def found(self, batch: Batch, hit: Array) -> Iterator[Batch]:
+        """`Matches.found` where these build rows are only some of them."""
+        keys = [evaluate(batch) for evaluate in self._keys]
+        codes = self._coder.encode(keys)
+        if self._is_plain and self.kind in ("semi", "anti"):
+            hit |= self._index.has(codes)
+            return
+        yield from self.matches.found(batch, self._candidates(batch, keys, codes), hit)
+
+    def settled(self, batch: Batch, hit: Array) -> Iterator[Batch]:
+        """`Matches.settled`."""
+        return self.matches.settled(batch, hit)
+
+    def _candidates(self, batch: Batch, keys: list[Vector], codes: Array) -> Iterator[Part]:
+        """Pairs with equal keys; under NOT IN also those in which a key is NULL: a probe row stays unless the condition
+        is true *or NULL* for some build row."""
+        yield from self._index.pairs(codes)
+        if self.kind == "null_anti":
+            yield from all_pairs(np.arange(batch.length), self._null_build_rows)
+            yield from all_pairs(rows_with_null(keys, batch.length), np.arange(self.matches.build.length))
+
+    def _not_in(self, batch: Batch, key: Vector, codes: Array) -> Batch:
+        """NOT IN by one key alone."""
+        build = self.matches.build
+        if not build.length:
+            return self.matches.project(batch)
+        if len(self._null_build_rows):
+            return self.matches.project(batch.select(np.empty(0, np.intp)))
+        mask = ~self._index.has(codes)
+        if key.validity is not None:
+            mask &= key.validity
+        return self.matches.project(batch.select(mask))
+
+
+def rows_with_null(keys: Sequence[Vector], length: int) -> Array:
+    """The rows in which some key is NULL."""
+    present = np.ones(length, np.bool_)
+    for key in keys:
+        if key.validity is not None:
+            present &= key.validity
+    return np.flatnonzero(~present)

@@ -1,0 +1,93 @@
+"""INTERSECT and EXCEPT: the distinct rows of both sides, counted by side.
+
+An aggregation by all columns, with two states: how often a row is on the left, how often on the right. Its partials
+are collected, merged and spilled like any other's (`aggregation.collecting`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ..planner.physical import SetDifference
+from ..storage.vector import Array, Batch
+from .aggregation.accumulators import Rows
+from .aggregation.collecting import Collector
+from .aggregation.partials import Partial, States
+from .aggregation.spilled_groups import SpilledGroups
+from .context import ExecutionContext
+from .grouping import one_group, segments
+from .spilling.heaps import Heap, HeapWork
+from .stream import Morsel, Stream, sliced, stream_of
+
+
+def open_set_difference(node: SetDifference, left: Stream, right: Stream, context: ExecutionContext) -> Stream:
+    """The rows of INTERSECT or EXCEPT."""
+    by = tuple(range(len(node.columns)))
+    states = States([Rows(), Rows()])
+    collector = Collector(states, [by], context, f"an {node.kind.upper()}")
+
+    def collect(side: Stream, place: int) -> None:
+        orders = {id(morsel): place * len(left.morsels) + number for number, morsel in enumerate(side.morsels)}
+
+        def work(batches: Iterator[Batch], morsel: Morsel) -> None:
+            for batch in batches:
+                collector.add(by, _counted(batch, place), orders[id(morsel)])
+
+        context.run_all(side, work)
+
+    collect(left, 0)
+    if collector.is_empty:
+        return stream_of(node.columns, [])
+    collect(right, 1)
+    spilled = collector.finish().get(by)
+    if spilled is not None:
+        heaps = spilled.heaps(context)
+        return Stream(node.columns, tuple(Morsel(_of_heap(node, spilled, collector.work, heap)) for heap in heaps))
+    merged = states.merge(collector.kept(by)[None])
+    collector.replace(by, [merged])
+    return Stream(node.columns, tuple(Morsel(_piece(rows, collector)) for rows in sliced(_rows(node, merged))))
+
+
+def _piece(rows: Batch, collector: Collector) -> Callable[[], Iterator[Batch]]:
+    """Rows in memory; the collector holds that memory for as long as there are morsels of it."""
+
+    def run(holder: Collector = collector) -> Iterator[Batch]:
+        yield rows
+
+    return run
+
+
+def _of_heap(node: SetDifference, groups: SpilledGroups, work: HeapWork, heap: Heap) -> Callable[[], Iterator[Batch]]:
+    def run() -> Iterator[Batch]:
+        for rows in work.each(heap, lambda smaller: _rows(node, groups.merged(smaller))):
+            yield from sliced(rows)
+
+    return run
+
+
+def _counted(batch: Batch, place: int) -> Partial:
+    """The distinct rows of a batch of one side."""
+    columns = batch.columns()
+    groups = segments(columns, batch.length) if columns else one_group(batch.length)
+    counts = [np.zeros(len(groups), np.int64), np.zeros(len(groups), np.int64)]
+    counts[place] = groups.sizes
+    return Partial([column.take(groups.representatives) for column in columns], counts, len(groups))
+
+
+def _rows(node: SetDifference, found: Partial) -> Batch:
+    """What comes out, of distinct rows and their counts."""
+    times = _times(node, found.states[0], found.states[1])
+    return Batch(found.keys, found.groups).select(np.repeat(np.arange(found.groups), times))
+
+
+def _times(node: SetDifference, on_left: Array, on_right: Array) -> Array:
+    """How often each distinct row comes out."""
+    if node.kind == "intersect":
+        found = np.minimum(on_left, on_right)
+    elif node.all:
+        found = np.maximum(on_left - on_right, 0)
+    else:
+        found = np.where(on_right == 0, on_left, 0)
+    return found if node.all else np.minimum(found, 1)

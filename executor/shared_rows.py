@@ -1,0 +1,89 @@
+"""Rows that several places of a plan read: in memory while there is room, in a temporary file else.
+
+In memory their columns stay unread until somebody wants them, and are charged for as if they were read. Once the rows
+do not fit, all of them go to the file, as they come, and each use reads them from there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+from ..storage.vector import Batch
+from .context import ExecutionContext
+from .lazy import joined
+from .memory import Account
+from .spilling.encoded import to_record_batch, types_of
+from .spilling.heaps import HeapWork
+from .spilling.partitions import SpilledRows
+from .spilling.sizes import batch_bytes
+from .spilling.spill_file import Extent, SpillFile
+from .stream import BATCH_ROWS, Morsel, Stream, sliced
+
+
+def kept_rows(source: Stream, context: ExecutionContext) -> tuple[Morsel, ...]:
+    """All rows of a stream, in order, as morsels that may run any number of times."""
+    keeper = _Keeper(context)
+    # Rows kept by a morsel that ended before others began to spill are written by the last line.
+    parts = context.run_all(source, keeper.keep)
+    file = keeper.file
+    if file is None:
+        rows = joined(source.columns, [batch for batches, _ in parts for batch in batches])
+        return tuple(Morsel(_piece(piece, keeper.account)) for piece in sliced(rows))
+    extents = [extent for batches, written in parts for extent in (*written, *keeper.written(batches))]
+    keeper.account.shrink()
+    rows_of = SpilledRows(file, types_of(source.columns))
+    return tuple(Morsel(_read(rows_of, extent)) for extent in extents)
+
+
+class _Keeper:
+    """Keeps or writes rows. Threads share it."""
+
+    def __init__(self, context: ExecutionContext):
+        self.account = context.account("a shared subplan")
+        self.file: SpillFile | None = None
+        self._work = HeapWork(context, self.account)
+        self._lock = threading.Lock()
+
+    def keep(self, batches: Iterator[Batch], morsel: Morsel) -> tuple[list[Batch], list[Extent]]:
+        """A morsel's rows: batches to be written, or kept, after the extents that were written already."""
+        kept: list[Batch] = []
+        written: list[Extent] = []
+        for batch in batches:
+            kept.append(batch)
+            size = batch_bytes(batch)
+            if self.file is None and not self.account.grow(size):
+                self._spill()
+            if self.file is not None and sum(each.length for each in kept) >= BATCH_ROWS:
+                written += self.written(kept)
+                kept = []
+        return kept, written
+
+    def _spill(self) -> None:
+        with self._lock:
+            if self.file is None:
+                self.file = self._work.new_file()
+
+    def written(self, batches: list[Batch]) -> list[Extent]:
+        """Batches in the file, small ones put together."""
+        assert self.file is not None
+        if not batches:
+            return []
+        pieces = sliced(joined((), batches)) if len(batches) > 1 else iter(batches)
+        return [self.file.write(to_record_batch(piece)) for piece in pieces]
+
+
+def _piece(rows: Batch, account: Account) -> Callable[[], Iterator[Batch]]:
+    """Rows in memory; the account holds that memory for as long as there are morsels of it."""
+
+    def run(holder: Account = account) -> Iterator[Batch]:
+        yield rows
+
+    return run
+
+
+def _read(rows: SpilledRows, extent: Extent) -> Callable[[], Iterator[Batch]]:
+    def run() -> Iterator[Batch]:
+        yield rows.read(extent)
+
+    return run

@@ -1,0 +1,109 @@
+"""Rows that an operator collects before it can give any: what they take, under an account.
+
+Columns that nobody has read yet will be read, and count as if they were: by their type at first, then by those of a
+batch that is read ahead of time. That happens where a sixteenth, an eighth, a quarter, half of the memory is in use: a
+collection that is small compared with its memory reads nothing early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ...sql.expressions import Column
+from ...storage.types import DataType, Kind
+from ...storage.vector import Batch
+from ..lazy import joined
+from ..memory import Account
+from ..spilling.sizes import vector_bytes
+
+COPIES = 2
+"""Rows are there twice while they are put in order: as they came, and as one batch."""
+_FIRST_LOOK = 16
+_TEXT = 24
+"""Bytes of a text that nobody has read yet."""
+
+
+class HeldRows:
+    """Batches under an account.
+
+    Parameters
+    ----------
+    columns : sequence of Column
+        What the batches hold.
+    wanted : sequence of int
+        The places of the columns that will be read.
+    account : Account
+        May be shared; grows and shrinks by what is held here.
+    extra : int
+        Bytes per row beside the columns: codes of keys, row numbers.
+    """
+
+    def __init__(self, columns: Sequence[Column], wanted: Sequence[int], account: Account, extra: int):
+        self.batches: list[Batch] = []
+        self.rows = 0
+        self._columns = columns
+        self._wanted = wanted
+        self._account = account
+        self._extra = extra
+        self._widths = {place: float(_expected_width(columns[place].type)) for place in wanted}
+        self._measured = dict.fromkeys(wanted, 0)
+        """Of how many rows each column has been looked at."""
+        self._counted = 0
+        room = account.room
+        self._next_look = None if room is None else room // _FIRST_LOOK
+
+    @property
+    def width(self) -> float:
+        """Bytes per row in all wanted columns, as far as is known."""
+        return sum(self._widths.values())
+
+    def add(self, batch: Batch) -> bool:
+        """Hold a batch too; False where the account has no room for it: then the rows must go (`clear`)."""
+        self.batches.append(batch)
+        self.rows += batch.length
+        if self._next_look is None:
+            return True
+        self._look(batch)
+        if self._size() >= self._next_look:
+            for place in self._wanted:
+                batch.column(place)
+            self._look(batch)
+            self._next_look = max(2 * self._next_look, self._size())
+        change = self._size() - self._counted
+        if change > 0 and not self._account.grow(change):
+            return False
+        if change < 0:
+            self._account.shrink(-change)
+        self._counted += change
+        return True
+
+    def whole(self) -> Batch:
+        """All rows as one batch, nothing more read than is."""
+        return joined(self._columns, self.batches)
+
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        self.batches, self.rows = [], 0
+        self._account.shrink(self._counted)
+        self._counted = 0
+
+    def _size(self) -> int:
+        return int(self.rows * (COPIES * self.width + self._extra))
+
+    def _look(self, batch: Batch) -> None:
+        """Learn from the columns that have been read."""
+        for place in self._wanted:
+            if batch.is_loaded(place) and batch.length:
+                before, now = self._measured[place], batch.length
+                known = self._widths[place] * before + vector_bytes(batch.column(place), now)
+                self._widths[place] = known / (before + now)
+                self._measured[place] = before + now
+
+
+def _expected_width(type_: DataType) -> int:
+    """Bytes per row of a column of which nothing has been read yet."""
+    if type_.is_text:
+        return _TEXT
+    if type_.kind is Kind.NULL:
+        return 0
+    return 16 if type_.is_decimal and (type_.precision or 0) > 18 else type_.dtype.itemsize

@@ -1,0 +1,81 @@
+"""ORDER BY: all rows in order, or the first so many.
+
+With a limit, each batch gives up all but its first rows before anything is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+from ...planner.physical import Sort
+from ...sql.expressions import Column, OrderItem
+from ...storage.vector import Batch
+from ..context import ExecutionContext
+from ..evaluate import Compiler, Evaluation
+from ..limit import constant
+from ..memory import Account
+from ..sort import WORTH_CUTTING, order_of
+from ..stream import Morsel, Stream, sliced, stream_of
+from .sorter import Sorter, between
+
+
+def open_sort(node: Sort, source: Stream, context: ExecutionContext) -> Stream:
+    """Read the source whole and give its rows in order."""
+    limit, offset = constant(node.limit, "LIMIT"), constant(node.offset, "OFFSET") or 0
+    wanted = None if limit is None else limit + offset
+    if wanted == 0:
+        return stream_of(node.columns, [])
+    positions = {column.id: i for i, column in enumerate(source.columns)}
+    kept = [positions[column.id] for column in node.columns]
+    account = context.account("a sort")
+    sorter = Sorter(source.columns, kept, node.order, context, account, first=wanted)
+    sorter.collect(source, _cut(node, source, wanted))
+    if sorter.spilled:
+        return _spilled(node, sorter.merged(), offset, wanted)
+    rows = sorter.rows()
+    if not rows.length:
+        return stream_of(node.columns, [])
+    order = order_of(sorter.keys(rows), node.order, rows.length, wanted)
+    return held_stream(node.columns, rows.select(order[offset:]).project(kept), account)
+
+
+def _spilled(node: Sort, run: Callable[[], Iterator[Batch]], offset: int, wanted: int | None) -> Stream:
+    places = range(len(node.columns))
+
+    def rows() -> Iterator[Batch]:
+        return between((batch.project(places) for batch in run()), offset, wanted)
+
+    return Stream(node.columns, (Morsel(rows),))
+
+
+def _cut(node: Sort, source: Stream, wanted: int | None) -> Callable[[Batch], Batch]:
+    """What a batch can give up before it is kept."""
+    if wanted is None:
+        return lambda batch: batch
+    evaluations = Compiler(source.columns).compile_all([item.expr for item in node.order])
+    return lambda batch: _first_rows(batch, evaluations, node.order, wanted)
+
+
+def _first_rows(batch: Batch, evaluations: list[Evaluation], items: Sequence[OrderItem], wanted: int) -> Batch:
+    if batch.length < WORTH_CUTTING * wanted:
+        return batch
+    rows = order_of([evaluate(batch) for evaluate in evaluations], items, batch.length, wanted)
+    return let_go(batch, batch.select(rows))
+
+
+def let_go(batch: Batch, kept: Batch) -> Batch:
+    """`kept`, rows of `batch`, with the columns that were read before: else the few would keep all of them."""
+    for place in range(batch.width):
+        if batch.is_loaded(place):
+            kept.column(place)
+    return kept
+
+
+def held_stream(columns: Sequence[Column], rows: Batch, account: Account) -> Stream:
+    """A stream of rows in memory: the account holds them as long as the stream is there."""
+    return Stream(tuple(columns), tuple(Morsel(partial(_given, piece, account)) for piece in sliced(rows)))
+
+
+def _given(batch: Batch, _: Account) -> Iterator[Batch]:
+    return iter((batch,))

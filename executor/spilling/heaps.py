@@ -1,0 +1,187 @@
+"""Spilled rows heap by heap: each as small as memory allows, several at a time.
+
+    heap ──┬── fits ──────────────► work
+           ├── does not ──────────► cut by the next bits of the hash: 16 heaps
+           └── nor can be cut ────► alone: work while no other heap is worked on, or an error that says what it needs
+
+A heap may hold rows of several inputs (the two sides of a set operation, the groups of an aggregation and the rows of
+their aggregates); all of them are cut by the same columns. Work on a heap runs from end to end in one thread and waits
+for nobody, so that whoever wants to be alone waits for no longer than that.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import numpy as np
+
+from ...storage.vector import Batch, concat_batches
+from ..context import ExecutionContext
+from ..hashing import row_hashes
+from ..memory import Account
+from .partitions import BITS, DEEPEST, PARTITIONS, PartitionedRows, SpilledRows, partition_numbers
+from .sizes import batch_bytes
+from .spill_file import SpillFile
+
+T = TypeVar("T")
+
+_PORTIONS: Final = 16
+"""Heaps are cut by so small a part of the limit at a time."""
+WORKING: Final = 3
+"""Rows that are read, joined and grouped take so many times their size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heap:
+    """Rows that lie together because `level` levels of their keys' hashes agree.
+
+    Parameters
+    ----------
+    inputs : sequence of SpilledRows
+    keys : int
+        The first so many columns of each input are its keys.
+    level : int
+        The level to cut them by next.
+    """
+
+    inputs: Sequence[SpilledRows]
+    keys: int
+    level: int = 1
+
+    @property
+    def rows(self) -> int:
+        """Rows of all inputs."""
+        return sum(rows.rows for rows in self.inputs)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all inputs, once read."""
+        return sum(rows.size for rows in self.inputs)
+
+    def can_be_cut(self) -> bool:
+        """Do two rows differ in what is left of their keys' hashes?"""
+        if self.level > DEEPEST or not self.keys:
+            return False
+        shift = np.uint64(BITS * self.level)
+        first = None
+        for rows in self.inputs:
+            for batch in rows.batches():
+                hashes = row_hashes(batch.columns()[: self.keys], batch.length) << shift
+                first = hashes[0] if first is None else first
+                if (hashes != first).any():
+                    return True
+        return False
+
+    def cut(self, file: SpillFile, portion: int, check: Callable[[], None]) -> list[Heap]:
+        """The heap cut by its next level, about `portion` bytes at a time, into another file; only what has rows."""
+        parted = [PartitionedRows(file, rows.types) for rows in self.inputs]
+        for rows, parts in zip(self.inputs, parted, strict=True):
+            for batch in _portions(rows, portion):
+                check()
+                parts.add(batch, partition_numbers(batch.columns()[: self.keys], batch.length, self.level))
+        return heaps_of(parted, self.keys, self.level + 1)
+
+
+def _portions(rows: SpilledRows, size: int) -> Iterator[Batch]:
+    """The rows in batches of so many bytes, where they were written in smaller ones: cut as they are, batches would
+    become smaller from level to level, and in the end more than what they hold."""
+    gathered: list[Batch] = []
+    left = size
+    for batch in rows.batches():
+        gathered.append(batch)
+        left -= batch_bytes(batch)
+        if left <= 0:
+            yield concat_batches(gathered)
+            gathered, left = [], size
+    if gathered:
+        yield concat_batches(gathered)
+
+
+def heaps_of(parted: Sequence[PartitionedRows], keys: int, level: int = 1) -> list[Heap]:
+    """The heaps of inputs that were cut by the same keys; only those that have rows."""
+    heaps = [Heap([parts.parts[number] for parts in parted], keys, level) for number in range(PARTITIONS)]
+    return [heap for heap in heaps if heap.rows]
+
+
+class HeapWork:
+    """Where the heaps of one operator are worked on: its memory, its files. Threads share it.
+
+    It must be made while the operator is opened; heaps may be worked on later.
+    """
+
+    def __init__(self, context: ExecutionContext, account: Account):
+        self._context = context
+        self._account = account
+        self._turns = _Turns()
+        self._node = context.opening[-1] if context.opening else None
+        limit = context.memory.limit
+        self._most = None if limit is None else limit // 2
+        self._portion = 1 << 20 if limit is None else limit // _PORTIONS
+
+    def new_file(self) -> SpillFile:
+        """A new temporary file of this operator."""
+        return self._context.spill_file(self._node)
+
+    def each(self, heap: Heap, work: Callable[[Heap], T]) -> Iterator[T]:
+        """What `work` gives for the heap, or for each of the smaller heaps that it was cut into."""
+        self._context.check()
+        size = WORKING * heap.size
+        done = self._together(heap, work, size) if self._most is None or size <= self._most else None
+        if done is not None:
+            yield from done
+        elif heap.can_be_cut():
+            for smaller in heap.cut(self.new_file(), self._portion, self._context.check):
+                yield from self.each(smaller, work)
+        else:
+            with self._turns.alone():
+                self._account.hold(size)
+                result = self._done(heap, work, size)
+            yield result
+
+    def _together(self, heap: Heap, work: Callable[[Heap], T], size: int) -> tuple[T] | None:
+        """The work's result, if there is room."""
+        with self._turns.together():
+            return (self._done(heap, work, size),) if self._account.grow(size) else None
+
+    def _done(self, heap: Heap, work: Callable[[Heap], T], size: int) -> T:
+        try:
+            return work(heap)
+        finally:
+            self._account.shrink(size)
+
+
+class _Turns:
+    """Threads that work together, or one of them alone."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._working = 0
+        self._is_alone = False
+
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_alone)
+            self._working += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._working -= 1
+                self._changed.notify_all()
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_alone and not self._working)
+            self._is_alone = True
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._is_alone = False
+                self._changed.notify_all()

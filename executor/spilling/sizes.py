@@ -1,0 +1,69 @@
+"""How many bytes rows take that an operator keeps: what its account is told.
+
+A vector that shares its dictionary with others is charged for as many of its entries as it has rows. A column that
+nobody has read yet is charged for what will be read of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from ...storage.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector, Wide
+
+_OBJECT: Final = 48
+"""A Python integer beyond 64 bits and the pointer to it."""
+_UNREAD: Final = 16
+"""A value of a column that nobody has read yet, and its row number."""
+_PINNED: Final = 2
+"""A view is copied where what it keeps alive is larger than itself by more than this."""
+
+
+def vector_bytes(vector: Vector | LazyColumn, rows: int) -> int:
+    """About how many bytes a column of so many rows takes."""
+    if isinstance(vector, LazyColumn):
+        return vector_bytes(vector.get(), rows) if vector.loaded else _UNREAD * rows
+    if isinstance(vector, Const):
+        return _OBJECT
+    if isinstance(vector, Text | Wide):
+        return int(vector.array.nbytes)
+    validity = 0 if vector.validity is None else vector.validity.nbytes
+    if isinstance(vector, Dict):
+        entries = max(1, len(vector.dictionary))
+        return vector.codes.nbytes + validity + int(vector.dictionary.nbytes) * min(rows, entries) // entries
+    return array_bytes(vector.codes if isinstance(vector, Narrow) else vector.values()) + validity
+
+
+def array_bytes(values: Array) -> int:
+    """How many bytes an array takes, with the numbers that it points to."""
+    return values.nbytes + (_OBJECT * len(values) if values.dtype == object else 0)
+
+
+def vectors_bytes(vectors: Iterable[Vector | LazyColumn], rows: int) -> int:
+    """About how many bytes columns of so many rows take."""
+    return sum(vector_bytes(vector, rows) for vector in vectors)
+
+
+def batch_bytes(batch: Batch) -> int:
+    """About how many bytes a batch takes once it is read."""
+    return vectors_bytes(batch.slots(), batch.length)
+
+
+def unpinned(vector: Vector) -> Vector:
+    """The vector, copied where it is a small view of something large, which it would keep alive."""
+    if isinstance(vector, Text | Wide):
+        pins = vector.array.get_total_buffer_size() > _PINNED * vector.array.nbytes
+        return type(vector)(vector.type, vector.array.take(pa.array(np.arange(len(vector))))) if pins else vector
+    if isinstance(vector, Narrow | Dict):
+        pins = _pins(vector.codes)
+    else:
+        pins = isinstance(vector, Flat) and _pins(vector.values())
+    return vector.take(np.arange(len(vector))) if pins else vector
+
+
+def _pins(values: Array) -> bool:
+    base = values.base
+    return isinstance(base, np.ndarray) and base.nbytes > _PINNED * values.nbytes

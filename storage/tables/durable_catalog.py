@@ -1,0 +1,79 @@
+"""The catalog as it is now, and its file."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ...errors import CorruptionError, UnknownTable, did_you_mean
+from ..files.filesystem import FileSystem
+from ..schema import Table, View
+from .catalog import Catalog
+
+
+class DurableCatalog:
+    """Holds a catalog and replaces it, the file first. Whoever replaces it holds a lock; anybody may look at it.
+
+    Attributes
+    ----------
+    current : Catalog
+    is_durable : bool
+        False after a write that failed: nobody knows which catalog a crash would find then. Until it has been written
+        again nothing else may be: a row must not be acknowledged in a table that a crash would drop.
+    """
+
+    def __init__(self, fs: FileSystem, path: str):
+        if not fs.exists(path):
+            raise CorruptionError("the file is missing", path, "whole file")
+        self._fs = fs
+        self._path = path
+        self.current = Catalog.read(fs, path)
+        self.is_durable = True
+
+    def write(self, catalog: Catalog) -> None:
+        """Make the file say this; `DiskError` where that fails."""
+        self.is_durable = False
+        catalog.write(self._fs, self._path)
+        self.is_durable = True
+
+    def replace(self, catalog: Catalog) -> None:
+        """Write a catalog; from now on it is the current one."""
+        self.write(catalog)
+        self.current = catalog
+
+    def settle(self) -> None:
+        """Write the current one again where a write has failed."""
+        if not self.is_durable:
+            self.write(self.current)
+
+    # ---- what is in it -------------------------------------------------------------------------------------------
+
+    def tables(self) -> Sequence[Table]:
+        """All tables by name, ascending."""
+        entries = self.current.entries
+        return [entries[name].table for name in sorted(entries)]
+
+    def table(self, name: str) -> Table:
+        """One table; `UnknownTable` names close ones."""
+        entry = self.current.entries.get(name)
+        if entry is None:
+            known = (*self.current.entries, *self.current.views)
+            raise UnknownTable(f"there is no table {name}{did_you_mean(name, known)}")
+        return entry.table
+
+    def views(self) -> Sequence[View]:
+        """All views by name, ascending."""
+        views = self.current.views
+        return [views[name] for name in sorted(views)]
+
+    def put_view(self, view: View, replace: bool) -> None:
+        """Keep a view, with `replace` in the place of one of its name."""
+        if not (replace and view.name in self.current.views):
+            self.current.check_free(view.name)
+        self.replace(self.current.with_view(view))
+
+    def drop_views(self, names: Collection[str]) -> None:
+        """Drop views; `UnknownTable` where one is not there."""
+        for name in names:
+            if name not in self.current.views:
+                raise UnknownTable(f"there is no view {name}{did_you_mean(name, self.current.views)}")
+        self.replace(self.current.without((), names))

@@ -1,0 +1,37 @@
+"""Tablets as a client sees them: what each holds, where it is served, and at which keys a large one may be cut."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+from heapq import merge
+from typing import Any
+
+from ...errors import TabletGone
+from ..store import Replica, TabletDescription
+from .table_store import TableLayout
+
+
+def describe_tablets(layout: TableLayout, directory: str | None) -> list[TabletDescription]:
+    """The tablets of a table, in the order of partitions. `directory` is where their store is, None: in memory."""
+    replica = Replica(socket.gethostname(), None if directory is None else os.path.abspath(directory))
+    return [
+        TabletDescription(
+            tablet.id,
+            partition.describe(),
+            tablet.row_count,
+            sum(stored.metadata.data_bytes for stored in tablet.state.rowsets),
+            (replica,),
+        )
+        for tablet, partition in zip(layout.tablets, layout.partitioner.partitions, strict=True)
+    ]
+
+
+def key_samples(layout: TableLayout, tablet_id: str) -> Sequence[tuple[Any, ...]]:
+    """The keys of every 4,096th row of each DiskRowSet of a tablet, all together ascending, as physical values; what
+    the footers of the key columns know. `TabletGone` where the table has no such tablet."""
+    for tablet in layout.tablets:
+        if tablet.id == tablet_id:
+            return list(merge(*(stored.rowset.key_samples for stored in tablet.state.rowsets)))
+    raise TabletGone(f"table {layout.table.name} has no tablet {tablet_id}: its range partition was dropped")
