@@ -1,0 +1,33 @@
+"""nyala for SQLAlchemy: a dialect, so that pandas, Alembic and BI tools find their way in.
+
+    create_engine("nyala:///weather") ──► dialect ──► nyala.connect("weather")
+                                            │
+          compiler, ddl, types ─────────────┤ statements as text
+          reflection ───────────────────────┤ information_schema as the Inspector wants it
+          numbering ────────────────────────┘ integer keys that an INSERT does not name
+
+`statements` has the constructs that SQLAlchemy lacks (`insert` with ON CONFLICT, `upsert`, `as_of`), `migrations` is
+Alembic's part. SQLAlchemy finds the dialect by the entry point `nyala` of the group sqlalchemy.dialects.
+"""
+
+from __future__ import annotations
+
+from .ddl import NotEnforcedWarning
+from .dialect import NotRolledBackWarning, NyalaDialect
+from .statements import Insert, OnConflict, SystemTime, Upsert, as_of, insert, upsert
+from .types import INTERVAL, TINYINT
+
+__all__ = [
+    "INTERVAL",
+    "TINYINT",
+    "Insert",
+    "NotEnforcedWarning",
+    "NotRolledBackWarning",
+    "NyalaDialect",
+    "OnConflict",
+    "SystemTime",
+    "Upsert",
+    "as_of",
+    "insert",
+    "upsert",
+]

@@ -1,0 +1,224 @@
+"""What the Inspector and autogenerating tools ask: information_schema, as SQLAlchemy wants to hear it.
+
+Everything is read in one go for all tables that were asked for; the questions about a single table are answered from
+that. There are no foreign keys, unique constraints, check constraints or indexes, and their lists are empty.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Any, Final
+
+from sqlalchemy import text
+from sqlalchemy.engine import Connection, default
+from sqlalchemy.engine.reflection import ObjectKind, ObjectScope, ReflectionDefaults, cache
+from sqlalchemy.exc import NoSuchTableError
+
+from .ddl import TABLE_OPTIONS
+from .types import reflected_type
+
+SCHEMA: Final = "main"
+_DISTRIBUTION: Final = re.compile(r"^DISTRIBUTE BY\s*(.*?)(?:^COMMENT '|\Z)", re.MULTILINE | re.DOTALL)
+_NON_UNIQUE: Final = re.compile(r"^  NON UNIQUE PRIMARY KEY \(", re.MULTILINE)
+
+_TABLES: Final = "SELECT table_name, table_type, table_comment FROM information_schema.tables ORDER BY table_name"
+_COLUMNS: Final = """
+    SELECT table_name, column_name, column_default, is_nullable, data_type, character_maximum_length,
+           numeric_precision, numeric_scale, is_identity, column_comment
+    FROM information_schema.columns ORDER BY table_name, ordinal_position"""
+_KEYS: Final = """
+    SELECT table_name, column_name
+    FROM information_schema.key_column_usage ORDER BY table_name, ordinal_position"""
+_HIDDEN: Final = "SELECT table_name, column_name FROM information_schema.columns WHERE is_identity = 'YES'"
+
+Keyed = Iterator[tuple[tuple[str | None, str], Any]]
+
+
+class NyalaReflection(default.DefaultDialect):
+    """The reflecting half of the dialect."""
+
+    # ---- names ----------------------------------------------------------------------------------------------------
+
+    @cache
+    def get_schema_names(self, connection: Connection, **kw: Any) -> list[str]:
+        return list(connection.scalars(text("SELECT schema_name FROM information_schema.schemata")))
+
+    @cache
+    def get_table_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
+        return self._relations(connection, schema, "BASE TABLE", **kw)
+
+    @cache
+    def get_view_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
+        return self._relations(connection, schema, "VIEW", **kw)
+
+    def get_temp_table_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
+        return []
+
+    def get_temp_view_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
+        return []
+
+    def has_table(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> bool:
+        self._ensure_has_table_connection(connection)
+        return table_name in {name for name, _, _ in self._all_tables(connection, schema, **kw)}
+
+    def has_index(self, connection: Connection, *args: Any, **kw: Any) -> bool:
+        return False
+
+    def has_sequence(self, connection: Connection, *args: Any, **kw: Any) -> bool:
+        return False
+
+    def _relations(self, connection: Connection, schema: str | None, kind: str, **kw: Any) -> list[str]:
+        return [name for name, type_, _ in self._all_tables(connection, schema, **kw) if type_ == kind]
+
+    @cache
+    def _all_tables(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[Any]:
+        return [] if schema not in (None, SCHEMA) else list(connection.execute(text(_TABLES)))
+
+    # ---- many tables ----------------------------------------------------------------------------------------------
+
+    def get_multi_columns(self, connection: Connection, **kw: Any) -> Keyed:
+        def read() -> dict[str, list[Any]]:
+            found = defaultdict(list)
+            for row in connection.execute(text(_COLUMNS)):
+                if row.is_identity == "NO":
+                    found[row.table_name].append(_column(row))
+            return found
+
+        return self._multi(connection, read, ReflectionDefaults.columns, **kw)
+
+    def get_multi_pk_constraint(self, connection: Connection, **kw: Any) -> Keyed:
+        def read() -> dict[str, Any]:
+            hidden = {name for name, _ in connection.execute(text(_HIDDEN))}
+            found: dict[str, Any] = {}
+            for table, column in connection.execute(text(_KEYS)):
+                if table not in hidden:  # with hidden numbers in it, the key is nothing to know rows by
+                    # A primary key has no name of its own: what information_schema says is made of the table's.
+                    key = found.setdefault(table, {"name": None, "constrained_columns": []})
+                    key["constrained_columns"].append(column)
+            return found
+
+        return self._multi(connection, read, ReflectionDefaults.pk_constraint, **kw)
+
+    def get_multi_table_comment(self, connection: Connection, **kw: Any) -> Keyed:
+        def read() -> dict[str, Any]:
+            return {name: {"text": comment} for name, _, comment in connection.execute(text(_TABLES))}
+
+        return self._multi(connection, read, ReflectionDefaults.table_comment, **kw)
+
+    def get_multi_table_options(self, connection: Connection, **kw: Any) -> Keyed:
+        tables = set(self.get_table_names(connection))
+        for key, _ in self._multi(connection, dict, ReflectionDefaults.table_options, **kw):
+            yield key, self._options(connection, key[1]) if key[1] in tables else ReflectionDefaults.table_options()
+
+    def _options(self, connection: Connection, table: str) -> dict[str, Any]:
+        name = self.identifier_preparer.quote(table)
+        created = connection.exec_driver_sql(f"SHOW CREATE TABLE {name}").scalar_one()
+        found = dict.fromkeys(TABLE_OPTIONS)
+        distribution = _DISTRIBUTION.search(created)
+        if distribution is not None:
+            found["distribute_by"] = " ".join(distribution[1].split())
+        if _NON_UNIQUE.search(created):
+            found["non_unique_key"] = [key for name, key in connection.execute(text(_KEYS)) if name == table][:-1]
+        return {f"nyala_{option}": value for option, value in found.items() if value}
+
+    def get_multi_foreign_keys(self, connection: Connection, **kw: Any) -> Keyed:
+        return self._multi(connection, dict, ReflectionDefaults.foreign_keys, **kw)
+
+    def get_multi_indexes(self, connection: Connection, **kw: Any) -> Keyed:
+        return self._multi(connection, dict, ReflectionDefaults.indexes, **kw)
+
+    def get_multi_unique_constraints(self, connection: Connection, **kw: Any) -> Keyed:
+        return self._multi(connection, dict, ReflectionDefaults.unique_constraints, **kw)
+
+    def get_multi_check_constraints(self, connection: Connection, **kw: Any) -> Keyed:
+        return self._multi(connection, dict, ReflectionDefaults.check_constraints, **kw)
+
+    def _multi(
+        self,
+        connection: Connection,
+        read: Callable[[], dict[str, Any]],
+        nothing: Callable[[], Any],
+        *,
+        schema: str | None = None,
+        filter_names: Collection[str] | None = None,
+        scope: ObjectScope = ObjectScope.ANY,
+        kind: ObjectKind = ObjectKind.ANY,
+        **kw: Any,
+    ) -> Keyed:
+        """What `read` finds of each table and view that was asked for, `nothing()` where it finds nothing."""
+        names = []
+        if ObjectScope.DEFAULT in scope:
+            for name, type_, _ in self._all_tables(connection, schema, info_cache=kw.get("info_cache")):
+                wanted = ObjectKind.TABLE if type_ == "BASE TABLE" else ObjectKind.VIEW
+                if wanted in kind and (filter_names is None or name in filter_names):
+                    names.append(name)
+        found = read() if names else {}
+        return iter([((schema, name), found[name] if name in found else nothing()) for name in names])
+
+    # ---- one table ------------------------------------------------------------------------------------------------
+
+    def _single(self, items: Iterable[tuple[Any, Any]], table_name: str) -> Any:
+        for _, value in items:
+            return value
+        raise NoSuchTableError(table_name)
+
+    @cache
+    def get_columns(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+        return self._single(self._one(self.get_multi_columns, connection, table_name, schema, kw), table_name)
+
+    @cache
+    def get_pk_constraint(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+        return self._single(self._one(self.get_multi_pk_constraint, connection, table_name, schema, kw), table_name)
+
+    @cache
+    def get_table_comment(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+        return self._single(self._one(self.get_multi_table_comment, connection, table_name, schema, kw), table_name)
+
+    @cache
+    def get_table_options(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+        return self._single(self._one(self.get_multi_table_options, connection, table_name, schema, kw), table_name)
+
+    @cache
+    def get_foreign_keys(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+        return self._single(self._one(self.get_multi_foreign_keys, connection, table_name, schema, kw), table_name)
+
+    @cache
+    def get_indexes(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+        return self._single(self._one(self.get_multi_indexes, connection, table_name, schema, kw), table_name)
+
+    @cache
+    def get_unique_constraints(
+        self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
+    ) -> Any:
+        return self._single(
+            self._one(self.get_multi_unique_constraints, connection, table_name, schema, kw), table_name
+        )
+
+    @cache
+    def get_check_constraints(
+        self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
+    ) -> Any:
+        return self._single(self._one(self.get_multi_check_constraints, connection, table_name, schema, kw), table_name)
+
+    def _one(self, multi: Any, connection: Connection, table: str, schema: str | None, kw: dict[str, Any]) -> Any:
+        return multi(connection, schema=schema, filter_names=[table], info_cache=kw.get("info_cache"))
+
+    @cache
+    def get_view_definition(self, connection: Connection, view_name: str, schema: str | None = None, **kw: Any) -> str:
+        query = text("SELECT view_definition FROM information_schema.views WHERE table_name = :name")
+        found = connection.scalar(query, {"name": view_name}) if schema in (None, SCHEMA) else None
+        if found is None:
+            raise NoSuchTableError(view_name)
+        return str(found)
+
+
+def _column(row: Any) -> dict[str, Any]:
+    return {
+        "name": row.column_name,
+        "type": reflected_type(row.data_type, row.character_maximum_length, row.numeric_precision, row.numeric_scale),
+        "nullable": row.is_nullable == "YES",
+        "default": row.column_default,
+        "comment": row.column_comment,
+    }

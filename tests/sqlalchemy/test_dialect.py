@@ -1,0 +1,148 @@
+"""URLs and options, pools and threads, transactions that are none, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import nyala
+import pytest
+import sqlalchemy as sa
+from nyala.driver.sqlalchemy import NotEnforcedWarning, NotRolledBackWarning, NyalaDialect
+from nyala.errors import StoreLocked
+from sqlalchemy.engine import make_url
+
+
+@pytest.mark.parametrize(
+    ("url", "target", "options"),
+    [
+        ("nyala://", ":memory:", {}),
+        ("nyala:///:memory:", ":memory:", {}),
+        ("nyala:///some/dir", "some/dir", {}),
+        ("nyala:////some/dir?threads=2&durability=os", "/some/dir", {"threads": 2, "durability": "os"}),
+        ("nyala:///d?memory_limit=1GB&history_seconds=60", "d", {"memory_limit": "1GB", "history_seconds": 60}),
+        ("nyala://one:7051/", "nyala://one:7051/", {}),
+        ("nyala://one:7051/?host=two:7051&host=three:7051", "nyala://one:7051,two:7051,three:7051/", {}),
+    ],
+)
+def test_urls(url: str, target: str, options: dict[str, object]) -> None:
+    assert NyalaDialect().create_connect_args(make_url(url)) == ([target], options)
+
+
+@pytest.mark.parametrize(
+    ("url", "error", "message"),
+    [
+        ("nyala:///d?threads=many", sa.exc.ArgumentError, "threads=many: a whole number"),
+        ("nyala:///d?threads=1&threads=2", sa.exc.ArgumentError, "gives threads twice"),
+        ("nyala:///d?thread=1", sa.exc.InterfaceError, "no option thread; did you mean threads"),
+        ("nyala://one:7051/", sa.exc.NotSupportedError, "there are no clusters yet"),
+    ],
+)
+def test_urls_that_lead_nowhere(url: str, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        sa.create_engine(url).connect()
+
+
+def test_memory_is_one_store_for_all_threads(engine: sa.Engine) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE t (k INT PRIMARY KEY)")
+
+    def insert(number: int) -> None:
+        with engine.begin() as connection:
+            connection.execute(sa.text("INSERT INTO t VALUES (:k)"), {"k": number})
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(insert, range(40)))
+    with engine.connect() as connection:
+        assert connection.scalar(sa.text("SELECT count(*) FROM t")) == 40
+
+
+def test_threads_share_a_directory_and_never_a_number(store: sa.Engine) -> None:
+    table = sa.Table("t", sa.MetaData(), sa.Column("id", sa.Integer, primary_key=True), sa.Column("v", sa.Integer))
+    table.create(store)
+
+    def insert(number: int) -> list[int]:
+        with store.begin() as connection:
+            found = [connection.execute(table.insert(), {"v": number}).inserted_primary_key[0]]
+            found += connection.scalars(table.insert().returning(table.c.id), [{"v": number}, {"v": number}]).all()
+            return found
+
+    with ThreadPoolExecutor(4) as threads:
+        given = [number for found in threads.map(insert, range(20)) for number in found]
+    assert sorted(given) == list(range(1, 61))
+
+
+def test_another_process_is_refused(tmp_path: Path, store: sa.Engine) -> None:
+    script = f"import sqlalchemy as sa; sa.create_engine('nyala:///{tmp_path}/store').connect()"
+    with store.connect():
+        found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+        assert "sqlalchemy.exc.OperationalError: (nyala.errors.StoreLocked)" in found.stderr
+    store.dispose()
+    with nyala.connect(tmp_path / "store"):  # the pool let go of it
+        pass
+
+
+def test_the_drivers_errors_are_sqlalchemys(engine: sa.Engine) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE t (k INT PRIMARY KEY)")
+        connection.exec_driver_sql("INSERT INTO t VALUES (1)")
+        for statement, error in [
+            ("INSERT INTO t VALUES (1)", sa.exc.IntegrityError),
+            ("SELECT 1 / 0", sa.exc.DataError),
+            ("SELECT nothing", sa.exc.ProgrammingError),
+            ("CREATE SEQUENCE s", sa.exc.NotSupportedError),
+        ]:
+            with pytest.raises(error):
+                connection.execute(sa.text(statement))
+    assert issubclass(StoreLocked, nyala.OperationalError)
+
+
+def test_a_rollback_says_what_it_does_not_do(engine: sa.Engine) -> None:
+    table = sa.Table("t", sa.MetaData(), sa.Column("k", sa.Integer, primary_key=True))
+    table.create(engine)
+    with engine.connect() as connection:
+        connection.execute(table.insert(), {"k": 1})
+        with pytest.warns(NotRolledBackWarning, match="nothing is rolled back"):
+            connection.rollback()
+        connection.execute(sa.text("INSERT INTO t VALUES (2)"))
+        connection.commit()
+        assert connection.scalars(sa.select(table.c.k)).all() == [1, 2]
+        connection.rollback()  # has nothing to say: nothing was written
+    with engine.connect() as connection, pytest.warns(NotRolledBackWarning):
+        connection.execute(table.delete())
+        connection.close()
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(table.insert(), {"k": 3})
+    with pytest.raises(sa.exc.ArgumentError, match="SERIALIZABLE"):
+        engine.connect().execution_options(isolation_level="SERIALIZABLE")
+
+
+def test_savepoints_and_locks_are_refused(engine: sa.Engine) -> None:
+    table = sa.Table("t", sa.MetaData(), sa.Column("k", sa.Integer, primary_key=True))
+    with engine.connect() as connection:
+        with pytest.raises(nyala.NotSupportedError, match="SAVEPOINT"):
+            connection.begin_nested()
+        with pytest.raises(sa.exc.CompileError, match="no locks"):
+            connection.execute(sa.select(table).with_for_update())
+
+
+def test_rules_that_are_not_there_are_told(engine: sa.Engine) -> None:
+    metadata = sa.MetaData()
+    sa.Table("a", metadata, sa.Column("k", sa.Integer, primary_key=True), sa.Column("u", sa.Integer, unique=True))
+    sa.Table(
+        "b",
+        metadata,
+        sa.Column("k", sa.Integer, sa.ForeignKey("a.k"), primary_key=True),
+        sa.Column("i", sa.Integer, sa.CheckConstraint("i > 0"), index=True),
+    )
+    with pytest.warns(NotEnforcedWarning) as told:
+        metadata.create_all(engine)
+    assert [str(warning.message).split(" is not")[0] for warning in told] == [
+        "UNIQUE (u) of a", "CHECK (i > 0) of b.i", "FOREIGN KEY (k) of b"
+    ]  # fmt: skip
+    assert sa.inspect(engine).get_foreign_keys("b") == sa.inspect(engine).get_indexes("b") == []
+    computed = sa.Table("c", sa.MetaData(), sa.Column("k", sa.Integer, sa.Computed("1 + 1"), primary_key=True))
+    with pytest.raises(sa.exc.CompileError, match="no computed columns"):
+        computed.create(engine)
