@@ -5,7 +5,7 @@
 ...     connection.execute("SELECT 6 * 7 AS answer").fetchone()
 (42,)
 
-This module is PEP 249's: `connect`, its exceptions, type objects and constructors.
+This module is PEP 249's: `connect`, its exceptions, type objects and constructors. `nyala.aio` is the same for asyncio.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from .errors import (
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from .driver import aio
     from .driver.connection import Connection
 
 __version__ = "0.1.0"
@@ -76,6 +77,7 @@ __all__ = [
     "TimestampFromTicks",
     "Warning",
     "__version__",
+    "aio",
     "apilevel",
     "connect",
     "paramstyle",
@@ -91,3 +93,12 @@ def connect(target: str | Path = ":memory:", **options: Any) -> Connection:
     from .driver import connection
 
     return connection.connect(target, **options)
+
+
+def __getattr__(name: str) -> Any:
+    """`aio`, the driver for asyncio, is loaded when it is asked for."""
+    if name == "aio":
+        from .driver import aio
+
+        return aio
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

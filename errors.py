@@ -21,8 +21,9 @@ The top is PEP 249's hierarchy. Below it stand few leaves; each docstring starts
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from typing import ClassVar
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 
 class Warning(Exception):  # the name is PEP 249's
@@ -231,6 +232,38 @@ class LimitExceeded(IntegrityError):
     sqlstate = "54000"
 
 
+@dataclass(frozen=True, slots=True)
+class RefusedRow:
+    """Why one of several rows was refused: its number among those given (from 0), its primary key by column name (as
+    far as it was given), and the error."""
+
+    row: int
+    key: Mapping[str, Any]
+    error: IntegrityError
+
+    def __str__(self) -> str:
+        key = ", ".join(f"{name} = {value!r}" for name, value in self.key.items())
+        return f"row {self.row} ({key}): {type(self.error).__name__}: {self.error}"
+
+
+class RowsRefused(IntegrityError):
+    """Mend the rows that `refused` lists, by their numbers; all others were written, unless all or none were asked for.
+
+    Parameters
+    ----------
+    message : str
+    refused : sequence of RefusedRow
+        By row number, ascending.
+    applied : int
+        How many of the other rows changed the table.
+    """
+
+    def __init__(self, message: str, refused: Sequence[RefusedRow] = (), applied: int = 0):
+        super().__init__(message)
+        self.refused = tuple(refused)
+        self.applied = applied
+
+
 class NoPartition(IntegrityError):
     """Add a range partition that holds the row, or mend the value: no partition of the table covers it."""
 
@@ -291,6 +324,24 @@ class Cancelled(OperationalError):
     """Nothing to mend: the statement was cancelled on request."""
 
     sqlstate = "57014"
+
+
+class TabletGone(OperationalError):
+    """Ask for new scan tokens: the tablet was dropped, with its table or its range partition."""
+
+    sqlstate = "55000"
+
+
+class StaleScanToken(OperationalError):
+    """Ask for new scan tokens: the table was dropped, or altered so that the token cannot be read any more."""
+
+    sqlstate = "55000"
+
+
+class WriteBufferFull(OperationalError):
+    """Flush the session and apply the rows again: they were not taken, as its buffer has no room for them."""
+
+    sqlstate = "53000"
 
 
 class HistoryGone(OperationalError):

@@ -5,6 +5,7 @@
 2. `storage.measure` holds the storage engine by itself against DuckDB's load and pyarrow.dataset's scans, and against
    itself after updates and compactions.
 3. `points.measure` writes and looks up single rows, as SQLite and DuckDB do.
-4. `maintenance.simulate` runs the maintenance policies against a model of a tablet for hours of a workload.
-5. The query benchmarks are `tpch.compare`; the `nyala bench` command offers both.
+4. `driver.measure` does so through PEP 249, and measures many rows of parameters, results and the import.
+5. `maintenance.simulate` runs the maintenance policies against a model of a tablet for hours of a workload.
+6. The query benchmarks are `tpch.compare`; the `nyala bench` command offers both.
 """

@@ -1,4 +1,4 @@
-"""`nyala bench load`, `storage`, `points`, `plan` and `maintenance`."""
+"""`nyala bench load`, `storage`, `points`, `driver`, `plan` and `maintenance`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from ..storage.maintenance.compaction_policy import CompactionPolicy
-from . import load, maintenance, planning, points, storage
+from . import driver, load, maintenance, planning, points, storage
 
 
 def load_command(arguments: argparse.Namespace, source: Path, create_table: str) -> int:
@@ -45,6 +45,17 @@ def points_command(arguments: argparse.Namespace, source: Path, create_table: st
     if arguments.json is not None:
         data = {engine: {step: asdict(rate) for step, rate in rates.items()} for engine, rates in found.items()}
         arguments.json.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+def driver_command(arguments: argparse.Namespace) -> int:
+    """Measure statements through PEP 249 beside SQLite and DuckDB."""
+    found = driver.measure(runs=arguments.runs, work=arguments.work_dir)
+    driver.show(found, Console(width=140))
+    if arguments.json is not None:
+        rates = {engine: {step: asdict(rate) for step, rate in steps.items()} for engine, steps in found.rates.items()}
+        text = json.dumps({"rates": rates, "imports": found.imports}, indent=2)
+        arguments.json.write_text(text + "\n", encoding="utf-8")
     return 0
 
 

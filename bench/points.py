@@ -158,21 +158,23 @@ def _round(engine: Engine, rates: dict[str, Rate], rows: Sequence[Row], names: S
     new = [(*row[:first], row[first] + (number + 1) * 1_000_000_000, *row[first + 1 :]) for row in rows]
     for key in keys[: len(keys) // 10]:
         engine.look_up(key)
-    _time(rates["look up"], engine.look_up, zip(keys))
-    _time(rates["update"], engine.update, zip(keys, changes))
-    _time(rates["look up updated"], engine.look_up, zip(keys))
-    _time(rates["upsert"], engine.upsert, zip(rows))
-    _time(rates["insert"], engine.insert, zip(new))
-    _time(rates["delete"], engine.delete, zip(keys))
+    timed(rates["look up"], engine.look_up, zip(keys))
+    timed(rates["update"], engine.update, zip(keys, changes))
+    timed(rates["look up updated"], engine.look_up, zip(keys))
+    timed(rates["upsert"], engine.upsert, zip(rows))
+    timed(rates["insert"], engine.insert, zip(new))
+    timed(rates["delete"], engine.delete, zip(keys))
 
 
-def _time(rate: Rate, call: Callable[..., Any], arguments: Iterable[Row]) -> None:
+def timed(rate: Rate, call: Callable[..., Any], arguments: Iterable[Row], rows: int | None = None) -> None:
+    """Call once per tuple of arguments, and note the rate; a call is one row, or all calls are `rows` together."""
     everything = list(arguments)
+    rows = len(everything) if rows is None else rows
     started, cpu = time.perf_counter(), time.process_time()
     for some in everything:
         call(*some)
-    rate.per_cpu_second.append(len(everything) / max(time.process_time() - cpu, 1e-9))
-    rate.per_second.append(len(everything) / (time.perf_counter() - started))
+    rate.per_cpu_second.append(rows / max(time.process_time() - cpu, 1e-9))
+    rate.per_second.append(rows / (time.perf_counter() - started))
 
 
 class _Nyala:

@@ -56,13 +56,18 @@ class InsertTemplate:
 
 
 def insert_rows(
-    session: Session, text: str, rows: Sequence[Normalized | None], one_by_one: Callable[[Sequence[Any]], int]
+    session: Session,
+    text: str,
+    rows: Sequence[Normalized | None],
+    one_by_one: Callable[[Sequence[Any]], int],
+    check: Callable[[], None],
 ) -> int | None:
     """Run an INSERT or UPSERT once per row of parameters, in large batches.
 
     Returns how many rows it wrote, or None, with nothing done, where `text` is no `... VALUES` of one row of
     parameters and constants. `one_by_one` runs rows the long way: those of a chunk with a value that only SQL's own
-    conversions fit to its column (or that is wrong, and then the long way says where).
+    conversions fit to its column (or that is wrong, and then the long way says where). `check` is called before each
+    chunk; what it raises ends the work.
     """
     parsed = session.parse(text)
     template = _template(session, parsed, rows[0]) if rows else None
@@ -71,6 +76,7 @@ def insert_rows(
     _check_shapes(rows)
     written = 0
     for start in range(0, len(rows), CHUNK_ROWS):
+        check()
         chunk = rows[start : start + CHUNK_ROWS]
         try:
             batch = template.batch(chunk)  # type: ignore[arg-type]
@@ -90,6 +96,8 @@ def _write(session: Session, template: InsertTemplate, batch: pa.RecordBatch, fi
             f"this batch were refused and none was inserted, the {first} rows before them were"
         )
         raise refused.error
+    if result.applied:
+        session.note_write()
     return result.applied
 
 

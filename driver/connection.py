@@ -11,20 +11,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+import threading
+import weakref
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
 from .. import errors
 from ..errors import InterfaceError, NotSupportedError
 from ..executor.memory import default_limit
+from ..executor.progress import Handler
 from ..sql.settings import parse_bytes, read_option
-from ..storage.store import Store
+from ..storage.store import Store, Timestamp
 from .cursor import Cursor
 from .loading import Source, load
+from .moments import Moment, hybrid_time
 from .parameters import Parameters
 from .session import Session
 from .stores import SharedStore, acquire
+from .tables import TableHandle
+from .write_session import WriteSession
 
 _STORE_OPTIONS: Final = ("durability", "history_seconds", "store_memory")
 _DATABASE_NAMES: Final = {"store_memory": "memory_limit_bytes"}
@@ -39,7 +45,8 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
     Parameters
     ----------
     target : str or Path
-        A directory (made if it is not there), or ":memory:" for a store that ends with its connection.
+        A directory (made if it is not there), or ":memory:" for a store that ends with its connection. Clusters will be
+        `nyala://host:port,host:port/`.
     threads : int, optional
         How many threads one statement may use; by default one per processor.
     memory_limit : int or str, optional
@@ -63,7 +70,7 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
     InterfaceError
         An option is unknown or has no meaning.
     NotSupportedError
-        The target is a cluster (`nyala://`).
+        The target is a cluster (`nyala://`): there are none yet. `InterfaceError` if the URL is wrong besides.
     """
     settings = _check_options(given)
     options = {_DATABASE_NAMES.get(name, name): settings[name] for name in _STORE_OPTIONS if name in settings}
@@ -94,13 +101,27 @@ class Connection:
     ProgrammingError = errors.ProgrammingError
     NotSupportedError = errors.NotSupportedError
 
-    autocommit: Final = True
-    """Every statement is durable when it returns."""
-
     def __init__(self, shared: SharedStore, session: Session):
         self._shared = shared
         self._session = session
+        self._write_sessions: weakref.WeakSet[WriteSession] = weakref.WeakSet()
         self._closed = False
+
+    @property
+    def autocommit(self) -> bool:
+        """True: every statement is durable when it returns. Setting it to False is a `NotSupportedError`."""
+        return True
+
+    @autocommit.setter
+    def autocommit(self, value: bool) -> None:
+        if not value:
+            raise NotSupportedError("every statement is durable when it returns: autocommit cannot be turned off")
+
+    @property
+    def last_timestamp(self) -> Timestamp | None:
+        """A hybrid timestamp at which all is there that this connection has written, and that `at` and FOR SYSTEM_TIME
+        take; None before it has written anything. Statements that changed nothing leave it as it is."""
+        return self._session.last_write
 
     @property
     def session(self) -> Session:
@@ -123,11 +144,17 @@ class Connection:
         """`cursor().execute(...)`."""
         return self.cursor().execute(operation, parameters)
 
-    def executemany(self, operation: str, seq_of_parameters: Sequence[Parameters]) -> Cursor:
+    def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> Cursor:
         """`cursor().executemany(...)`."""
         return self.cursor().executemany(operation, seq_of_parameters)
 
-    def load(self, table: str, source: Source, progress: Callable[[int], None] | None = None) -> int:
+    def load(
+        self,
+        table: str,
+        source: Source,
+        progress: Callable[[int], None] | None = None,
+        cancel: threading.Event | None = None,
+    ) -> int:
         """Bulk-load rows into a table, all or none; how many there were.
 
         Parameters
@@ -138,6 +165,8 @@ class Connection:
             source lacks take their defaults.
         progress : callable, optional
             Called with the number of rows read so far.
+        cancel : threading.Event, optional
+            Ends this load, and nothing else, once it is set; `cancel()` ends it, too.
 
         Raises
         ------
@@ -145,24 +174,112 @@ class Connection:
             The source does not fit.
         AlreadyPresent
             A primary key is there twice, or is in the table already; nothing is loaded.
+        Cancelled
+            It was cancelled; nothing is loaded.
         """
         store = self.store
-        return load(store, store.table(table), source, progress)
+        self._session.refuse_writes("a load")
+        with self._session.cancellable(cancel) as cancel:
+            rows = load(store, store.table(table), source, progress, self._session.progress, cancel)
+        if rows:
+            self._session.note_write()
+        return rows
+
+    def table(self, name: str) -> TableHandle:
+        """A table without SQL: rows in, scans, scan tokens and changes out; `UnknownTable` where there is none.
+
+        >>> connection = connect(":memory:")
+        >>> cursor = connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v STRING)")
+        >>> written = connection.table("t").insert([{"k": 1, "v": "one"}, (2, "two")])
+        >>> connection.table("t").scan(["v"], ("k", ">", 1)).to_arrow().to_pylist()
+        [{'v': 'two'}]
+        >>> connection.close()
+        """
+        return TableHandle(self, self.store.table(name))
+
+    def new_session(self, flush_mode: str = "AUTO_FLUSH_SYNC", **options: Any) -> WriteSession:
+        """A session that gathers rows of any tables and writes them in batches.
+
+        Parameters
+        ----------
+        flush_mode : {"AUTO_FLUSH_SYNC", "AUTO_FLUSH_BACKGROUND", "MANUAL_FLUSH"}
+        buffer_bytes : int
+            What a buffer of the session may hold; 7 MiB by default.
+        flush_interval : float
+            After so many seconds rows are written in the background; 1 by default.
+        max_errors : int
+            How many errors are kept for `WriteSession.pending_errors`; 1,000 by default.
+        """
+        session = WriteSession(self, flush_mode, **options)
+        self._write_sessions.add(session)
+        return session
+
+    def at(self, moment: Moment) -> Connection:
+        """A connection of its own to the same store that reads every table as it was at a moment, and changes nothing.
+
+        Parameters
+        ----------
+        moment : int, datetime, date or str
+            What FOR SYSTEM_TIME AS OF takes: a hybrid timestamp (`last_timestamp`, the column `_changed_at`), which is
+            exact; or a point in time, which means the end of its microsecond.
+
+        Notes
+        -----
+        A table that a statement reads FOR SYSTEM_TIME of its own is read as that says. Tables and columns are those of
+        today, and so is `now()`. The settings are this connection's, as they are now. Closing one of the two leaves the
+        other open. Statements that would change something are a `NotSupportedError`; history that is gone is a
+        `HistoryGone` when it is read; a moment in the future is a `DataError`.
+
+        >>> connection = connect(":memory:")
+        >>> cursor = connection.execute("CREATE TABLE t (k INT PRIMARY KEY); INSERT INTO t VALUES (1)")
+        >>> with connection.at(connection.last_timestamp) as before:
+        ...     cursor = connection.execute("DELETE FROM t")
+        ...     before.execute("SELECT k FROM t").fetchall()
+        [(1,)]
+        >>> connection.close()
+        """
+        store = self.store
+        session = self._session.as_of(hybrid_time(moment, store.now()))
+        return Connection(self._shared.share(), session)
+
+    def set_progress_handler(self, handler: Handler | None) -> None:
+        """From now on, tell a callable how far each statement and load of this connection has come; None: nobody.
+
+        It is called with an `executor.progress.Progress` at most every 50 ms, and at the end of each statement, in
+        whichever thread has made the progress, one call at a time. As with sqlite3, a true answer cancels the
+        statement. An exception that it raises ends the statement too, and comes out there.
+
+        >>> connection = connect(":memory:")
+        >>> connection.set_progress_handler(lambda progress: print(progress.parts_done, "of", progress.parts))
+        >>> cursor = connection.execute("CREATE TABLE t (k INT PRIMARY KEY)")
+        0 of 0
+        >>> connection.close()
+        """
+        self.check_open()
+        self._session.progress = handler
 
     def cancel(self) -> None:
-        """Cancel every statement of this connection that runs now; their callers get `Cancelled`. From any thread."""
+        """Cancel every statement and load of this connection that runs now, or is being planned; their callers get
+        `Cancelled`. From any thread."""
         self._session.cancel()
 
     def commit(self) -> None:
-        """Nothing: every statement is durable when it returns."""
+        """Say that what was written is to stay, which it does in any case: every statement is durable when it
+        returns."""
         self.check_open()
+        self._session.is_uncommitted = False
 
     def rollback(self) -> None:
-        """Raise `NotSupportedError`: what a statement did stays done, and pretending otherwise would lose data."""
+        """Nothing, if nothing was written since `commit` was called last, or at all.
+
+        Otherwise a `NotSupportedError`: what a statement did stays done, and pretending otherwise would lose data.
+        """
         self.check_open()
-        raise NotSupportedError(
-            "there is nothing to roll back: every statement is durable when it returns (autocommit)"
-        )
+        if self._session.is_uncommitted:
+            raise NotSupportedError(
+                "what was written since the last commit() stays: every statement is durable when it returns "
+                "(autocommit), so it cannot be rolled back; commit() says that this is known"
+            )
 
     def check_open(self) -> None:
         """Raise `InterfaceError` after `close`."""
@@ -171,6 +288,16 @@ class Connection:
 
     def close(self) -> None:
         """End what runs and give up the store. May be repeated."""
+        if self._closed:
+            return
+        try:
+            # What they gathered is written first, through this connection.
+            for session in list(self._write_sessions):
+                session.close()
+        finally:
+            self._release()
+
+    def _release(self) -> None:
         if self._closed:
             return
         self._closed = True

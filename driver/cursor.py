@@ -1,17 +1,25 @@
-"""PEP 249's Cursor, with Arrow beside the rows."""
+"""PEP 249's Cursor, with Arrow beside the rows.
+
+>>> import nyala, pyarrow as pa
+>>> connection = nyala.connect(":memory:")
+>>> pa.table(connection.execute("SELECT n FROM generate_series(1, 3) AS g(n)")).column("n").to_pylist()
+[1, 2, 3]
+>>> connection.close()
+"""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 import pyarrow as pa
 
 from ..errors import InterfaceError, NotSupportedError
 from .bulk import insert_rows
+from .executions import Execution, Halt, arrow_rows, raise_if
 from .parameters import Parameters, normalize
-from .session import Execution, arrow_rows
 
 if TYPE_CHECKING:
     from ..sql.expressions import Column
@@ -37,8 +45,11 @@ class Cursor:
 
     Notes
     -----
-    Rows are made while they are fetched, as of the moment of `execute`: later writes are not among them. One thread at
-    a time may use a cursor; any number may use cursors of one connection.
+    Rows are made while they are fetched, as of the moment of `execute`: later writes are not among them. A reader that
+    pauses stops the statement after some batches. One thread at a time may use a cursor (`cancel` aside); any number
+    may use cursors of one connection.
+
+    Whatever reads Arrow streams (pyarrow, pandas, polars, DuckDB) takes a cursor for its rows, without copies.
     """
 
     def __init__(self, connection: Connection):
@@ -47,6 +58,8 @@ class Cursor:
         self.lastrowid: None = None
         """Always None: rows are known by their primary key (PEP 249 asks for the attribute)."""
         self._execution: Execution | None = None
+        self._halt = Halt()
+        self._fetched = 0
         self._rowcount = -1
         self._closed = False
         self._rows: list[Row] = []
@@ -72,10 +85,10 @@ class Cursor:
             As in `nyala.errors`. A statement that fails changes nothing; those before it in the text stay done.
         """
         session = self._start(operation)
-        self._execution = session.run(operation, normalize(parameters))
+        self._execution = session.run(operation, normalize(parameters), self._halt)
         return self
 
-    def executemany(self, operation: str, seq_of_parameters: Sequence[Parameters]) -> Cursor:
+    def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> Cursor:
         """Run a statement once per item of `seq_of_parameters`; `rowcount` is the sum.
 
         `INSERT INTO t VALUES (?, ...)` is bound once and written in large batches. Where a row fails, those of earlier
@@ -86,14 +99,19 @@ class Cursor:
             found = type(seq_of_parameters).__name__
             raise InterfaceError(f"executemany takes a sequence of parameters, not of type {found}")
         rows = [normalize(parameters) for parameters in seq_of_parameters]
-        written = insert_rows(session, operation, rows, lambda chunk: self._one_by_one(operation, chunk))
-        self._rowcount = written if written is not None else self._one_by_one(operation, rows)
+        halt = self._halt
+        with session.watched(halt):
+            written = insert_rows(
+                session, operation, rows, partial(self._one_by_one, operation), partial(raise_if, halt)
+            )
+            self._rowcount = written if written is not None else self._one_by_one(operation, rows)
         return self
 
     def _one_by_one(self, operation: str, rows: Sequence[Any]) -> int:
         total = 0
         for parameters in rows:
-            execution = self.connection.session.run(operation, parameters)
+            raise_if(self._halt)
+            execution = self.connection.session.run(operation, parameters, self._halt)
             execution.drain()
             total += max(0, execution.rowcount)
         return total
@@ -104,7 +122,13 @@ class Cursor:
             raise InterfaceError(f"a statement is a text, not of type {type(operation).__name__}")
         self._discard()
         self._rowcount = -1
+        self._halt = Halt()
         return self.connection.session
+
+    def cancel(self) -> None:
+        """Cancel what this cursor runs, if anything; its caller gets `Cancelled`. From any thread. Other cursors of the
+        connection go on (`Connection.cancel` is for all)."""
+        self._halt.set()
 
     @property
     def description(self) -> Description | None:
@@ -117,6 +141,16 @@ class Cursor:
     def rowcount(self) -> int:
         return self._rowcount if self._execution is None else self._execution.rowcount
 
+    @property
+    def rownumber(self) -> int | None:
+        """Which row the next fetch begins with, counted from 0; None without a result set."""
+        return None if self._execution is None or self._execution.columns is None else self._fetched
+
+    @property
+    def rows_at_hand(self) -> int:
+        """How many rows can be fetched without any work on the statement."""
+        return len(self._rows) - self._next
+
     # ---- rows -------------------------------------------------------------------------------------------------
 
     def fetchone(self) -> Row | None:
@@ -126,6 +160,7 @@ class Cursor:
             return None
         row = self._rows[self._next]
         self._next += 1
+        self._fetched += 1
         return row
 
     def fetchmany(self, size: int | None = None) -> list[Row]:
@@ -139,6 +174,7 @@ class Cursor:
             stop = min(len(self._rows), self._next + wanted - len(fetched))
             fetched += self._rows[self._next : stop]
             self._next = stop
+        self._fetched += len(fetched)
         return fetched
 
     def fetchall(self) -> list[Row]:
@@ -149,6 +185,7 @@ class Cursor:
         while self._advance():
             fetched += self._rows
             self._next = len(self._rows)
+        self._fetched += len(fetched)
         return fetched
 
     def __iter__(self) -> Iterator[Row]:
@@ -160,6 +197,8 @@ class Cursor:
             raise StopIteration
         return row
 
+    next = __next__
+
     def _advance(self) -> bool:
         """Take the next batch that has rows; False at the end."""
         found = self._check_result().next_rows()
@@ -167,8 +206,9 @@ class Cursor:
         self._rows, self._batch = ([], None) if found is None else found
         return found is not None
 
-    def _pull(self) -> pa.RecordBatch | None:
-        execution = self._check_result()
+    def _pull(self, execution: Execution) -> pa.RecordBatch | None:
+        if self._check_result() is not execution:
+            raise InterfaceError("the cursor has executed another statement since; these rows are gone")
         while (batch := execution.next_batch()) is not None:
             if batch.num_rows:
                 return batch
@@ -177,32 +217,49 @@ class Cursor:
     # ---- Arrow ------------------------------------------------------------------------------------------------
 
     def record_batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows that are left as Arrow record batches, while they are made."""
-        self._check_result()
-        return self._rest()
+        """The rows that are left as Arrow record batches, while they are made: in the memory of some batches, however
+        many rows there are."""
+        return self._rest(self._check_result(), self._schema())
 
-    def _rest(self) -> Iterator[pa.RecordBatch]:
-        if self._next < len(self._rows):
+    def _rest(self, execution: Execution, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        if self._check_result() is execution and self._next < len(self._rows):
             batch = self._batch
             if batch is None:
-                batch = arrow_rows(self._rows, self._check_result().columns or ())
+                batch = arrow_rows(self._rows, execution.columns or ())
             rest = batch.slice(self._next)
             self._rows, self._next, self._batch = [], 0, None
-            yield rest
-        while (batch := self._pull()) is not None:
-            yield batch
+            yield self._handed_out(rest, schema)
+        while (found := self._pull(execution)) is not None:
+            yield self._handed_out(found, schema)
+
+    def _handed_out(self, batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+        self._fetched += batch.num_rows
+        return batch if batch.schema == schema else pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+    def _schema(self) -> pa.Schema:
+        columns = self._check_result().columns
+        assert columns is not None
+        return pa.schema([pa.field(column.name, column.type.arrow) for column in columns])
 
     def arrow(self) -> pa.Table:
         """The rows that are left as one Arrow table."""
-        columns = self._check_result().columns
-        assert columns is not None
-        batches = list(self.record_batches())
-        if batches:
-            return pa.Table.from_batches(batches)
-        return pa.schema([pa.field(c.name, c.type.arrow, c.nullable) for c in columns]).empty_table()
+        schema = self._schema()
+        return pa.Table.from_batches(self._rest(self._check_result(), schema), schema)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows that are left as a stream of Arrow's C interface (a PyCapsule), made while they are read.
+
+        What goes wrong on the way comes out as the reader's own error, with the message of ours.
+        """
+        schema = self._schema()
+        reader = pa.RecordBatchReader.from_batches(schema, self.record_batches())
+        return reader.__arrow_c_stream__(requested_schema)
 
     def df(self) -> Any:
-        """The rows that are left as a pandas DataFrame; `NotSupportedError` where pandas is not installed."""
+        """The rows that are left as a pandas DataFrame; `NotSupportedError` where pandas is not installed.
+
+        Decimals and dates are objects of Python there, integers with NULLs are floats: `arrow` keeps all types.
+        """
         if importlib.util.find_spec("pandas") is None:
             raise NotSupportedError("df() needs pandas, which is not installed; arrow() gives an Arrow table")
         return self.arrow().to_pandas()
@@ -222,6 +279,7 @@ class Cursor:
         """Nothing: values are never cut (PEP 249 asks for the method)."""
 
     def __enter__(self) -> Cursor:
+        self._check_open()
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -229,7 +287,7 @@ class Cursor:
 
     def _discard(self) -> None:
         execution, self._execution = self._execution, None
-        self._rows, self._next, self._batch = [], 0, None
+        self._rows, self._next, self._batch, self._fetched = [], 0, None, 0
         if execution is not None:
             execution.close()
 

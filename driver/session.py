@@ -4,188 +4,51 @@
       └── plan_cache, where the text is known ──────────────────────────────┘
 
 A session holds no transaction, so several threads may use one; each statement they start is an `Execution` of its own,
-under the settings that hold when it starts.
+under the settings that hold when it starts. A session of a `moment` reads as of that time, and its statements change
+nothing.
 """
 
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
-
-import pyarrow as pa
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any, Final, TypeVar
 
 from ..errors import InterfaceError, NotSupportedError, ProgrammingError
 from ..executor import ExecutionContext, LocalFiles
-from ..executor import run as run_statement
-from ..executor.statements.single_rows import RowWrite, SingleRow
+from ..executor.progress import Handler, Progress
 from ..planner import Plan, PlannerOptions, plan_query
 from ..sql import ParsedStatement, bind, bound, parse
 from ..sql.binding.binder import bind_given
 from ..sql.parameters import match_parameters
-from ..storage.store import Store
-from ..storage.types import Interval
+from ..storage.clock import format_timestamp
+from ..storage.store import Store, Timestamp
+from .executions import TOO_DEEP, Execution, Halt, RowExecution, raise_if
 from .parameters import Normalized
 from .plan_cache import KEPT, PlanCache, Prepared, prepare
 from .settings import Settings, SettingStatement
 
-if TYPE_CHECKING:
-    from ..sql.expressions import Column
-
-
-class Execution:
-    """A statement that runs: its result's columns, and its rows as they are made.
-
-    Attributes
-    ----------
-    columns : tuple of Column, or None
-        None where the statement has no result set.
-    rowcount : int
-        Rows changed; for a query -1 until its last batch is out, then how many rows it had.
-    """
-
-    def __init__(self, session: Session, cancel: threading.Event):
-        self._session = session
-        self._cancel = cancel
-        self._batches: Iterator[pa.RecordBatch] = iter(())
-        self._first: pa.RecordBatch | None = None
-        self.columns: tuple[Column, ...] | None = None
-        self.rowcount = -1
-        self._seen = 0
-
-    def start(self, statement: bound.Statement, plan: Plan | None, context: ExecutionContext) -> None:
-        """Begin; a statement without a result set has done its work when this returns.
-
-        The first batch of a query is made now: whoever executes a wrong statement learns it here, and the rows of its
-        tables are pinned before anybody waits.
-        """
-        with self._interruptible():
-            if isinstance(statement, SettingStatement):
-                result = self._session.settings.run(statement)
-            else:
-                result = run_statement(statement, context, plan)
-            self.columns = result.columns
-            self._batches = iter(result.batches)
-            self.rowcount = result.rowcount
-            if self.columns is None:
-                self.close()
-            else:
-                self._first = next(self._batches, None)
-
-    def next_batch(self) -> pa.RecordBatch | None:
-        """The next rows, None at the end."""
-        batch, self._first = self._first, None
-        if batch is None:
-            with self._interruptible():
-                batch = next(self._batches, None)
-        if batch is None:
-            if self.columns is not None:
-                self.rowcount = self._seen
-            self.close()
-        else:
-            self._seen += batch.num_rows
-        return batch
-
-    def next_rows(self) -> tuple[list[tuple[Any, ...]], pa.RecordBatch | None] | None:
-        """The next rows that there are, as tuples, and as Arrow if they are made of that; None at the end."""
-        while (batch := self.next_batch()) is not None:
-            if batch.num_rows:
-                return list(zip(*(python_values(column) for column in batch.columns))), batch
-        return None
-
-    def drain(self) -> None:
-        """Run to the end, for a statement whose rows nobody wants."""
-        while self.next_batch() is not None:
-            pass
-
-    def cancel(self) -> None:
-        """Ask the statement to stop; whoever pulls it gets `Cancelled`. May be called from any thread."""
-        self._cancel.set()
-
-    def close(self) -> None:
-        """Stop and forget the rest of the rows."""
-        batches, self._batches, self._first = self._batches, iter(()), None
-        close = getattr(batches, "close", None)
-        if close is not None:
-            self._cancel.set()
-            # Another thread may be inside it just now: the cancel event ends it there.
-            with contextlib.suppress(ValueError):
-                close()
-        self._session.forget(self)
-
-    @contextlib.contextmanager
-    def _interruptible(self) -> Iterator[None]:
-        """Whatever goes wrong, an interrupt by the user included, ends the statement's threads with it."""
-        try:
-            with _not_too_deep():
-                yield
-        except BaseException:
-            self._cancel.set()
-            self.close()
-            self.columns = None
-            raise
-
-
-TOO_DEEP = "the statement is nested too deeply"
-
-
-@contextlib.contextmanager
-def _not_too_deep() -> Iterator[None]:
-    """Trees are walked by recursion: one that is deeper than Python's stack is refused, wherever that shows."""
-    try:
-        yield
-    except RecursionError:
-        raise NotSupportedError(TOO_DEEP) from None
-
-
-class RowExecution(Execution):
-    """A statement about one row: it has done its work when it is made, and Arrow is made only if somebody asks."""
-
-    def __init__(self, session: Session, single: SingleRow, cells: Sequence[Any]):
-        self.columns = None
-        self.rowcount = -1
-        self._row: tuple[Any, ...] | None = None
-        self._seen = 0
-        if isinstance(single, RowWrite):
-            self.rowcount = single.run(session.store, cells)
-        else:
-            self._row = single.run(session.store, cells)
-            self.columns = single.columns
-
-    def next_rows(self) -> tuple[list[tuple[Any, ...]], pa.RecordBatch | None] | None:
-        row, self._row = self._row, None
-        if row is not None:
-            self._seen = 1
-            return [row], None
-        if self.columns is not None:
-            self.rowcount = self._seen
-        return None
-
-    def next_batch(self) -> pa.RecordBatch | None:
-        found = self.next_rows()
-        return None if found is None else arrow_rows(found[0], self.columns or ())
-
-    def cancel(self) -> None:
-        """Nothing: it has ended."""
-
-    def close(self) -> None:
-        self._row = None
-
-
-def arrow_rows(rows: Sequence[tuple[Any, ...]], columns: Sequence[Column]) -> pa.RecordBatch:
-    """Rows of Python values as Arrow."""
-    arrays = [pa.array(values, column.type.arrow) for values, column in zip(zip(*rows), columns)]
-    return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in columns])
-
-
-def python_values(column: pa.Array) -> list[Any]:
-    """A column's values as PEP 249 users expect them: Arrow's own, but an INTERVAL as a timedelta."""
-    values: list[Any] = column.to_pylist()
-    if column.type == pa.month_day_nano_interval():
-        return [None if v is None else Interval(v[0], v[1], v[2] // 1000).to_timedelta() for v in values]
-    return values
+READING: Final = (
+    bound.SelectStatement
+    | bound.CopyTo
+    | bound.ShowTables
+    | bound.ShowFunctions
+    | bound.ShowStats
+    | bound.ShowPartitions
+    | bound.ShowCreateTable
+    | bound.Describe
+    | bound.DescribeView
+    | SettingStatement
+)
+"""The statements that change nothing in the store; and EXPLAIN, unless it runs one that does."""
+_BY_ROWS: Final = bound.InsertStatement | bound.MergeStatement | bound.ChangeStatement | bound.CopyFrom
+"""Statements that have changed something exactly where they have changed rows."""
+Stopper = TypeVar("Stopper", Halt, threading.Event)
 
 
 class Session:
@@ -202,6 +65,8 @@ class Session:
         Where it goes beyond; None: where the store is.
     store_options : mapping, optional
         With what the store was opened, for SHOW.
+    moment : Timestamp, optional
+        Read as of this time, and refuse whatever would change the store.
     """
 
     def __init__(
@@ -211,64 +76,95 @@ class Session:
         memory_limit: int | None = None,
         temp_directory: str | None = None,
         store_options: Mapping[str, Any] | None = None,
+        moment: Timestamp | None = None,
     ):
         self.store = store
         own = {"threads": threads, "memory_limit": memory_limit, "temp_directory": temp_directory}
         self.settings = Settings({**own, **(store_options or {})})
         self.plans = PlanCache(store)
+        self.progress: Handler | None = None
+        """Told how far each statement has come that starts from now on."""
+        self.moment = moment
+        self.last_write: Timestamp | None = None
+        """At this time all that the session has written was there; None before it has written anything."""
+        self.is_uncommitted = False
+        """Has it written anything since `commit` was called last?"""
         self._lock = threading.Lock()
+        self._stoppers: set[Halt | threading.Event] = set()
         # Weak, so that a cursor that is dropped half-read takes its statement with it.
         self._running: weakref.WeakSet[Execution] = weakref.WeakSet()
 
-    def run(self, text: str, parameters: Normalized | None = None) -> Execution:
-        """Run every statement of `text` in order; the last one's execution.
+    def as_of(self, moment: Timestamp) -> Session:
+        """A session of its own, with the settings of this one as they are now, which reads as of `moment`."""
+        found = Session(self.store, moment=moment)
+        found.settings = self.settings.copy()
+        return found
+
+    def run(self, text: str, parameters: Normalized | None = None, halt: Halt | None = None) -> Execution:
+        """Run every statement of `text` in order; the last one's execution. `halt` stops it, its rows included.
 
         Raises `ProgrammingError` where there is no statement, `InterfaceError` for parameters with several.
         """
         try:  # a context manager would cost a statement about one row too much
-            return self._run(text, parameters)
+            return self._run(text, parameters, halt or Halt())
         except RecursionError:
             raise NotSupportedError(TOO_DEEP) from None
 
-    def _run(self, text: str, parameters: Normalized | None) -> Execution:
+    def _run(self, text: str, parameters: Normalized | None, halt: Halt) -> Execution:
         known = self.plans.find(text)
         for prepared in known or ():
-            found = self._run_prepared(text, prepared, parameters)
+            found = self._run_prepared(text, prepared, parameters, halt)
             if found is not None:
                 return found
+        with self.watched(halt):
+            return self._run_anew(text, known == () or not self.plans.takes(text), parameters, halt)
+
+    def _run_anew(self, text: str, once: bool, parameters: Normalized | None, cancel: Halt) -> Execution:
+        """Run a text of which no plan is kept, and none will be if it is to be run `once`."""
         parsed = self.parse(text)
         if parameters and len(parsed) > 1:
             raise InterfaceError(
                 f"parameters belong to one statement, and the text holds {len(parsed)}; execute them one by one"
             )
         for statement in parsed[:-1]:
-            self.execute(statement).drain()
-        if len(parsed) > 1 or known == () or not self.plans.takes(text):
-            return self.execute(parsed[-1], parameters)
-        return self._prepare(text, parsed[-1], parameters)
+            self.execute(statement, cancel=cancel).drain()
+        if len(parsed) > 1 or once:
+            return self.execute(parsed[-1], parameters, cancel)
+        return self._prepare(text, parsed[-1], parameters, cancel)
 
-    def _run_prepared(self, text: str, prepared: Prepared, parameters: Normalized | None) -> Execution | None:
+    def _run_prepared(
+        self, text: str, prepared: Prepared, parameters: Normalized | None, cancel: Halt
+    ) -> Execution | None:
         """Run a statement that is known; None where the parameters are not for it, or its plan is out of date."""
         if prepared.single is not None:
             cells = prepared.cells(parameters)
-            return None if cells is None else RowExecution(self, prepared.single, cells)
+            if cells is None:
+                return None
+            found = RowExecution(self, prepared.single, cells)
+            if self.progress is not None:
+                self.progress(Progress(1, 1, 1, 1))
+            return found
         if prepared.is_outgrown(self.store):
             self.plans.remove(text, prepared)
             return None
         plan = prepared.plan(parameters, self.store)
-        return None if plan is None else self.start(prepared.statement, plan)
+        return None if plan is None else self.start(prepared.statement, plan, cancel)
 
-    def _prepare(self, text: str, parsed: ParsedStatement, parameters: Normalized | None) -> Execution:
+    def _prepare(self, text: str, parsed: ParsedStatement, parameters: Normalized | None, cancel: Halt) -> Execution:
         """Bind and plan a statement for these values and others, if that can be, and run it."""
+        raise_if(cancel)
         version, now = self.store.catalog_version, self.store.now()
         given = match_parameters(parsed, parameters)
         statement = bind_given(parsed, self.store, given, LocalFiles(), now)
+        self._refuse_change(statement)
         if not isinstance(statement, KEPT):
-            return self.start(statement)
-        prepared = prepare(parsed, given, statement, self.store, now, self._plan_query, self.plans.short_ways)
+            return self.start(statement, cancel=cancel)
+        plan = partial(plan_query, store=self.store, check=partial(raise_if, cancel))
+        prepared = prepare(parsed, given, statement, self.store, now, plan, self.plans.short_ways)
         self.plans.add(text, version, prepared)
-        found = None if prepared is None else self._run_prepared(text, prepared, parameters)
-        return self.start(statement) if found is None else found
+        raise_if(cancel)
+        found = None if prepared is None else self._run_prepared(text, prepared, parameters, cancel)
+        return self.start(statement, cancel=cancel) if found is None else found
 
     def parse(self, text: str) -> list[ParsedStatement]:
         """The statements of a text, at least one."""
@@ -278,39 +174,68 @@ class Session:
         return list(parsed)
 
     def bind(self, parsed: ParsedStatement, parameters: Normalized | None = None) -> bound.Statement:
-        """Resolve a parsed statement against the catalog as it is now."""
-        return bind(parsed, self.store, parameters, LocalFiles())
+        """Resolve a parsed statement against the catalog as it is now; `NotSupportedError` where it would change
+        something and the session is of a moment."""
+        statement = bind(parsed, self.store, parameters, LocalFiles())
+        self._refuse_change(statement)
+        return statement
 
-    def execute(self, parsed: ParsedStatement, parameters: Normalized | None = None) -> Execution:
-        """Bind, plan and start one statement."""
-        return self.start(self.bind(parsed, parameters))
+    def _refuse_change(self, statement: bound.Statement) -> None:
+        if self.moment is not None and not _is_reading(statement):
+            self.refuse_writes(f"a {_name(statement)}")
 
-    def start(self, statement: bound.Statement, plan: Plan | None = None) -> Execution:
-        """Start a bound statement, planned now unless its plan is given."""
-        cancel = threading.Event()
-        execution = Execution(self, cancel)
+    def refuse_writes(self, what: str) -> None:
+        """Raise `NotSupportedError` in a session of a moment: `what` is no reading."""
+        if self.moment is not None:
+            raise NotSupportedError(
+                f"this connection reads as of {format_timestamp(self.moment)} and changes nothing: {what} is for the "
+                "connection that it was made from"
+            )
+
+    def execute(
+        self, parsed: ParsedStatement, parameters: Normalized | None = None, cancel: Halt | None = None
+    ) -> Execution:
+        """Bind, plan and start one statement, unless `cancel` is set by then."""
+        raise_if(cancel)
+        return self.start(self.bind(parsed, parameters), cancel=cancel)
+
+    def start(self, statement: bound.Statement, plan: Plan | None = None, cancel: Halt | None = None) -> Execution:
+        """Start a bound statement, planned now unless its plan is given, and unless `cancel` is set by then."""
+        # An execution has an event of its own, which its end sets too.
+        own = threading.Event()
+        if cancel is not None:
+            cancel.adopt(own)
+        execution = Execution(self, own)
         # One moment for all tables of the statement.
-        context = ExecutionContext(self.store, cancel=cancel, snapshot=self.store.now(), **self._options())
+        options = {**self._options(), "progress": self.progress}
+        moment = self.store.now() if self.moment is None else self.moment
+        context = ExecutionContext(self.store, cancel=own, snapshot=moment, **options)
         with self._lock:
             self._running.add(execution)
         try:
-            execution.start(statement, plan or self._plan(statement), context)
+            raise_if(cancel)
+            execution.start(statement, plan or self._plan(statement, partial(raise_if, own)), context)
         except BaseException:
             self.forget(execution)
             raise
+        if not _is_reading(statement) and (execution.rowcount or not isinstance(statement, _BY_ROWS)):
+            self.note_write()
         return execution
 
-    def _plan(self, statement: bound.Statement) -> Plan | None:
+    def note_write(self) -> None:
+        """Something was written just now."""
+        with self._lock:
+            self.last_write = self.store.now()
+            self.is_uncommitted = True
+
+    def _plan(self, statement: bound.Statement, check: Callable[[], None]) -> Plan | None:
         options = PlannerOptions()
         if isinstance(statement, bound.Explain):
             options = PlannerOptions(trace=statement.verbose)
             statement = statement.statement
         if isinstance(statement, bound.WITH_QUERY):
-            return plan_query(statement.query, self.store, options)
+            return plan_query(statement.query, self.store, options, check)
         return None
-
-    def _plan_query(self, query: bound.Query) -> Plan:
-        return plan_query(query, self.store)
 
     def _options(self) -> dict[str, Any]:
         """What the settings say about a statement that starts now."""
@@ -323,10 +248,27 @@ class Session:
         with self._lock:
             self._running.discard(execution)
 
-    def cancel(self) -> None:
-        """Cancel everything that runs now."""
+    def cancellable(self, event: threading.Event | None = None) -> AbstractContextManager[threading.Event]:
+        """Work that is no execution: the event, or a new one, which `cancel` sets meanwhile."""
+        return self.watched(event or threading.Event())
+
+    @contextlib.contextmanager
+    def watched(self, stopper: Stopper) -> Iterator[Stopper]:
+        """What stops work that goes on now; `cancel` sets it."""
         with self._lock:
-            running = list(self._running)
+            self._stoppers.add(stopper)
+        try:
+            yield stopper
+        finally:
+            with self._lock:
+                self._stoppers.discard(stopper)
+
+    def cancel(self) -> None:
+        """Cancel everything that runs now, or is being planned."""
+        with self._lock:
+            running, stoppers = list(self._running), list(self._stoppers)
+        for stopper in stoppers:
+            stopper.set()
         for execution in running:
             execution.cancel()
 
@@ -336,3 +278,15 @@ class Session:
             running = list(self._running)
         for execution in running:
             execution.close()
+
+
+def _is_reading(statement: bound.Statement) -> bool:
+    if isinstance(statement, bound.Explain):
+        return not statement.analyze or _is_reading(statement.statement)
+    return isinstance(statement, READING)
+
+
+def _name(statement: bound.Statement) -> str:
+    """What kind of statement it is, in words: "bound.CreateTableAs" is a "create table as statement"."""
+    words = re.sub(r"(?<!^)(?=[A-Z])", " ", type(statement).__name__).lower()
+    return words if words.endswith("statement") else f"{words} statement"

@@ -33,6 +33,12 @@ class Settings:
         """One value, None where there is none."""
         return self._values.get(name)
 
+    def copy(self) -> Settings:
+        """The same values, and the same ones to return to, apart from these."""
+        found = Settings(self._given)
+        found._values = dict(self._values)
+        return found
+
     def run(self, statement: SettingStatement) -> StatementResult:
         """Run SET, RESET or SHOW."""
         if isinstance(statement, bound.ShowSettings):

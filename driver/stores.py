@@ -14,6 +14,7 @@ from typing import Any
 from ..errors import InterfaceError, NotSupportedError
 from ..storage.database import Database
 from ..storage.store import Store
+from .servers import servers
 
 MEMORY = ":memory:"
 
@@ -29,6 +30,12 @@ class SharedStore:
     key: str | None
     options: dict[str, Any]
     holders: int = 1
+
+    def share(self) -> SharedStore:
+        """Take another hold."""
+        with _lock:
+            self.holders += 1
+        return self
 
     def release(self) -> None:
         """Give up one hold."""
@@ -46,7 +53,8 @@ def acquire(target: str | Path, threads: int, **options: Any) -> SharedStore:
     """The store behind a target: a directory (made if it is not there) or ":memory:".
 
     `threads` is how many encode bulk loads; whoever opens a directory first decides. Raises `StoreLocked` if another
-    process has it open, `InterfaceError` if this one has with other `options`.
+    process has it open, `InterfaceError` if this one has with other `options`, `NotSupportedError` for the URL of a
+    cluster.
     """
     text = str(target)
     if text == MEMORY:
@@ -69,12 +77,11 @@ def acquire(target: str | Path, threads: int, **options: Any) -> SharedStore:
 
 
 def _refuse_url(text: str) -> None:
-    scheme = text.partition("://")[0]
-    if scheme == "nyala":
-        raise NotSupportedError(
-            f"{text}: there are no clusters yet; give a directory for an embedded store, or {MEMORY!r}"
-        )
-    raise InterfaceError(f"{text}: {scheme}:// is no target; give a directory, or {MEMORY!r}")
+    named = ", ".join(f"{host} port {port}" for host, port in servers(text))
+    raise NotSupportedError(
+        f"{text}: there are no clusters yet, so nothing asks {named}; give a directory for an embedded store, or "
+        f"{MEMORY!r}"
+    )
 
 
 def _show(options: dict[str, Any]) -> str:

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..errors import OperationalError
+from ..planner.explain import readable_size
 
 SHARE_OF_MACHINE: Final = 0.6
 """The limit of a statement that was given none, as a part of the machine's memory."""
@@ -122,8 +123,8 @@ class Account:
         if not self._memory.move(self, size, must=False):
             limit = self._memory.limit or 0
             raise OperationalError(
-                f"{self._what} needs {(self.size + size) / 1e6:,.0f} MB that cannot be spilled, and memory_limit is "
-                f"{limit / 1e6:,.0f} MB for the whole statement; raise the limit or let the statement read fewer rows "
+                f"{self._what} needs {readable_size(self.size + size)} that cannot be spilled, and memory_limit is "
+                f"{readable_size(limit)} for the whole statement; raise the limit or let the statement read fewer rows "
                 "or columns"
             )
 

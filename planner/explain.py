@@ -277,8 +277,8 @@ class Drawing:
         actual = self.actual(node)
         if actual is None:
             return expected
-        memory = f", {_size(actual.memory)}" if actual.memory else ""
-        memory += f", {_size(actual.spilled)} spilled" if actual.spilled else ""
+        memory = f", {readable_size(actual.memory)}" if actual.memory else ""
+        memory += f", {readable_size(actual.spilled)} spilled" if actual.spilled else ""
         return f"{actual.rows:,} rows, {expected} expected, {actual.seconds * 1000:,.1f} ms{memory}"
 
     def _text(self, expr: Expr) -> str:
@@ -385,7 +385,8 @@ class Drawing:
         return self._text(limit) if offset is None else f"{self._text(limit)} + {self._text(offset)}"
 
 
-def _size(count: int) -> str:
+def readable_size(count: int) -> str:
+    """Bytes as MB, or kB where there are few."""
     return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
 
 

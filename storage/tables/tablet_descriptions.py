@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from collections.abc import Sequence
 from heapq import merge
@@ -15,7 +14,7 @@ from .table_store import TableLayout
 
 def describe_tablets(layout: TableLayout, directory: str | None) -> list[TabletDescription]:
     """The tablets of a table, in the order of partitions. `directory` is where their store is, None: in memory."""
-    replica = Replica(socket.gethostname(), None if directory is None else os.path.abspath(directory))
+    replica = Replica(socket.gethostname(), directory)
     return [
         TabletDescription(
             tablet.id,

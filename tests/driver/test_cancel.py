@@ -69,3 +69,84 @@ def test_ctrl_c_ends_the_statement_only():
             child.kill()
     assert out == "(2000,)\n"
     assert child.returncode == 0
+
+
+def test_planning_can_be_cancelled(numbers, monkeypatch):
+    """The event is looked at between the rules."""
+    from nyala.planner import plan
+
+    rule, seen = plan.Pipeline.apply, []
+
+    def cancelling(pipeline, given):
+        seen.append(given.name)
+        if len(seen) == 2:
+            numbers.cancel()
+        rule(pipeline, given)
+
+    monkeypatch.setattr(plan.Pipeline, "apply", cancelling)
+    with pytest.raises(Cancelled):
+        numbers.execute("SELECT k FROM n WHERE k > 3")
+    assert len(seen) == 2
+    assert len(numbers.execute("SELECT k FROM n WHERE k > 3").fetchall()) == 1996
+
+
+def test_a_load_can_be_cancelled(numbers):
+    def batches():
+        yield pa.record_batch({"k": pa.array([5000], pa.int32())})
+        numbers.cancel()
+        yield pa.record_batch({"k": pa.array([5001], pa.int32())})
+
+    with pytest.raises(Cancelled):
+        numbers.load("n", batches())
+    assert numbers.execute("SELECT count(*) FROM n").fetchone() == (2000,)
+    numbers.load("n", pa.table({"k": pa.array([5000], pa.int32())}))
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("INSERT INTO n SELECT k + 10000 FROM n", (4000,)),
+        ("INSERT INTO n VALUES (-1)", (2001,)),
+        ("DELETE FROM n WHERE k % 2 = 0", (1000,)),
+    ],
+)
+def test_an_interrupt_waits_until_a_write_is_done(numbers, monkeypatch, text, left):
+    """Ctrl-C in the middle of the store's work: all of it is done, and then the interrupt takes effect."""
+    database = type(numbers.store)
+    for name in ("write", "write_row"):
+        plain = getattr(database, name)
+
+        def interrupted(self, *args, plain=plain, **options):
+            signal.raise_signal(signal.SIGINT)
+            return plain(self, *args, **options)
+
+        monkeypatch.setattr(database, name, interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            numbers.execute(text)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert numbers.execute("SELECT count(*) FROM n").fetchone() == left
+
+
+def test_the_progress_handler_is_told_the_end_of_every_statement(numbers):
+    seen = []
+    numbers.set_progress_handler(seen.append)
+    numbers.execute("SELECT sum(k) FROM n").fetchall()
+    assert (seen[-1].rows, seen[-1].fraction) == (2000, 1.0)
+    for text in ("INSERT INTO n VALUES (5000)", "SELECT * FROM n WHERE k = 1", "SELECT * FROM n WHERE k = 1"):
+        seen.clear()
+        numbers.execute(text).fetchall() if text.startswith("SELECT") else numbers.execute(text)
+        assert seen[-1].fraction == 1.0
+    seen.clear()
+    numbers.load("n", pa.table({"k": pa.array([5001, 5002], pa.int32())}))
+    assert (seen[-1].rows, seen[-1].expected_rows) == (2, 2)
+    numbers.set_progress_handler(None)
+    seen.clear()
+    numbers.execute("SELECT sum(k) FROM n").fetchall()
+    assert seen == []
+    numbers.set_progress_handler(lambda progress: True)
+    with pytest.raises(Cancelled):
+        numbers.execute("SELECT a.k + b.k + c.k FROM n a, n b, n c").fetchall()

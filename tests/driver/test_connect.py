@@ -65,6 +65,13 @@ def test_a_second_process_is_refused_and_told_why(tmp_path):
     ("target", "options", "error", "message"),
     [
         ("nyala://localhost:7051", {}, nyala.NotSupportedError, "there are no clusters yet"),
+        ("nyala://one,two:7052,[::1]:9/", {}, nyala.NotSupportedError, "one port 7051, two port 7052, ::1 port 9;"),
+        ("nyala://", {}, nyala.InterfaceError, "'' is no server; write nyala://host:port,host:port/"),
+        ("nyala://one,,two", {}, nyala.InterfaceError, "'' is no server"),
+        ("nyala://one:port", {}, nyala.InterfaceError, "'one:port' is no server"),
+        ("nyala://one:70000", {}, nyala.InterfaceError, "70000 is no port"),
+        ("nyala://one/table", {}, nyala.InterfaceError, "nothing may follow the servers, but '/table' does"),
+        ("nyala://me@one/", {}, nyala.InterfaceError, "a user name has no place"),
         ("postgresql://host/db", {}, nyala.InterfaceError, "postgresql:// is no target"),
         (":memory:", {"thread": 2}, nyala.InterfaceError, "no option thread; did you mean threads?"),
         (":memory:", {"threads": 0}, nyala.InterfaceError, "threads=0: a whole number of at least 1"),

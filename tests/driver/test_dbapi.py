@@ -5,11 +5,12 @@ import decimal
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 
 import nyala
 import pyarrow as pa
 import pytest
-from nyala.storage.types import BIGINT, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP
+from nyala.storage.types import BIGINT, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP, Kind
 
 D = decimal.Decimal
 
@@ -204,11 +205,170 @@ def test_rowcount_of_an_insert(connection):
     assert connection.execute("INSERT INTO t SELECT k + 10 FROM t").rowcount == 3
 
 
-def test_commit_is_nothing_and_rollback_is_honest(connection):
-    connection.commit()
+def test_every_type_has_one_type_object():
+    objects = [nyala.STRING, nyala.BINARY, nyala.NUMBER, nyala.DATETIME, nyala.ROWID]
+    for kind in Kind:
+        type_ = SimpleNamespace(kind=kind)
+        assert sum(o == type_ for o in objects) == (kind is not Kind.NULL), kind
+
+
+def refused(connection, error, text):
+    with pytest.raises(error):
+        connection.execute(text)
+
+
+WRITES = {
+    "create": lambda c: c.execute("CREATE TABLE other (k INT PRIMARY KEY)"),
+    "insert": lambda c: c.execute("INSERT INTO items (id, name) VALUES (?, ?)", [6, "six"]),
+    "insert again": lambda c: [c.execute("UPSERT INTO items (id, name) VALUES (?, ?)", [i, "x"]) for i in (7, 8)],
+    "select": lambda c: c.execute("INSERT INTO items (id, name) SELECT id + 10, name FROM items"),
+    "returning": lambda c: c.execute("UPDATE items SET name = 'x' WHERE id < 3 RETURNING id").fetchall(),
+    "many": lambda c: c.executemany("INSERT INTO items (id, name) VALUES (?, ?)", [(6, "six"), (7, "seven")]),
+    "many updates": lambda c: c.executemany("UPDATE items SET name = ? WHERE id = ?", [("x", 1), ("y", 2)]),
+    "load": lambda c: c.load("items", pa.table({"id": pa.array([9], pa.int32()), "name": ["nine"]})),
+    "delete": lambda c: c.execute("DELETE FROM items WHERE id > 3"),
+    "explain analyze": lambda c: c.execute("EXPLAIN ANALYZE DELETE FROM items WHERE id > 3"),
+    "several": lambda c: c.execute("DELETE FROM items WHERE id = 1; SELECT 1"),
+    "half of several": lambda c: refused(c, nyala.Error, "DELETE FROM items WHERE id = 1; SELECT * FROM none"),
+}
+NO_WRITES = {
+    "nothing": lambda c: None,
+    "select": lambda c: c.execute("SELECT * FROM items").fetchall(),
+    "row": lambda c: [c.execute("SELECT name FROM items WHERE id = ?", [1]).fetchone() for _ in range(3)],
+    "no match": lambda c: c.execute("DELETE FROM items WHERE id = 77"),
+    "no match by a condition": lambda c: c.execute("UPDATE items SET name = 'x' WHERE name = 'none'"),
+    "show": lambda c: c.execute("SHOW TABLES; DESCRIBE items; SHOW CREATE TABLE items"),
+    "set": lambda c: c.execute("SET threads = 1"),
+    "explain": lambda c: c.execute("EXPLAIN DELETE FROM items"),
+    "refused": lambda c: refused(c, nyala.IntegrityError, "INSERT INTO items (id, name) VALUES (1, '')"),
+    "no rows": lambda c: c.executemany("INSERT INTO items (id, name) VALUES (?, ?)", []),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_rollback_after_a_write_is_refused_until_commit(items, write):
+    items.commit()
+    before = items.last_timestamp
+    WRITES[write](items)
+    assert before < items.last_timestamp <= items.store.now()
+    for _ in range(2):
+        with pytest.raises(nyala.NotSupportedError, match="stays: every statement is durable when it returns"):
+            items.rollback()
+    items.commit()
+    items.rollback()
+
+
+@pytest.mark.parametrize("work", NO_WRITES)
+def test_rollback_with_nothing_to_take_back_does_nothing(items, work):
+    items.commit()
+    before = items.last_timestamp
+    NO_WRITES[work](items)
+    items.rollback()
+    assert items.last_timestamp == before
+
+
+def test_autocommit_cannot_be_turned_off(connection):
     assert connection.autocommit is True
-    with pytest.raises(nyala.NotSupportedError, match="durable when it returns"):
-        connection.rollback()
+    connection.autocommit = True
+    with pytest.raises(nyala.NotSupportedError, match="cannot be turned off"):
+        connection.autocommit = False
+
+
+# ---- the past --------------------------------------------------------------------------------------------------------
+
+
+def test_a_view_sees_what_its_connection_had_written(connection):
+    assert connection.last_timestamp is None
+    connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v INT) DISTRIBUTE BY HASH (k) INTO 2 BUCKETS")
+    views = []
+    for k in range(30):
+        connection.execute("UPSERT INTO t VALUES (?, ?)", [k % 20, k])
+        views.append(connection.at(connection.last_timestamp))
+        if k % 7 == 0:
+            connection.store.flush()
+    for k, view in enumerate(views):
+        state = {n % 20: n for n in range(k + 1)}
+        assert dict(view.execute("SELECT k, v FROM t").fetchall()) == state
+        assert view.execute("SELECT count(*), max(v), min(k) FROM t").fetchone() == (len(state), k, 0)
+        for _ in range(3):  # the short way, too
+            assert view.execute("SELECT v FROM t WHERE k = ?", [k % 20]).fetchall() == [(k,)]
+            assert view.execute("SELECT v FROM t WHERE k = ?", [k % 20 + 1]).fetchall() == [
+                (v,) for n, v in state.items() if n == k % 20 + 1
+            ]
+        view.close()
+    assert connection.execute("SELECT count(*) FROM t").fetchone() == (20,)
+
+
+def test_moments_are_what_system_time_takes(items):
+    ((before,),) = items.execute("SELECT now()").fetchall()
+    hybrid = items.store.now()
+    items.execute("DELETE FROM items WHERE id > 1")
+    aware = before.replace(tzinfo=datetime.UTC).astimezone(datetime.timezone(datetime.timedelta(hours=5)))
+    for moment, count in (
+        (before, 5),
+        (hybrid, 5),
+        (str(before), 5),
+        (aware, 5),
+        (datetime.date(2000, 1, 1), 0),
+        (0, 0),
+    ):
+        with items.at(moment) as view:
+            assert view.execute("SELECT count(*) FROM items").fetchone() == (count,), moment
+    for moment, error in (
+        (before + datetime.timedelta(days=1), nyala.DataError),
+        (items.store.now() + 10**9 * 4096, nyala.DataError),
+        ("yesterday", nyala.DataError),
+        (1.5, nyala.InterfaceError),
+        (None, nyala.InterfaceError),
+        (True, nyala.InterfaceError),
+        ([], nyala.InterfaceError),
+    ):
+        with pytest.raises(error):
+            items.at(moment)
+
+
+@pytest.mark.parametrize("write", set(WRITES) - {"half of several"})
+def test_a_view_changes_nothing(items, write):
+    items.execute("CREATE VIEW names AS SELECT name FROM items")
+    rows = items.execute("SELECT * FROM items").fetchall()
+    with items.at(items.store.now()) as view, pytest.raises(nyala.NotSupportedError, match="changes nothing: a "):
+        WRITES[write](view)
+    assert items.execute("SELECT * FROM items").fetchall() == rows
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["DROP TABLE items", "ALTER TABLE items DROP COLUMN raw", "COMPACT TABLE items", "ANALYZE items", "DROP VIEW v",
+     "CREATE TABLE u PRIMARY KEY (id) AS SELECT id FROM items", "CREATE VIEW w AS SELECT 1 AS one",
+     "COPY items FROM 'x.csv'"],
+)  # fmt: skip
+def test_a_view_does_no_ddl(items, tmp_path, monkeypatch, text):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "x.csv").write_text("id,name\n1,x\n")
+    items.execute("CREATE VIEW v AS SELECT 1 AS one")
+    with items.at(items.store.now()) as view, pytest.raises(nyala.NotSupportedError, match="changes nothing"):
+        view.execute(text)
+
+
+def test_system_time_of_a_statement_wins_over_the_view(items):
+    then = items.store.now()
+    items.execute("DELETE FROM items WHERE id > 2")
+    now = items.store.now()
+    with items.at(then) as view:
+        text = "SELECT (SELECT count(*) FROM items), (SELECT count(*) FROM items FOR SYSTEM_TIME AS OF ?)"
+        assert view.execute(text, [now]).fetchone() == (5, 2)
+        assert view.execute("SHOW threads").fetchone() == items.execute("SHOW threads").fetchone()
+
+
+def test_a_view_and_its_connection_close_by_themselves(tmp_path):
+    connection = nyala.connect(tmp_path)
+    connection.execute("CREATE TABLE t (k INT PRIMARY KEY); INSERT INTO t VALUES (1)")
+    view = connection.at(connection.last_timestamp)
+    connection.close()
+    assert view.execute("SELECT k FROM t").fetchall() == [(1,)]
+    view.close()
+    with nyala.connect(tmp_path, durability="os") as again:  # the store was closed with the last of them
+        assert again.execute("SELECT k FROM t").fetchall() == [(1,)]
 
 
 def test_closed_things_say_so(connection):
@@ -271,6 +431,47 @@ def test_context_managers_close(items):
         cursor.fetchone()
 
 
+def test_rows_are_numbered(items):
+    cursor = items.cursor()
+    assert cursor.rownumber is None
+    cursor.execute("SELECT id FROM items ORDER BY id")
+    assert cursor.rownumber == 0
+    assert cursor.next() == (1,)
+    assert (cursor.rownumber, cursor.rows_at_hand) == (1, 4)
+    cursor.fetchmany(2)
+    assert cursor.rownumber == 3
+    cursor.fetchall()
+    assert (cursor.rownumber, cursor.rows_at_hand) == (5, 0)
+    cursor.execute("DELETE FROM items WHERE id = 1")
+    assert cursor.rownumber is None
+
+
+def test_one_cursor_is_cancelled(items):
+    other = items.execute("SELECT a.id FROM items a, items b")
+    cursor = items.execute("SELECT a.id FROM generate_series(1, 3000) AS a(id), generate_series(1, 3000) AS b(id)")
+    cursor.fetchone()
+    cursor.cancel()
+    with pytest.raises(nyala.OperationalError, match="cancelled"):
+        cursor.fetchall()
+    assert len(other.fetchall()) == 25
+    cursor.cancel()  # there is nothing left
+    assert cursor.execute("SELECT count(*) FROM items").fetchone() == (5,)
+
+
+def test_many_rows_of_parameters_are_cancelled(items):
+    def rows():
+        for number in range(100):
+            if number == 50:
+                cursor.cancel()
+            yield (100 + number, "x")
+
+    for text in ("INSERT INTO items (id, name) VALUES (?, ?)", "UPDATE items SET id = id WHERE id = ? OR name = ?"):
+        cursor = items.cursor()
+        with pytest.raises(nyala.Error):
+            cursor.executemany(text, rows())
+    assert items.execute("SELECT count(*) FROM items").fetchone() == (5,)
+
+
 def test_sizes_may_be_set(items):
     cursor = items.cursor()
     cursor.setinputsizes([10])
@@ -296,6 +497,42 @@ def test_threads_share_a_connection(items):
         thread.join()
     assert errors == []
     assert results == [(5, D("-3.25"))] * 40
+
+
+def test_many_threads_write_and_read_on_one_connection(items):
+    """8 threads, each with cursors of its own: each sees its own writes at once, and no row is lost or torn."""
+    items.execute("CREATE TABLE t (thread INT, n INT, v STRING, PRIMARY KEY (thread, n))")
+    errors = []
+
+    def work(thread):
+        try:
+            cursor, reader = items.cursor(), items.cursor()
+            for n in range(0, 60, 3):
+                cursor.execute("INSERT INTO t VALUES (?, ?, ?)", [thread, n, f"{thread}-{n}"])
+                cursor.executemany(
+                    "UPSERT INTO t VALUES (?, ?, ?)", [(thread, n + i, f"{thread}-{n + i}") for i in (1, 2)]
+                )
+                assert reader.execute("SELECT v FROM t WHERE thread = ? AND n = ?", [thread, n + 2]).fetchall() == [
+                    (f"{thread}-{n + 2}",)
+                ]
+                count = reader.execute("SELECT count(*), max(n) FROM t WHERE thread = ?", [thread]).fetchone()
+                assert count == (n + 3, n + 2)
+                with items.at(items.last_timestamp) as view:
+                    assert view.execute("SELECT count(*) FROM t WHERE thread = ?", [thread]).fetchone() == (n + 3,)
+                for row_thread, row_n, value in reader.execute("SELECT * FROM t"):
+                    assert value == f"{row_thread}-{row_n}"
+                with pytest.raises(nyala.IntegrityError):
+                    cursor.execute("INSERT INTO t VALUES (?, ?, ?)", [thread, n, "again"])
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert items.execute("SELECT count(*), count(DISTINCT thread) FROM t").fetchone() == (480, 8)
 
 
 def test_bigint_counts(items):

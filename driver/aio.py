@@ -1,0 +1,345 @@
+"""The driver for asyncio: `nyala.aio.connect`, with connections and cursors as PEP 249's, awaited.
+
+    event loop    ──► AsyncCursor.execute ──► a thread of the connection ──► Cursor.execute
+    task cancelled ─► Cursor.cancel       ──► the statement ends at its next batch, then the task does
+
+Each connection has some threads of its own, in which its statements are parsed and planned, wait for their results
+and write; the loop never does. One statement occupies one of them (its parallel work is done by the executor's pool),
+so `workers` statements run at once, and more wait their turn. A cursor does one thing at a time, in the order it was
+asked.
+
+>>> import asyncio
+>>> async def main():
+...     async with connect(":memory:") as connection:
+...         await connection.execute("CREATE TABLE t (k INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
+...         async with await connection.execute("SELECT k FROM t ORDER BY k") as cursor:
+...             return [row async for row in cursor]
+>>> asyncio.run(main())
+[(1,), (2,)]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ..errors import InterfaceError
+from ..executor.progress import Handler
+from .connection import Connection
+from .connection import connect as connect_now
+from .cursor import Cursor, Description, Row
+from .loading import Source
+from .moments import Moment
+from .parameters import Parameters
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..storage.store import Timestamp
+
+T = TypeVar("T")
+_AGAIN_SECONDS = 0.05
+
+WORKERS = 8
+"""Threads per connection, and so statements at once, unless `connect` is told otherwise."""
+
+
+def connect(target: str | Path = ":memory:", *, workers: int = WORKERS, **options: Any) -> Connecting:
+    """Open a store: `await connect(...)`, or `async with connect(...) as connection`, which closes it.
+
+    Parameters
+    ----------
+    target, **options
+        As for `nyala.connect`.
+    workers : int
+        How many statements of the connection run at once.
+    """
+    if not isinstance(workers, int) or isinstance(workers, bool) or workers < 1:
+        raise InterfaceError(f"workers={workers!r}: a whole number of at least 1 is needed")
+    return Connecting(partial(connect_now, target, **options), workers)
+
+
+class Connecting:
+    """A connection to be: awaited, or entered."""
+
+    def __init__(self, make: Callable[[], Connection], workers: int):
+        self._make = make
+        self._workers = workers
+        self._connection: AsyncConnection | None = None
+
+    def __await__(self) -> Generator[Any, None, AsyncConnection]:
+        return self._open().__await__()
+
+    async def _open(self) -> AsyncConnection:
+        threads = _Threads(self._workers)
+        try:
+            connection = await threads.run(self._make, late=Connection.close)
+        except BaseException:
+            threads.close()
+            raise
+        return AsyncConnection(connection, threads)
+
+    async def __aenter__(self) -> AsyncConnection:
+        self._connection = await self._open()
+        return self._connection
+
+    async def __aexit__(self, *exc: object) -> None:
+        if self._connection is not None:
+            await self._connection.close()
+
+
+class _Threads:
+    """Where a connection's work is done."""
+
+    def __init__(self, workers: int):
+        self.workers = workers
+        self._pool = ThreadPoolExecutor(workers, "nyala-aio")
+        self.is_closed = False
+
+    async def run(
+        self, work: Callable[[], T], cancel: Callable[[], None] | None = None, late: Callable[[T], None] | None = None
+    ) -> T:
+        """Do the work in a thread. If the task is cancelled meanwhile, `cancel` is called, and the task ends when the
+        thread is done: nothing goes on behind its back. `late` is given what came out too late for anybody."""
+        if self.is_closed:
+            raise InterfaceError("the connection is closed")
+        job = self._pool.submit(work)
+        future = asyncio.wrap_future(job)
+        try:
+            return await asyncio.shield(future)
+        except asyncio.CancelledError:
+            if job.cancel():
+                raise  # it had not begun
+            await _ended(future, cancel)
+            if late is not None and future.exception() is None:
+                late(future.result())
+            raise
+
+    def close(self) -> None:
+        """Take no more work."""
+        self.is_closed = True
+        self._pool.shutdown(wait=False)
+
+
+async def _ended(future: asyncio.Future[Any], cancel: Callable[[], None] | None) -> None:
+    """Cancel, and wait for the end, whatever it is, also if the task is cancelled once more."""
+    while not future.done():
+        if cancel is not None:
+            cancel()  # again and again: the thread may not have come as far as to what is cancelled
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait([future], timeout=None if cancel is None else _AGAIN_SECONDS)
+    if not future.cancelled():
+        future.exception()  # looked at, so that nobody complains of one that was not
+
+
+class AsyncConnection:
+    """A `Connection` for asyncio. Tasks share it; each uses cursors of its own.
+
+    What the connection can do without waiting is no coroutine: `cursor`, `cancel`, `last_timestamp`.
+    """
+
+    def __init__(self, connection: Connection, threads: _Threads):
+        self._connection = connection
+        self._threads = threads
+
+    @property
+    def connection(self) -> Connection:
+        """The connection below, which waits."""
+        return self._connection
+
+    @property
+    def last_timestamp(self) -> Timestamp | None:
+        """As `Connection.last_timestamp`."""
+        return self._connection.last_timestamp
+
+    @property
+    def autocommit(self) -> bool:
+        """True."""
+        return self._connection.autocommit
+
+    def cursor(self) -> AsyncCursor:
+        """A new cursor."""
+        return AsyncCursor(self, self._connection.cursor(), self._threads)
+
+    async def execute(self, operation: str, parameters: Parameters | None = None) -> AsyncCursor:
+        """`cursor().execute(...)`."""
+        return await self.cursor().execute(operation, parameters)
+
+    async def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> AsyncCursor:
+        """`cursor().executemany(...)`."""
+        return await self.cursor().executemany(operation, seq_of_parameters)
+
+    async def load(self, table: str, source: Source, progress: Callable[[int], None] | None = None) -> int:
+        """As `Connection.load`; `progress` is called in a thread. A task that is cancelled ends its load only."""
+        cancel = threading.Event()
+        return await self._threads.run(partial(self._connection.load, table, source, progress, cancel), cancel.set)
+
+    async def at(self, moment: Moment) -> AsyncConnection:
+        """As `Connection.at`: it is closed by itself."""
+        threads = _Threads(self._threads.workers)
+        try:
+            return AsyncConnection(
+                await self._threads.run(partial(self._connection.at, moment), late=Connection.close), threads
+            )
+        except BaseException:
+            threads.close()
+            raise
+
+    def set_progress_handler(self, handler: Handler | None) -> None:
+        """As `Connection.set_progress_handler`: it is called in the threads that make the progress."""
+        self._connection.set_progress_handler(handler)
+
+    def cancel(self) -> None:
+        """Cancel every statement and load of this connection; whoever awaits them gets `Cancelled`."""
+        self._connection.cancel()
+
+    async def commit(self) -> None:
+        """As `Connection.commit`."""
+        self._connection.commit()
+
+    async def rollback(self) -> None:
+        """As `Connection.rollback`."""
+        self._connection.rollback()
+
+    async def close(self) -> None:
+        """Cancel what runs and give up the store. May be repeated."""
+        self._connection.cancel()
+        closing = _Threads(1)  # those of the connection may all be busy
+        try:
+            await closing.run(self._connection.close)
+        finally:
+            closing.close()
+            self._threads.close()
+
+    async def __aenter__(self) -> AsyncConnection:
+        self._connection.check_open()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+
+class AsyncCursor:
+    """A `Cursor` for asyncio: what waits there is awaited here."""
+
+    def __init__(self, connection: AsyncConnection, cursor: Cursor, threads: _Threads):
+        self._owner = connection
+        self._cursor = cursor
+        self._threads = threads
+        self._turn = asyncio.Lock()
+
+    @property
+    def connection(self) -> AsyncConnection:
+        """Whose cursor it is."""
+        return self._owner
+
+    @property
+    def description(self) -> Description | None:
+        """As `Cursor.description`."""
+        return self._cursor.description
+
+    @property
+    def rowcount(self) -> int:
+        """As `Cursor.rowcount`."""
+        return self._cursor.rowcount
+
+    @property
+    def rownumber(self) -> int | None:
+        """As `Cursor.rownumber`."""
+        return self._cursor.rownumber
+
+    @property
+    def lastrowid(self) -> None:
+        """None."""
+        return self._cursor.lastrowid
+
+    @property
+    def arraysize(self) -> int:
+        """As `Cursor.arraysize`."""
+        return self._cursor.arraysize
+
+    @arraysize.setter
+    def arraysize(self, size: int) -> None:
+        self._cursor.arraysize = size
+
+    async def execute(self, operation: str, parameters: Parameters | None = None) -> AsyncCursor:
+        """As `Cursor.execute`. A task that is cancelled takes the statement with it: `Cursor.cancel`."""
+        await self._run(partial(self._cursor.execute, operation, parameters))
+        return self
+
+    async def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> AsyncCursor:
+        """As `Cursor.executemany`; the parameters are taken from the iterable in a thread."""
+        await self._run(partial(self._cursor.executemany, operation, seq_of_parameters))
+        return self
+
+    async def fetchone(self) -> Row | None:
+        """The next row, None after the last one."""
+        if self._cursor.rows_at_hand and not self._turn.locked():
+            return self._cursor.fetchone()
+        return await self._run(self._cursor.fetchone)
+
+    async def fetchmany(self, size: int | None = None) -> list[Row]:
+        """The next `size` rows (`arraysize` by default), fewer at the end."""
+        return await self._run(partial(self._cursor.fetchmany, size))
+
+    async def fetchall(self) -> list[Row]:
+        """All rows that are left."""
+        return await self._run(self._cursor.fetchall)
+
+    def __aiter__(self) -> AsyncIterator[Row]:
+        return self
+
+    async def __anext__(self) -> Row:
+        row = await self.fetchone()
+        if row is None:
+            raise StopAsyncIteration
+        return row
+
+    async def record_batches(self) -> AsyncIterator[pa.RecordBatch]:
+        """The rows that are left as Arrow record batches, while they are made; whoever pauses stops the statement."""
+        batches = self._cursor.record_batches()
+        while (batch := await self._run(partial(next, batches, None))) is not None:
+            yield batch
+
+    async def arrow(self) -> pa.Table:
+        """The rows that are left as one Arrow table."""
+        return await self._run(self._cursor.arrow)
+
+    async def df(self) -> Any:
+        """The rows that are left as a pandas DataFrame."""
+        return await self._run(self._cursor.df)
+
+    def cancel(self) -> None:
+        """Cancel what this cursor runs; whoever awaits it gets `Cancelled`."""
+        self._cursor.cancel()
+
+    def setinputsizes(self, sizes: Any) -> None:
+        """Nothing (PEP 249 asks for the method)."""
+
+    def setoutputsize(self, size: int, column: int | None = None) -> None:
+        """Nothing (PEP 249 asks for the method)."""
+
+    async def close(self) -> None:
+        """End the statement that runs, if any; the cursor is of no use afterwards. May be repeated."""
+        self._cursor.cancel()
+        async with self._turn:
+            if self._threads.is_closed:
+                self._cursor.close()  # its statement has ended with the connection
+            else:
+                await self._threads.run(self._cursor.close)
+
+    async def __aenter__(self) -> AsyncCursor:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        async with self._turn:
+            return await self._threads.run(work, self._cursor.cancel)

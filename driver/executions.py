@@ -1,0 +1,226 @@
+"""Statements that run: what a cursor pulls rows from, and what stops them.
+
+    Halt ───► event of each statement that one cursor's text holds ───► executor: `Cancelled` at its next batch
+    Execution        any statement: Arrow batches, made while they are pulled
+    RowExecution     a statement about one row, done when it is made
+
+Rows of Python values are made of a few thousand Arrow rows at a time: making them holds the interpreter lock, and
+others, an event loop above all, wait for no more than that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from ..errors import Cancelled, NotSupportedError
+from ..executor import ExecutionContext
+from ..executor import run as run_statement
+from ..executor.statements.single_rows import RowWrite, SingleRow
+from ..planner import Plan
+from ..sql import bound
+from ..storage.types import Interval
+from .settings import SettingStatement
+
+if TYPE_CHECKING:
+    from ..sql.expressions import Column
+    from .session import Session
+
+ROWS_AT_ONCE = 1 << 12
+"""Rows that become Python values in one go: some milliseconds."""
+
+
+class Halt:
+    """Stops what runs under it, now and from now on: one cursor's text, from its parsing to its last row."""
+
+    __slots__ = ("_events", "_set")
+
+    def __init__(self) -> None:
+        self._set = False
+        self._events: list[threading.Event] = []
+
+    def adopt(self, event: threading.Event) -> None:
+        """From now on `set` sets this event, too."""
+        self._events.append(event)
+
+    def is_set(self) -> bool:
+        """Has somebody called `set`?"""
+        return self._set
+
+    def set(self) -> None:
+        """Stop. From any thread."""
+        self._set = True
+        for event in list(self._events):
+            event.set()
+
+
+class Execution:
+    """A statement that runs: its result's columns, and its rows as they are made.
+
+    Attributes
+    ----------
+    columns : tuple of Column, or None
+        None where the statement has no result set.
+    rowcount : int
+        Rows changed; for a query -1 until its last batch is out, then how many rows it had.
+    """
+
+    def __init__(self, session: Session, cancel: threading.Event):
+        self._session = session
+        self._cancel = cancel
+        self._batches: Iterator[pa.RecordBatch] = iter(())
+        self._first: pa.RecordBatch | None = None
+        self._part: pa.RecordBatch | None = None
+        self.columns: tuple[Column, ...] | None = None
+        self.rowcount = -1
+        self._seen = 0
+
+    def start(self, statement: bound.Statement, plan: Plan | None, context: ExecutionContext) -> None:
+        """Begin; a statement without a result set has done its work when this returns.
+
+        The first batch of a query is made now: whoever executes a wrong statement learns it here, and the rows of its
+        tables are pinned before anybody waits.
+        """
+        with self._interruptible():
+            if isinstance(statement, SettingStatement):
+                result = self._session.settings.run(statement)
+            else:
+                result = run_statement(statement, context, plan)
+            self.columns = result.columns
+            self._batches = iter(result.batches)
+            self.rowcount = result.rowcount
+            if self.columns is None:
+                self.close()
+            else:
+                self._first = next(self._batches, None)
+
+    def next_batch(self) -> pa.RecordBatch | None:
+        """The next rows, None at the end."""
+        if self._part is not None:
+            part, self._part = self._part, None
+            return part
+        batch, self._first = self._first, None
+        if batch is None:
+            with self._interruptible():
+                batch = next(self._batches, None)
+        if batch is None:
+            if self.columns is not None:
+                self.rowcount = self._seen
+            self.close()
+        else:
+            self._seen += batch.num_rows
+        return batch
+
+    def next_rows(self) -> tuple[list[tuple[Any, ...]], pa.RecordBatch | None] | None:
+        """The next rows that there are, as tuples, and as Arrow if they are made of that; None at the end. There are at
+        most `ROWS_AT_ONCE`."""
+        while (batch := self.next_batch()) is not None:
+            if batch.num_rows > ROWS_AT_ONCE:
+                batch, self._part = batch.slice(0, ROWS_AT_ONCE), batch.slice(ROWS_AT_ONCE)
+            if batch.num_rows:
+                return list(zip(*(python_values(column) for column in batch.columns))), batch
+        return None
+
+    def drain(self) -> None:
+        """Run to the end, for a statement whose rows nobody wants."""
+        while self.next_batch() is not None:
+            pass
+
+    def cancel(self) -> None:
+        """Ask the statement to stop; whoever pulls it gets `Cancelled`. May be called from any thread."""
+        self._cancel.set()
+
+    def close(self) -> None:
+        """Stop and forget the rest of the rows."""
+        batches, self._batches, self._first, self._part = self._batches, iter(()), None, None
+        close = getattr(batches, "close", None)
+        if close is not None:
+            self._cancel.set()
+            # Another thread may be inside it just now: the cancel event ends it there.
+            with contextlib.suppress(ValueError):
+                close()
+        self._session.forget(self)
+
+    @contextlib.contextmanager
+    def _interruptible(self) -> Iterator[None]:
+        """Whatever goes wrong, an interrupt by the user included, ends the statement's threads with it."""
+        try:
+            with _not_too_deep():
+                yield
+        except BaseException:
+            self._cancel.set()
+            self.close()
+            self.columns = None
+            raise
+
+
+def raise_if(cancel: Halt | threading.Event | None) -> None:
+    """Raise `Cancelled` where the event is set."""
+    if cancel is not None and cancel.is_set():
+        raise Cancelled("the statement was cancelled")
+
+
+TOO_DEEP = "the statement is nested too deeply"
+
+
+@contextlib.contextmanager
+def _not_too_deep() -> Iterator[None]:
+    """Trees are walked by recursion: one that is deeper than Python's stack is refused, wherever that shows."""
+    try:
+        yield
+    except RecursionError:
+        raise NotSupportedError(TOO_DEEP) from None
+
+
+class RowExecution(Execution):
+    """A statement about one row: it has done its work when it is made, and Arrow is made only if somebody asks."""
+
+    def __init__(self, session: Session, single: SingleRow, cells: Sequence[Any]):
+        self.columns = None
+        self.rowcount = -1
+        self._row: tuple[Any, ...] | None = None
+        self._seen = 0
+        if isinstance(single, RowWrite):
+            self.rowcount = single.run(session.store, cells)
+            if self.rowcount:
+                session.note_write()
+        else:
+            self._row = single.run(session.store, cells, session.moment)
+            self.columns = single.columns
+
+    def next_rows(self) -> tuple[list[tuple[Any, ...]], pa.RecordBatch | None] | None:
+        row, self._row = self._row, None
+        if row is not None:
+            self._seen = 1
+            return [row], None
+        if self.columns is not None:
+            self.rowcount = self._seen
+        return None
+
+    def next_batch(self) -> pa.RecordBatch | None:
+        found = self.next_rows()
+        return None if found is None else arrow_rows(found[0], self.columns or ())
+
+    def cancel(self) -> None:
+        """Nothing: it has ended."""
+
+    def close(self) -> None:
+        self._row = None
+
+
+def arrow_rows(rows: Sequence[tuple[Any, ...]], columns: Sequence[Column]) -> pa.RecordBatch:
+    """Rows of Python values as Arrow."""
+    arrays = [pa.array(values, column.type.arrow) for values, column in zip(zip(*rows), columns)]
+    return pa.RecordBatch.from_arrays(arrays, names=[column.name for column in columns])
+
+
+def python_values(column: pa.Array) -> list[Any]:
+    """A column's values as PEP 249 users expect them: Arrow's own, but an INTERVAL as a timedelta."""
+    values: list[Any] = column.to_pylist()
+    if column.type == pa.month_day_nano_interval():
+        return [None if v is None else Interval(v[0], v[1], v[2] // 1000).to_timedelta() for v in values]
+    return values

@@ -1,0 +1,38 @@
+"""Points in time as callers give them, in hybrid time: what FOR SYSTEM_TIME takes in SQL."""
+
+from __future__ import annotations
+
+import datetime
+from typing import TypeAlias
+
+from ..errors import DataError, InterfaceError
+from ..storage.clock import format_timestamp, make_timestamp, split_timestamp
+from ..storage.store import Timestamp
+from ..storage.types import TIMESTAMP
+
+Moment: TypeAlias = datetime.datetime | datetime.date | int | str
+"""A datetime (UTC where it has no time zone), a text that spells one, or a hybrid timestamp, which is exact."""
+_LAST_LOGICAL = 4095
+
+
+def hybrid_time(moment: Moment, now: Timestamp) -> Timestamp:
+    """The hybrid time of a moment; of a datetime or text, the end of its microsecond, so that all that was written
+    within it is there.
+
+    Raises `InterfaceError` for what is no moment, `InvalidText` for a text that spells none, `DataError` for one that
+    lies in the future.
+    """
+    if isinstance(moment, bool) or not isinstance(moment, datetime.date | int | str):
+        raise InterfaceError(
+            f"{moment!r} is no point in time: give a datetime, a text that spells one, or a hybrid timestamp"
+        )
+    if isinstance(moment, int):
+        time = Timestamp(moment)
+    else:
+        microseconds = TIMESTAMP.to_physical(moment)
+        if microseconds == split_timestamp(now)[0]:
+            return now  # the microsecond has not ended yet
+        time = make_timestamp(microseconds, _LAST_LOGICAL)
+    if time > now:
+        raise DataError(f"{moment!r} lies in the future: it is only {format_timestamp(now)}")
+    return Timestamp(max(0, time))

@@ -1,0 +1,327 @@
+r"""Scan tokens: parts of one scan that travel as bytes, and are read wherever the store can be reached.
+
+    planner                                        worker
+    TableHandle.scan_tokens ─► ScanToken ─ serialize ─ ... ─ deserialize ─► ScanToken.open(connection) ─► Scan
+
+A token names everything by what does not change: the table and the columns by their ids, the tablet, a range of its
+keys, physical values, the moment in hybrid time. It pins nothing, so it outlives the process that made it, for as long
+as the store keeps the past (`history_seconds`). The tokens of one call together give each row of the scan exactly once.
+
+    bytes    16   "nyala scan token"
+              1   version of the format: 1
+              4   CRC-32 of the rest, little-endian
+              n   msgpack: a map with the fields of `ScanToken`; a predicate is a list
+
+    ["range", column id, lower, upper, lower inclusive, upper inclusive]
+    ["in", column id, values...]        ["null", column id, negated]        ["any", column id, predicates...]
+
+Integers that pass 64 bits (wide decimals) are msgpack extension 1: two's complement, little-endian.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import msgpack
+
+from ..errors import DataError, InterfaceError, StaleScanToken, TabletGone, UnsupportedFormat
+from ..storage.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
+from ..storage.schema import Table
+from ..storage.store import Replica, ScanSpec, Store, TabletDescription, Timestamp
+from .key_ranges import KeyRange, key_ranges
+from .scans import Scan, check_counts, scan_of
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+MAGIC: Final = b"nyala scan token"
+VERSION: Final = 1
+_BIG_INTEGER: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TokenColumn:
+    """A column as a token knows it: its permanent id, its name when the token was made, its type's name."""
+
+    id: int
+    name: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScanToken:
+    """One part of a scan: a tablet, or a range of its keys.
+
+    Attributes
+    ----------
+    table_id, table : str
+        The table's permanent id, and its name when the token was made.
+    schema_version : int
+        The table's schema changes until then.
+    tablet : str
+        The tablet's id.
+    partition : str
+        What the tablet holds, for people.
+    locations : tuple of Replica
+        Where it is served: for an embedded store, this host and the store's directory.
+    columns, condition_columns : tuple of TokenColumn
+        What the scan gives, in order; all that predicates and key range are about.
+    key_range : tuple of Range
+        The part of the tablet; empty for all of it.
+    predicates : tuple of ColumnPredicate
+    snapshot : Timestamp
+        The moment that is read.
+    ordered : bool
+        The rows ascend by primary key.
+    limit : int, optional
+        This part ends after so many rows.
+    estimated_rows, estimated_bytes : int
+        About how much there is to read, before predicates.
+    """
+
+    table_id: str
+    table: str
+    schema_version: int
+    tablet: str
+    partition: str
+    locations: tuple[Replica, ...]
+    columns: tuple[TokenColumn, ...]
+    condition_columns: tuple[TokenColumn, ...]
+    key_range: KeyRange
+    predicates: tuple[ColumnPredicate, ...]
+    snapshot: Timestamp
+    ordered: bool
+    limit: int | None
+    estimated_rows: int
+    estimated_bytes: int
+
+    def serialize(self) -> bytes:
+        """The token as bytes; `deserialize` reads them."""
+        ids = {column.name: column.id for column in self.condition_columns}
+        fields = {name: getattr(self, name) for name in _PLAIN_FIELDS}
+        fields["locations"] = [asdict(replica) for replica in self.locations]
+        fields["columns"] = [[c.id, c.name, c.type] for c in self.columns]
+        fields["condition_columns"] = [[c.id, c.name, c.type] for c in self.condition_columns]
+        fields["key_range"] = [_written(part, ids) for part in self.key_range]
+        fields["predicates"] = [_written(predicate, ids) for predicate in self.predicates]
+        body: bytes = msgpack.packb(fields, default=_big_integer)
+        return MAGIC + bytes([VERSION]) + zlib.crc32(body).to_bytes(4, "little") + body
+
+    @classmethod
+    def deserialize(cls, data: bytes) -> ScanToken:
+        """The token that `serialize` wrote.
+
+        Raises `UnsupportedFormat` for one of another version, `DataError` for what is no token or was damaged.
+        """
+        data = bytes(data)
+        start = len(MAGIC)
+        if not data.startswith(MAGIC) or len(data) < start + 5:
+            raise DataError("these bytes are no scan token")
+        if data[start] != VERSION:
+            raise UnsupportedFormat(f"the scan token has format version {data[start]}; this nyala reads {VERSION}")
+        body = data[start + 5 :]
+        if zlib.crc32(body).to_bytes(4, "little") != data[start + 1 : start + 5]:
+            raise DataError("the scan token is damaged: its checksum is not that of its bytes")
+        fields = msgpack.unpackb(body, ext_hook=_from_extension)
+        for name in cls.__slots__:
+            if name not in fields:
+                raise DataError(f"the scan token lacks its {name}")
+        known = [TokenColumn(*column) for column in fields["condition_columns"]]
+        names = {column.id: column.name for column in known}
+        return cls(
+            **{name: fields[name] for name in _PLAIN_FIELDS},
+            locations=tuple(Replica(**replica) for replica in fields["locations"]),
+            columns=tuple(TokenColumn(*column) for column in fields["columns"]),
+            condition_columns=tuple(known),
+            key_range=tuple(_read(part, names) for part in fields["key_range"]),
+            predicates=tuple(_read(predicate, names) for predicate in fields["predicates"]),
+        )
+
+    def open(self, connection: Connection, batch_rows: int | None = None) -> Scan:
+        """Read this part, as it was at the token's moment, through any connection to the store.
+
+        Columns come out under the names that they had when the token was made.
+
+        Raises
+        ------
+        StaleScanToken
+            The table or a column of the token was dropped, or the tablet.
+        HistoryGone
+            The store does not keep the past for so long.
+        """
+        store = connection.store
+        table = self._table(store)
+        columns = [_now(table, column) for column in self.columns]
+        names = {column.name: _now(table, column) for column in self.condition_columns}
+        predicates = [_renamed(predicate, names) for predicate in (*self.key_range, *self.predicates)]
+        try:
+            return scan_of(
+                lambda: connection.store,
+                table,
+                columns,
+                predicates,
+                self.snapshot,
+                names=[column.name for column in self.columns],
+                tablet=self.tablet,
+                limit=self.limit,
+                ordered=self.ordered,
+                batch_rows=batch_rows,
+            )
+        except TabletGone as error:
+            raise StaleScanToken(f"{error}; ask for new scan tokens") from error
+
+    def _table(self, store: Store) -> Table:
+        for table in store.tables():
+            if table.id == self.table_id:
+                return table
+        raise StaleScanToken(f"table {self.table} ({self.table_id}) of the scan token has been dropped")
+
+
+_PLAIN_FIELDS = (
+    "table_id",
+    "table",
+    "schema_version",
+    "tablet",
+    "partition",
+    "snapshot",
+    "ordered",
+    "limit",
+    "estimated_rows",
+    "estimated_bytes",
+)
+
+
+def _now(table: Table, column: TokenColumn) -> str:
+    """The name that a column has today."""
+    for found in table.schema.columns:
+        if found.id == column.id:
+            if str(found.type) != column.type:
+                raise StaleScanToken(
+                    f"column {column.name} of table {table.name} was {column.type} when the scan token was made, and "
+                    f"is {found.type}"
+                )
+            return found.name
+    raise StaleScanToken(f"column {column.name} of the scan token has been dropped from table {table.name}")
+
+
+# ---- making them -----------------------------------------------------------------------------------------------------
+
+
+def scan_tokens(
+    store: Store,
+    table: Table,
+    columns: Sequence[str],
+    predicates: tuple[ColumnPredicate, ...],
+    snapshot: Timestamp,
+    *,
+    limit: int | None = None,
+    ordered: bool = False,
+    split_size_bytes: int | None = None,
+) -> list[ScanToken]:
+    """The parts of a scan: one for each tablet that may have rows for it, or several of about `split_size_bytes` on
+    disk, in the order of tablets and, within one, of keys. Raises as `scan_of` does."""
+    check_counts(limit=limit, split_size_bytes=split_size_bytes)
+    tablets = {tablet.id: tablet for tablet in store.describe_tablets(table)}
+    rows: dict[str, int] = {}
+    for token in store.scan_tokens(table, ScanSpec((), predicates, snapshot)):
+        rows[token.tablet_id] = rows.get(token.tablet_id, 0) + token.rows
+    key = [column.name for column in table.schema.key]
+    asked = dict.fromkeys((*key, *(predicate.column for predicate in predicates)))
+    made = []
+    for tablet in (tablets[tablet_id] for tablet_id in rows if tablet_id in tablets):
+        whole = ScanToken(
+            table.id,
+            table.name,
+            table.version,
+            tablet.id,
+            tablet.partition,
+            tablet.replicas,
+            tuple(_token_column(table, name) for name in columns),
+            tuple(_token_column(table, name) for name in asked),
+            (),
+            predicates,
+            snapshot,
+            ordered,
+            limit,
+            rows[tablet.id],
+            tablet.bytes,
+        )
+        made += _split(store, table, key, tablet, whole, split_size_bytes)
+    return made
+
+
+def _split(
+    store: Store, table: Table, key: Sequence[str], tablet: TabletDescription, whole: ScanToken, size: int | None
+) -> list[ScanToken]:
+    """A tablet's token cut into several; those in which the store knows that there is no row are left out."""
+    if size is None or tablet.bytes <= size:
+        return [whole]
+    parts = key_ranges(key, store.key_samples(table, tablet.id), -(-tablet.bytes // size))
+    found = []
+    for range_, share in parts:
+        spec = ScanSpec((), (*range_, *whole.predicates), whole.snapshot, tablet=tablet.id)
+        if store.scan_tokens(table, spec):
+            rows, bytes_ = round(whole.estimated_rows * share), round(whole.estimated_bytes * share)
+            found.append(replace(whole, key_range=range_, estimated_rows=rows, estimated_bytes=bytes_))
+    return found
+
+
+def _token_column(table: Table, name: str) -> TokenColumn:
+    column = table.schema.column(name)
+    return TokenColumn(column.id, column.name, str(column.type))
+
+
+# ---- predicates ------------------------------------------------------------------------------------------------------
+
+
+def _written(predicate: ColumnPredicate, ids: Mapping[str, int]) -> list[Any]:
+    """A predicate as plain values."""
+    column = ids[predicate.column]
+    match predicate:
+        case Range():
+            bounds = predicate.lower, predicate.upper, predicate.lower_inclusive, predicate.upper_inclusive
+            return ["range", column, *bounds]
+        case InList():
+            return ["in", column, *predicate.values]
+        case IsNull():
+            return ["null", column, predicate.negated]
+        case AnyOf():
+            return ["any", column, *(_written(member, ids) for member in predicate.members)]
+    raise InterfaceError(f"a scan token cannot hold a {type(predicate).__name__}")
+
+
+def _read(written: Sequence[Any], names: Mapping[int, str]) -> Any:
+    """The predicate that `_written` made plain values of."""
+    kind, column, *rest = written
+    name = names[column]
+    if kind == "any":
+        return AnyOf(name, tuple(_read(member, names) for member in rest))
+    if kind == "in":
+        return InList(name, tuple(rest))
+    return _SIMPLE[kind](name, *rest)
+
+
+_SIMPLE: Mapping[str, Callable[..., ColumnPredicate]] = {"range": Range, "null": IsNull}
+
+
+def _renamed(predicate: Any, names: Mapping[str, str]) -> Any:
+    """The predicate under the names that columns have today."""
+    found = replace(predicate, column=names[predicate.column])
+    if isinstance(found, AnyOf):
+        return replace(found, members=tuple(_renamed(member, names) for member in found.members))
+    return found
+
+
+def _big_integer(value: Any) -> msgpack.ExtType:
+    if not isinstance(value, int):
+        raise TypeError(f"a scan token cannot hold {value!r}")
+    return msgpack.ExtType(_BIG_INTEGER, value.to_bytes(17, "little", signed=True))
+
+
+def _from_extension(code: int, data: bytes) -> int:
+    if code != _BIG_INTEGER:
+        raise DataError(f"the scan token holds a value of an unknown kind, {code}")
+    return int.from_bytes(data, "little", signed=True)

@@ -1,0 +1,83 @@
+"""What happened to a table's rows between two moments, as Arrow: FOR SYSTEM_TIME BETWEEN (or FROM ... TO) without SQL.
+
+    changes = table.changes(since)      (since, until]
+    ... work on them, keep changes.until ...
+    changes = table.changes(until)      goes on where the last one ended: nothing twice, nothing left out
+
+The table's columns come first, then `_change` ("insert", "update" or "delete") and `_changed_at` (a hybrid timestamp).
+An insert or update shows the row after it, a delete the row before it. All changes of a key come one after the other in
+the order of time; keys of several tablets are not in one order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pyarrow as pa
+
+from ..errors import DataError, ProgrammingError
+from ..storage.clock import format_timestamp
+from ..storage.predicates import ColumnPredicate
+from ..storage.schema import ColumnSchema, Table
+from ..storage.store import (
+    CHANGE_COLUMN,
+    CHANGED_AT_COLUMN,
+    ChangeRange,
+    ScanSpec,
+    ScanToken,
+    Store,
+    Timestamp,
+)
+from ..storage.types import BIGINT, STRING
+from .scans import Scan, arrow_schema
+
+CHANGE_COLUMNS = (
+    ColumnSchema(CHANGE_COLUMN, STRING, nullable=False),
+    ColumnSchema(CHANGED_AT_COLUMN, BIGINT, nullable=False),
+)
+
+
+class Changes(Scan):
+    """The changes after `since` and up to `until`, both in hybrid time; `until` is the next `since`."""
+
+    def __init__(
+        self,
+        store: Callable[[], Store],
+        schema: pa.Schema,
+        tokens: Sequence[ScanToken],
+        since: Timestamp,
+        until: Timestamp,
+        batch_rows: int | None,
+    ):
+        super().__init__(store, schema, tokens, until, batch_rows=batch_rows)
+        self.since = since
+        self.until = until
+
+
+def changes_of(
+    store: Callable[[], Store],
+    table: Table,
+    columns: Sequence[str],
+    predicates: Sequence[ColumnPredicate],
+    since: Timestamp,
+    until: Timestamp,
+    *,
+    net: bool = False,
+    batch_rows: int | None = None,
+) -> Changes:
+    """Every change, or (`net`) what all of them come to, one row for each key whose state differs.
+
+    Predicates are about the values shown. Raises `DataError` where `since` comes after `until`, `HistoryGone` where the
+    store has given up the past from `since` on.
+    """
+    if since > until:
+        raise DataError(f"{format_timestamp(since)} comes after {format_timestamp(until)}")
+    for column in CHANGE_COLUMNS:
+        if column.name in table.schema:
+            raise ProgrammingError(
+                f"table {table.name} has a column {column.name} of its own; rename it to see changes"
+            )
+    shown = [*(table.schema.column(name) for name in columns), *CHANGE_COLUMNS]
+    names = tuple(column.name for column in shown)
+    spec = ScanSpec(names, tuple(predicates), until, changes=ChangeRange(since, history=not net))
+    return Changes(store, arrow_schema(shown), store().scan_tokens(table, spec), since, until, batch_rows)

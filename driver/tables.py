@@ -1,0 +1,286 @@
+"""Tables without SQL: rows in, scans, scan tokens and changes out (Kudu paper, sections 2.2 to 2.4).
+
+    Connection.table ─► TableHandle ──┬── insert, upsert, update, delete, ...   `row_writes`
+                                      ├── scan                                  `scans`
+                                      ├── scan_tokens                           `scan_tokens`
+                                      └── changes                               `table_changes`
+
+All of it asks the store for what its seam offers (`storage.store.Store`), past parser and planner.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..errors import InterfaceError, RowsRefused, UnknownColumn, did_you_mean
+from ..storage.predicates import ColumnPredicate
+from ..storage.schema import ColumnSchema, Table
+from ..storage.store import Op, TableStatistics, TabletDescription, Timestamp
+from .conditions import Predicates, bound_predicates, col
+from .given_rows import Rows
+from .moments import Moment, hybrid_time
+from .row_writes import Written, write_rows
+from .scan_tokens import ScanToken, scan_tokens
+from .scans import Scan, arrow_schema, columns_by_name, scan_of
+from .table_changes import Changes, changes_of
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+
+class TableHandle:
+    """One table of a connection, with the columns that it had when `Connection.table` was called.
+
+    The methods that write take one row or many in any form (`given_rows`: dict, tuple in column order, list of these,
+    Arrow data, DataFrame). They return when the rows are durable and every later scan sees them. A row that is refused
+    does not keep the others from being written: the `RowsRefused` at the end lists such rows by number, with keys and
+    reasons. With `all_or_none`, one refused row keeps all others out. May be used by several threads.
+    """
+
+    def __init__(self, connection: Connection, table: Table):
+        self._connection = connection
+        self._table = table
+
+    def __repr__(self) -> str:
+        return f"TableHandle({self.name!r}: {', '.join(f'{c.name} {c.type}' for c in self.columns)})"
+
+    # ---- what it is ----------------------------------------------------------------------------------------------
+
+    @property
+    def definition(self) -> Table:
+        """The table as the catalog knew it."""
+        return self._table
+
+    @property
+    def name(self) -> str:
+        return self._table.name
+
+    @property
+    def columns(self) -> tuple[ColumnSchema, ...]:
+        """The columns in order, without the hidden one of a key that is not unique."""
+        return self._table.schema.visible_columns
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema of whole rows."""
+        return arrow_schema(self.columns)
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The columns of the primary key, in key order, the hidden one included."""
+        return tuple(column.name for column in self._table.schema.key)
+
+    @property
+    def tablets(self) -> Sequence[TabletDescription]:
+        """The tablets as they are now: what each holds, how much, and where it is served."""
+        return self._connection.store.describe_tablets(self._table)
+
+    @property
+    def partitions(self) -> list[str]:
+        """What each tablet holds, for people: `HASH (k) bucket 0 of 4`."""
+        return [tablet.partition for tablet in self.tablets]
+
+    @property
+    def num_rows(self) -> int:
+        """How many rows there are now, as the store counts them while they are written."""
+        return self.statistics.row_count
+
+    @property
+    def statistics(self) -> TableStatistics:
+        """Rows, and bounds and distinct values of columns as far as they are known."""
+        return self._connection.store.statistics(self._table)
+
+    def __getitem__(self, name: str) -> col:
+        """A column for a condition, `table["x"] >= 3`; `UnknownColumn` where there is none of that name."""
+        self._check_columns([name])
+        return col(name)
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def insert(self, rows: Rows, all_or_none: bool = False) -> Written:
+        """Add rows; one whose key is there is refused (`AlreadyPresent`)."""
+        return self.write(Op.INSERT, rows, all_or_none)
+
+    def insert_ignore(self, rows: Rows, all_or_none: bool = False) -> Written:
+        """Add rows but those whose keys are there."""
+        return self.write(Op.INSERT_IGNORE, rows, all_or_none)
+
+    def upsert(self, rows: Rows, all_or_none: bool = False) -> Written:
+        """Add rows, or change those whose keys are there in the columns that are given."""
+        return self.write(Op.UPSERT, rows, all_or_none)
+
+    def update(self, rows: Rows, all_or_none: bool = False) -> Written:
+        """Change rows by their keys in the columns that are given; one that is not there is refused (`NotFound`)."""
+        return self.write(Op.UPDATE, rows, all_or_none)
+
+    def update_ignore(self, rows: Rows, all_or_none: bool = False) -> Written:
+        """Change those of the rows that are there."""
+        return self.write(Op.UPDATE_IGNORE, rows, all_or_none)
+
+    def delete(self, rows: Rows, all_or_none: bool = False) -> Written:
+        """Delete rows by their keys; one that is not there is refused (`NotFound`)."""
+        return self.write(Op.DELETE, rows, all_or_none)
+
+    def delete_ignore(self, rows: Rows, all_or_none: bool = False) -> Written:
+        """Delete those of the rows that are there."""
+        return self.write(Op.DELETE_IGNORE, rows, all_or_none)
+
+    def write(self, op: Op, rows: Rows, all_or_none: bool = False) -> Written:
+        """Write rows by one op.
+
+        Raises
+        ------
+        RowsRefused
+            Some rows were refused.
+        UnknownColumn, InvalidText, NumericOutOfRange, DataError, InterfaceError
+            Something that was given is no row of the table; the pieces of 65,536 rows before it stay written.
+        """
+        session = self._connection.session
+        session.refuse_writes("a write")
+        applied = 0
+        try:
+            with session.cancellable(threading.Event()) as cancel:
+                written = write_rows(self._connection.store, self._table, op, rows, all_or_none, cancel)
+            applied = written.applied
+            return written
+        except RowsRefused as error:
+            applied = error.applied
+            raise
+        finally:
+            if applied:
+                session.note_write()
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def scan(
+        self,
+        columns: Sequence[str] | None = None,
+        predicates: Predicates = None,
+        as_of: Moment | None = None,
+        limit: int | None = None,
+        ordered: bool = False,
+        batch_rows: int | None = None,
+    ) -> Scan:
+        """Read rows at one moment.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            The projection, in its order; all columns by default.
+        predicates : condition, tuple, or list of these, optional
+            All must hold: `col("x") >= 3`, `("x", ">=", 3)`.
+        as_of : datetime, str or int, optional
+            The moment, as FOR SYSTEM_TIME AS OF takes it (int: hybrid time, exact); now by default.
+        limit : int, optional
+            At most so many rows.
+        ordered : bool
+            Rows ascend by primary key.
+        batch_rows : int, optional
+            At most so many rows in a batch.
+
+        Raises
+        ------
+        UnknownColumn, TypeMismatch, InterfaceError
+            The scan cannot be.
+        HistoryGone, DataError
+            The store does not keep the past for so long; the moment lies in the future.
+        """
+        names, found = self._projection(columns), self._predicates(predicates)
+        return scan_of(
+            lambda: self._connection.store,
+            self._table,
+            names,
+            found,
+            self._time(as_of),
+            limit=limit,
+            ordered=ordered,
+            batch_rows=batch_rows,
+        )
+
+    def scan_tokens(
+        self,
+        columns: Sequence[str] | None = None,
+        predicates: Predicates = None,
+        as_of: Moment | None = None,
+        limit: int | None = None,
+        ordered: bool = False,
+        split_size_bytes: int | None = None,
+    ) -> list[ScanToken]:
+        """The same scan in parts that can be sent to other processes: one for each tablet, or several of about
+        `split_size_bytes` on disk.
+
+        `limit` and `ordered` hold for each part by itself; the parts of one tablet ascend by key. The other parameters
+        and the errors are those of `scan`.
+        """
+        names, found = self._projection(columns), self._predicates(predicates)
+        return scan_tokens(
+            self._connection.store,
+            self._table,
+            names,
+            found,
+            self._time(as_of),
+            limit=limit,
+            ordered=ordered,
+            split_size_bytes=split_size_bytes,
+        )
+
+    def changes(
+        self,
+        since: Moment,
+        until: Moment | None = None,
+        columns: Sequence[str] | None = None,
+        predicates: Predicates = None,
+        net: bool = False,
+        batch_rows: int | None = None,
+    ) -> Changes:
+        """What happened to the rows after `since` and up to `until` (now by default), as `table_changes` says.
+
+        With `net`, what it comes to: one row for each key whose state differs. `Changes.until` is the `since` that goes
+        on from there. `columns` are by default all, the hidden one of a key that is not unique included.
+        """
+        names = list(columns_by_name(self._table)) if columns is None else self._projection(columns)
+        return changes_of(
+            lambda: self._connection.store,
+            self._table,
+            names,
+            self._predicates(predicates),
+            self._time(since),
+            self._time(until),
+            net=net,
+            batch_rows=batch_rows,
+        )
+
+    def count(self, predicates: Predicates = None, as_of: Moment | None = None) -> int:
+        """How many rows satisfy the predicates."""
+        with self.scan(list(self.key[:1]), predicates, as_of) as scan:
+            return scan.count()
+
+    def _time(self, as_of: Moment | None) -> Timestamp:
+        now = self._connection.store.now()
+        if as_of is not None:
+            return hybrid_time(as_of, now)
+        moment = self._connection.session.moment
+        return now if moment is None else moment
+
+    def _projection(self, columns: Sequence[str] | None) -> list[str]:
+        if columns is None:
+            return [column.name for column in self.columns]
+        names = [columns] if isinstance(columns, str) else list(columns)
+        self._check_columns(names)
+        if not names or len(set(names)) < len(names):
+            what = "at least one column; count() counts rows" if not names else "each column once"
+            raise InterfaceError(f"a scan of table {self.name} names {what}")
+        return names
+
+    def _check_columns(self, names: Sequence[str]) -> None:
+        for name in names:
+            if name not in self._table.schema:
+                hint = did_you_mean(str(name), self._table.schema.names, f"table {self.name} has")
+                raise UnknownColumn(f"there is no column {name} in table {self.name}{hint}")
+
+    def _predicates(self, predicates: Predicates) -> tuple[ColumnPredicate, ...]:
+        return bound_predicates(self.name, columns_by_name(self._table), predicates)
