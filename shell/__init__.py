@@ -1,16 +1,18 @@
-"""The interactive SQL shell: `nyala shell [DIR]`.
+"""The interactive SQL shell: `nyala shell [TARGET]`.
 
     keyboard or text ─► StatementReader ─► Shell.run ─┬─ commands.run      lines that begin with a backslash
-                                                      └─ Cursor.execute ─► formats.write
+                                                      └─ Cursor.execute ─► formats.write ─► pipe, pager or file
 
 The life of an input:
 
 1. `repl.interact` reads lines at a terminal, with highlighting, history and completion; `command.main` reads a text, a
    file or a pipe without any of that.
 2. `reader.StatementReader` collects lines until a statement is complete: a `;` outside quotes and comments.
-3. `runner.Shell` executes it and hands the cursor to `formats.write`, which prints batch by batch; then row count and
-   time follow.
-4. A line that begins with a backslash goes to `commands.run` instead: `\\d`, `\\timing`, `\\q` and so on.
+3. `runner.Shell` executes it, under a `progress_bar.ProgressBar` at a terminal, and hands the cursor to
+   `formats.write`, which prints batch by batch: into a pipe, through `pager.Pages` at a terminal, or into an
+   `output.OutputFile`. Then row count and time follow.
+4. A line that begins with a backslash goes to `commands.run` instead: `\\d` (`describing`), `\\watch` and others that
+   run statements in their own ways (`rerunning`), and switches.
 5. An error is printed with the place it is at. At a terminal the next prompt follows; otherwise the shell ends with
    exit code 1.
 

@@ -3,60 +3,66 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 from ..driver.connection import connect
-from ..errors import OperationalError
-from .reader import StatementReader
+from .output import OutputFile
+from .rerunning import read_file
 from .runner import Shell
 
 
 def main(arguments: argparse.Namespace) -> int:
     """Run `-c`, `-f`, a pipe, or a session at the terminal; the exit code."""
-    target = arguments.directory or ":memory:"
+    target = arguments.target or ":memory:"
     options = {} if arguments.threads is None else {"threads": arguments.threads}
     sources = _sources(arguments)
     with connect(target, **options) as connection:
-        shell = Shell(connection, format=arguments.format, timing=arguments.timing)
-        if sources is not None:
-            return _run_texts(shell, sources)
-        if not sys.stdin.isatty():
-            return _run_lines(shell, sys.stdin)
-        # The terminal's libraries are loaded for a terminal only.
-        from .repl import interact
-
-        shell.timing = True
-        return interact(shell, "in memory" if target == ":memory:" else str(target))
+        shell = Shell(
+            connection,
+            format=arguments.format or "table",
+            timing=arguments.timing,
+            keep_going=arguments.keep_going,
+            screen=sys.stdout.isatty(),
+        )
+        try:
+            if arguments.output is not None:
+                shell.file = OutputFile(arguments.output, arguments.format)
+            if sources is None and sys.stdin.isatty():
+                return _interact(shell, "in memory" if target == ":memory:" else str(target), not arguments.no_rc)
+            return _run(shell, [sys.stdin] if sources is None else ([text] for text in sources))
+        finally:
+            shell.close()
 
 
 def _sources(arguments: argparse.Namespace) -> list[str] | None:
     """The texts of `-f` and `-c`, files first; None where neither is given."""
-    texts = []
-    for path in arguments.file or ():
-        try:
-            texts.append(path.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise OperationalError(f"cannot read {path}: {error}") from error
+    texts = [read_file(path) for path in arguments.file or ()]
     texts += arguments.command or ()
     return texts or None
 
 
-def _run_texts(shell: Shell, texts: Iterable[str]) -> int:
-    return next((1 for text in texts if _run_lines(shell, [text])), 0)
-
-
-def _run_lines(shell: Shell, lines: Iterable[str]) -> int:
-    """Run statements as they become complete; 1 at the first error, with the rest not run."""
-    reader = StatementReader()
+def _run(shell: Shell, sources: Iterable[Iterable[str]]) -> int:
+    """Run texts; 1 where something failed, with the rest not run unless the shell keeps going."""
+    code = 0
     try:
-        for line in lines:
-            for item in reader.feed(line):
-                if not shell.run(item):
-                    return 1
-        for item in reader.finish():
-            if not shell.run(item):
-                return 1
+        for lines in sources:
+            if not shell.run_lines(lines):
+                code = 1
+                if not shell.keep_going:
+                    break
     except EOFError:
         pass
-    return 0
+    return code
+
+
+def _interact(shell: Shell, target: str, rc: bool) -> int:
+    # The terminal's libraries are loaded for a terminal only.
+    from .repl import interact
+
+    shell.timing = True
+    shell.paging = shell.screen
+    path = Path(os.environ.get("NYALA_RC") or Path.home() / ".nyalarc")
+    return interact(shell, target, path if rc and path.is_file() else None)

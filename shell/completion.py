@@ -1,7 +1,8 @@
 """Completion of keywords, functions, settings, tables, views and columns.
 
-Behind FROM, JOIN, INTO and the like a table or view is wanted, or a function that gives rows; behind SET and RESET a
-setting. Elsewhere columns of the tables that the statement names come first, then keywords, then everything else.
+Behind FROM, JOIN, INTO and the like a table or view is wanted, one of WITH, or a function that gives rows; behind SET
+and RESET a setting. Elsewhere columns of the tables that the statement names come first, then keywords, then everything
+else. Of several statements only the one under the cursor counts.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
 from ..driver.connection import Connection
 from ..errors import Error
 from .commands import COMMANDS
+from .reader import split
 from .words import FROM_FUNCTIONS, FUNCTIONS, KEYWORDS, SETTINGS
 
 _TABLE_WANTED: Final = re.compile(r"\b(from|join|into|table|view|describe|copy|upsert)\s+[\w.]*$", re.IGNORECASE)
@@ -23,6 +25,14 @@ _TABLE_POSSIBLE: Final = re.compile(
     r"\b(using|update|desc|truncate|analyze|partitions|stats(\s+for)?)\s+[\w.]*$", re.IGNORECASE
 )
 """Words behind which a table may come, and other words as well: `DO UPDATE SET`, `k DESC LIMIT`, `USING (`."""
+_NEXT_TABLE: Final = re.compile(r"\b(from|join|using)\s+[\w.]+(\s+(as\s+)?\w+)?\s*(,[^()]*)?,\s*\w*$", re.IGNORECASE)
+"""Behind a comma of FROM."""
+_COLUMN_WANTED: Final = re.compile(
+    r"(\b(select|distinct|where|and|or|not|on|by|having|set|returning|case|when|then|else|between)|[,(=<>+*/-])\s*$",
+    re.IGNORECASE,
+)
+"""Behind these a name comes, so that Tab shows the columns before a letter is typed."""
+_WITH_NAME: Final = re.compile(r"(?:\bwith(?:\s+recursive)?|,)\s+(\w+)\s*(?:\([^()]*\)\s*)?as\s*\(", re.IGNORECASE)
 _ROWS_WANTED: Final = re.compile(r"\b(from|join|using|lateral)\s+\w+$", re.IGNORECASE)
 _SETTING_WANTED: Final = re.compile(r"(^|;)\s*(set|reset|show)\s+\w*$", re.IGNORECASE)
 _WORD: Final = re.compile(r"[\w]+$")
@@ -35,25 +45,42 @@ class SqlCompleter(Completer):
         self._connection = connection
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
-        before = document.text_before_cursor
-        if before.lstrip().startswith("\\") and " " not in before.strip():
-            yield from _matching(before.lstrip(), [command.name for command in COMMANDS], "command")
-            return
+        text, before = _statement(document)
+        command = re.match(r"\s*(\\\S*)(\s+)?", before)
+        if command is None:
+            yield from self._sql(text, before)
+        elif command[2] is None:
+            yield from _matching(command[1], [command.name for command in COMMANDS], "command")
+        else:
+            yield from self._argument(command[1], before[command.end() :], complete_event)
+
+    def _argument(self, name: str, rest: str, event: CompleteEvent) -> Iterator[Completion]:
+        takes = next((command.takes for command in COMMANDS if command.name == name), ())
+        if takes == "sql":
+            yield from self._sql(rest, rest)
+        elif takes == "files":
+            yield from PathCompleter(expanduser=True).get_completions(Document(rest), event)
+        elif takes == "tables":
+            yield from _matching(rest, self._tables(), "table")
+        elif not isinstance(takes, str):
+            yield from _matching(rest, takes, "")
+
+    def _sql(self, text: str, before: str) -> Iterator[Completion]:
         match = _WORD.search(before)
         word = match[0] if match else ""
         tables = self._tables()
         if _SETTING_WANTED.search(before):
             yield from _matching(word, SETTINGS, "setting")
         possible = _TABLE_POSSIBLE.search(before)
-        if possible or _TABLE_WANTED.search(before) or before.lstrip().startswith("\\"):
-            yield from _matching(word, tables, "table")
+        if possible or _TABLE_WANTED.search(before) or _in_from(before):
+            yield from _matching(word, [*_WITH_NAME.findall(text), *tables], "table")
             if _ROWS_WANTED.search(before):
                 yield from _matching(word, FROM_FUNCTIONS, "function")
             if possible and word:
                 yield from _matching(word, _in_case(KEYWORDS, word), "keyword")
-        elif word or before.endswith("."):
-            yield from self._columns(document.text, before, word, tables)
-            if not _qualified(before, word):
+        elif word or before.endswith(".") or _COLUMN_WANTED.search(before):
+            yield from self._columns(text, before, word, tables)
+            if word and not _qualified(before, word):
                 yield from _matching(word, _in_case(KEYWORDS, word), "keyword")
                 yield from _matching(word, FUNCTIONS, "function")
                 yield from _matching(word, tables, "table")
@@ -79,6 +106,22 @@ class SqlCompleter(Completer):
         except Error:
             # Completion must never interrupt typing; the statement itself will tell what is wrong.
             return {}
+
+
+def _statement(document: Document) -> tuple[str, str]:
+    """The statement that the cursor is in, and its part before the cursor."""
+    spans, _ = split(document.text)
+    start = max((stop + 1 for _, stop in spans if stop < document.cursor_position), default=0)
+    stop = min((stop for _, stop in spans if stop >= document.cursor_position), default=len(document.text))
+    return document.text[start:stop], document.text[start : document.cursor_position]
+
+
+def _in_from(before: str) -> bool:
+    """Is a table wanted behind a comma: of FROM, and of no clause behind it?"""
+    found = _NEXT_TABLE.search(before)
+    return found is not None and not re.search(
+        r"\b(where|group|order|having|limit|on|select|set|values)\b", found[0], re.IGNORECASE
+    )
 
 
 def _qualified(before: str, word: str) -> str:

@@ -1,14 +1,14 @@
-"""Results as text: table, csv, json or markdown, written a batch at a time.
+"""Results as text: table, csv, json, markdown or vertical, written a batch at a time.
 
-The widths of a table come from its first batch (up to 131,072 rows), so that a result of any size needs the memory of
-one batch; a wider cell further down pushes its line out, as in psql with FETCH_COUNT.
+The widths of a table come from its first 10,000 rows or so, which are held back for it, so that a result of any size
+needs the memory of a batch; a wider cell further down pushes its line out, as in psql with FETCH_COUNT.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from typing import Any, Final, Protocol, TextIO
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol
 
 import pyarrow as pa
 from prompt_toolkit.utils import get_cwidth
@@ -16,8 +16,18 @@ from prompt_toolkit.utils import get_cwidth
 from ..storage.types import DataType, Interval, Kind
 
 NULL_TEXT: Final = "NULL"
+MEASURED: Final = 10_000
+"""Rows that the widths of a table come from, at least."""
 _CONTROL: Final = {code: f"\\x{code:02x}" for code in (*range(32), 127)} | {9: "\\t", 10: "\\n", 13: "\\r"}
 """Control characters are shown, not sent: a value must not move the cursor or break the table."""
+
+
+class Sink(Protocol):
+    """Where a format writes: a text stream, or anything that takes whole lines."""
+
+    def write(self, text: str, /) -> int: ...
+
+    def writelines(self, lines: Iterable[str], /) -> None: ...
 
 
 class Format(Protocol):
@@ -31,7 +41,7 @@ class Format(Protocol):
     def end(self) -> None: ...
 
 
-def write(name: str, columns: Sequence[tuple[str, DataType]], batches: Iterator[pa.RecordBatch], out: TextIO) -> int:
+def write(name: str, columns: Sequence[tuple[str, DataType]], batches: Iterator[pa.RecordBatch], out: Sink) -> int:
     """Write a result set in the format called `name`; how many rows it had."""
     writer: Format = FORMATS[name](out)
     writer.begin([column for column, _ in columns], [type_ for _, type_ in columns])
@@ -60,29 +70,44 @@ def texts(array: pa.Array, type_: DataType) -> list[str | None]:
 class TableFormat:
     """Aligned columns, numbers to the right."""
 
-    def __init__(self, out: TextIO):
+    def __init__(self, out: Sink):
         self._out = out
         self._names: list[str] = []
         self._types: list[DataType] = []
         self._widths: list[int] | None = None
+        self._held: list[list[str]] = []
 
     def begin(self, names: Sequence[str], types: Sequence[DataType]) -> None:
         self._names, self._types = [_printable(name) for name in names], list(types)
+        self._held = [[] for _ in names]
 
     def rows(self, batch: pa.RecordBatch) -> None:
         cells = self._cells(batch)
         if self._widths is None:
-            self._header(cells)
-        assert self._widths is not None
-        aligned = [
-            [_pad(cell, width, right=type_.is_numeric) for cell in column]
-            for column, width, type_ in zip(cells, self._widths, self._types)
-        ]
-        self._out.writelines(f"{' | '.join(row).rstrip()}\n" for row in zip(*aligned))
+            for held, column in zip(self._held, cells):
+                held += column
+            if len(self._held[0]) >= MEASURED:
+                self._release()
+        else:
+            self._lines(cells, self._widths)
 
     def end(self) -> None:
         if self._widths is None:
-            self._header([[] for _ in self._names])
+            self._release()
+
+    def _release(self) -> None:
+        """The header, with the widths of what was held back, and these rows."""
+        cells, self._held = self._held, []
+        self._header(cells)
+        assert self._widths is not None
+        self._lines(cells, self._widths)
+
+    def _lines(self, cells: Sequence[Sequence[str]], widths: Sequence[int]) -> None:
+        aligned = [
+            [_pad(cell, width, right=type_.is_numeric) for cell in column]
+            for column, width, type_ in zip(cells, widths, self._types)
+        ]
+        self._out.writelines(f"{' | '.join(row).rstrip()}\n" for row in zip(*aligned))
 
     def _cells(self, batch: pa.RecordBatch) -> list[list[str]]:
         columns = [texts(array, type_) for array, type_ in zip(batch.columns, self._types)]
@@ -110,6 +135,10 @@ class MarkdownFormat(TableFormat):
             self._header(cells)
         self._out.writelines(f"| {' | '.join(row)} |\n" for row in zip(*cells))
 
+    def end(self) -> None:
+        if self._widths is None:
+            self._header([])
+
     def _header(self, cells: Sequence[Sequence[str]]) -> None:
         self._widths = []
         rule = ("---:" if type_.is_numeric else "---" for type_ in self._types)
@@ -120,7 +149,7 @@ class MarkdownFormat(TableFormat):
 class CsvFormat:
     """RFC 4180 with a header line; NULL is an empty field, an empty text `""`."""
 
-    def __init__(self, out: TextIO):
+    def __init__(self, out: Sink):
         self._out = out
         self._types: list[DataType] = []
 
@@ -148,7 +177,7 @@ def _csv_text(text: str) -> str:
 class JsonFormat:
     """An array of objects, one per line; decimals are JSON numbers with all their digits."""
 
-    def __init__(self, out: TextIO):
+    def __init__(self, out: Sink):
         self._out = out
         self._keys: list[str] = []
         self._types: list[DataType] = []
@@ -172,6 +201,33 @@ class JsonFormat:
         self._out.write("]\n" if self._first else "\n]\n")
 
 
+class VerticalFormat:
+    """A line per value, a block per row: for rows that are wider than the screen."""
+
+    def __init__(self, out: Sink):
+        self._out = out
+        self._names: list[str] = []
+        self._types: list[DataType] = []
+        self._count = 0
+
+    def begin(self, names: Sequence[str], types: Sequence[DataType]) -> None:
+        names = [_printable(name) for name in names]
+        width = max(map(_width, names), default=0)
+        self._names, self._types = [_pad(name, width, right=False) for name in names], list(types)
+
+    def rows(self, batch: pa.RecordBatch) -> None:
+        columns = []
+        for name, array, type_ in zip(self._names, batch.columns, self._types):
+            cells = (NULL_TEXT if cell is None else _printable(cell) for cell in texts(array, type_))
+            columns.append([f"{name} | {cell}".rstrip() + "\n" for cell in cells])
+        for number, row in enumerate(zip(*columns), self._count + 1):
+            self._out.write(f"-[ row {number:,} ]".ljust(24, "-") + "\n")
+            self._out.writelines(row)
+        self._count += batch.num_rows
+
+    def end(self) -> None: ...
+
+
 def _json_cells(array: pa.Array, type_: DataType) -> list[str]:
     if type_.is_float:
         # JSON has no number for these: null, as JavaScript writes them.
@@ -186,7 +242,19 @@ FORMATS: Final[dict[str, Any]] = {
     "csv": CsvFormat,
     "json": JsonFormat,
     "markdown": MarkdownFormat,
+    "vertical": VerticalFormat,
 }
+NAMES: Final = (*FORMATS, "parquet")
+"""What a user may choose; `output` writes Parquet, which is no text."""
+
+
+def table_width(columns: Sequence[tuple[str, DataType]], batch: pa.RecordBatch) -> int:
+    """How many columns of a screen a table with these rows is wide."""
+    widths = [
+        max([_width(_printable(name)), *(_width(_printable(cell or NULL_TEXT)) for cell in texts(array, type_))])
+        for (name, type_), array in zip(columns, batch.columns)
+    ]
+    return sum(widths) + 3 * (len(widths) - 1)
 
 
 def _printable(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+from dataclasses import asdict
 from pathlib import Path
 
 from ..errors import OperationalError
@@ -33,7 +34,10 @@ def dump_command(arguments: argparse.Namespace) -> int:
 def layout_command(arguments: argparse.Namespace) -> int:
     """`nyala fs layout DIR TABLE`."""
     layout = table_layout(OsFileSystem(), str(arguments.directory), arguments.table)
-    print(describe_layout(layout, shutil.get_terminal_size((100, 24)).columns))
+    if arguments.json:
+        print(json.dumps({**asdict(layout), "average_height": layout.average_height}, indent=2))
+    else:
+        print(describe_layout(layout, shutil.get_terminal_size((100, 24)).columns))
     if arguments.svg is not None:
         _write(arguments.svg, draw_layout(layout))
     return 0

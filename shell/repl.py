@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.filters import Condition
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import Condition, has_focus
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
@@ -16,21 +20,34 @@ from .. import __version__
 from .completion import SqlCompleter
 from .highlighting import NyalaLexer
 from .reader import StatementReader, is_blank, split
+from .rerunning import read_file
 from .runner import Shell
 
 PROMPT = "nyala> "
 CONTINUATION = "  ...> "
+_EDIT = re.compile(r"(.*)^\s*\\e\s*", re.DOTALL | re.MULTILINE)
+"""A last line that sends what stands above it to the editor."""
 
 
-def interact(shell: Shell, target: str) -> int:
-    """Read, run and print until the user leaves; the exit code."""
+def interact(shell: Shell, target: str, rc: Path | None = None) -> int:
+    """Run the file `rc`, then read, run and print until the user leaves; the exit code."""
     print(f"nyala {__version__}, {target}. SQL ends with a semicolon; \\? explains the commands, \\q leaves.")
     # A parent that runs things in the background may have had Ctrl-C ignored, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    session = _session(shell)
+    session = _session(shell, target)
+    try:
+        if rc is not None:
+            shell.run_lines([read_file(rc)])
+    except EOFError:
+        return 0
+    except KeyboardInterrupt:
+        print("cancelled")
     while True:
+        draft, shell.draft = shell.draft, ""
         try:
-            text = session.prompt()
+            # Ctrl-C is a key while the prompt has the terminal. As a signal it comes when the prompt is just leaving,
+            # and prompt_toolkit's own handler would lose it then.
+            text = session.prompt(default=draft, handle_sigint=False)
         except KeyboardInterrupt:
             continue
         except EOFError:
@@ -45,6 +62,10 @@ def interact(shell: Shell, target: str) -> int:
 
 def _run_all(shell: Shell, text: str) -> None:
     """Everything that one prompt gave, up to the first error."""
+    edited = _EDIT.fullmatch(text)
+    if edited is not None and not is_blank(edited[1]):
+        shell.edit(edited[1].strip())
+        return
     reader = StatementReader()
     for item in reader.feed(text + "\n"):
         if not shell.run(item):
@@ -59,20 +80,23 @@ def is_complete(text: str) -> bool:
     >>> is_complete("select 1"), is_complete("select 1;"), is_complete("\\\\dt")
     (False, True, True)
     """
-    if is_blank(text) or text.lstrip().startswith("\\"):
+    if is_blank(text) or text.lstrip().startswith("\\") or _EDIT.fullmatch(text):
         return True
     spans, inside = split(text)
     rest = text[spans[-1][1] + 1 :] if spans else text
     return not inside and bool(spans) and is_blank(rest)
 
 
-def _session(shell: Shell) -> PromptSession[str]:
+def _session(shell: Shell, target: str) -> PromptSession[str]:
     session: PromptSession[str] = PromptSession(
         PROMPT,
         lexer=PygmentsLexer(NyalaLexer),
         completer=SqlCompleter(shell.connection),
         complete_while_typing=False,
+        auto_suggest=AutoSuggestFromHistory(),
+        bottom_toolbar=lambda: status(shell, target),
         history=_history(),
+        enable_open_in_editor=True,
         multiline=True,
         prompt_continuation=CONTINUATION,
         key_bindings=_bindings(),
@@ -89,11 +113,38 @@ def _bindings() -> KeyBindings:
         buffer = get_app().current_buffer
         return is_complete(buffer.text) and buffer.complete_state is None
 
-    @bindings.add("enter", filter=Condition(complete))
+    def choosing() -> bool:
+        from prompt_toolkit.application import get_app
+
+        return get_app().current_buffer.complete_state is not None
+
+    typing = has_focus(DEFAULT_BUFFER)
+
+    @bindings.add("enter", filter=typing & Condition(complete))
     def _(event: KeyPressEvent) -> None:
         event.current_buffer.validate_and_handle()
 
+    @bindings.add("enter", filter=typing & Condition(choosing))
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.complete_state = None
+
     return bindings
+
+
+def status(shell: Shell, target: str) -> StyleAndTextTuples:
+    """The line at the bottom: where we are, as of when, what was set, and how long the last statement took."""
+    facts = [target]
+    if shell.moment:
+        facts.append(f"as of {shell.moment} UTC")
+    if shell.file is not None:
+        facts.append(f"results to {shell.file.path}")
+    elif shell.format != "table":
+        facts.append(shell.format)
+    if shell.expanded != "off":
+        facts.append(f"\\x {shell.expanded}")
+    if shell.seconds is not None:
+        facts.append(f"last {1000 * shell.seconds:,.1f} ms")
+    return [("", " " + "  |  ".join(facts) + " ")]
 
 
 def _history() -> History:

@@ -1,17 +1,42 @@
-"""Executes what the reader found and prints what came of it."""
+"""Executes what the reader found and prints what came of it.
+
+Statement ─► Cursor ─ batches ─┬─ OutputFile      after \\o or with --output
+                               ├─ Pages           at a terminal: as many rows as a reader wants, through a pager
+                               └─ out             else: everything, as it comes
+"""
 
 from __future__ import annotations
 
+import itertools
+import os
+import re
+import shutil
 import sys
 import time
-from typing import Any, TextIO
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, TextIO, TypeAlias
 
 import pyarrow as pa
 
 from ..driver.connection import Connection
-from ..errors import Error
-from . import commands, formats
-from .reader import Statement
+from ..driver.moments import Moment, hybrid_time
+from ..errors import Error, InterfaceError
+from ..storage.clock import format_timestamp
+from ..storage.types import DataType
+from . import commands, formats, output, pager
+from .progress_bar import ProgressBar
+from .reader import Statement, StatementReader
+from .rerunning import AlreadyTold, edit
+
+Columns: TypeAlias = Sequence[tuple[str, DataType]]
+MOST_ROWS: Final = 10_000
+"""Rows of a result that a terminal gets, unless `\\rows` says otherwise."""
+_DEEPEST: Final = 16
+"""Files that may run one another: beyond it, they run themselves."""
+_SETTING: Final = re.compile(r"(re)?set\b", re.IGNORECASE)
+_FOR_READING: Final = ("table", "vertical", "markdown")
+"""Formats that a terminal gets only the first rows of."""
 
 
 class Shell:
@@ -21,13 +46,34 @@ class Shell:
     ----------
     connection : Connection
     format : str
-        One of `formats.FORMATS`.
+        One of `formats.NAMES`.
     out, err : text streams
-        Results go to `out`, errors and notes to `err`, so that a pipe gets nothing but results.
+        Results go to `out`, errors to `err`, so that a pipe gets nothing but results.
     timing : bool
         Print how long each statement took.
     footer : bool
         Print row counts below tables.
+    keep_going : bool
+        Go on behind an error.
+    screen : bool
+        Is `out` a terminal? Then there are progress bars, and large tables are cut.
+    paging : bool
+        Show what does not fit the screen through a pager; with `screen` only.
+
+    Attributes
+    ----------
+    expanded : str
+        "on": tables are written as `vertical`; "auto": those wider than the screen; else "off".
+    file : OutputFile, optional
+        Where results go instead of `out`.
+    last : Statement, optional
+        The statement that was run last.
+    seconds : float, optional
+        How long it took.
+    moment : str
+        Tables are read as of this time, in UTC; empty: as they are.
+    draft : str
+        A text that the next prompt begins with.
     """
 
     def __init__(
@@ -39,6 +85,9 @@ class Shell:
         err: TextIO | None = None,
         timing: bool = False,
         footer: bool = True,
+        keep_going: bool = False,
+        screen: bool = False,
+        paging: bool = False,
     ):
         self.connection = connection
         self.format = format
@@ -46,6 +95,22 @@ class Shell:
         self.err = err or sys.stderr
         self.timing = timing
         self.footer = footer
+        self.keep_going = keep_going
+        self.screen = screen
+        self.paging = paging
+        self.expanded = "off"
+        self.most_rows: int | None = MOST_ROWS
+        self.file: output.OutputFile | None = None
+        self.last: Statement | None = None
+        self.seconds: float | None = None
+        self.draft = ""
+        self.moment = ""
+        self._past: Connection | None = None
+        self._moment: Moment | None = None
+        self._depth = 0
+        self._waited = 0.0
+
+    # ---- running ------------------------------------------------------------------------------------------------
 
     def run(self, item: Statement | str) -> bool:
         """Run a statement or a backslash command; False after an error, which is printed.
@@ -57,42 +122,220 @@ class Shell:
             if isinstance(item, str):
                 commands.run(self, item)
             else:
-                self._execute(item)
+                self.execute(item)
+        except AlreadyTold:
+            return False
         except Error as error:
-            self.out.flush()
-            print(describe(error), file=self.err, flush=True)
+            self.tell(error)
             return False
         finally:
             self.out.flush()
         return True
 
-    def _execute(self, statement: Statement) -> None:
-        started = time.perf_counter()
-        with self.connection.cursor() as cursor:
-            cursor.execute(statement.placed)
-            if cursor.description is None:
-                self._note(_done(cursor.rowcount))
-            else:
-                columns = [(column[0], column[1]) for column in cursor.description]
-                count = formats.write(self.format, columns, cursor.record_batches(), self.out)
-                if self.format == "table":
-                    self._note(f"({count:,} row{'' if count == 1 else 's'})")
-        if self.timing:
-            print(f"Time: {1000 * (time.perf_counter() - started):,.1f} ms", file=self.out)
+    def run_lines(self, lines: Iterable[str]) -> bool:
+        """Run statements as they become complete; False where one failed, with the rest not run unless `keep_going`."""
+        reader = StatementReader()
+        succeeded = True
+        self._depth += 1
+        try:
+            if self._depth > _DEEPEST:
+                raise InterfaceError(f"files run one another {_DEEPEST} deep: one of them seems to run itself")
+            for item in itertools.chain.from_iterable(itertools.chain(map(reader.feed, lines), [reader.finish()])):
+                if not self.run(item):
+                    succeeded = False
+                    if not self.keep_going:
+                        break
+        finally:
+            self._depth -= 1
+        return succeeded
 
-    def show(self, columns: Any, rows: pa.RecordBatch) -> None:
+    def edit(self, text: str) -> None:
+        """Send a text to the editor, and what comes of it to the next prompt."""
+        try:
+            edit(self, text)
+        except Error as error:
+            self.draft = text
+            self.tell(error)
+
+    def execute(self, statement: Statement) -> None:
+        """Run a statement and write its result."""
+        self.last = statement
+        started = time.perf_counter()
+        self._waited = 0.0
+        try:
+            # What is set is set for the time after the look at the past, too.
+            connection = self.connection if _SETTING.match(statement.text) else self.reading
+            with self.observed() as bar, connection.cursor() as cursor:
+                cursor.execute(statement.placed)
+                if cursor.description is None:
+                    bar.stop()
+                    self._note(_done(cursor.rowcount))
+                else:
+                    columns = [(column[0], column[1]) for column in cursor.description]
+                    self._write(columns, cursor.record_batches(), bar)
+            if connection is not self.reading:
+                self.read_at(self._moment)
+        finally:
+            self.seconds = time.perf_counter() - started - self._waited
+        if self.timing:
+            print(f"Time: {1000 * self.seconds:,.1f} ms", file=self.out)
+
+    @contextmanager
+    def observed(self) -> Iterator[ProgressBar]:
+        """While this lasts, statements have a progress bar, at a terminal."""
+        bar = ProgressBar(self.err)
+        connection = self.reading
+        if not self.screen or not self.err.isatty():
+            yield bar
+            return
+        with bar:
+            connection.set_progress_handler(bar)
+            try:
+                yield bar
+            finally:
+                connection.set_progress_handler(None)
+
+    # ---- the past -----------------------------------------------------------------------------------------------
+
+    @property
+    def reading(self) -> Connection:
+        """The connection that statements go to: the one of the past after `read_at`."""
+        return self._past or self.connection
+
+    def read_at(self, moment: Moment | None) -> None:
+        """From now on, read all tables as of this time; None: as they are."""
+        if moment is None:
+            past, exact, text = None, None, ""
+        else:
+            exact = hybrid_time(moment, self.connection.store.now())
+            past = self.connection.at(exact)
+            text = format_timestamp(exact).partition(" UTC")[0]
+        if self._past is not None:
+            self._past.close()
+        self._past, self._moment, self.moment = past, exact, text
+
+    # ---- writing ------------------------------------------------------------------------------------------------
+
+    def _write(self, columns: Columns, batches: Iterator[pa.RecordBatch], bar: ProgressBar) -> None:
+        if self.file is not None:
+            count = self.file.write(self._chosen(), columns, batches)
+            bar.stop()
+            if self.screen:
+                self._note(f"({_rows(count)}, written to {self.file.path})")
+        elif self.screen and self.format != output.PARQUET:
+            self._show(columns, _stopping(batches, bar))
+        else:
+            format = self._chosen()
+            count = output.write(format, columns, _stopping(batches, bar), self.out)
+            if format in ("table", "vertical"):
+                self._note(f"({_rows(count)})")
+
+    def _chosen(self) -> str:
+        return "vertical" if self.expanded == "on" and self.format == "table" else self.format
+
+    def _show(self, columns: Columns, batches: Iterator[pa.RecordBatch]) -> None:
+        """A result for a reader at a terminal: the first rows, through a pager."""
+        format = self._chosen()
+        most = self.most_rows if format in _FOR_READING else None
+        limited = _Limited(batches, most)
+        if format == "table" and self.expanded == "auto":
+            first = next(limited, None)
+            batches = iter([]) if first is None else itertools.chain([first], limited)
+            if first is not None and formats.table_width(columns, first) > shutil.get_terminal_size().columns:
+                format = "vertical"
+        else:
+            batches = limited
+        left = False
+        with pager.Pages(self.out, pager.pager_command() if self.paging else None) as pages:
+            try:
+                formats.write(format, columns, batches, pages)
+            except BrokenPipeError:
+                left = True
+        self.out.flush()
+        self._waited += pages.waited
+        if left:
+            self._note("(left before the end)")
+        elif limited.cut:
+            self._note(f"(the first {_rows(limited.count)}; \\o FILE or --output writes them all, \\rows shows more)")
+        elif format in ("table", "vertical"):
+            self._note(f"({_rows(limited.count)})")
+        if pages.cut:
+            hint = ": \\x shows a line per value" if format == "table" else ""
+            self._note(f"(wider than the screen{hint})")
+
+    def show(self, columns: Columns, rows: pa.RecordBatch) -> None:
         """Print a small table of the shell's own."""
-        formats.write("table", columns, iter([rows]), self.out)
+        formats.write("table", columns, iter([rows]), self.text)
+
+    @property
+    def text(self) -> TextIO:
+        """Where tables of the shell's own go."""
+        return self.out if self.file is None else self.file.text
 
     def _note(self, text: str) -> None:
         if self.footer:
             print(text, file=self.out)
 
+    def tell(self, error: Error, hidden: str = "") -> None:
+        """Print an error; `hidden` is what the statement was given in front of what the user typed."""
+        self.out.flush()
+        text = describe(error, hidden)
+        if self.err.isatty() and "NO_COLOR" not in os.environ:
+            text = text.replace("error:", "\x1b[1;31merror:\x1b[0m", 1)
+        print(text, file=self.err, flush=True)
+
+    def close(self) -> None:
+        """End the output file and the look at the past."""
+        self.read_at(None)
+        if self.file is not None:
+            self.file.close()
+            self.file = None
+
+
+class _Limited:
+    """The first rows of a result. `count` rows have come, and `cut` tells whether there are more."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], most: int | None):
+        self._batches = batches
+        self._most = most
+        self.count = 0
+        self.cut = False
+
+    def __iter__(self) -> _Limited:
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        if self.cut:
+            raise StopIteration
+        batch = next(self._batches)
+        room = batch.num_rows if self._most is None else self._most - self.count
+        self.cut = batch.num_rows > room
+        if self.cut and not room:
+            raise StopIteration
+        self.count += min(room, batch.num_rows)
+        return batch.slice(0, room)
+
+
+def _stopping(batches: Iterator[pa.RecordBatch], bar: ProgressBar) -> Iterator[pa.RecordBatch]:
+    """The batches, the bar being gone before the first one."""
+    for batch in batches:
+        bar.stop()
+        yield batch
+    bar.stop()
+
+
+def _rows(count: int) -> str:
+    return f"{count:,} row{'' if count == 1 else 's'}"
+
 
 def _done(rowcount: int) -> str:
-    return "OK" if rowcount < 0 else f"OK, {rowcount:,} row{'' if rowcount == 1 else 's'}"
+    return "OK" if rowcount < 0 else f"OK, {_rows(rowcount)}"
 
 
-def describe(error: Error) -> str:
+def describe(error: Error, hidden: str = "") -> str:
     """An error as the shell prints it: what it is and, where it is known, the place in the statement."""
-    return f"error: {error}"
+    text = f"error: {error}"
+    if hidden:
+        shown = rf"^(LINE \d+: ){re.escape(hidden)}(.*\n) {{{len(hidden)}}}( *\^)"
+        text = re.sub(shown, r"\1\2\3", text, count=1, flags=re.MULTILINE)
+    return text

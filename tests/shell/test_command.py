@@ -1,19 +1,17 @@
-"""The `nyala` command as a process: exit codes, what goes where, and a session at a pseudo-terminal."""
+"""The `nyala` command as a process: exit codes, and what goes where."""
 
 import csv
 import io
 import json
-import os
-import pty
 import re
-import select
-import signal
 import subprocess
 import sys
-import termios
-import time
+from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
+from nyala.shell import formats
+from nyala.shell.commands import COMMANDS
 
 SCRIPT = "CREATE TABLE t (k INT PRIMARY KEY, v STRING); INSERT INTO t VALUES (1, 'one'), (2, NULL);"
 
@@ -106,107 +104,85 @@ def test_without_a_directory_the_store_is_in_memory():
     assert nyala("shell", "-c", "SELECT 6 * 7 AS answer", "--format", "csv").stdout == "answer\n42\n"
 
 
-class Terminal:
-    """A shell at a pseudo-terminal, and what it has printed, without escape sequences."""
-
-    def __init__(self, *arguments, **environment):
-        self.pid, self.master = pty.fork()
-        if self.pid == 0:
-            os.environ.update(TERM="xterm", COLUMNS="100", LINES="40", PROMPT_TOOLKIT_NO_CPR="1", **environment)
-            os.execv(sys.executable, [sys.executable, "-m", "nyala", "shell", *map(str, arguments)])
-        self.text = ""
-
-    def wait_for(self, pattern, seconds=20.0):
-        """Read until the pattern has been printed since the last call; what was printed up to then."""
-        deadline = time.monotonic() + seconds
-        while (match := re.search(pattern, self.text)) is None:
-            if not self._read(deadline):
-                raise AssertionError(f"{pattern!r} did not appear in {self.text!r}")
-        seen, self.text = self.text[: match.end()], self.text[match.end() :]
-        return seen
-
-    def _read(self, deadline):
-        """Read what is there; False at the end of the shell, or of the time."""
-        ready, _, _ = select.select([self.master], [], [], max(0.0, deadline - time.monotonic()))
-        try:
-            data = os.read(self.master, 65536).decode(errors="replace") if ready else ""
-        except OSError:
-            return False
-        self.text += re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\x1b[=>]|\r", "", data)
-        return bool(data)
-
-    def type(self, text):
-        """Press keys at the prompt; before it appears, the terminal itself would take them."""
-        self.wait_for(r"(nyala|\.\.\.)>")
-        os.write(self.master, text.encode())
-
-    def press(self, text):
-        """Press keys while a statement runs."""
-        os.write(self.master, text.encode())
-
-    def wait_until_running(self, seconds=20.0):
-        """Return when the prompt has given the terminal back, so that Ctrl-C is a signal again and no key."""
-        deadline = time.monotonic() + seconds
-        while not termios.tcgetattr(self.master)[3] & termios.ISIG:
-            assert time.monotonic() < deadline, "the prompt kept the terminal"
-            self._read(time.monotonic() + 0.05)
-
-    def end(self, seconds=20.0):
-        """Wait for the shell to end; its exit code."""
-        deadline = time.monotonic() + seconds
-        while self._read(deadline):
-            pass
-        return self.kill(time.monotonic() >= deadline)
-
-    def kill(self, now=True):
-        """Collect the shell, killed first where it has not ended; its exit code. May be repeated."""
-        if self.master >= 0:
-            if now:
-                os.kill(self.pid, signal.SIGKILL)
-            _, self.status = os.waitpid(self.pid, 0)
-            os.close(self.master)
-            self.master = -1
-        return os.waitstatus_to_exitcode(self.status)
+def test_output_takes_the_format_from_the_name(directory, tmp_path):
+    text = "SELECT * FROM t ORDER BY k"
+    for name, expected in (("t.csv", b"k,v\n1,one\n2,\n"), ("t", b"k | v\n--+-----\n1 | one\n2 | NULL\n")):
+        done = nyala("shell", directory, "--output", tmp_path / name, "-c", text)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        assert (tmp_path / name).read_bytes() == expected
+    done = nyala("shell", directory, "--output", tmp_path / "t.csv", "--format", "json", "-c", text)
+    assert len(json.loads((tmp_path / "t.csv").read_text())) == 2
+    done = nyala("shell", directory, "--output", tmp_path / "missing" / "t.csv", "-c", text)
+    assert done.returncode == 1
+    assert "cannot write" in done.stderr
 
 
-@pytest.fixture
-def terminal(directory, tmp_path):
-    terminal = Terminal(directory, NYALA_HISTORY=str(tmp_path / "history"))
-    yield terminal
-    terminal.kill()
+def test_parquet_goes_to_a_file_or_a_pipe(directory, tmp_path):
+    done = nyala("shell", directory, "--output", tmp_path / "t.parquet", "-c", "SELECT * FROM t ORDER BY k")
+    assert done.returncode == 0
+    assert pq.read_table(tmp_path / "t.parquet").to_pylist() == [{"k": 1, "v": "one"}, {"k": 2, "v": None}]
+    done = nyala("shell", directory, "--output", tmp_path / "t.parquet", "-c", "SELECT 1 AS a; SELECT 2 AS b")
+    assert "a Parquet file holds one" in done.stderr
+    assert pq.read_table(tmp_path / "t.parquet").to_pylist() == [{"a": 1}]
+    command = [sys.executable, "-m", "nyala", "shell", directory, "--format", "parquet", "-c", "SELECT 7 AS seven"]
+    piped = subprocess.run(command, capture_output=True, timeout=60, check=True).stdout
+    assert pq.read_table(io.BytesIO(piped)).to_pylist() == [{"seven": 7}]
 
 
-def test_a_session_at_a_terminal(terminal, tmp_path):
-    terminal.type("SELECT k,\r")
-    terminal.type("v FROM t WHERE k = 1;\r")
-    output = terminal.wait_for(r"\(1 row\)\nTime: [0-9.]+ ms\n")
-    assert "1 | one" in output
-    terminal.type("SELECT oops FROM t;\r")
-    terminal.wait_for(r"error: .*oops.*\nLINE 1: SELECT oops FROM t\n +\^\^\^\^")
-    terminal.type("\\d t\r")
-    assert "NOT NULL" in terminal.wait_for(r"PRIMARY KEY \(k\)\n")
-    terminal.type("SELECT unfinished\x03")
-    terminal.type("SEL\t")
-    terminal.wait_for("SELECT")
-    terminal.press("\x03")
-    terminal.type("\\q\r")
-    assert terminal.end() == 0
-    history = (tmp_path / "history").read_text()
-    assert "SELECT k," in history
-    assert "\\d t" in history
+def test_half_a_result_is_no_parquet_file(directory, tmp_path):
+    text = "SELECT 1 / (k - 100000) AS x FROM generate_series(0, 200000) AS g (k)"
+    done = nyala("shell", directory, "--output", tmp_path / "t.parquet", "-c", text)
+    assert done.returncode == 1
+    assert "division by zero" in done.stderr
+    assert (tmp_path / "t.parquet").read_bytes() == b""
 
 
-def test_ctrl_c_cancels_a_statement_and_ctrl_d_leaves(terminal):
-    terminal.type("CREATE TABLE IF NOT EXISTS n (k INT PRIMARY KEY);\r")
-    terminal.wait_for("OK")
-    terminal.type("INSERT INTO n VALUES " + ", ".join(f"({i})" for i in range(300)) + ";\r")
-    terminal.wait_for("OK, 300 rows")
-    terminal.type("SELECT count(*) FROM n a, n b, n c, n d WHERE a.k + b.k + c.k + d.k = -1;\r")
-    terminal.wait_for("= -1;")
-    terminal.wait_until_running()
-    terminal.press("\x03")
-    terminal.wait_for("cancelled")
-    terminal.type("SELECT 6 * 7 AS answer;\r")
-    terminal.wait_for(r"42\n\(1 row\)")
-    terminal.type("\x04")
-    assert terminal.end() == 0
+def test_keep_going_runs_the_rest_and_still_fails(directory):
+    done = nyala("shell", directory, "--keep-going", "--format", "csv", stdin="SELECT x;\nSELECT 2 AS two;\n\\nope\n")
+    assert done.stdout == "two\n2\n"
+    assert done.returncode == 1
+    assert done.stderr.count("error:") == 2
+
+
+def test_files_that_run_files(directory, tmp_path):
+    (tmp_path / "inner.sql").write_text("SELECT 1 AS one;\nSELECT oops;\nSELECT 2 AS never;\n")
+    (tmp_path / "itself.sql").write_text(f"\\i {tmp_path}/itself.sql\n")
+    done = nyala("shell", directory, "--format", "csv", stdin=f"\\i {tmp_path}/inner.sql\nSELECT 3 AS never;\n")
+    assert (done.returncode, done.stdout) == (1, "one\n1\n")
+    assert "LINE 2: SELECT oops" in done.stderr
+    assert f"in {tmp_path}/inner.sql" in done.stderr
+    done = nyala("shell", directory, stdin=f"\\i {tmp_path}/itself.sql\n")
+    assert done.returncode == 1
+    assert "seems to run itself" in done.stderr
+
+
+def test_o_switches_between_a_file_and_the_output(directory, tmp_path):
+    lines = f"\\format csv\n\\o {tmp_path}/o.json\nSELECT 1 AS a;\n\\o\nSELECT 2 AS b;\n"
+    assert nyala("shell", directory, stdin=lines).stdout == "b\n2\n"
+    assert json.loads((tmp_path / "o.json").read_text()) == [{"a": 1}]
+
+
+def test_asof_reads_the_past_and_keeps_settings(directory):
+    lines = "\\asof 2020-01-01\nSELECT count(*) AS n FROM t;\nSET threads = 1;\n\\asof off\nSHOW threads;\n"
+    done = nyala("shell", directory, "--format", "csv", stdin=lines)
+    assert "n\n0\n" in done.stdout
+    assert done.stdout.endswith("threads\n1\n")
+    assert "2020-01-01 00:00:00.000000 UTC" in done.stdout
+
+
+def test_plan_tells_shares_and_places_of_errors(directory):
+    done = nyala("shell", directory, "--keep-going", stdin="\\plan SELECT sum(k) FROM t\n\\plan SELECT oops FROM t\n")
+    assert "TableScan t" in done.stdout
+    assert " % " in done.stdout
+    assert "LINE 1: SELECT oops FROM t\n               ^^^^\n" in done.stderr
+
+
+def test_the_document_has_every_command_and_option(directory):
+    text = (Path(formats.__file__).parents[1] / "docs" / "shell.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\\.*?)` \| (.*) \|$", text, re.MULTILINE)
+    assert [(usage.replace("\\|", "|"), effect) for usage, effect in rows] == [(c.usage, c.text) for c in COMMANDS]
+    printed = nyala("shell", directory, stdin="\\?\n").stdout
+    assert all(c.usage in printed and c.text in printed for c in COMMANDS)
+    options = set(re.findall(r"--[a-z-]+", nyala("shell", "--help").stdout)) - {"--help", "--command", "--file"}
+    assert options <= set(re.findall(r"--[a-z-]+", text))
+    assert all(f"`{name}`" in text for name in formats.NAMES)

@@ -42,6 +42,36 @@ def test_keywords_come_in_the_users_case(completer):
     assert offered(completer, "SEL") == ["SELECT"]
 
 
+def test_columns_before_a_letter_is_typed(completer):
+    assert offered(completer, "select  from orders", len("select ")) == ["o_key", "o_date"]
+    assert offered(completer, "select * from orders where o_key = 1 and ") == ["o_key", "o_date"]
+
+
+def test_tables_behind_a_comma_of_from(completer):
+    assert offered(completer, "select * from items as i, ") == ["items", "orders"]
+    assert offered(completer, "select * from items order by i_key, i_") == ["i_key"]
+
+
+def test_names_of_with(completer):
+    assert offered(completer, "with recent as (select 1), older (a) as (select 2) select * from ")[:2] == [
+        "recent",
+        "older",
+    ]
+
+
+def test_only_the_statement_under_the_cursor_counts(completer):
+    assert "i_key" not in offered(completer, "select * from items; select i_")
+    assert offered(completer, "select * from orders; select i. from items i; select 1", 31) == ["i_key", "o_key"]
+
+
+def test_arguments_of_commands(completer, tmp_path):
+    (tmp_path / "script.sql").touch()
+    assert offered(completer, f"\\i {tmp_path}/scr") == ["ipt.sql"]
+    assert offered(completer, "\\format p") == ["parquet"]
+    assert offered(completer, "\\x ") == ["on", "off", "auto"]
+    assert offered(completer, "\\plan select * from or") == ["orders"]
+
+
 def test_functions(completer):
     assert "coalesce" in offered(completer, "select coal")
 

@@ -45,11 +45,31 @@ def test_a_table_without_rows_has_a_header():
     assert written("table", []) == "id | name | price | day | ok\n---+------+-------+-----+---\n"
 
 
-def test_later_batches_keep_the_widths_of_the_first():
+def test_widths_come_from_the_first_rows_whatever_their_batches():
     narrow, wide = batch([(1, "a", None, None, True)]), batch([(2, "abcdef", None, None, True)])
     lines = written("table", [narrow, wide]).splitlines()
-    assert lines[2] == " 1 | a    |  NULL | NULL | true"
+    assert lines[2] == " 1 | a      |  NULL | NULL | true"
     assert lines[3] == " 2 | abcdef |  NULL | NULL | true"
+
+
+def test_rows_beyond_the_measured_ones_keep_the_widths():
+    first = batch([(1, "a", None, None, True)] * formats.MEASURED)
+    lines = written("table", [first, batch([(2, "abcdef", None, None, True)])]).splitlines()
+    assert lines[2] == " 1 | a    |  NULL | NULL | true"
+    assert lines[-1] == " 2 | abcdef |  NULL | NULL | true"
+
+
+def test_vertical():
+    assert written("vertical", [batch(ROWS[:1]), batch(ROWS[1:2])]).splitlines()[:8] == [
+        "-[ row 1 ]--------------",
+        "id    | 1",
+        "name  | one",
+        "price | 10.50",
+        "day   | 2020-02-29",
+        "ok    | true",
+        "-[ row 2 ]--------------",
+        "id    | 20",
+    ]
 
 
 def test_control_characters_are_shown_not_sent():

@@ -1,0 +1,116 @@
+"""What `\\d` and its kin print: tables, views, columns, partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from ..storage.schema import PartitionSchema, RangePartition, Table, View
+from ..storage.types import BIGINT, STRING, DataType
+
+if TYPE_CHECKING:
+    from .runner import Shell
+
+
+def tables(shell: Shell) -> None:
+    """The tables, with what they hold."""
+    store = shell.connection.store
+    found = store.tables()
+    if not found:
+        print("There are no tables.", file=shell.text)
+        return
+    rows = [store.statistics(table).row_count for table in found]
+    tablets = [store.tablet_count(table) for table in found]
+    columns: list[tuple[str, DataType]] = [("table", STRING), ("rows", BIGINT), ("tablets", BIGINT)]
+    batch = pa.record_batch([[table.name for table in found], rows, tablets], [name for name, _ in columns])
+    shell.show(columns, batch)
+
+
+def views(shell: Shell) -> None:
+    """The views, with their columns."""
+    found = shell.connection.store.views()
+    if not found:
+        print("There are no views.", file=shell.text)
+        return
+    batch = pa.record_batch(
+        [[view.name for view in found], [", ".join(view.columns) for view in found]], ["view", "columns"]
+    )
+    shell.show([("view", STRING), ("columns", STRING)], batch)
+
+
+def describe(shell: Shell, name: str) -> None:
+    """A table or view by name; all of them where there is none."""
+    store = shell.connection.store
+    if not name:
+        tables(shell)
+        if store.views():
+            views(shell)
+        return
+    view = store.view(_unquoted(name))
+    if view is not None:
+        _describe_view(shell, view)
+        return
+    table = store.table(_unquoted(name))
+    schema = table.schema
+    names = ("column", "type", "null", "default", "encoding", "compression", "comment")
+    lines = [
+        (
+            column.name,
+            str(column.type),
+            "" if column.nullable else "NOT NULL",
+            "" if column.default is None else str(column.type.to_python(column.default)),
+            column.encoding.value,
+            column.compression.value,
+            column.comment,
+        )
+        for column in schema.columns
+    ]
+    shown = [i for i in range(len(names)) if i < 3 or any(line[i] not in ("", "AUTO") for line in lines)]
+    columns = [(names[i], STRING) for i in shown]
+    batch = pa.record_batch([pa.array([line[i] for line in lines]) for i in shown], [names[i] for i in shown])
+    shell.show(columns, batch)
+    for line in describe_partitions(table):
+        print(line, file=shell.text)
+
+
+def _unquoted(name: str) -> str:
+    """A name as the catalog knows it."""
+    return name[1:-1].replace('""', '"') if name.startswith('"') and name.endswith('"') else name.lower()
+
+
+def _describe_view(shell: Shell, view: View) -> None:
+    """A view's columns with their types, and its query."""
+    name = view.name.replace('"', '""')
+    with shell.connection.cursor() as cursor:
+        rows = cursor.execute(f'DESCRIBE "{name}"').fetchall()
+    names = ("column", "type", "null")
+    lines = [(column, type_, "" if nullable else "NOT NULL") for column, type_, nullable in rows]
+    batch = pa.record_batch([pa.array([line[i] for line in lines]) for i in range(3)], list(names))
+    shell.show([(name, STRING) for name in names], batch)
+    print(f"AS {view.text}", file=shell.text)
+
+
+def describe_partitions(table: Table) -> list[str]:
+    """Key and partition rules, one line each, as CREATE TABLE says them."""
+    lines = [f"PRIMARY KEY ({', '.join(column.name for column in table.schema.key)})"]
+    partitions: PartitionSchema = table.partitions
+    lines += [f"HASH ({', '.join(rule.columns)}) INTO {rule.buckets} BUCKETS" for rule in partitions.hash_rules]
+    if partitions.range_rule is not None:
+        rule = partitions.range_rule
+        lines.append(f"RANGE ({', '.join(rule.columns)})")
+        types = [table.schema.column(name).type for name in rule.columns]
+        lines += [f"  {_range(partition, types)}" for partition in rule.partitions]
+    return lines
+
+
+def _range(partition: RangePartition, types: Sequence[DataType]) -> str:
+    def bound(values: tuple[object, ...]) -> str:
+        texts = [f"'{t.to_python(v)}'" if not t.is_numeric else str(t.to_python(v)) for v, t in zip(values, types)]
+        return texts[0] if len(texts) == 1 else f"({', '.join(texts)})"
+
+    lower = "" if partition.lower is None else f"{bound(partition.lower)} <= "
+    upper = "" if partition.upper is None else f" < {bound(partition.upper)}"
+    own = "".join(f" HASH ({', '.join(r.columns)}) INTO {r.buckets} BUCKETS" for r in partition.hash_rules or ())
+    return f"PARTITION {lower}VALUES{upper}{own}"
