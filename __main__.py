@@ -1,13 +1,16 @@
 """The `nyala` command.
 
     nyala shell [TARGET]                  SQL, interactive or from -c, -f or a pipe
+    nyala fs check|dump|layout ...        look at a store's files from outside
     nyala tpch load --sf N DIR            generate and load TPC-H
     nyala tpch run DIR [--check]          run the 22 queries, check the answers
     nyala tpch compare DIR                the same beside DuckDB, DataFusion, Spark, as ratios
     nyala bench load|storage|q6|tpch ...  micro-benchmarks beside DuckDB and Parquet
     nyala bench points [DIR]              single rows beside SQLite and DuckDB
+    nyala bench driver                    statements through PEP 249 beside SQLite and DuckDB
     nyala bench plan DIR                  what statements cost before they run
     nyala bench maintenance               hours of background work, simulated
+    nyala completion bash|zsh|fish        what makes Tab complete all this in a shell
 
 A mistake of the user's is one message on standard error and exit code 1; a wrong command line is exit code 2.
 """
@@ -19,13 +22,42 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from . import __version__
-from .errors import Error
+from .errors import Error, did_you_mean
 
 EXIT_ERROR = 1
 EXIT_INTERRUPTED = 130
 """As shells report an end by Ctrl-C."""
+
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose help ends with `examples`, and that guesses what a misspelt command or option was meant to be."""
+
+    examples: Sequence[str] = ()
+
+    def format_help(self) -> str:
+        lines = "".join(f"  $ {example}\n" for example in self.examples)
+        return super().format_help() + (f"\nexamples:\n{lines}" if lines else "")
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        # A command's own parser comes by here too, so it says what is wrong, with its own usage and options.
+        known, unknown = super().parse_known_args(args, namespace)
+        if unknown and unknown[0].startswith("-"):
+            option = unknown[0].partition("=")[0]
+            self.error(f"there is no option {option}{did_you_mean(option, self._option_string_actions)}")
+        if unknown:
+            self.error(f"unexpected argument {unknown[0]!r}")
+        return known, unknown
+
+    def _check_value(self, action: argparse.Action, value: object) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = [str(choice) for choice in action.choices]
+            raise argparse.ArgumentError(action, f"there is no {value!r}{did_you_mean(str(value), known)}")
+
 
 # The handlers import what they need themselves, so that `nyala --help` answers at once.
 
@@ -72,6 +104,12 @@ def _bench_points(arguments: argparse.Namespace) -> int:
     return points_command(arguments, *_lineitem(arguments))
 
 
+def _bench_driver(arguments: argparse.Namespace) -> int:
+    from .bench.command import driver_command
+
+    return driver_command(arguments)
+
+
 def _bench_plan(arguments: argparse.Namespace) -> int:
     from .bench.command import plan_command
     from .tpch.queries import QUERIES
@@ -113,19 +151,30 @@ def _fs_layout(arguments: argparse.Namespace) -> int:
     return layout_command(arguments)
 
 
-def build_parser() -> argparse.ArgumentParser:
+def _completion(arguments: argparse.Namespace) -> int:
+    from .shell.completion_scripts import completion_script
+
+    print(completion_script(build_parser(), arguments.shell))
+    return 0
+
+
+def build_parser() -> Parser:
     """The command line."""
-    parser = argparse.ArgumentParser(prog="nyala", description="A columnar SQL store.")
+    parser = Parser(
+        prog="nyala", description="A columnar SQL store in a directory. Each command has a --help of its own."
+    )
+    parser.examples = ("nyala shell weather", "nyala fs check weather", "nyala tpch load --sf 0.1 demo")
     parser.add_argument("--version", action="version", version=f"nyala {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_shell(commands)
     _add_fs(commands)
     _add_tpch(commands)
     _add_bench(commands)
+    _add_completion(commands)
     return parser
 
 
-def _add_shell(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def _add_shell(commands: Commands) -> None:
     parser = commands.add_parser(
         "shell",
         help="run SQL",
@@ -146,11 +195,19 @@ def _add_shell(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     parser.add_argument("--no-rc", action="store_true", help="do not run ~/.nyalarc at the start of a session")
     parser.add_argument("--timing", action="store_true", help="print how long each statement takes")
     _add_threads(parser)
+    parser.examples = (
+        "nyala shell weather",
+        'nyala shell weather -c "SELECT count(*) FROM readings" --format json',
+        'nyala shell weather --output rain.parquet -c "SELECT * FROM readings"',
+    )
     parser.set_defaults(run=_shell)
 
 
-def _add_fs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    fs = commands.add_parser("fs", help="look at a store's files", description="Look at a store's files.")
+def _add_fs(commands: Commands) -> None:
+    fs = commands.add_parser(
+        "fs", help="look at a store's files", description="Look at a store's files. Nothing is changed."
+    )
+    fs.examples = ("nyala fs check weather", "nyala fs layout weather readings")
     steps = fs.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     check = steps.add_parser(
@@ -161,11 +218,13 @@ def _add_fs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
     )
     check.add_argument("directory", type=Path, metavar="DIR", help="the store's directory")
     check.add_argument("--json", action="store_true", help="print the findings as JSON")
+    check.examples = ("nyala fs check weather", "nyala fs check weather --json")
     check.set_defaults(run=_fs_check)
 
     dump = steps.add_parser("dump", help="show what a file holds", description="Show what one file of a store holds.")
     dump.add_argument("file", type=Path, metavar="FILE", help="a column file, Bloom filter, log segment, catalog, ...")
     dump.add_argument("--rows", type=_natural, default=10, metavar="N", help="rows to show (default 10)")
+    dump.examples = ("nyala fs dump weather/catalog", "nyala fs dump weather/tables/t000001/t000001-p0000/metadata")
     dump.set_defaults(run=_fs_dump)
 
     layout = steps.add_parser(
@@ -174,22 +233,30 @@ def _add_fs(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         description="Show the rowsets of each tablet over its keys, and how many of them a random key may be in.",
     )
     layout.add_argument("directory", type=Path, metavar="DIR", help="the store's directory; it may be open")
-    layout.add_argument("table", metavar="TABLE")
+    layout.add_argument("table", metavar="TABLE", help="a table of the store")
+    layout.add_argument("--json", action="store_true", help="print the layout as JSON")
     layout.add_argument("--svg", type=Path, metavar="FILE", help="draw it here as well")
+    layout.examples = ("nyala fs layout weather readings", "nyala fs layout weather readings --svg readings.svg")
     layout.set_defaults(run=_fs_layout)
 
 
-def _add_tpch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    tpch = commands.add_parser("tpch", help="the TPC-H benchmark", description="The TPC-H benchmark.")
+def _add_tpch(commands: Commands) -> None:
+    tpch = commands.add_parser(
+        "tpch", help="the TPC-H benchmark", description="The TPC-H benchmark: load its data, run and check its queries."
+    )
+    tpch.examples = ("nyala tpch load --sf 0.1 demo", "nyala tpch run demo --check", "nyala tpch compare demo")
     steps = tpch.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
-    load = steps.add_parser("load", help="generate the data and load it", description="Generate and load TPC-H.")
+    load = steps.add_parser(
+        "load", help="generate the data and load it", description="Generate TPC-H's data and load it."
+    )
     load.add_argument("directory", type=Path, metavar="DIR", help="the store's directory")
     load.add_argument("--sf", type=_positive, required=True, metavar="N", help="scale factor: 1 is 6 million lineitems")
-    load.add_argument("--buckets", type=int, default=4, metavar="N", help="tablets per large table (default 4)")
+    load.add_argument("--buckets", type=_count, default=4, metavar="N", help="tablets per large table (default 4)")
     load.add_argument("--replace", action="store_true", help="drop tables of an earlier load first")
     _add_data(load)
     _add_threads(load)
+    load.examples = ("nyala tpch load --sf 1 DIR", "nyala tpch load --sf 0.1 --replace DIR")
     load.set_defaults(run=_tpch_load)
 
     run = steps.add_parser("run", help="run the queries", description="Run the 22 queries, cold once and then warm.")
@@ -202,6 +269,7 @@ def _add_tpch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     )
     _add_measurement(run)
     _add_threads(run)
+    run.examples = ("nyala tpch run DIR --check", "nyala tpch run DIR --queries 1,6 --runs 5 --json times.json")
     run.set_defaults(run=_tpch_run)
 
     compare = steps.add_parser(
@@ -211,6 +279,10 @@ def _add_tpch(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "Exit code 1 where an answer is wrong.",
     )
     _add_compare(compare)
+    compare.examples = (
+        "nyala tpch compare DIR",
+        "nyala tpch compare DIR --peers duckdb,datafusion-parquet --output results/",
+    )
 
 
 def _add_compare(parser: argparse.ArgumentParser, queries: str | None = None) -> None:
@@ -240,17 +312,24 @@ def _add_compare(parser: argparse.ArgumentParser, queries: str | None = None) ->
     parser.set_defaults(run=_tpch_compare)
 
 
-def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    bench = commands.add_parser("bench", help="micro-benchmarks beside DuckDB", description="Micro-benchmarks.")
+def _add_bench(commands: Commands) -> None:
+    bench = commands.add_parser(
+        "bench",
+        help="micro-benchmarks beside DuckDB",
+        description="Micro-benchmarks, most of them beside other stores in the same run.",
+    )
+    bench.examples = ("nyala bench points --sf 0.1", "nyala bench storage --json storage.json")
     steps = bench.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     load = steps.add_parser("load", help="load lineitem", description="Load lineitem: time, memory, size on disk.")
     _add_lineitem(load)
+    load.examples = ("nyala bench load --sf 0.1",)
     load.set_defaults(run=_bench_load)
     storage = steps.add_parser(
         "storage", help="the storage engine", description="The storage engine on lineitem: loads, scans, updates."
     )
     _add_lineitem(storage)
+    storage.examples = ("nyala bench storage --sf 0.1 --runs 5 --json storage.json",)
     storage.set_defaults(run=_bench_storage)
 
     points = steps.add_parser(
@@ -260,7 +339,19 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "directory", type=Path, nargs="?", metavar="DIR", help="where the databases are made and removed"
     )
     _add_lineitem(points)
+    points.examples = ("nyala bench points --sf 0.1",)
     points.set_defaults(run=_bench_points)
+
+    driver = steps.add_parser(
+        "driver",
+        help="statements through PEP 249",
+        description="Prepared statements, many rows of parameters and results, beside SQLite and DuckDB.",
+    )
+    driver.add_argument("--runs", type=_count, default=3, metavar="N", help="rounds (default 3)")
+    driver.add_argument("--work-dir", type=Path, metavar="DIR", help="where the databases are made and removed")
+    driver.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
+    driver.examples = ("nyala bench driver --runs 5",)
+    driver.set_defaults(run=_bench_driver)
 
     plan = steps.add_parser(
         "plan", help="parsing and planning", description="What the queries of TPC-H cost before they run."
@@ -268,6 +359,7 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     plan.add_argument("directory", type=Path, metavar="DIR", help="a store into which TPC-H was loaded")
     plan.add_argument("--runs", type=_count, default=5, metavar="N", help="rounds (default 5)")
     plan.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
+    plan.examples = ("nyala bench plan DIR",)
     plan.set_defaults(run=_bench_plan)
 
     maintenance = steps.add_parser(
@@ -286,15 +378,36 @@ def _add_bench(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "--price", type=_positive, default=2.0, metavar="N", help="what a rewritten byte must save (default 2)"
     )
     maintenance.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
+    maintenance.examples = ("nyala bench maintenance --workload zipfian --hours 4",)
     maintenance.set_defaults(run=_bench_maintenance)
 
-    _add_compare(steps.add_parser("q6", help="a filtered scan", description="TPC-H query 6."), queries="6")
-    _add_compare(steps.add_parser("tpch", help="all of TPC-H", description="The 22 queries of TPC-H."))
+    q6 = steps.add_parser("q6", help="a filtered scan", description="TPC-H query 6, as `nyala tpch compare` measures.")
+    _add_compare(q6, queries="6")
+    q6.examples = ("nyala bench q6 DIR",)
+    tpch = steps.add_parser("tpch", help="all of TPC-H", description="The 22 queries, as `nyala tpch compare`.")
+    _add_compare(tpch)
+    tpch.examples = ("nyala bench tpch DIR --sf 1",)
+
+
+def _add_completion(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "completion",
+        help="make Tab complete this command",
+        description="Print the script that makes a shell complete `nyala`, its commands, options and files "
+        "(needs shtab: pip install 'nyala[completion]').",
+    )
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish")
+    parser.examples = (
+        "nyala completion bash > ~/.local/share/bash-completion/completions/nyala",
+        "nyala completion zsh > ~/.zfunc/_nyala",
+        "nyala completion fish > ~/.config/fish/completions/nyala.fish",
+    )
+    parser.set_defaults(run=_completion)
 
 
 def _add_lineitem(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--sf", type=_positive, default=1.0, metavar="N", help="scale factor (default 1)")
-    parser.add_argument("--buckets", type=int, default=4, metavar="N", help="tablets (default 4)")
+    parser.add_argument("--buckets", type=_count, default=4, metavar="N", help="tablets (default 4)")
     parser.add_argument("--runs", type=_count, default=3, metavar="N", help="runs per engine (default 3)")
     parser.add_argument("--work-dir", type=Path, metavar="DIR", help="where the databases are made and removed")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")

@@ -34,5 +34,5 @@ def hybrid_time(moment: Moment, now: Timestamp) -> Timestamp:
             return now  # the microsecond has not ended yet
         time = make_timestamp(microseconds, _LAST_LOGICAL)
     if time > now:
-        raise DataError(f"{moment!r} lies in the future: it is only {format_timestamp(now)}")
+        raise DataError(f"{moment} lies in the future: it is only {format_timestamp(now)}")
     return Timestamp(max(0, time))

@@ -182,7 +182,7 @@ class Session:
 
     def _refuse_change(self, statement: bound.Statement) -> None:
         if self.moment is not None and not _is_reading(statement):
-            self.refuse_writes(f"a {_name(statement)}")
+            self.refuse_writes(_name(statement))
 
     def refuse_writes(self, what: str) -> None:
         """Raise `NotSupportedError` in a session of a moment: `what` is no reading."""
@@ -287,6 +287,5 @@ def _is_reading(statement: bound.Statement) -> bool:
 
 
 def _name(statement: bound.Statement) -> str:
-    """What kind of statement it is, in words: "bound.CreateTableAs" is a "create table as statement"."""
-    words = re.sub(r"(?<!^)(?=[A-Z])", " ", type(statement).__name__).lower()
-    return words if words.endswith("statement") else f"{words} statement"
+    """What kind of statement it is, in words: `bound.CreateTableAs` is "CREATE TABLE AS"."""
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", type(statement).__name__).upper()

@@ -1,4 +1,4 @@
-"""`nyala completion`: scripts for bash, zsh and fish that complete the command line, generated from its parser by shtab.
+"""`nyala completion`: scripts for bash, zsh and fish that complete the command line, made of its parser by shtab.
 
 What is completed follows the parser: commands, options, choices; files where an argument is a path, folders where its
 metavar says so.

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import argparse
 import builtins
+import contextlib
 import doctest
 import importlib
+import io
 import pkgutil
 import re
+import shlex
+import tomllib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -14,17 +20,35 @@ from typing import Any
 
 import nyala
 import pytest
+from nyala.__main__ import build_parser, main
+from nyala.sql.settings import SETTINGS
 
 ROOT = Path(nyala.__file__).parent
 MODULES = sorted(m.name for m in pkgutil.walk_packages(nyala.__path__, "nyala.") if not m.name.endswith("__main__"))
 ROOMS = sorted(name for name in MODULES if importlib.util.find_spec(name).submodule_search_locations)  # type: ignore
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-NAMING = [ROOT / "docs" / "architecture.md", *(ROOT.joinpath(*n.split(".")[1:], "__init__.py") for n in ROOMS)]
+FOREIGN = {"functions.md", "sqlalchemy.md"}
+"""Their capitalised names are values of examples, and SQLAlchemy's."""
+NAMING = [
+    *(d for d in DOCUMENTS if d.name not in FOREIGN),
+    *(ROOT.joinpath(*n.split(".")[1:], "__init__.py") for n in ROOMS),
+]
 
-FENCE = re.compile(r"^```(?P<language>\w+)[^\n]*\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(?P<language>\w+(?: run)?)[^\n]*\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
 TICKED = re.compile(r"`([^`\n]+)`")
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 CAMEL = re.compile(r"[A-Z]\w*[a-z]\w*")
+
+
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+class Checker(doctest.OutputChecker):
+    """Compares outputs; how long something took, and how much memory it held, may differ."""
+
+    def check_output(self, want: str, got: str, optionflags: int) -> bool:
+        measured = re.compile(r"\d[\d.,]* (µs|ms|s|kB|MB)\b")
+        return super().check_output(measured.sub("?", want), measured.sub("?", got), optionflags)
 
 
 def _name(path: Path) -> str:
@@ -47,7 +71,7 @@ def test_there_are_modules_to_look_at() -> None:
 
 @pytest.mark.parametrize("name", ["nyala", *MODULES])
 def test_examples_in_docstrings_run(name: str) -> None:
-    failed, _ = doctest.testmod(_import(name), optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    failed, _ = doctest.testmod(_import(name), optionflags=FLAGS)
     assert failed == 0
 
 
@@ -57,7 +81,7 @@ def _blocks(path: Path) -> list[tuple[str, int, str]]:
     return [
         (match["language"], text.count("\n", 0, match.start("code")) + 1, match["code"])
         for match in FENCE.finditer(text)
-        if match["language"] in ("sql", "python")
+        if match["language"] in ("sql", "python", "console run")
     ]
 
 
@@ -65,7 +89,7 @@ def _blocks(path: Path) -> list[tuple[str, int, str]]:
 def test_examples_in_documents_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A document's SQL blocks are one session, its Python blocks one program; both run in the order of the page.
 
-    Python blocks with prompts must print what they show.
+    Python blocks with prompts must print what they show, and so must the commands of `console run` blocks.
     """
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {"__name__": "document"}
@@ -73,6 +97,9 @@ def test_examples_in_documents_run(path: Path, tmp_path: Path, monkeypatch: pyte
         for language, line, code in _blocks(path):
             if language == "python":
                 names = _run_python(path, line, code, names)
+                continue
+            if language == "console run":
+                _run_commands(path, line, code)
                 continue
             try:
                 connection.execute(code)
@@ -85,11 +112,20 @@ def _run_python(path: Path, line: int, code: str, names: dict[str, Any]) -> dict
     if not code.lstrip().startswith(">>>"):
         exec(compile("\n" * (line - 1) + code, str(path), "exec"), names)
         return names
-    runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    runner = doctest.DocTestRunner(Checker(), optionflags=FLAGS)
     test = doctest.DocTestParser().get_doctest(code, names, _name(path), _name(path), line - 1)
     failed, _ = runner.run(test, clear_globs=False)
     assert failed == 0, f"{_name(path)}: the block at line {line} prints something else"
     return test.globs
+
+
+def _run_commands(path: Path, line: int, code: str) -> None:
+    for part in re.split(r"^\$ ", code, flags=re.MULTILINE)[1:]:
+        command, _, want = part.partition("\n")
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            assert main(shlex.split(command)[1:]) == 0, f"{_name(path)}, block at line {line}: {command}"
+        assert Checker().check_output(want, printed.getvalue(), FLAGS), f"{command} prints\n{printed.getvalue()}"
 
 
 # ---- names ---------------------------------------------------------------------------------------------------------
@@ -161,3 +197,76 @@ def test_names_in_prose_exist(path: Path) -> None:
         if not (_resolves(plain, room) if dotted else _path_exists(token, path.parent)):
             wrong.append(token)
     assert not wrong, f"{_name(path)} mentions what does not exist (renamed?): {wrong}"
+
+
+# ---- commands, options, links --------------------------------------------------------------------------------------
+
+
+def _commands(text: str) -> Iterator[str]:
+    """Every command line of `nyala` in a document: after a prompt, and in running text."""
+    for block in re.finditer(r"^```console[^\n]*\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+        for line in block[1].splitlines():
+            yield from re.findall(r"(?:^\$ |\| )(nyala [^|]*?)(?:\s+#.*)?(?:\s>.*)?$", line)
+    yield from (token for token in TICKED.findall(FENCE.sub("", text)) if re.match(r"nyala \w", token))
+
+
+def _parser_of(words: list[str]) -> argparse.ArgumentParser:
+    """The parser of the sub-command that the words begin with."""
+    parser: argparse.ArgumentParser = build_parser()
+    for word in words:
+        steps = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+        if not steps or word.startswith(("-", "[")):
+            break
+        assert word in steps[0].choices, f"there is no command {word!r} of {parser.prog}"
+        parser = steps[0].choices[word]
+    return parser
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
+def test_commands_in_documents_exist(path: Path) -> None:
+    for command in _commands(path.read_text(encoding="utf-8")):
+        words = shlex.split(command)[1:]
+        parser = _parser_of(words)
+        unknown = [
+            word
+            for word in (word.strip("[]").partition("=")[0] for word in words)
+            if re.match(r"--?[a-z]", word) and word not in parser._option_string_actions
+        ]
+        assert not unknown, f"{_name(path)}: {command}: {parser.prog} has no {unknown}"
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
+def test_links_lead_somewhere(path: Path) -> None:
+    prose = FENCE.sub("", path.read_text(encoding="utf-8"))
+    wrong = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose):
+        file, _, anchor = target.partition("#")
+        if re.match(r"https?:", target):
+            continue
+        there = (path.parent / file).resolve() if file else path
+        if not there.exists() or (anchor and anchor not in _anchors(there)):
+            wrong.append(target)
+    assert not wrong, f"{_name(path)} links to what is not there: {wrong}"
+
+
+def _anchors(path: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", FENCE.sub("", path.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
+def test_options_targets_and_extras_exist(path: Path) -> None:
+    """Options of `connect`, targets of make and the extras of the package, wherever a document names them."""
+    text = path.read_text(encoding="utf-8")
+    options = set(SETTINGS) - {"timezone"}
+    for call in re.findall(r"(?<!aio\.)\bconnect\(((?:[^()]|\([^()]*\))*)\)", text):
+        assert set(re.findall(r"\b(\w+)=", call)) <= options, call
+    if path.name in ("driver.md", "operations.md"):
+        table = re.search(r"^\| option \|[^\n]*\n\|[-|]+\n((?:\|[^\n]*\n)+)", text, re.MULTILINE)
+        assert table is not None
+        assert {re.findall(r"`(\w+)`", row)[0] for row in table[1].splitlines()} == options
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    assert set(re.findall(r"^\$ make (\w+)", text, re.MULTILINE)) <= targets
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(re.findall(r"(?:nyala|install '?\.)\[(\w+)\]", text)) <= set(extras)

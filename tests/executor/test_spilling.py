@@ -151,7 +151,7 @@ def test_an_operator_keeps_its_guarantee_whatever_others_take() -> None:
     assert late.grow(100) and not late.grow(1)
     greedy.shrink(50)
     assert late.grow(50) and not late.grow(1)
-    with pytest.raises(OperationalError, match="a join needs 0.2 kB that cannot be spilled"):
+    with pytest.raises(OperationalError, match=r"a join needs 0\.2 kB that cannot be spilled"):
         late.hold(1)
     del greedy
     assert late.grow(350) and not late.grow(1)

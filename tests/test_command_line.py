@@ -1,0 +1,140 @@
+"""The command line as a front door: every help is whole, examples are right, mistakes are met with a guess."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+
+import nyala
+import pytest
+from nyala.__main__ import Parser, build_parser, main
+
+
+def parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
+    steps = [a for a in parser._actions if isinstance(a, argparse._SubParsersAction)]
+    return [parser, *(p for step in steps for command in step.choices.values() for p in parsers(command))]
+
+
+ALL = parsers(build_parser())
+COMMANDS = [parser for parser in ALL if "run" in parser._defaults]
+
+
+def prog(parser):
+    return parser.prog
+
+
+@pytest.mark.parametrize("parser", ALL, ids=prog)
+def test_help_says_what_it_is_shows_an_example_and_explains_each_option(parser, capsys):
+    with pytest.raises(SystemExit) as end:
+        main([*parser.prog.split()[1:], "--help"])
+    assert end.value.code == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert parser.description and " ".join(parser.description.split())[:40] in text
+    assert isinstance(parser, Parser) and parser.examples and "examples:" in text
+    for action in parser._actions:
+        named = [*action.option_strings, *([action.metavar] if action.metavar else [])]
+        assert all(name in text for name in named)
+        if not isinstance(action, argparse._SubParsersAction):
+            assert action.help, f"{parser.prog} says nothing of {named}"
+
+
+@pytest.mark.parametrize("parser", ALL, ids=prog)
+def test_examples_are_commands(parser):
+    for example in parser.examples:
+        words = shlex.split(example.partition(" > ")[0])
+        assert " ".join(words).startswith(parser.prog)
+        assert callable(build_parser().parse_args(words[1:]).run)
+
+
+@pytest.mark.parametrize("parser", COMMANDS, ids=prog)
+def test_commands_are_listed_where_they_belong(parser):
+    above = next(p for p in ALL if p.prog == parser.prog.rpartition(" ")[0])
+    assert f"\n    {parser.prog.split()[-1]}" in above.format_help()
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("shel", "there is no 'shel'; did you mean shell?"),
+        ("fs chek DIR", "there is no 'chek'; did you mean check?"),
+        ("frobnicate", "there is no 'frobnicate'; there are "),
+        ("fs layout DIR TABLE --jsn", "there is no option --jsn; did you mean --json?"),
+        ("fs check DIR other", "unexpected argument 'other'"),
+        ("shell --format xml", "there is no 'xml'; there are "),
+        ("tpch load DIR --sf 0", "0 is not above 0"),
+        ("completion tcsh", "there is no 'tcsh'; "),
+        ("", "the following arguments are required: COMMAND"),
+    ],
+)
+def test_wrong_usage_is_2_with_a_guess(line, message, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(line.split())
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_version(capsys):
+    with pytest.raises(SystemExit) as end:
+        main(["--version"])
+    assert (end.value.code, capsys.readouterr().out) == (0, f"nyala {nyala.__version__}\n")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts_know_every_command_and_their_shell_reads_them(shell, capsys):
+    pytest.importorskip("shtab")
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    for parser in COMMANDS:
+        assert parser.prog.split()[-1] in script
+    assert "keep-going" in script
+    if program := shutil.which(shell):
+        read = subprocess.run([program, "-n"], input=script, capture_output=True, text=True, timeout=60, check=False)
+        assert (read.returncode, read.stderr) == (0, "")
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="wants bash")
+@pytest.mark.parametrize(
+    ("words", "answers"),
+    [
+        (["nyala", "f"], {"fs"}),
+        (["nyala", "fs", ""], {"check", "dump", "layout"}),
+        (["nyala", "fs", "layout", "--"], {"--help", "--json", "--svg"}),
+        (["nyala", "shell", "--format", "p"], {"parquet"}),
+    ],
+)
+def test_bash_completes(words, answers, tmp_path, capsys):
+    pytest.importorskip("shtab")
+    main(["completion", "bash"])
+    asked = f"COMP_WORDS=({' '.join(shlex.quote(w) for w in words)}); COMP_CWORD={len(words) - 1}"
+    call = "f=$(complete -p nyala | sed 's/.*-F \\([^ ]*\\).*/\\1/'); $f; printf '%s\\n' \"${COMPREPLY[@]}\""
+    script = tmp_path / "ask.bash"
+    script.write_text(f"{capsys.readouterr().out}\n{asked}\n{call}\n")
+    done = subprocess.run(["bash", script], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert set(done.stdout.split()) - {"-h"} == answers, done.stderr
+
+
+def test_completion_without_shtab_says_how_to_get_it(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert main(["completion", "bash"]) == 1
+    assert "pip install 'nyala[completion]'" in capsys.readouterr().err
+
+
+def test_help_imports_neither_the_store_nor_what_completes():
+    program = "import sys, nyala.__main__ as m; m.build_parser(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True)
+    assert {"shtab", "prompt_toolkit", "sqlglot", "numpy", "pyarrow"}.isdisjoint(done.stdout.split())
+
+
+def test_layout_as_json(tmp_path, capsys):
+    with nyala.connect(tmp_path / "db") as connection:
+        connection.execute("CREATE TABLE t (k INT PRIMARY KEY) DISTRIBUTE BY HASH INTO 2 BUCKETS")
+        connection.execute("INSERT INTO t SELECT n FROM generate_series(1, 100) AS g(n)")
+        connection.execute("COMPACT TABLE t")
+    assert main(["fs", "layout", str(tmp_path / "db"), "t", "--json"]) == 0
+    layout = json.loads(capsys.readouterr().out)
+    assert (layout["name"], layout["key"], layout["average_height"]) == ("t", ["k"], 1.0)
+    assert sum(rowset["rows"] for tablet in layout["tablets"] for rowset in tablet["rowsets"]) == 100
