@@ -11,7 +11,6 @@ nothing.
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -182,7 +181,7 @@ class Session:
 
     def _refuse_change(self, statement: bound.Statement) -> None:
         if self.moment is not None and not _is_reading(statement):
-            self.refuse_writes(_name(statement))
+            self.refuse_writes("a statement that writes")
 
     def refuse_writes(self, what: str) -> None:
         """Raise `NotSupportedError` in a session of a moment: `what` is no reading."""
@@ -284,8 +283,3 @@ def _is_reading(statement: bound.Statement) -> bool:
     if isinstance(statement, bound.Explain):
         return not statement.analyze or _is_reading(statement.statement)
     return isinstance(statement, READING)
-
-
-def _name(statement: bound.Statement) -> str:
-    """What kind of statement it is, in words: `bound.CreateTableAs` is "CREATE TABLE AS"."""
-    return re.sub(r"(?<!^)(?=[A-Z])", " ", type(statement).__name__).upper()
