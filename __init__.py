@@ -5,11 +5,13 @@
 ...     connection.execute("SELECT 6 * 7 AS answer").fetchone()
 (42,)
 
-This module is PEP 249's: `connect`, its exceptions, type objects and constructors. `nyala.aio` is the same for asyncio.
+This module is PEP 249's: `connect`, its exceptions, type objects and constructors. `nyala.aio` is the same for asyncio;
+`col` and `ScanToken` are for tables without SQL (`nyala.driver.tables`).
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from .driver.dbapi_types import (
@@ -43,7 +45,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .driver import aio
+    from .driver.conditions import col
     from .driver.connection import Connection
+    from .driver.scan_tokens import ScanToken
 
 __version__ = "0.1.0"
 
@@ -52,6 +56,8 @@ threadsafety = 2
 """Threads may share the module and connections (PEP 249)."""
 paramstyle = "qmark"
 """`?` with a sequence; `$1` with a sequence and `:name` with a mapping are understood too."""
+
+_LOADED_LATER = {"aio": ".driver.aio", "col": ".driver.conditions", "ScanToken": ".driver.scan_tokens"}
 
 __all__ = [
     "BINARY",
@@ -71,6 +77,7 @@ __all__ = [
     "NotSupportedError",
     "OperationalError",
     "ProgrammingError",
+    "ScanToken",
     "Time",
     "TimeFromTicks",
     "Timestamp",
@@ -79,6 +86,7 @@ __all__ = [
     "__version__",
     "aio",
     "apilevel",
+    "col",
     "connect",
     "paramstyle",
     "threadsafety",
@@ -96,9 +104,8 @@ def connect(target: str | Path = ":memory:", **options: Any) -> Connection:
 
 
 def __getattr__(name: str) -> Any:
-    """`aio`, the driver for asyncio, is loaded when it is asked for."""
-    if name == "aio":
-        from .driver import aio
-
-        return aio
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    """What brings Arrow and numpy along is loaded when it is asked for."""
+    if name not in _LOADED_LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(_LOADED_LATER[name], __name__)
+    return module if name == "aio" else getattr(module, name)
