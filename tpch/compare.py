@@ -11,7 +11,6 @@ cache. An answer that is wrong has no time, nor has a query that an engine canno
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -25,7 +24,7 @@ from . import check
 from .manifest import Manifest
 from .peers import Peer, Store, opened
 from .queries import Query
-from .run import geometric_mean, timed
+from .run import Times, geometric_mean, timed
 
 US: Final = Store.name
 MEASURES: Final = ("median", "best", "cold")
@@ -33,7 +32,7 @@ MEASURES: Final = ("median", "best", "cold")
 
 
 @dataclass(slots=True)
-class Outcome:
+class Outcome(Times):
     """One engine and one query: seconds of the first and of the warm runs, or what is wrong.
 
     `wrong` says how the answer differs, `failed` how the query ended; either way the runs stop there.
@@ -48,14 +47,6 @@ class Outcome:
     @property
     def trouble(self) -> str | None:
         return self.wrong or self.failed
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.warm or [self.cold])
-
-    @property
-    def best(self) -> float:
-        return min(self.warm or [self.cold])
 
 
 @dataclass(frozen=True, slots=True)

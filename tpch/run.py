@@ -23,16 +23,12 @@ from .peers import DuckDB, opened
 from .queries import Query
 
 
-@dataclass(slots=True)
-class QueryReport:
-    """One query's times in seconds; `wrong` says what its check found, None where it was right or not asked."""
+class Times:
+    """The first run and the warm ones, in seconds. Warm runs count where there are any."""
 
-    number: int
+    __slots__ = ()
     cold: float
-    warm: list[float] = field(default_factory=list)
-    rows: int = 0
-    checked: bool = False
-    wrong: str | None = None
+    warm: list[float]
 
     @property
     def median(self) -> float:
@@ -41,6 +37,18 @@ class QueryReport:
     @property
     def best(self) -> float:
         return min(self.warm or [self.cold])
+
+
+@dataclass(slots=True)
+class QueryReport(Times):
+    """One query's times in seconds; `wrong` says what its check found, None where it was right or not asked."""
+
+    number: int
+    cold: float
+    warm: list[float] = field(default_factory=list)
+    rows: int = 0
+    checked: bool = False
+    wrong: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         return {

@@ -10,17 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...sql.expressions import Column
-from ...storage.types import DataType, Kind
 from ...storage.vector import Batch
 from ..lazy import joined
 from ..memory import Account
-from ..spilling.sizes import vector_bytes
+from ..spilling.sizes import expected_width, vector_bytes
 
 COPIES = 2
 """Rows are there twice while they are put in order: as they came, and as one batch."""
 _FIRST_LOOK = 16
-_TEXT = 24
-"""Bytes of a text that nobody has read yet."""
 
 
 class HeldRows:
@@ -45,7 +42,7 @@ class HeldRows:
         self._wanted = wanted
         self._account = account
         self._extra = extra
-        self._widths = {place: float(_expected_width(columns[place].type)) for place in wanted}
+        self._widths = {place: float(expected_width(columns[place].type)) for place in wanted}
         self._measured = dict.fromkeys(wanted, 0)
         """Of how many rows each column has been looked at."""
         self._counted = 0
@@ -98,12 +95,3 @@ class HeldRows:
                 known = self._widths[place] * before + vector_bytes(batch.column(place), now)
                 self._widths[place] = known / (before + now)
                 self._measured[place] = before + now
-
-
-def _expected_width(type_: DataType) -> int:
-    """Bytes per row of a column of which nothing has been read yet."""
-    if type_.is_text:
-        return _TEXT
-    if type_.kind is Kind.NULL:
-        return 0
-    return 16 if type_.is_decimal and (type_.precision or 0) > 18 else type_.dtype.itemsize

@@ -12,14 +12,28 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from ...storage.types import DataType, Kind
 from ...storage.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector, Wide
 
 _OBJECT: Final = 48
 """A Python integer beyond 64 bits and the pointer to it."""
 _UNREAD: Final = 16
 """A value of a column that nobody has read yet, and its row number."""
+_TEXT: Final = 24
+"""A text: a code or an offset, and some characters."""
 _PINNED: Final = 2
 """A view is copied where what it keeps alive is larger than itself by more than this."""
+
+
+def expected_width(type_: DataType) -> int:
+    """Bytes of one value of a type, for a column of which nothing has been read yet."""
+    if type_.is_text:
+        return _TEXT
+    if type_.kind is Kind.NULL:
+        return 0
+    if type_.kind is Kind.INTERVAL or (type_.is_decimal and (type_.precision or 0) > 18):
+        return 16
+    return type_.dtype.itemsize
 
 
 def vector_bytes(vector: Vector | LazyColumn, rows: int) -> int:
