@@ -392,6 +392,91 @@ class CorruptionError(OperationalError):
         self.place = place
 
 
+# ---- OperationalError: a cluster ------------------------------------------------------------------------------------
+
+
+class ClusterError(OperationalError):
+    """Look at the cluster (`nyala cluster ksck`): what was asked of its servers could not be done."""
+
+    sqlstate = "58000"
+
+
+class ServerUnavailable(ClusterError):
+    """Try again, or look at the server: it cannot be reached, is starting, or is shutting down."""
+
+    sqlstate = "08001"
+    retryable = True
+
+
+class DeadlineExceeded(ClusterError):
+    """Try again with more time, or look at the cluster: no answer came in time. What a write with an exactly-once call
+    did is told by repeating it."""
+
+    sqlstate = "57014"
+    retryable = True
+
+
+class ServerOverloaded(ClusterError):
+    """Try again a little later: the server has no memory or no hands left for the request, and did nothing of it."""
+
+    sqlstate = "53300"
+    retryable = True
+
+
+class NotTheLeader(ClusterError):
+    """Ask the leader: another replica is, or none yet.
+
+    Parameters
+    ----------
+    message : str
+    leader : str
+        The address of the leader as far as the replica knows; "" otherwise.
+    term : int
+        The replica's term.
+    """
+
+    sqlstate = "58000"
+    retryable = True
+
+    def __init__(self, message: str, leader: str = "", term: int = 0):
+        super().__init__(message)
+        self.leader = leader
+        self.term = term
+
+
+class ReplicaUnavailable(ClusterError):
+    """Ask another replica, or ask for the tablet's new locations: this server has none, or one that is not running."""
+
+    sqlstate = "58000"
+    retryable = True
+
+
+class StaleSchema(ClusterError):
+    """Ask for the table again: it was altered since the caller looked at it, and nothing was done."""
+
+    sqlstate = "55000"
+    retryable = True
+
+
+class ScannerExpired(ClusterError):
+    """Begin the scan again: the server has given up what it held ready, as nobody asked for it."""
+
+    sqlstate = "34000"
+    retryable = True
+
+
+class ConfigurationRefused(ClusterError):
+    """Look at the tablet's replicas (`nyala tablet`), and ask again: they cannot be changed so, or not now."""
+
+    sqlstate = "55000"
+
+
+class ProtocolError(ClusterError):
+    """Use matching versions of nyala: the message is none of this protocol, or of another version of it."""
+
+    sqlstate = "08P01"
+
+
 def did_you_mean(name: str, existing: Iterable[str], what: str = "there are") -> str:
     """A sentence that helps after a wrong name: the close ones, else what exists (at most ten), else nothing.
 

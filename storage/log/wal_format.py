@@ -89,6 +89,10 @@ class EntryKind(enum.IntEnum):
     WRITE = 1
     LOAD = 2
     ROW = 3
+    NO_OP = 4
+    CONFIGURATION = 5
+    ALTER = 6
+    TRACKED = 7
 
 
 @dataclass(frozen=True, slots=True)

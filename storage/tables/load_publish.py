@@ -18,7 +18,8 @@ import numpy as np
 from ...errors import AlreadyPresent, DiskError, NoPartition
 from ..keys.keys import Keys
 from ..keys.rowset_tree import RowSetTree
-from ..log.wal import LogTicket, WriteAheadLog
+from ..log.tablet_log import TabletLog
+from ..log.wal import LogTicket
 from ..log.wal_format import EntryKind
 from ..rowsets.disk_rowset import DiskRowSet
 from ..rowsets.memrowset import index_keys
@@ -171,7 +172,7 @@ def _commit(store: TableStore, runs: list[Run], timestamp: int) -> LoadRecord:
     return record
 
 
-def _sync(place: tuple[WriteAheadLog, LogTicket]) -> None:
+def _sync(place: tuple[TabletLog, LogTicket]) -> None:
     log, ticket = place
     log.sync(ticket)
     # The rowsets' metadata refers to the log's end: whatever the durability, a power failure must not take it back.

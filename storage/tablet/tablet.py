@@ -44,7 +44,8 @@ from ..files.retired_files import RetiredFiles
 from ..keys.keys import Keys
 from ..keys.rowset_tree import RowSetTree
 from ..log.logged_write import LoggedWrite
-from ..log.wal import LogMark, WriteAheadLog
+from ..log.tablet_log import TabletLog
+from ..log.wal import LogMark
 from ..log.wal_format import log_schema
 from ..rowsets.disk_rowset import DiskRowSet
 from ..rowsets.memrowset import MemRowSet
@@ -154,7 +155,7 @@ class Tablet:
     options: StoreOptions
     metadata: TabletMetadata
     state: TabletState
-    log: WriteAheadLog
+    log: TabletLog
     mvcc: MvccManager
     newest: int = 0
     """Timestamp of the newest write or load; guarded by `write_lock`."""

@@ -1,0 +1,1 @@
+"""Looking after a cluster: start and stop, check, move, rebalance."""

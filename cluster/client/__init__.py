@@ -1,0 +1,1 @@
+"""The client: a `Store` whose tablets are on servers."""

@@ -1,0 +1,1 @@
+"""Raft nodes at work: their logs on disk, their threads, their messages."""

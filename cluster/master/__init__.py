@@ -1,0 +1,1 @@
+"""The master: catalog, placement, directory of tablets."""

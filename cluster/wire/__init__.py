@@ -1,0 +1,1 @@
+"""What travels between processes: methods, errors, batches, streams; Arrow Flight carries all of it."""

@@ -1,0 +1,55 @@
+"""The log as a tablet uses it: the embedded store's `WriteAheadLog`, or a cluster's replicated one.
+
+An entry is *decided* when it is durable, or failed: in the embedded store by its fsync, in a cluster by a majority of
+the replicas, or by a later leader that did not have it. Until then what it did in memory is in flight (`mvcc`) and can
+be taken back (`LoggedWrite.undo`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from .wal import LogMark, LogTicket
+from .wal_format import EntryKind
+
+
+class TabletLog(Protocol):
+    """All methods may be called from several threads. `last_index`, `mark` and `synced_index` are about entries whose
+    effects are in the tablet's memory; what a follower has received and not applied is not among them."""
+
+    @property
+    def last_index(self) -> int: ...
+
+    @property
+    def synced_index(self) -> int: ...
+
+    @property
+    def finished_index(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def size_from(self, index: int) -> int: ...
+
+    def append(
+        self, timestamp: int, kind: EntryKind, bodies: Sequence[bytes], after: LogTicket | None = None
+    ) -> LogTicket: ...
+
+    def append_one(self, timestamp: int, kind: EntryKind, body: bytes, after: LogTicket | None = None) -> LogTicket: ...
+
+    def sync(self, ticket: LogTicket) -> None: ...
+
+    def decided(self, tickets: Iterable[LogTicket]) -> int: ...
+
+    def mark(self) -> LogMark: ...
+
+    def sync_now(self) -> None: ...
+
+    def change_schema(self, schema: pa.Schema) -> None: ...
+
+    def remove_through(self, index: int) -> None: ...
+
+    def close(self) -> None: ...
