@@ -35,6 +35,7 @@ from ..storage.vector import Batch
 from .aggregation.aggregate import open_aggregate
 from .context import ExecutionContext
 from .files.file_scan import expected_rows, open_file_scan
+from .fragments.remote import remote_aggregate
 from .joins.join import open_hash_join
 from .joins.merge_join import open_merge_join
 from .joins.nested_loop import open_nested_loop
@@ -138,6 +139,8 @@ def _open(node: PhysicalNode, context: ExecutionContext, filters: RuntimeFilters
     if isinstance(node, SetDifference):
         left, right = (open_node(side, context, filters) for side in (node.left, node.right))
         return open_set_difference(node, left, right, context)
+    if isinstance(node, HashAggregate) and (groups := remote_aggregate(node, context, filters)) is not None:
+        return groups
     return _open_unary(node, context, filters)
 
 

@@ -3,7 +3,7 @@
 A table scan asks the store for tokens of about `SPLIT_ROWS` rows, each a morsel. Predicates and the runtime filters of
 joins above travel in the `ScanSpec`; the residual is evaluated on the batches that come back, whose other columns have
 not been read by then. A limit that the operator above has travels along as well, unless there is a residual to be
-evaluated first; then the morsel stops by itself.
+evaluated first; then the morsel stops by itself. Where the store runs fragments, the residual travels, too.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from ..storage.store import ScanCounters, ScanSpec, ScanToken
 from ..storage.vector import Batch
 from .context import ExecutionContext
 from .evaluate import Compiler, physical
+from .fragments.fragment import encoded, scan_fragment
 from .joins.runtime_filters import RuntimeFilters, described
 from .kernels.choose import from_physical
 from .lazy import joined
@@ -32,8 +33,38 @@ FEW_ROWS = 8_192
 
 def open_table_scan(node: TableScan, context: ExecutionContext, filters: RuntimeFilters) -> Stream:
     """The scan's stream, one morsel per token."""
-    at_runtime = filters.predicates(node)
     limit = _most_rows(node)
+    fragment = b""
+    if node.residual is not None and context.store.runs_fragments:
+        fragment = encoded(scan_fragment(node)) or b""
+    finish = _finisher(node) if not fragment else _as_it_is
+    tokens = _open_tokens(node, context, filters, limit, fragment)
+    morsels = tuple(
+        Morsel(_reader(node, context, token, finish, limit), token.partition or token.tablet_id) for token in tokens
+    )
+    return Stream(node.columns, morsels, partition_columns(node))
+
+
+def open_fragment_scan(node: TableScan, context: ExecutionContext, filters: RuntimeFilters, fragment: bytes) -> Stream:
+    """What a fragment that ends in an aggregation makes of the scan, one morsel per token; the stream's columns are not
+    told."""
+    tokens = _open_tokens(node, context, filters, None, fragment)
+    return Stream(
+        (),
+        tuple(
+            Morsel(
+                _reader(node, context, token, _as_it_is, None, is_gathered=False), token.partition or token.tablet_id
+            )
+            for token in tokens
+        ),
+    )
+
+
+def _open_tokens(
+    node: TableScan, context: ExecutionContext, filters: RuntimeFilters, limit: int | None, fragment: bytes
+) -> list[ScanToken]:
+    """The scan's tokens, with the runtime filters that there are by now."""
+    at_runtime = filters.predicates(node)
     spec = ScanSpec(
         node.names,
         (*node.predicates, *at_runtime),
@@ -42,17 +73,18 @@ def open_table_scan(node: TableScan, context: ExecutionContext, filters: Runtime
         ordered=node.ordered,
         limit=limit if node.residual is None else None,
         changes=None if node.time is None else node.time.changes,
+        fragment=fragment,
     )
     tokens = _tokens(node, context, spec)
     if context.collect:
         context.actuals.of(node).filtered = tuple(described(predicate) for predicate in at_runtime)
     if context.tracker is not None:
         context.tracker.opened(id(node), sum(token.rows for token in tokens), len(tokens))
-    finish = _finisher(node)
-    morsels = tuple(
-        Morsel(_reader(node, context, token, finish, limit), token.partition or token.tablet_id) for token in tokens
-    )
-    return Stream(node.columns, morsels, _partition_columns(node))
+    return tokens
+
+
+def _as_it_is(batch: Batch) -> Batch:
+    return batch
 
 
 def _tokens(node: TableScan, context: ExecutionContext, spec: ScanSpec) -> list[ScanToken]:
@@ -80,6 +112,7 @@ def _reader(
     token: ScanToken,
     finish: Callable[[Batch], Batch],
     limit: int | None,
+    is_gathered: bool = True,
 ) -> Callable[[], Iterator[Batch]]:
     def run() -> Iterator[Batch]:
         passed = 0
@@ -92,7 +125,10 @@ def _reader(
         counters = ScanCounters(watch=watch)
         try:
             found = map(finish, context.checked(context.store.scan(token, counters)))
-            yield from gathered(node.columns, found) if limit is None else _first(found, limit)
+            if limit is not None:
+                yield from _first(found, limit)
+            else:
+                yield from gathered(node.columns, found) if is_gathered else found
         finally:
             if context.tracker is not None:
                 context.tracker.part_done(max(0, token.rows - passed))
@@ -143,7 +179,7 @@ def _finisher(node: TableScan) -> Callable[[Batch], Batch]:
     return lambda batch: condition.select(batch).project(wanted)
 
 
-def _partition_columns(node: TableScan) -> frozenset[int]:
+def partition_columns(node: TableScan) -> frozenset[int]:
     """The partition columns' numbers, where all of them come out: rows of two tablets differ in one of them."""
     names = partition_names(node.table)
     numbers = {name: column.id for name, column in zip(node.names, node.columns)}

@@ -245,6 +245,10 @@ class Database:
     def temporary_directory(self) -> str | None:
         return self._directory if isinstance(self._fs, OsFileSystem) else None
 
+    @property
+    def runs_fragments(self) -> bool:
+        return False
+
     def __enter__(self) -> Database:
         return self
 

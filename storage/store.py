@@ -68,6 +68,10 @@ class ScanSpec:
         A diff scan; `columns` may name `CHANGE_COLUMN` and `CHANGED_AT_COLUMN` too. One token per tablet.
     tablet : str, optional
         Read this tablet alone, by its id.
+    fragment : bytes
+        What is done with each token's batches where they are read, for stores that run fragments
+        (`Store.runs_fragments`); what comes out of it need not have the scan's columns. The limit is the scan's own
+        then.
     """
 
     columns: tuple[str, ...]
@@ -78,6 +82,7 @@ class ScanSpec:
     limit: int | None = None
     changes: ChangeRange | None = None
     tablet: str | None = None
+    fragment: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +304,10 @@ class Store(Protocol):
     @property
     def temporary_directory(self) -> str | None:
         """A folder on the disk that the store is on, for temporary files; None where there is none."""
+
+    @property
+    def runs_fragments(self) -> bool:
+        """Can parts of a plan run beside the rows (`ScanSpec.fragment`)? Not where that is this process anyway."""
 
     def tables(self) -> Sequence[Table]:
         """All tables by name, ascending."""

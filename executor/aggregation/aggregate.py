@@ -43,8 +43,8 @@ from .partials import Partial, States
 from .spilled_groups import SpilledGroups
 
 
-class _Aggregation:
-    """The compiled node."""
+class Aggregation:
+    """The compiled node. Threads may share it."""
 
     def __init__(self, node: HashAggregate):
         self.node = node
@@ -77,12 +77,16 @@ class _Aggregation:
         """Give a morsel's partials to the collector, for each root one of every batch. `order` is the morsel's place,
         `tags` its tablet for each root that keeps tablets apart."""
         for batch in batches:
-            batch = self._work.prepare(batch)
+            batch = self.prepare(batch)
             for root, tag in zip(self.roots, tags, strict=True):
-                collector.add(root, self._partial(batch, root), order, tag)
+                collector.add(root, self.partial(batch, root), order, tag)
 
-    def _partial(self, batch: Batch, by: GroupingSet) -> Partial:
-        """The groups of a batch of at least one row."""
+    def prepare(self, batch: Batch) -> Batch:
+        """The batch with what several expressions share, for `partial`."""
+        return self._work.prepare(batch)
+
+    def partial(self, batch: Batch, by: GroupingSet) -> Partial:
+        """The groups of a prepared batch of at least one row."""
         keys = [self._work.evaluations[i](batch) for i in by]
         groups = segments(keys, batch.length) if keys else one_group(batch.length)
         key_rows = groups.representatives
@@ -145,9 +149,9 @@ def _guarded(arg: Expr, condition: Expr) -> Expr:
 
 def open_aggregate(node: HashAggregate, source: Stream, context: ExecutionContext) -> Stream:
     """Run the aggregation; its stream holds the groups, set by set."""
-    aggregation = _Aggregation(node)
+    aggregation = Aggregation(node)
     collector = Collector(aggregation.states, list(dict.fromkeys(aggregation.sets)), context, "an aggregation")
-    apart = [_keeps_apart(node, root, source) for root in aggregation.roots]
+    apart = [keeps_apart(node, root, source.partitioned_by) for root in aggregation.roots]
     orders = {id(morsel): place for place, morsel in enumerate(source.morsels)}
 
     def work(batches: Iterator[Batch], morsel: Morsel) -> None:
@@ -155,6 +159,14 @@ def open_aggregate(node: HashAggregate, source: Stream, context: ExecutionContex
         aggregation.collect(batches, collector, orders[id(morsel)], tags)
 
     context.run_all(source, work)
+    return finish_aggregate(aggregation, collector, source.partitioned_by, context)
+
+
+def finish_aggregate(
+    aggregation: Aggregation, collector: Collector, partitioned_by: frozenset[int], context: ExecutionContext
+) -> Stream:
+    """The groups of all partials that a collector was given. `partitioned_by` is as in the stream of the rows."""
+    node = aggregation.node
     spilled = collector.finish()
     merged: Merged = {}
     for by in dict.fromkeys(aggregation.sets):
@@ -167,9 +179,9 @@ def open_aggregate(node: HashAggregate, source: Stream, context: ExecutionContex
         return stream_of(node.columns, aggregation.nothing())
     _coarsen(aggregation, merged, spilled, collector, context)
     kept = frozenset[int]()
-    if node.sets is None and apart[0] and not spilled:
+    if node.sets is None and keeps_apart(node, aggregation.roots[0], partitioned_by) and not spilled:
         renumbered = {e.id: c.id for e, c in zip(node.groups, node.columns, strict=False) if isinstance(e, Column)}
-        kept = frozenset(renumbered[number] for number in source.partitioned_by)
+        kept = frozenset(renumbered[number] for number in partitioned_by)
     morsels = _morsels(aggregation, merged, spilled, collector, context)
     return Stream(node.columns, tuple(morsels), kept)
 
@@ -179,7 +191,7 @@ def _task(work: Callable[..., Any], *args: Any) -> Callable[[], Any]:
 
 
 def _coarsen(
-    aggregation: _Aggregation, merged: Merged, spilled: Spilled, collector: Collector, context: ExecutionContext
+    aggregation: Aggregation, merged: Merged, spilled: Spilled, collector: Collector, context: ExecutionContext
 ) -> None:
     """Add the sets that are not there yet, large ones first, those of one size in parallel."""
     states = aggregation.states
@@ -199,7 +211,7 @@ def _coarsen(
 
 
 def _morsels(
-    aggregation: _Aggregation, merged: Merged, spilled: Spilled, collector: Collector, context: ExecutionContext
+    aggregation: Aggregation, merged: Merged, spilled: Spilled, collector: Collector, context: ExecutionContext
 ) -> list[Morsel]:
     """The rows set by set: of those in memory piece by piece, of those that were spilled heap by heap."""
     wanted = [(number, by) for number, by in enumerate(aggregation.sets) if by in merged]
@@ -231,7 +243,7 @@ def _pieces(batch: Batch, account: Account) -> Iterator[Batch]:
 class _HeapRows:
     """Makes rows of the heaps of a grouping set."""
 
-    aggregation: _Aggregation
+    aggregation: Aggregation
     groups: SpilledGroups
     work: HeapWork
     by: GroupingSet
@@ -247,7 +259,7 @@ class _HeapRows:
         return Batch(batch.columns(), batch.length)
 
 
-def _keeps_apart(node: HashAggregate, by: GroupingSet, source: Stream) -> bool:
+def keeps_apart(node: HashAggregate, by: GroupingSet, partitioned_by: frozenset[int]) -> bool:
     """Can groups of two tablets never be equal?"""
     keys = {expr.id for i in by if isinstance(expr := node.groups[i], Column)}
-    return bool(source.partitioned_by) and source.partitioned_by <= keys
+    return bool(partitioned_by) and partitioned_by <= keys

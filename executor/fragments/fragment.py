@@ -1,0 +1,154 @@
+"""A fragment: what is done with a scan's batches before they leave the tablet's server.
+
+    TableScan ─► residual ─► Filter, Project, ... ─► partial HashAggregate
+    └ ScanSpec ┘ └──────────────────── Fragment ─────────────────────────┘
+
+It is cut out of a physical plan, travels as bytes, and is evaluated by whoever has the rows (`evaluate`); what comes
+back is the scan's own columns, or partial groups (`remote`). Not everything can travel: what `sql.expression_codec`
+refuses, and aggregates whose states hold any number of rows for a group, stay where they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from ...errors import DataError, NotSupportedError, UnsupportedFormat
+from ...planner.physical import Filter, HashAggregate, PhysicalNode, Project, TableScan
+from ...sql.expression_codec import (
+    columns_from_plain,
+    columns_to_plain,
+    expression_from_plain,
+    expression_to_plain,
+)
+from ...sql.expressions import Aggregate, Column, Expr
+from ..aggregation.aggregate_calls import parts_of
+
+VERSION: Final = 1
+_TRAVELLING: Final = frozenset(
+    ["rows", "count", "sum", "min", "max", "any_value", "statistics", "approx_count_distinct"]
+)
+"""Accumulators whose states are a few values per group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A filter (one expression, a condition) or a projection (one per column), and the columns that come out of it."""
+
+    is_filter: bool
+    expressions: tuple[Expr, ...]
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PartialAggregation:
+    """Groups and aggregates of a HashAggregate without grouping sets."""
+
+    groups: tuple[Expr, ...]
+    aggregates: tuple[Aggregate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """See the module's page. `fetched` are the scan's columns; the first `kept` of them pass the residual's filter."""
+
+    fetched: tuple[Column, ...]
+    kept: int
+    residual: Expr | None = None
+    steps: tuple[Step, ...] = ()
+    aggregation: PartialAggregation | None = None
+
+    @property
+    def does_something(self) -> bool:
+        """Is there anything to be done with the scan's batches?"""
+        return self.residual is not None or bool(self.steps) or self.aggregation is not None
+
+    def to_bytes(self) -> bytes:
+        """For a request; `NotSupportedError` where something cannot travel."""
+        aggregation = self.aggregation
+        plain = {
+            "version": VERSION,
+            "fetched": columns_to_plain(self.fetched),
+            "kept": self.kept,
+            "residual": None if self.residual is None else expression_to_plain(self.residual),
+            "steps": [
+                [step.is_filter, [expression_to_plain(e) for e in step.expressions], columns_to_plain(step.columns)]
+                for step in self.steps
+            ],
+            "aggregation": None
+            if aggregation is None
+            else [
+                [expression_to_plain(group) for group in aggregation.groups],
+                [expression_to_plain(call) for call in aggregation.aggregates],
+            ],
+        }
+        return msgspec.msgpack.encode(plain)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Fragment:
+        """The inverse of `to_bytes`; `DataError` where these bytes are no fragment."""
+        try:
+            plain: Any = msgspec.msgpack.decode(data)
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
+            raise DataError(f"these bytes are no part of a plan: {error}") from None
+        if not isinstance(plain, dict) or plain.get("version") != VERSION:
+            raise UnsupportedFormat(f"a part of a plan of another version than {VERSION}")
+        try:
+            return cls(
+                columns_from_plain(plain["fetched"]),
+                int(plain["kept"]),
+                None if plain["residual"] is None else expression_from_plain(plain["residual"]),
+                tuple(
+                    Step(bool(is_filter), tuple(map(expression_from_plain, exprs)), columns_from_plain(columns))
+                    for is_filter, exprs, columns in plain["steps"]
+                ),
+                None if plain["aggregation"] is None else _aggregation(*plain["aggregation"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"these bytes are no part of a plan: {error!r}") from None
+
+
+def _aggregation(groups: Any, calls: Any) -> PartialAggregation:
+    found = tuple(expression_from_plain(call) for call in calls)
+    for call in found:
+        if not isinstance(call, Aggregate):
+            raise DataError(f"an aggregate was expected, not a {type(call).__name__}")
+    return PartialAggregation(tuple(expression_from_plain(group) for group in groups), found)  # type: ignore[arg-type]
+
+
+def scan_fragment(node: TableScan) -> Fragment:
+    """What a scan does besides its `ScanSpec`."""
+    return Fragment(node.fetched, len(node.columns), node.residual)
+
+
+def aggregate_fragment(node: HashAggregate) -> tuple[TableScan, Fragment] | None:
+    """The scan that an aggregation reads through nothing but filters and projections, and all that is done with it;
+    None where something else lies between, or its partial groups cannot travel."""
+    if node.sets is not None or not all(_travels(call) for call in node.aggregates):
+        return None
+    steps: list[Step] = []
+    source: PhysicalNode = node.source
+    while isinstance(source, (Filter, Project)):
+        if isinstance(source, Filter):
+            steps.append(Step(True, (source.predicate,), source.columns))
+        else:
+            steps.append(Step(False, source.expressions, source.columns))
+        source = source.source
+    if not isinstance(source, TableScan):
+        return None
+    aggregation = PartialAggregation(node.groups, node.aggregates)
+    return source, Fragment(source.fetched, len(source.columns), source.residual, tuple(steps[::-1]), aggregation)
+
+
+def _travels(call: Aggregate) -> bool:
+    return all(part.kind in _TRAVELLING and not part.distinct for part in parts_of(call))
+
+
+def encoded(fragment: Fragment) -> bytes | None:
+    """The fragment as bytes; None where something in it cannot travel."""
+    try:
+        return fragment.to_bytes()
+    except NotSupportedError:
+        return None

@@ -1,0 +1,61 @@
+"""Aggregating over a store whose tablets are elsewhere: their servers make partial groups, which are merged here.
+
+    token ──► server: scan, filter, project, group ──► batches of partial groups ──► Collector ──► groups
+
+As where the rows are here, partials of tablets that cannot share a group are merged apart, and what does not fit in
+memory is spilled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...planner.physical import HashAggregate, TableScan
+from ...sql.expressions import Column
+from ...storage.vector import Batch
+from ..aggregation.aggregate import Aggregation, finish_aggregate, keeps_apart
+from ..aggregation.collecting import Collector
+from ..context import ExecutionContext
+from ..joins.runtime_filters import RuntimeFilters
+from ..scan import open_fragment_scan, partition_columns
+from ..stream import Morsel, Stream
+from .evaluate import partial_of
+from .fragment import Fragment, aggregate_fragment, encoded
+
+
+def remote_aggregate(node: HashAggregate, context: ExecutionContext, filters: RuntimeFilters) -> Stream | None:
+    """The groups of an aggregation over a table whose tablets are elsewhere; None where it cannot be done beside the
+    rows."""
+    found = aggregate_fragment(node) if context.store.runs_fragments else None
+    data = None if found is None else encoded(found[1])
+    if found is None or data is None:
+        return None
+    scan, fragment = found
+    aggregation = Aggregation(node)
+    (root,) = aggregation.roots
+    collector = Collector(aggregation.states, [root], context, "an aggregation")
+    partitioned_by = _partitioned_by(scan, fragment)
+    is_apart = keeps_apart(node, root, partitioned_by)
+    source = open_fragment_scan(scan, context, filters, data)
+    orders = {id(morsel): place for place, morsel in enumerate(source.morsels)}
+
+    def work(batches: Iterator[Batch], morsel: Morsel) -> None:
+        for batch in batches:
+            partial = partial_of(aggregation, batch, len(node.groups))
+            collector.add(root, partial, orders[id(morsel)], morsel.partition if is_apart else None)
+
+    context.run_all(source, work)
+    return finish_aggregate(aggregation, collector, partitioned_by, context)
+
+
+def _partitioned_by(scan: TableScan, fragment: Fragment) -> frozenset[int]:
+    """The partition columns as the aggregation's input calls them, where all of them reach it."""
+    numbers = {number: number for number in partition_columns(scan)}
+    for step in fragment.steps:
+        present = {column.id for column in step.columns}
+        if not step.is_filter:
+            renamed = {e.id: c.id for e, c in zip(step.expressions, step.columns) if isinstance(e, Column)}
+            numbers = {first: renamed.get(now, -1) for first, now in numbers.items()}
+        if not present.issuperset(numbers.values()):
+            return frozenset()
+    return frozenset(numbers.values())

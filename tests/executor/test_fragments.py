@@ -1,0 +1,170 @@
+"""Fragments: what is computed beside the rows gives what is computed here; what travels is read with suspicion."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import nyala
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nyala.driver import stores
+from nyala.errors import DataError, Error
+from nyala.executor.fragments.evaluate import evaluator
+from nyala.executor.fragments.fragment import Fragment
+from nyala.sql.expression_codec import expression_from_plain, expression_to_plain
+from nyala.sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal
+from nyala.storage.database import Database
+from nyala.storage.store import ScanCounters, ScanToken
+from nyala.storage.types import BIGINT, BOOLEAN, DECIMAL, DOUBLE, STRING
+from nyala.storage.vector import Batch
+
+
+class FragmentDatabase(Database):
+    """An embedded store that runs fragments as a tablet server does: their bytes, over each token's batches."""
+
+    evaluated = 0
+
+    @property
+    def runs_fragments(self) -> bool:
+        return True
+
+    def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
+        batches = super().scan(token, counters)
+        if not token.spec.fragment:
+            return batches
+        FragmentDatabase.evaluated += 1
+        return evaluator(token.spec.fragment, len(token.spec.columns))(batches)
+
+
+@pytest.fixture(scope="module")
+def both() -> Iterator[tuple[nyala.Connection, nyala.Connection]]:
+    """The same rows in a store that runs fragments, and in one that does not."""
+    patch = pytest.MonkeyPatch()
+    plain = nyala.connect(":memory:", threads=2)
+    patch.setattr(stores, "Database", FragmentDatabase)
+    remote = nyala.connect(":memory:", threads=2)
+    patch.undo()
+    chosen = random.Random(3)
+    rows = [
+        (
+            number,
+            chosen.choice([None, *"abc"]),
+            chosen.choice([None, chosen.randrange(-50, 50)]),
+            chosen.random(),
+            f"{chosen.randrange(10**6)}.{chosen.randrange(100):02}",
+            chosen.choice([None, "2020-01-01", "2021-05-06"]),
+        )
+        for number in range(4000)
+    ]
+    for connection in (plain, remote):
+        connection.execute(
+            "CREATE TABLE t (id BIGINT PRIMARY KEY, s STRING, n INT, f DOUBLE, m DECIMAL(30,2), d DATE) "
+            "DISTRIBUTE BY HASH (id) INTO 3 BUCKETS"
+        )
+        connection.cursor().executemany(
+            "INSERT INTO t VALUES (?, ?, ?, ?, CAST(? AS DECIMAL(30,2)), CAST(? AS DATE))", rows
+        )
+        connection.commit()
+    yield plain, remote
+    plain.close()
+    remote.close()
+
+
+QUERIES = [
+    "SELECT count(*) FROM t",
+    "SELECT s, count(*), count(n), sum(n), min(n), max(s) FROM t GROUP BY s",
+    "SELECT s, n, sum(m), avg(m), min(d), max(f) FROM t GROUP BY s, n",
+    "SELECT id, count(*) FROM t GROUP BY id ORDER BY id LIMIT 5",
+    "SELECT sum(n), avg(f) FROM t WHERE s LIKE '%b%' OR n % 7 = 3",
+    "SELECT s || '-' || CAST(n AS STRING) AS k, count(*) FROM t WHERE n + 1 > 3 GROUP BY k",
+    "SELECT count(*) FILTER (WHERE n > 0), sum(CASE WHEN s IN ('a', 'c') THEN n ELSE 0 END) FROM t",
+    "SELECT stddev_samp(n), approx_count_distinct(id), count(*) FROM t WHERE id > 100",
+    "SELECT sum(n) FROM t WHERE id < 0",
+    "SELECT s, sum(n) FROM t WHERE id < 0 GROUP BY s",
+    "SELECT id FROM t WHERE s LIKE '%a' AND n * 2 > 80 ORDER BY id",
+    "SELECT count(DISTINCT n), string_agg(s, ',' ORDER BY id) FROM t WHERE n % 5 = 0",
+    "SELECT s, sum(n) FROM t GROUP BY ROLLUP (s)",
+    "SELECT sum(x.n * 100000000000000000000) FROM t x WHERE x.n % 2 = 1",
+    "SELECT y.s, count(*) FROM t x JOIN t y ON x.id = y.n WHERE x.s <> 'a' GROUP BY y.s",
+]
+
+
+def answer(connection: nyala.Connection, query: str) -> list[Any]:
+    rows = connection.execute(query).fetchall()
+    shown = [tuple(round(value, 9) if isinstance(value, float) else value for value in row) for row in rows]
+    return shown if "ORDER BY id" in query else sorted(shown, key=repr)
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_beside_the_rows_as_here(both: tuple[nyala.Connection, nyala.Connection], query: str) -> None:
+    plain, remote = both
+    assert answer(remote, query) == answer(plain, query)
+
+
+def test_aggregates_and_conditions_travel(both: tuple[nyala.Connection, nyala.Connection]) -> None:
+    for query, runs in (("SELECT sum(n) FROM t", True), ("SELECT id FROM t WHERE n % 3 = 1", True), ("TABLE t", False)):
+        before = FragmentDatabase.evaluated
+        answer(both[1], query)
+        assert (FragmentDatabase.evaluated > before) is runs, query
+
+
+def test_many_groups_are_given_out_before_the_end(both: tuple[nyala.Connection, nyala.Connection]) -> None:
+    plain, remote = both
+    query = "SELECT x.id * 100 + y.id AS k, sum(x.n) FROM t x JOIN t y ON y.id < 60 GROUP BY k"
+    assert answer(remote, query) == answer(plain, query)
+
+
+# ---- what travels ----------------------------------------------------------------------------------------------------
+
+A, B = Column(BIGINT, True, 1, "a"), Column(STRING, False, 2, "b")
+
+
+@pytest.mark.parametrize(
+    "expr",
+    [
+        Literal(DECIMAL(38, 0), False, 10**37),
+        Literal(DOUBLE, False, float("inf")),
+        Call(BOOLEAN, True, "gt", (A, Literal(BIGINT, False, -(2**63)))),
+        Case(STRING, True, ((Call(BOOLEAN, True, "is_null", (A,)), B),), Literal(STRING, True, None)),
+        InValues(BOOLEAN, True, A, (Literal(BIGINT, False, 1), Literal(BIGINT, False, 2))),
+        Cast(STRING, True, A, True),
+    ],
+)
+def test_expressions_come_back_as_they_were(expr: Expr) -> None:
+    travelled = msgspec.msgpack.decode(msgspec.msgpack.encode(expression_to_plain(expr)))
+    assert expression_from_plain(travelled) == expr
+
+
+plain_data = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.sampled_from(["Call", "Column", "Literal"]),
+    lambda inner: st.lists(inner, max_size=5),
+)
+
+
+@given(plain_data)
+def test_nonsense_is_refused(plain: Any) -> None:
+    with pytest.raises(DataError):
+        expression_from_plain(plain)
+
+
+def test_what_is_too_deep_is_refused() -> None:
+    deep: Expr = A
+    for _ in range(300):
+        deep = Cast(BIGINT, True, deep)
+    with pytest.raises(DataError, match="deep"):
+        expression_from_plain(expression_to_plain(deep))
+
+
+@given(st.binary(max_size=60))
+def test_bytes_from_anywhere_are_refused(data: bytes) -> None:
+    with pytest.raises(Error):
+        evaluator(data, 1)
+
+
+def test_a_fragment_for_another_scan_is_refused() -> None:
+    with pytest.raises(DataError, match="over a scan of 3"):
+        evaluator(Fragment((A,), 1).to_bytes(), 3)
