@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(nyala.__file__).parent
 STOREYS = (
-    ("__init__", "__main__"),
+    ("__init__", "__main__", "testing"),
     ("shell", "tpch", "spark", "bench"),
     ("driver",),
     ("executor",),

@@ -1,0 +1,182 @@
+"""`nyala cluster ksck`: is the cluster whole, and do replicas agree?
+
+HEALTHY             every replica runs, and a leader serves
+RECOVERING          a replica is being copied or caught up; nothing to be done
+UNDER_REPLICATED    a replica is missing or failed; a majority serves
+UNAVAILABLE         no majority: reads of the latest and writes wait
+CONFLICT            replicas that should be alike are not
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from ...errors import ClusterError
+from ..raft.messages import PeerRole
+from ..wire.methods import ChecksumReply, ChecksumTablet
+from ..wire.rpc import Channels
+from .view import ClusterView, TabletView, call
+
+_CHECKSUM_SECONDS = 600.0
+
+
+class Health(enum.StrEnum):
+    """Of a tablet, or of the whole; see the module's page. Later is worse."""
+
+    HEALTHY = "HEALTHY"
+    RECOVERING = "RECOVERING"
+    UNDER_REPLICATED = "UNDER_REPLICATED"
+    UNAVAILABLE = "UNAVAILABLE"
+    CONFLICT = "CONFLICT"
+
+    @property
+    def rank(self) -> int:
+        return list(Health).index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class TabletFinding:
+    """A tablet, its health, and why it is not HEALTHY."""
+
+    tablet: str
+    table: str
+    health: Health
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KsckReport:
+    """What was found. `servers`: what is wrong with servers. `checksums`: (rows, checksum) by table, where it was
+    summed up."""
+
+    health: Health
+    servers: tuple[str, ...]
+    tablets: tuple[TabletFinding, ...]
+    checksums: Mapping[str, tuple[int, str]]
+
+    @property
+    def is_clean(self) -> bool:
+        """Nothing is wrong, with servers or tablets."""
+        return self.health is Health.HEALTHY and not self.servers
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data for JSON."""
+        return {
+            "health": self.health.value,
+            "servers": list(self.servers),
+            "tablets": [{**asdict(found), "health": found.health.value} for found in self.tablets],
+            "checksums": {name: {"rows": rows, "checksum": sum_} for name, (rows, sum_) in self.checksums.items()},
+        }
+
+
+def ksck(view: ClusterView, channels: Channels | None = None) -> KsckReport:
+    """Judge a cluster; with `channels`, every tablet's replicas are read at the view's time and their sums compared."""
+    servers = tuple(_server_findings(view))
+    tablets = [_tablet_finding(view, tablet) for tablet in view.tablets]
+    checksums: dict[str, tuple[int, str]] = {}
+    if channels is not None:
+        tablets, checksums = _with_checksums(view, channels, tablets)
+    worst = max((found.health for found in tablets), key=lambda health: health.rank, default=Health.HEALTHY)
+    return KsckReport(worst, servers, tuple(tablets), checksums)
+
+
+def _server_findings(view: ClusterView) -> list[str]:
+    found = [f"master {m.address} does not answer: {m.error}" for m in view.masters if m.status is None]
+    leaders = [m.address for m in view.masters if m.status is not None and m.status.is_leader]
+    if len(leaders) != 1:
+        found.append(f"{len(leaders)} masters say that they lead" + (f": {', '.join(leaders)}" if leaders else ""))
+    for server in view.tservers:
+        answer = view.answers.get(server.id)
+        if answer is None or answer.status is None:
+            why = "" if answer is None else f": {answer.error}"
+            found.append(f"tablet server {server.address} ({server.state}) does not answer{why}")
+        elif server.state == "DEAD":
+            found.append(f"tablet server {server.address} answers, but the master has not heard of it")
+    return found
+
+
+def _tablet_finding(view: ClusterView, tablet: TabletView) -> TabletFinding:
+    voters = [peer for peer in tablet.replicas if peer.role is PeerRole.VOTER]
+    running, recovering, reasons = 0, 0, []
+    for peer in tablet.replicas:
+        report = tablet.reports.get(peer.id)
+        if report is not None and report.state == "RUNNING":
+            running += peer.role is PeerRole.VOTER
+            recovering += peer.role is PeerRole.PRE_VOTER
+            continue
+        state = "is missing" if report is None else f"is {report.state}" + (f": {report.error}" if report.error else "")
+        reasons.append(f"the replica at {peer.address} {state}")
+        recovering += report is not None and report.state in ("COPYING", "BOOTSTRAPPING")
+    leaders = [id_ for id_, report in tablet.reports.items() if report.is_serving]
+    terms = {tablet.reports[id_].term for id_ in leaders}
+    configurations = {r.configuration.index for r in tablet.reports.values() if r.state == "RUNNING"}
+    if len(leaders) > len(terms):
+        reasons.append(f"{len(leaders)} replicas lead in one term")
+        return TabletFinding(tablet.id, tablet.table, Health.CONFLICT, tuple(reasons))
+    if not leaders:
+        reasons.append("no replica leads")
+    if not leaders or 2 * running <= len(voters):
+        return TabletFinding(tablet.id, tablet.table, Health.UNAVAILABLE, tuple(reasons))
+    if reasons and not recovering:
+        return TabletFinding(tablet.id, tablet.table, Health.UNDER_REPLICATED, tuple(reasons))
+    if reasons or recovering or len(configurations) > 1:
+        reasons = reasons or ["a change of its replicas is on its way"]
+        return TabletFinding(tablet.id, tablet.table, Health.RECOVERING, tuple(reasons))
+    return TabletFinding(tablet.id, tablet.table, Health.HEALTHY)
+
+
+def _with_checksums(
+    view: ClusterView, channels: Channels, findings: Sequence[TabletFinding]
+) -> tuple[list[TabletFinding], dict[str, tuple[int, str]]]:
+    """The findings with those tablets whose replicas differ, and the sums of the tables that could be read whole."""
+    judged: list[TabletFinding] = []
+    rows: dict[str, int] = dict.fromkeys(view.tables, 0)
+    sums: dict[str, int] = dict.fromkeys(view.tables, 0)
+    with ThreadPoolExecutor(4, "nyala-ksck") as pool:
+        for tablet, finding in zip(view.tablets, findings, strict=True):
+            peers = [p for p in tablet.replicas if p.id in tablet.reports and tablet.reports[p.id].state == "RUNNING"]
+            told = list(pool.map(lambda peer, id_=tablet.id: _checksum(channels, peer.address, id_, view.clock), peers))
+            failures = [f"the replica at {p.address}: {t}" for p, t in zip(peers, told) if isinstance(t, str)]
+            found = {(t.rows, t.checksum) for t in told if not isinstance(t, str)}
+            if len(found) > 1:
+                shown = "; ".join(
+                    f"{p.address}: {t.rows} rows, {t.checksum}" for p, t in zip(peers, told) if not isinstance(t, str)
+                )
+                reasons = (*finding.reasons, f"replicas differ: {shown}", *failures)
+                finding = TabletFinding(tablet.id, tablet.table, Health.CONFLICT, reasons)
+            elif failures:
+                worse = max(finding.health, Health.UNDER_REPLICATED, key=lambda health: health.rank)
+                finding = TabletFinding(tablet.id, tablet.table, worse, (*finding.reasons, *failures))
+            for count, sum_ in list(found)[:1]:
+                rows[tablet.table] += count
+                sums[tablet.table] = (sums[tablet.table] + int(sum_, 16)) % (1 << 64)
+            judged.append(finding)
+    return judged, {name: (rows[name], f"{sums[name]:016x}") for name in view.tables}
+
+
+def _checksum(channels: Channels, address: str, tablet_id: str, snapshot: int) -> ChecksumReply | str:
+    try:
+        reply: ChecksumReply = call(
+            channels, address, ChecksumTablet(tablet_id=tablet_id, snapshot=snapshot), _CHECKSUM_SECONDS
+        )
+        return reply
+    except ClusterError as error:
+        return str(error)
+
+
+def describe(report: KsckReport) -> str:
+    """For people."""
+    lines = [*report.servers]
+    for found in report.tablets:
+        if found.health is not Health.HEALTHY:
+            lines.append(f"{found.health.value:<17} {found.tablet} of {found.table}: {'; '.join(found.reasons)}")
+    counts = {health: sum(found.health is health for found in report.tablets) for health in Health}
+    shown = ", ".join(f"{count} {health.value}" for health, count in counts.items() if count)
+    lines += [f"{name}: {rows} rows, checksum {sum_}" for name, (rows, sum_) in report.checksums.items()]
+    lines.append(f"{len(report.tablets)} tablets" + (f": {shown}" if shown else ""))
+    lines.append("OK" if report.is_clean else "FAILED")
+    return "\n".join(lines)

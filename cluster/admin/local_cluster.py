@@ -1,0 +1,194 @@
+"""A cluster of processes on this machine, in one directory: `nyala cluster start`, and what tests use (`minicluster`).
+
+    DIR/cluster.json        the servers: names, kinds, addresses, what they were started with
+        master-1/ ...       a server's own directory (`processes`)
+        tserver-1/ ...
+
+Addresses are chosen at the first start and stay, so that a restart finds everybody where they were.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...errors import ClusterError, DeadlineExceeded, InterfaceError
+from ...storage.clock import HybridClock
+from ..wire.methods import GetStatus, ListServers, ServerStatus
+from ..wire.rpc import Channels
+from .masters import ask_master
+from .processes import START_SECONDS, ServerProcess
+
+HOST = "127.0.0.1"
+_FILE = "cluster.json"
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class LocalServer:
+    """A server of a local cluster, running or not. `kind`: "master" or "tserver"; `status` None: it does not answer."""
+
+    name: str
+    kind: str
+    address: str
+    pid: int | None
+    status: ServerStatus | None
+
+
+@dataclass(slots=True)
+class LocalCluster:
+    """The servers in a directory.
+
+    Parameters
+    ----------
+    directory : Path
+    options : mapping of str to str
+        What every server is started with: long options of `nyala master` or `nyala tserver` without their dashes, such
+        as `durability`; "" for those without a value. A key "master.x" or "tserver.x" is for one kind alone.
+    """
+
+    directory: Path
+    options: Mapping[str, str] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
+    """By server name, in the order in which they came."""
+
+    @classmethod
+    def open(cls, directory: Path) -> LocalCluster:
+        """The cluster that was made in a directory; `InterfaceError` where there is none."""
+        try:
+            content = json.loads((directory / _FILE).read_text())
+        except FileNotFoundError:
+            raise InterfaceError(
+                f"{directory} holds no cluster; make one with: nyala cluster start --dir {directory}"
+            ) from None
+        return cls(directory.resolve(), content["options"], content["servers"])
+
+    @classmethod
+    def create(
+        cls, directory: Path, tservers: int, masters: int = 1, options: Mapping[str, str] | None = None
+    ) -> LocalCluster:
+        """A new cluster, not started yet. `InterfaceError` where the directory holds something else."""
+        if tservers < 1 or masters not in (1, 3):
+            raise InterfaceError(f"{tservers} tablet servers, {masters} masters: there are 1 or more, and 1 or 3")
+        directory.mkdir(parents=True, exist_ok=True)
+        if any(directory.iterdir()):
+            raise InterfaceError(f"{directory} is not empty; a cluster starts in a directory of its own")
+        cluster = cls(directory.resolve(), dict(options or {}))
+        cluster.add("master", masters)
+        cluster.add("tserver", tservers)
+        return cluster
+
+    def add(self, kind: str, count: int = 1) -> list[str]:
+        """Have `count` more servers, not started yet: their names."""
+        taken = sum(1 for name in self.addresses if name.startswith(f"{kind}-"))
+        names = [f"{kind}-{taken + number + 1}" for number in range(count)]
+        for name, port in zip(names, _free_ports(count)):
+            self.addresses[name] = f"{HOST}:{port}"
+        self._write()
+        return names
+
+    def _write(self) -> None:
+        path = self.directory / _FILE
+        temporary = path.with_suffix(".tmp")
+        temporary.write_text(json.dumps({"options": dict(self.options), "servers": self.addresses}, indent=2) + "\n")
+        temporary.replace(path)
+
+    # ---- what there is ---------------------------------------------------------------------------------------------
+
+    @property
+    def masters(self) -> list[str]:
+        """The masters' addresses."""
+        return [address for name, address in self.addresses.items() if name.startswith("master-")]
+
+    @property
+    def url(self) -> str:
+        """For `nyala.connect`."""
+        return f"nyala://{','.join(self.masters)}"
+
+    def process(self, name: str) -> ServerProcess:
+        """The process of a server."""
+        kind = name.partition("-")[0]
+        home = self.directory / name
+        command = [kind, "--dir", str(home), "--bind", self.addresses[name], "--masters", ",".join(self.masters)]
+        for option, value in self.options.items():
+            of_kind, _, rest = option.rpartition(".")
+            if of_kind in ("", kind):
+                command += [f"--{rest}"] if value == "" else [f"--{rest}", value]
+        return ServerProcess(name, home, command)
+
+    def processes(self) -> list[ServerProcess]:
+        """Of all servers, masters first."""
+        return [self.process(name) for name in self.addresses]
+
+    def status(self) -> list[LocalServer]:
+        """All servers, masters first, with what each says about itself."""
+        clock = HybridClock()
+        channels = Channels(clock)
+        try:
+            return [self._status(channels, name) for name in self.addresses]
+        finally:
+            channels.close()
+
+    def _status(self, channels: Channels, name: str) -> LocalServer:
+        process = self.process(name)
+        kind, address, pid = name.partition("-")[0], self.addresses[name], process.pid
+        status = None
+        if pid is not None:
+            try:
+                status = channels.get(address).call(GetStatus(), timeout=2.0)
+            except ClusterError:
+                status = None
+        return LocalServer(name, kind, address, pid, status)
+
+    # ---- start and stop --------------------------------------------------------------------------------------------
+
+    def start(self, seconds: float = 2 * START_SECONDS) -> None:
+        """Start all servers that do not run; returns when a master leads and knows every tablet server."""
+        started = self.processes()
+        for process in started:
+            process.start()
+        for process in started:
+            process.wait_ready(seconds)
+        self.wait_registered(seconds)
+
+    def wait_registered(self, seconds: float = START_SECONDS, names: Sequence[str] | None = None) -> None:
+        """Return when the leading master has heard of these tablet servers (all of them by default)."""
+        wanted = {a for n, a in self.addresses.items() if n.startswith("tserver-") and (names is None or n in names)}
+        end = time.monotonic() + seconds
+        channels = Channels(HybridClock())
+        try:
+            while True:
+                known = ask_master(channels, self.masters, ListServers(), end - time.monotonic())
+                alive = {server.address for server in known.tservers if server.state != "DEAD"}
+                if wanted <= alive:
+                    return
+                if time.monotonic() > end:
+                    missing = ", ".join(sorted(wanted - alive))
+                    raise DeadlineExceeded(f"the master has not heard of {missing} after {seconds:g} s")
+                time.sleep(_POLL_SECONDS)
+        finally:
+            channels.close()
+
+    def stop(self, seconds: float = START_SECONDS) -> list[str]:
+        """Stop all servers, tablet servers first; the names of those that had to be killed."""
+        killed = []
+        for process in reversed(self.processes()):
+            if process.pid is not None and not process.stop(seconds):
+                killed.append(process.name)
+        return killed
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now."""
+    held = [socket.socket() for _ in range(count)]
+    try:
+        for one in held:
+            one.bind((HOST, 0))
+        return [one.getsockname()[1] for one in held]
+    finally:
+        for one in held:
+            one.close()

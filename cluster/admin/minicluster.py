@@ -1,0 +1,226 @@
+"""A cluster for tests: real processes on this machine that a test can kill, pause, restart and cut off.
+
+    with MiniCluster(tservers=3) as cluster:
+        connection = nyala.connect(cluster.url)
+        cluster.kill(cluster.leader("t", 0))
+
+It lives in a temporary directory that goes with it, unless it is given one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from ...errors import ClusterError, DeadlineExceeded, InterfaceError, did_you_mean
+from ...storage.clock import HybridClock
+from ..wire.methods import GetCatalog, LocateTablets, Request, SetFaults, TabletLocation
+from ..wire.rpc import Channels
+from .local_cluster import LocalCluster
+from .masters import ask_master
+from .processes import START_SECONDS
+
+_POLL_SECONDS = 0.05
+DEFAULTS: Mapping[str, str] = {"allow-faults": "", "memrowset-bytes": str(32 << 20), "cache-bytes": str(128 << 20)}
+"""What its servers are started with, as several run on one machine."""
+
+
+class MiniCluster:
+    """A running cluster of processes; a context manager.
+
+    Parameters
+    ----------
+    tservers, masters : int
+        How many; masters are 1 or 3.
+    directory : Path, optional
+        Where it lives, kept afterwards; a temporary one by default, removed at the end.
+    options : mapping of str to str
+        As for `LocalCluster`, on top of `DEFAULTS`.
+
+    Server names are "master-1", ..., "tserver-1", ...
+    """
+
+    def __init__(
+        self,
+        tservers: int = 3,
+        masters: int = 1,
+        directory: Path | None = None,
+        options: Mapping[str, str] | None = None,
+    ):
+        self._is_temporary = directory is None
+        home = Path(tempfile.mkdtemp(prefix="nyala-cluster-")) if directory is None else directory
+        self._channels = Channels(HybridClock())
+        self._faults: dict[str, SetFaults] = {}
+        self.local = LocalCluster.create(home, tservers, masters, {**DEFAULTS, **(options or {})})
+        try:
+            self.local.start()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def url(self) -> str:
+        """For `nyala.connect`."""
+        return self.local.url
+
+    @property
+    def directory(self) -> Path:
+        """Where the servers' directories are."""
+        return self.local.directory
+
+    @property
+    def tservers(self) -> list[str]:
+        """The names of the tablet servers."""
+        return [name for name in self.local.addresses if name.startswith("tserver-")]
+
+    @property
+    def masters(self) -> list[str]:
+        """The names of the masters."""
+        return [name for name in self.local.addresses if name.startswith("master-")]
+
+    def close(self) -> None:
+        """End all servers at once, and remove a temporary directory."""
+        for process in self.local.processes():
+            process.kill()
+        self._channels.close()
+        if self._is_temporary:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self) -> MiniCluster:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- what tests do to servers ----------------------------------------------------------------------------------
+
+    def kill(self, name: str) -> None:
+        """SIGKILL: as a crash."""
+        self._check(name)
+        self.local.process(name).kill()
+
+    def stop(self, name: str) -> bool:
+        """SIGTERM, in good order; False where it had to be killed."""
+        self._check(name)
+        return self.local.process(name).stop()
+
+    def start(self, name: str) -> None:
+        """Start a server that does not run; returns when it listens, and the master knows it."""
+        self._check(name)
+        process = self.local.process(name)
+        process.start()
+        process.wait_ready()
+        if name in self.tservers:
+            self.local.wait_registered(START_SECONDS, [name])
+        if name in self._faults:
+            self.call(name, self._faults[name])
+
+    def restart(self, name: str) -> None:
+        """`stop`, then `start`."""
+        self.stop(name)
+        self.start(name)
+
+    def pause(self, name: str) -> None:
+        """SIGSTOP: the process stands still, its sockets stay open."""
+        self._check(name)
+        self.local.process(name).signal(signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """SIGCONT."""
+        self._check(name)
+        self.local.process(name).signal(signal.SIGCONT)
+
+    def cut(self, name: str, *others: str) -> None:
+        """Drop all traffic between a server and others (all servers and clients where none is named)."""
+        targets = tuple(self.local.addresses[other] for other in others) or ("*",)
+        self.faults(name, cut=targets)
+        for other in others:
+            self.faults(other, cut=(*self._faults.get(other, SetFaults()).cut, self.local.addresses[name]))
+
+    def heal(self, *names: str) -> None:
+        """Undo `cut` and `faults`, of all servers where none is named."""
+        for name in names or tuple(self._faults):
+            self._faults.pop(name, None)
+            with contextlib.suppress(ClusterError):
+                self.call(name, SetFaults())
+
+    def faults(self, name: str, **settings: Any) -> None:
+        """Let a server suffer: `wire.methods.SetFaults`."""
+        self._check(name)
+        self._faults[name] = SetFaults(**settings)
+        self.call(name, self._faults[name])
+
+    def add_tserver(self) -> str:
+        """One more tablet server, running: its name."""
+        (name,) = self.local.add("tserver")
+        self.start(name)
+        return name
+
+    def call(self, name: str, request: Request, seconds: float = 10.0) -> Any:
+        """Call a method of a server."""
+        self._check(name)
+        return self._channels.get(self.local.addresses[name]).call(request, timeout=seconds)
+
+    def ask_master(self, request: Request, seconds: float = 30.0) -> Any:
+        """Call a method of the leading master."""
+        return ask_master(self._channels, self.local.masters, request, seconds)
+
+    # ---- where things are ------------------------------------------------------------------------------------------
+
+    def locations(self, table: str) -> list[TabletLocation]:
+        """Where the tablets of a table are, in the order of partitions."""
+        for entry in self.ask_master(GetCatalog()).tables or ():
+            if entry["name"] == table:
+                return list(self.ask_master(LocateTablets(table_id=entry["id"])).tablets)
+        raise InterfaceError(f"the cluster has no table {table}")
+
+    def leader(self, table: str, place: int = 0) -> str:
+        """The name of the server that leads a tablet; waits until there is one."""
+        found = ""
+
+        def has_leader() -> bool:
+            nonlocal found
+            location = self.locations(table)[place]
+            addresses = {peer.id: peer.address for peer in location.replicas}
+            found = self.name_of(addresses.get(location.leader, ""))
+            return bool(found)
+
+        self.wait_until(has_leader, f"tablet {place} of {table} has a leader")
+        return found
+
+    def followers(self, table: str, place: int = 0) -> list[str]:
+        """The names of the servers with the other replicas of a tablet."""
+        leader = self.leader(table, place)
+        names = [self.name_of(peer.address) for peer in self.locations(table)[place].replicas]
+        return [name for name in names if name and name != leader]
+
+    def name_of(self, address: str) -> str:
+        """The name of the server at an address; "" where there is none."""
+        return next((name for name, known in self.local.addresses.items() if known == address), "")
+
+    def wait_until(self, condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:
+        """Return when a condition holds; errors of the cluster count as "not yet"."""
+        end = time.monotonic() + seconds
+        last: ClusterError | None = None
+        while True:
+            try:
+                if condition():
+                    return
+            except ClusterError as error:
+                last = error
+            if time.monotonic() > end:
+                raise DeadlineExceeded(f"after {seconds:g} s it is not so that {what}") from last
+            time.sleep(_POLL_SECONDS)
+
+    def _check(self, name: str) -> None:
+        if name not in self.local.addresses:
+            raise InterfaceError(f"there is no server {name}{did_you_mean(name, self.local.addresses)}")

@@ -1,0 +1,164 @@
+"""Server processes of this machine: started in the background, found again by their directory, stopped by their id.
+
+DIR/pid       "<process id> <start time of the process in clock ticks>": no other process is ever taken for it
+DIR/address   "host:port", written by the server when it listens
+DIR/log       what it writes, one JSON object per line
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import ClusterError, DeadlineExceeded
+
+START_SECONDS = 30.0
+"""For a server to listen."""
+STOP_SECONDS = 30.0
+"""For a server to hand over its tablets and end by itself."""
+_POLL_SECONDS = 0.02
+_LOG_TAIL = 12
+
+
+@dataclass(slots=True)
+class ServerProcess:
+    """A server of this machine, running or not.
+
+    Parameters
+    ----------
+    name : str
+        "master-1", "tserver-2": for people.
+    directory : Path
+        The server's own.
+    command : sequence of str
+        What follows `python -m nyala`.
+    """
+
+    name: str
+    directory: Path
+    command: Sequence[str]
+    _child: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int | None:
+        """The process's id; None where it does not run."""
+        try:
+            pid, started = (self.directory / "pid").read_text().split()
+        except (FileNotFoundError, ValueError):
+            return None
+        return int(pid) if _start_time(int(pid)) == started else None
+
+    @property
+    def address(self) -> str:
+        """Where it listens; "" before it ever did."""
+        try:
+            return (self.directory / "address").read_text().strip()
+        except FileNotFoundError:
+            return ""
+
+    def start(self) -> None:
+        """Start the process, where it does not run; `wait_ready` tells when it listens."""
+        if self.pid is not None:
+            return
+        self.directory.mkdir(parents=True, exist_ok=True)
+        (self.directory / "address").unlink(missing_ok=True)
+        with (self.directory / "log").open("ab") as log:
+            # A session of its own: Ctrl-C at the terminal ends whoever started the server, not the server.
+            self._child = subprocess.Popen(
+                [sys.executable, "-m", "nyala", *self.command],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        pid = self._child.pid
+        (self.directory / "pid").write_text(f"{pid} {_start_time(pid)}\n")
+
+    def wait_ready(self, seconds: float = START_SECONDS) -> str:
+        """The address, as soon as the server listens. `ClusterError` where it has ended, with the last lines of its
+        log."""
+        end = time.monotonic() + seconds
+        while not (address := self.address):
+            self.reap()
+            if self.pid is None:
+                raise ClusterError(
+                    f"{self.name} has ended while it started; its log {self.directory}/log ends:\n{self.tail()}"
+                )
+            if time.monotonic() > end:
+                raise DeadlineExceeded(f"{self.name} does not listen after {seconds:g} s; see {self.directory}/log")
+            time.sleep(_POLL_SECONDS)
+        return address
+
+    def tail(self) -> str:
+        """The last lines of its log."""
+        try:
+            lines = (self.directory / "log").read_text(errors="replace").splitlines()
+        except FileNotFoundError:
+            return ""
+        return "\n".join(lines[-_LOG_TAIL:])
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal; nothing happens where the process does not run."""
+        pid = self.pid
+        if pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def stop(self, seconds: float = STOP_SECONDS) -> bool:
+        """Let the server end in good order, or end it after `seconds`; whether it ended by itself."""
+        self.signal(signal.SIGTERM)
+        # A process that is held cannot end.
+        self.signal(signal.SIGCONT)
+        if self.wait_ended(seconds):
+            return True
+        self.kill()
+        return False
+
+    def kill(self) -> None:
+        """End the process at once, as a crash does (SIGKILL)."""
+        self.signal(signal.SIGKILL)
+        if not self.wait_ended(STOP_SECONDS):
+            raise DeadlineExceeded(f"{self.name} (process {self.pid}) does not end")
+
+    def wait_ended(self, seconds: float) -> bool:
+        """Wait until the process has ended; False where it has not."""
+        end = time.monotonic() + seconds
+        while True:
+            self.reap()
+            if self.pid is None:
+                return True
+            if time.monotonic() > end:
+                return False
+            time.sleep(_POLL_SECONDS)
+
+    def reap(self) -> None:
+        """Take note of the end of a process that this one started."""
+        if self._child is not None and self._child.poll() is not None:
+            self._child = None
+
+
+def _start_time(pid: int) -> str:
+    """When a process was started, as the system tells it; "" where there is none (or it has ended)."""
+    try:
+        with Path(f"/proc/{pid}/stat").open(encoding="utf-8") as file:
+            # The name, in parentheses, may hold anything.
+            fields = file.read().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return _start_time_by_ps(pid)
+    return "" if fields[0] in ("Z", "X") else fields[19]
+
+
+def _start_time_by_ps(pid: int) -> str:
+    """The same where there is no /proc."""
+    if sys.platform == "linux":
+        return ""
+    found = subprocess.run(["ps", "-o", "lstart=,stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    text = found.stdout.strip()
+    return "" if not text or text.split()[-1].startswith("Z") else "-".join(text.split()[:-1])

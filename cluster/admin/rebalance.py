@@ -1,0 +1,105 @@
+"""Where replicas should go so that servers carry alike: first each table's replicas, then all together.
+
+As Kudu's rebalancer: the move that evens out most is taken, again and again, until no server has two replicas more than
+another, of any table or in all. A move never puts two replicas of a tablet on one server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A tablet: its table, and the servers with its replicas."""
+
+    tablet: str
+    table: str
+    servers: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A replica goes from one server to another."""
+
+    tablet: str
+    source: str
+    target: str
+
+
+def plan_moves(tablets: Sequence[Placed], servers: Sequence[str], leaving: Sequence[str] = ()) -> list[Move]:
+    """The moves that balance a cluster, to be done in order.
+
+    Parameters
+    ----------
+    tablets : sequence of Placed
+    servers : sequence of str
+        Those that are to carry replicas.
+    leaving : sequence of str
+        Those that are to be emptied.
+
+    Examples
+    --------
+    >>> plan_moves([Placed("p0", "t", frozenset("a")), Placed("p1", "t", frozenset("a"))], ["a", "b"])
+    [Move(tablet='p0', source='a', target='b')]
+    """
+    at = {tablet.tablet: set(tablet.servers) for tablet in tablets}
+    tables = {tablet.tablet: tablet.table for tablet in tablets}
+    moves: list[Move] = []
+    for source in leaving:
+        for tablet in sorted(t for t, where in at.items() if source in where):
+            if free := [server for server in servers if server not in at[tablet] and server not in leaving]:
+                moves.append(_moved(at, Move(tablet, source, min(free, key=lambda s: (_load(at, s), s)))))
+    kept = [server for server in servers if server not in leaving]
+    while len(kept) > 1 and (move := _best(at, tables, kept)) is not None:
+        moves.append(_moved(at, move))
+    return moves
+
+
+def _moved(at: dict[str, set[str]], move: Move) -> Move:
+    at[move.tablet].remove(move.source)
+    at[move.tablet].add(move.target)
+    return move
+
+
+def _load(at: Mapping[str, set[str]], server: str) -> int:
+    return sum(server in where for where in at.values())
+
+
+def _best(at: Mapping[str, set[str]], tables: Mapping[str, str], servers: Sequence[str]) -> Move | None:
+    """A move that evens out a table, or all replicas without making a table more uneven; None where there is none."""
+    total = {server: _load(at, server) for server in servers}
+    skewed: list[tuple[int, str, dict[str, int]]] = []
+    for table in sorted(set(tables.values())):
+        counts = {s: sum(s in where for t, where in at.items() if tables[t] == table) for s in servers}
+        skewed.append((max(counts.values()) - min(counts.values()), table, counts))
+    for skew, table, counts in sorted(skewed, key=lambda one: (-one[0], one[1])):
+        if skew >= 2:
+            for move in _candidates(at, tables, table, counts, total):
+                if counts[move.source] - counts[move.target] >= 2:
+                    return move
+    if max(total.values()) - min(total.values()) >= 2:
+        for _, table, counts in skewed:
+            for move in _candidates(at, tables, table, total, counts):
+                if total[move.source] - total[move.target] >= 2 and counts[move.source] > counts[move.target]:
+                    return move
+    return None
+
+
+def _candidates(
+    at: Mapping[str, set[str]],
+    tables: Mapping[str, str],
+    table: str,
+    first: Mapping[str, int],
+    second: Mapping[str, int],
+) -> Iterator[Move]:
+    """Moves of a table's replicas, from the fullest server to the emptiest first."""
+    by_load = sorted(first, key=lambda server: (first[server], second[server], server))
+    for source in reversed(by_load):
+        for target in by_load:
+            if first[source] - first[target] < 2:
+                break
+            for tablet in sorted(t for t, where in at.items() if tables[t] == table):
+                if source in at[tablet] and target not in at[tablet]:
+                    yield Move(tablet, source, target)

@@ -1,0 +1,112 @@
+"""A look at a whole cluster: what masters say, and what every tablet server says itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import ClusterError
+from ..wire.methods import (
+    GetCatalog,
+    GetStatus,
+    ListServers,
+    LocateTablets,
+    NamedServer,
+    Peer,
+    ReportTablets,
+    Request,
+    ServerStatus,
+    TabletReport,
+)
+from ..wire.rpc import Channels
+from .masters import ask_master
+
+_CALL_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerView:
+    """A server: what it says of itself, or why it does not."""
+
+    address: str
+    status: ServerStatus | None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TabletView:
+    """A tablet: the replicas that it should have, by the master, and what servers say of theirs, by server id."""
+
+    id: str
+    table: str
+    leader: str
+    replicas: tuple[Peer, ...]
+    reports: Mapping[str, TabletReport]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """A cluster at about one time. `wanted_replicas` is by table name, where the table says."""
+
+    masters: tuple[ServerView, ...]
+    tservers: tuple[NamedServer, ...]
+    answers: Mapping[str, ServerView]
+    """Of tablet servers, by id."""
+    tablets: tuple[TabletView, ...]
+    tables: tuple[str, ...]
+    clock: int
+    """A hybrid time that every write acknowledged before is at or below."""
+
+    def server(self, id: str) -> NamedServer | None:
+        """The tablet server with an id; None where the master does not know it."""
+        return next((server for server in self.tservers if server.id == id), None)
+
+
+def look(channels: Channels, masters: Sequence[str], clock: int, seconds: float = 30.0) -> ClusterView:
+    """Ask everybody. Raises where no master answers; a tablet server that does not is part of the view."""
+    with ThreadPoolExecutor(16, "nyala-look") as pool:
+        asked = list(pool.map(lambda address: _status(channels, address), masters))
+        known = ask_master(channels, masters, ListServers(), seconds)
+        catalog = ask_master(channels, masters, GetCatalog(), seconds)
+        answers = dict(pool.map(lambda server: (server.id, _status(channels, server.address)), known.tservers))
+        reports = dict(pool.map(lambda server: (server.id, _reports(channels, server, answers)), known.tservers))
+    found: list[TabletView] = []
+    for table in catalog.tables or ():
+        located = ask_master(channels, masters, LocateTablets(table_id=table["id"]), seconds)
+        for location in located.tablets:
+            mine = {id_: of[location.tablet_id] for id_, of in reports.items() if location.tablet_id in of}
+            found.append(
+                TabletView(
+                    location.tablet_id,
+                    table["name"],
+                    location.leader,
+                    location.replicas,
+                    mine,
+                )
+            )
+    tables = tuple(sorted(table["name"] for table in catalog.tables or ()))
+    return ClusterView(tuple(asked), known.tservers, answers, tuple(found), tables, clock)
+
+
+def call(channels: Channels, address: str, request: Request, seconds: float = _CALL_SECONDS) -> Any:
+    """One call of one server."""
+    return channels.get(address).call(request, timeout=seconds)
+
+
+def _status(channels: Channels, address: str) -> ServerView:
+    try:
+        return ServerView(address, call(channels, address, GetStatus()))
+    except ClusterError as error:
+        return ServerView(address, None, str(error))
+
+
+def _reports(channels: Channels, server: NamedServer, answers: Mapping[str, ServerView]) -> Mapping[str, TabletReport]:
+    if answers[server.id].status is None:
+        return {}
+    try:
+        told = call(channels, server.address, ReportTablets())
+    except ClusterError:
+        return {}
+    return {report.tablet_id: report for report in told.tablets}

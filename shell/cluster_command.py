@@ -1,0 +1,205 @@
+"""`nyala cluster` and `nyala tablet`: local clusters, health, balance. What they do is in `cluster.admin`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..cluster.admin.ksck import describe, ksck
+from ..cluster.admin.local_cluster import LocalCluster, LocalServer
+from ..cluster.admin.moves import ReplicaMover
+from ..cluster.admin.rebalance import Move, Placed, plan_moves
+from ..cluster.admin.view import ClusterView, look
+from ..cluster.wire.rpc import Channels
+from ..driver.servers import servers
+from ..errors import InterfaceError
+from ..storage.clock import HybridClock
+
+
+def start_command(arguments: argparse.Namespace) -> int:
+    """`nyala cluster start`."""
+    directory: Path = arguments.dir
+    options = {"durability": arguments.durability}
+    if (directory / "cluster.json").exists():
+        cluster = LocalCluster.open(directory)
+        if arguments.tservers is not None and arguments.tservers > len(cluster.addresses) - len(cluster.masters):
+            cluster.add("tserver", arguments.tservers - (len(cluster.addresses) - len(cluster.masters)))
+    else:
+        cluster = LocalCluster.create(directory, arguments.tservers or 3, arguments.masters, options)
+    cluster.start()
+    print(f"{len(cluster.addresses)} servers run; connect to {cluster.url}")
+    return 0
+
+
+def stop_command(arguments: argparse.Namespace) -> int:
+    """`nyala cluster stop`."""
+    cluster = LocalCluster.open(arguments.dir)
+    killed = cluster.stop()
+    for name in killed:
+        print(f"{name} did not end by itself, and was killed")
+    print("all servers have ended")
+    return 1 if killed else 0
+
+
+def status_command(arguments: argparse.Namespace) -> int:
+    """`nyala cluster status`: 1 where a server does not answer."""
+    found = LocalCluster.open(arguments.dir).status()
+    if arguments.json:
+        print(json.dumps([_plain(server) for server in found], indent=2))
+    else:
+        _print_table(("server", "pid", "address", "state", "role", "replicas", "leads"), [_row(one) for one in found])
+    return 0 if all(server.status is not None for server in found) else 1
+
+
+def _role(server: LocalServer) -> str:
+    if server.kind == "tserver" or server.status is None:
+        return server.kind
+    return "master (leader)" if server.status.is_leader else "master (follower)"
+
+
+def _row(server: LocalServer) -> Sequence[str]:
+    state = "stopped" if server.pid is None else "running" if server.status is not None else "does not answer"
+    counts = ("", "") if server.status is None else (str(server.status.tablets), str(server.status.leaders))
+    return (server.name, str(server.pid or ""), server.address, state, _role(server), *counts)
+
+
+def _plain(server: LocalServer) -> dict[str, Any]:
+    told = server.status
+    return {
+        "name": server.name,
+        "kind": server.kind,
+        "pid": server.pid,
+        "address": server.address,
+        "answers": told is not None,
+        "id": None if told is None else told.id,
+        "is_leader": None if told is None else told.is_leader,
+        "replicas": None if told is None else told.tablets,
+        "leads": None if told is None else told.leaders,
+        "memory_bytes": None if told is None else told.memory_bytes,
+    }
+
+
+def ksck_command(arguments: argparse.Namespace) -> int:
+    """`nyala cluster ksck`: 1 where anything is wrong."""
+    with _connected(arguments) as reached:
+        report = ksck(reached.view(), reached.channels if arguments.checksum else None)
+    print(json.dumps(report.to_dict(), indent=2) if arguments.json else describe(report))
+    return 0 if report.is_clean else 1
+
+
+def rebalance_command(arguments: argparse.Namespace) -> int:
+    """`nyala cluster rebalance`."""
+    with _connected(arguments) as reached:
+        view = reached.view()
+        mover = ReplicaMover(reached.channels, reached.masters)
+        moves = _moves(view)
+        for number, move in enumerate(moves, 1):
+            print(f"{number}/{len(moves)}  tablet {move.tablet}: {_at(view, move.source)} -> {_at(view, move.target)}")
+            if not arguments.dry_run:
+                mover.move(move.tablet, move.source, move.target)
+    print("nothing to move" if not moves else "would be moved so" if arguments.dry_run else "balanced")
+    return 0
+
+
+def _moves(view: ClusterView) -> list[Move]:
+    tablets = [Placed(t.id, t.table, frozenset(peer.id for peer in t.replicas)) for t in view.tablets]
+    alive = [server.id for server in view.tservers if server.state != "DEAD"]
+    return plan_moves(tablets, alive, [server.id for server in view.tservers if server.state == "LEAVING"])
+
+
+def _at(view: ClusterView, id: str) -> str:
+    server = view.server(id)
+    return id if server is None else server.address
+
+
+# ---- tablets ---------------------------------------------------------------------------------------------------------
+
+
+def tablets_command(arguments: argparse.Namespace) -> int:
+    """`nyala tablet list`."""
+    with _connected(arguments) as reached:
+        view = reached.view()
+    if arguments.table is not None and arguments.table not in view.tables:
+        raise InterfaceError(f"the cluster has no table {arguments.table}; it has: {', '.join(view.tables) or 'none'}")
+    tablets = [tablet for tablet in view.tablets if arguments.table in (None, tablet.table)]
+    if arguments.json:
+        plain = [
+            {
+                "tablet": tablet.id,
+                "table": tablet.table,
+                "replicas": [
+                    {"address": peer.address, "role": peer.role.name, "leads": peer.id == tablet.leader}
+                    for peer in tablet.replicas
+                ],
+            }
+            for tablet in tablets
+        ]
+        print(json.dumps(plain, indent=2))
+        return 0
+    rows = [
+        (
+            tablet.id,
+            tablet.table,
+            next((peer.address for peer in tablet.replicas if peer.id == tablet.leader), "none"),
+            ", ".join(peer.address for peer in tablet.replicas if peer.id != tablet.leader),
+        )
+        for tablet in tablets
+    ]
+    _print_table(("tablet", "table", "leader", "followers"), rows)
+    return 0
+
+
+def move_command(arguments: argparse.Namespace) -> int:
+    """`nyala tablet move`."""
+    with _connected(arguments) as reached:
+        ReplicaMover(reached.channels, reached.masters).move(arguments.tablet, arguments.source, arguments.target)
+    print(f"tablet {arguments.tablet} has a replica at {arguments.target}, and none at {arguments.source}")
+    return 0
+
+
+def step_down_command(arguments: argparse.Namespace) -> int:
+    """`nyala tablet leader-step-down`."""
+    with _connected(arguments) as reached:
+        ReplicaMover(reached.channels, reached.masters).step_down(arguments.tablet, arguments.to)
+    print(f"tablet {arguments.tablet} has another leader")
+    return 0
+
+
+# ---- parts -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Reached:
+    channels: Channels
+    masters: Sequence[str]
+    clock: HybridClock
+
+    def view(self) -> ClusterView:
+        """The cluster as it is now."""
+        return look(self.channels, self.masters, self.clock.now())
+
+
+@contextmanager
+def _connected(arguments: argparse.Namespace) -> Iterator[_Reached]:
+    """The cluster that the command line names: a directory of `nyala cluster start`, or nyala://."""
+    if "://" in arguments.cluster:
+        masters = [f"{host}:{port}" for host, port in servers(arguments.cluster)]
+    else:
+        masters = LocalCluster.open(Path(arguments.cluster)).masters
+    clock = HybridClock()
+    channels = Channels(clock)
+    try:
+        yield _Reached(channels, masters, clock)
+    finally:
+        channels.close()
+
+
+def _print_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(len(row[i]) for row in (names, *rows)) for i in range(len(names))]
+    for row in (names, *rows):
+        print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip())

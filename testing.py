@@ -1,0 +1,13 @@
+"""What tests of programs that use nyala need: a cluster of real processes on this machine.
+
+from nyala.testing import MiniCluster
+
+with MiniCluster(tservers=3) as cluster, nyala.connect(cluster.url) as connection:
+    ...
+"""
+
+from __future__ import annotations
+
+from .cluster.admin.minicluster import MiniCluster
+
+__all__ = ["MiniCluster"]
