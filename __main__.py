@@ -2,6 +2,9 @@
 
     nyala shell [TARGET]                  SQL, interactive or from -c, -f or a pipe
     nyala fs check|dump|layout ...        look at a store's files from outside
+    nyala cluster start --dir DIR         a cluster of processes on this machine; stop, status, ksck, rebalance, leave
+    nyala tablet list|move ...            where a cluster's tablets are
+    nyala master|tserver --dir DIR        run one server of a cluster
     nyala tpch load --sf N DIR            generate and load TPC-H
     nyala tpch run DIR [--check]          run the 22 queries, check the answers
     nyala tpch compare DIR                the same beside DuckDB, DataFusion, Spark, as ratios
@@ -26,6 +29,7 @@ from typing import TypeAlias
 
 from . import __version__
 from .errors import Error, did_you_mean
+from .shell.cluster_parsers import add_cluster_commands
 
 EXIT_ERROR = 1
 EXIT_INTERRUPTED = 130
@@ -168,6 +172,7 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_shell(commands)
     _add_fs(commands)
+    add_cluster_commands(commands)
     _add_tpch(commands)
     _add_bench(commands)
     _add_completion(commands)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,13 +13,17 @@ from typing import Any
 
 from ..cluster.admin.ksck import describe, ksck
 from ..cluster.admin.local_cluster import LocalCluster, LocalServer
+from ..cluster.admin.masters import ask_master
 from ..cluster.admin.moves import ReplicaMover
 from ..cluster.admin.rebalance import Move, Placed, plan_moves
 from ..cluster.admin.view import ClusterView, look
+from ..cluster.wire.methods import LeaveCluster, ListServers
 from ..cluster.wire.rpc import Channels
 from ..driver.servers import servers
-from ..errors import InterfaceError
+from ..errors import InterfaceError, did_you_mean
 from ..storage.clock import HybridClock
+
+_POLL_SECONDS = 0.2
 
 
 def start_command(arguments: argparse.Namespace) -> int:
@@ -103,6 +108,26 @@ def rebalance_command(arguments: argparse.Namespace) -> int:
             if not arguments.dry_run:
                 mover.move(move.tablet, move.source, move.target)
     print("nothing to move" if not moves else "would be moved so" if arguments.dry_run else "balanced")
+    return 0
+
+
+def leave_command(arguments: argparse.Namespace) -> int:
+    """`nyala cluster leave`."""
+    with _connected(arguments) as reached:
+        known = ask_master(reached.channels, reached.masters, ListServers()).tservers
+        server = next((s for s in known if arguments.server in (s.id, s.address)), None)
+        if server is None:
+            there = did_you_mean(arguments.server, [s.address for s in known])
+            raise InterfaceError(f"the cluster has no tablet server {arguments.server}{there}")
+        ask_master(reached.channels, reached.masters, LeaveCluster(server=server.id, leaving=not arguments.undo))
+        while arguments.wait and not arguments.undo:
+            known = ask_master(reached.channels, reached.masters, ListServers()).tservers
+            left = next((s.replicas for s in known if s.id == server.id), 0)
+            if not left:
+                print(f"{server.address} holds no replica any more")
+                return 0
+            time.sleep(_POLL_SECONDS)
+    print(f"{server.address} {'stays' if arguments.undo else 'is being emptied'}")
     return 0
 
 

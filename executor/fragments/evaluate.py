@@ -18,6 +18,8 @@ import pyarrow as pa
 from ...errors import DataError
 from ...planner.physical import Filter, HashAggregate, Project, ValuesScan
 from ...sql.expressions import Column
+from ...storage.schema import Table
+from ...storage.store import ScanSpec
 from ...storage.types import STRING
 from ...storage.vector import Batch, Dict
 from ..aggregation.aggregate import Aggregation
@@ -42,6 +44,11 @@ def evaluator(data: bytes, width: int) -> Operator:
     if len(fragment.fetched) != width or not 0 <= fragment.kept <= width:
         raise DataError(f"a part of a plan for {len(fragment.fetched)} columns, over a scan of {width}")
     return lambda batches: _run(fragment, batches)
+
+
+def table_evaluator(data: bytes, table: Table, spec: ScanSpec) -> Operator:
+    """`evaluator` for a scan of a table: what a tablet server calls (`cluster.tserver.fragments`)."""
+    return evaluator(data, len(spec.columns))
 
 
 def _run(fragment: Fragment, batches: Iterator[Batch]) -> Iterator[Batch]:

@@ -1,0 +1,298 @@
+"""The command line of clusters: `nyala master`, `tserver`, `cluster`, `tablet`. Their handlers are imported when they
+run, so that `nyala --help` answers at once."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Commands: TypeAlias = "argparse._SubParsersAction[Any]"
+
+_CLUSTER_HELP = "the directory of a local cluster, or nyala://HOST:PORT of its masters"
+
+
+def add_cluster_commands(commands: Commands) -> None:
+    """Add all of them."""
+    _add_master(commands)
+    _add_tserver(commands)
+    _add_cluster(commands)
+    _add_tablet(commands)
+
+
+# ---- servers ---------------------------------------------------------------------------------------------------------
+
+
+def _add_master(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "master",
+        help="run a master",
+        description="Run a master of a cluster: it knows tables and tablet servers. One, or three for a cluster that "
+        "outlives the loss of a master. SIGTERM ends it in good order.",
+    )
+    _add_server(parser, "127.0.0.1:7051")
+    parser.add_argument(
+        "--dead-after",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="silence after which a tablet server's replicas are made anew elsewhere (default 60)",
+    )
+    parser.add_argument(
+        "--replicas", type=int, default=3, metavar="N", help="replicas of a table that does not say (default 3)"
+    )
+    parser.examples = (
+        "nyala master --dir m1",
+        "nyala master --dir m1 --bind 10.0.0.1:7051 --masters 10.0.0.1:7051,10.0.0.2:7051,10.0.0.3:7051",
+    )
+    parser.set_defaults(run=_master)
+
+
+def _add_tserver(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "tserver",
+        help="run a tablet server",
+        description="Run a tablet server: it holds replicas of tablets. SIGTERM ends it in good order.",
+    )
+    _add_server(parser, "127.0.0.1:7050")
+    parser.add_argument(
+        "--data-dir",
+        action="append",
+        type=Path,
+        default=[],
+        metavar="DIR",
+        help="a further directory for tablets, best on another disk (may be repeated)",
+    )
+    parser.add_argument(
+        "--memory-limit", metavar="SIZE", help="for rows in memory and pages, such as 4GB (default: half the machine's)"
+    )
+    for name, default, text in (
+        ("memrowset-bytes", 128 << 20, "rows of a tablet in memory that are flushed"),
+        ("cache-bytes", 512 << 20, "memory for decoded pages"),
+    ):
+        parser.add_argument(f"--{name}", type=int, default=default, metavar="N", help=f"{text} (default {default})")
+    parser.add_argument(
+        "--history-seconds",
+        type=int,
+        default=7 * 24 * 3600,
+        metavar="N",
+        help="how long the past stays readable (default: a week)",
+    )
+    parser.examples = (
+        "nyala tserver --dir t1 --masters 127.0.0.1:7051",
+        "nyala tserver --dir /disk1/t --data-dir /disk2/t --bind 10.0.0.4:7050 --masters 10.0.0.1:7051",
+    )
+    parser.set_defaults(run=_tserver)
+
+
+def _add_server(parser: argparse.ArgumentParser, bind: str) -> None:
+    parser.add_argument("--dir", type=Path, required=True, metavar="DIR", help="the server's directory")
+    parser.add_argument("--bind", default=bind, metavar="HOST:PORT", help=f"where to listen (default {bind})")
+    parser.add_argument(
+        "--advertise", default="", metavar="HOST:PORT", help="where others reach it (default: where it listens)"
+    )
+    parser.add_argument(
+        "--masters", default="", metavar="HOST:PORT,...", help="all masters of the cluster, this one among them"
+    )
+    parser.add_argument(
+        "--durability",
+        choices=("fsync", "os"),
+        default="fsync",
+        help="whether a replica's log is on the disk, or with the system, when it acknowledges (default fsync)",
+    )
+    parser.add_argument(
+        "--election-timeout",
+        type=float,
+        default=1.5,
+        metavar="SECONDS",
+        help="silence of a leader after which another is elected (default 1.5); heartbeats come three times as often",
+    )
+    parser.add_argument("--allow-faults", action="store_true", help="let tests make faults; never on a real cluster")
+
+
+# ---- looking after them ----------------------------------------------------------------------------------------------
+
+
+def _add_cluster(commands: Commands) -> None:
+    cluster = commands.add_parser(
+        "cluster",
+        help="start, stop, check and balance clusters",
+        description="Local clusters of processes, and the health and balance of any cluster.",
+    )
+    cluster.examples = ("nyala cluster start --tservers 3 --dir demo", "nyala cluster ksck demo --checksum")
+    steps = cluster.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    start = steps.add_parser(
+        "start",
+        help="start a cluster on this machine",
+        description="Start a cluster of processes on this machine, or those of its servers that do not run.",
+    )
+    _add_directory(start)
+    start.add_argument("--tservers", type=int, metavar="N", help="tablet servers (default 3, or as many as there are)")
+    start.add_argument("--masters", type=int, choices=(1, 3), default=1, metavar="N", help="1 (default) or 3")
+    start.add_argument("--durability", choices=("fsync", "os"), default="fsync", help="as of `nyala tserver`")
+    start.examples = ("nyala cluster start --tservers 3 --dir demo",)
+    start.set_defaults(run=_start)
+
+    stop = steps.add_parser("stop", help="stop it", description="Stop a local cluster in good order.")
+    _add_directory(stop)
+    stop.examples = ("nyala cluster stop --dir demo",)
+    stop.set_defaults(run=_stop)
+
+    status = steps.add_parser(
+        "status",
+        help="its servers",
+        description="The servers of a local cluster. Exit code 1 where one does not answer.",
+    )
+    _add_directory(status)
+    status.add_argument("--json", action="store_true", help="print as JSON")
+    status.examples = ("nyala cluster status --dir demo --json",)
+    status.set_defaults(run=_status)
+
+    ksck = steps.add_parser(
+        "ksck",
+        help="check that it is whole",
+        description="Check that every tablet has its replicas and a leader. Exit code 1 where anything is wrong.",
+    )
+    _add_target(ksck)
+    ksck.add_argument("--checksum", action="store_true", help="read all replicas at one time, and compare their sums")
+    ksck.add_argument("--json", action="store_true", help="print as JSON")
+    ksck.examples = ("nyala cluster ksck demo --checksum", "nyala cluster ksck nyala://10.0.0.1:7051")
+    ksck.set_defaults(run=_ksck)
+
+    rebalance = steps.add_parser(
+        "rebalance",
+        help="spread its replicas evenly",
+        description="Move replicas until all servers carry alike, of each table and in all.",
+    )
+    _add_target(rebalance)
+    rebalance.add_argument("--dry-run", action="store_true", help="show the moves, and make none")
+    rebalance.examples = ("nyala cluster rebalance demo --dry-run",)
+    rebalance.set_defaults(run=_rebalance)
+
+    leave = steps.add_parser(
+        "leave",
+        help="empty a tablet server",
+        description="Have the master move all replicas of a tablet server elsewhere, so that it can be stopped.",
+    )
+    _add_target(leave)
+    leave.add_argument("server", metavar="SERVER", help="its address, or its id")
+    leave.add_argument("--undo", action="store_true", help="let it stay after all")
+    leave.add_argument("--wait", action="store_true", help="return when it is empty")
+    leave.examples = ("nyala cluster leave demo 127.0.0.1:7050 --wait",)
+    leave.set_defaults(run=_leave)
+
+
+def _add_tablet(commands: Commands) -> None:
+    tablet = commands.add_parser(
+        "tablet",
+        help="look at tablets and move them",
+        description="The tablets of a cluster: where they are, and moves.",
+    )
+    tablet.examples = ("nyala tablet list demo", "nyala tablet leader-step-down demo t000001-p0000")
+    steps = tablet.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    listing = steps.add_parser("list", help="where they are", description="All tablets, their leaders and followers.")
+    _add_target(listing)
+    listing.add_argument("table", nargs="?", metavar="TABLE", help="of this table alone")
+    listing.add_argument("--json", action="store_true", help="print as JSON")
+    listing.examples = ("nyala tablet list demo readings",)
+    listing.set_defaults(run=_tablets)
+
+    move = steps.add_parser(
+        "move", help="move a replica", description="Move one replica: a new one catches up, then the old one goes."
+    )
+    _add_target(move)
+    move.add_argument("tablet", metavar="TABLET", help="its id")
+    move.add_argument("--from", dest="source", required=True, metavar="SERVER", help="address or id")
+    move.add_argument("--to", dest="target", required=True, metavar="SERVER", help="address or id")
+    move.examples = ("nyala tablet move demo t000001-p0000 --from 127.0.0.1:7050 --to 127.0.0.1:7060",)
+    move.set_defaults(run=_move)
+
+    down = steps.add_parser(
+        "leader-step-down",
+        help="have another replica lead",
+        description="Hand a tablet's leadership to another replica.",
+    )
+    _add_target(down)
+    down.add_argument("tablet", metavar="TABLET", help="its id")
+    down.add_argument("--to", metavar="SERVER", help="to this one (default: the one that is furthest)")
+    down.examples = ("nyala tablet leader-step-down demo t000001-p0000",)
+    down.set_defaults(run=_step_down)
+
+
+def _add_directory(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dir", type=Path, required=True, metavar="DIR", help="the cluster's directory")
+
+
+def _add_target(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("cluster", metavar="CLUSTER", help=_CLUSTER_HELP)
+
+
+# ---- handlers --------------------------------------------------------------------------------------------------------
+
+
+def _master(arguments: argparse.Namespace) -> int:
+    from .server_command import master_command
+
+    return master_command(arguments)
+
+
+def _tserver(arguments: argparse.Namespace) -> int:
+    from .server_command import tserver_command
+
+    return tserver_command(arguments)
+
+
+def _start(arguments: argparse.Namespace) -> int:
+    from .cluster_command import start_command
+
+    return start_command(arguments)
+
+
+def _stop(arguments: argparse.Namespace) -> int:
+    from .cluster_command import stop_command
+
+    return stop_command(arguments)
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    from .cluster_command import status_command
+
+    return status_command(arguments)
+
+
+def _ksck(arguments: argparse.Namespace) -> int:
+    from .cluster_command import ksck_command
+
+    return ksck_command(arguments)
+
+
+def _rebalance(arguments: argparse.Namespace) -> int:
+    from .cluster_command import rebalance_command
+
+    return rebalance_command(arguments)
+
+
+def _leave(arguments: argparse.Namespace) -> int:
+    from .cluster_command import leave_command
+
+    return leave_command(arguments)
+
+
+def _tablets(arguments: argparse.Namespace) -> int:
+    from .cluster_command import tablets_command
+
+    return tablets_command(arguments)
+
+
+def _move(arguments: argparse.Namespace) -> int:
+    from .cluster_command import move_command
+
+    return move_command(arguments)
+
+
+def _step_down(arguments: argparse.Namespace) -> int:
+    from .cluster_command import step_down_command
+
+    return step_down_command(arguments)

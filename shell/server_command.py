@@ -1,0 +1,64 @@
+"""`nyala master` and `nyala tserver`: one server in this process, until SIGTERM."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..cluster.master.options import MasterOptions
+from ..cluster.master.server import run as run_master
+from ..cluster.raft.options import RaftOptions
+from ..cluster.tserver.options import TabletServerOptions
+from ..cluster.tserver.server import run as run_tserver
+from ..errors import InterfaceError
+from ..executor.fragments.evaluate import table_evaluator
+from ..sql.settings import parse_bytes
+
+_LEASE = 0.9
+"""Of the election timeout: the rest is for clocks that run apart."""
+
+
+def master_command(arguments: argparse.Namespace) -> int:
+    """`nyala master`."""
+    options = MasterOptions(
+        directory=str(arguments.dir),
+        bind=arguments.bind,
+        advertise=arguments.advertise,
+        masters=_addresses(arguments.masters),
+        durability=arguments.durability,
+        dead_after=arguments.dead_after,
+        default_replicas=arguments.replicas,
+        raft=_raft(arguments),
+        allow_faults=arguments.allow_faults,
+    )
+    return run_master(options)
+
+
+def tserver_command(arguments: argparse.Namespace) -> int:
+    """`nyala tserver`."""
+    limit = arguments.memory_limit
+    options = TabletServerOptions(
+        directory=str(arguments.dir),
+        data_directories=tuple(map(str, arguments.data_dir)),
+        bind=arguments.bind,
+        advertise=arguments.advertise,
+        masters=_addresses(arguments.masters),
+        durability=arguments.durability,
+        memory_limit_bytes=None if limit is None else parse_bytes(limit, "memory-limit"),
+        memrowset_bytes=arguments.memrowset_bytes,
+        cache_bytes=arguments.cache_bytes,
+        history_seconds=arguments.history_seconds,
+        raft=_raft(arguments),
+        allow_faults=arguments.allow_faults,
+    )
+    return run_tserver(options, fragments=table_evaluator)
+
+
+def _addresses(text: str) -> tuple[str, ...]:
+    return tuple(address.strip() for address in text.split(",") if address.strip())
+
+
+def _raft(arguments: argparse.Namespace) -> RaftOptions:
+    timeout = arguments.election_timeout
+    if not 0.05 <= timeout <= 60:
+        raise InterfaceError(f"--election-timeout {timeout}: seconds, from 0.05 to 60")
+    return RaftOptions(heartbeat=timeout / 3, election_timeout=timeout, lease=timeout * _LEASE)

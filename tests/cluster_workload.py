@@ -1,0 +1,160 @@
+"""Programs that write and read a cluster while a test does something to its servers."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import nyala
+from nyala.errors import AlreadyPresent, OperationalError
+from nyala.testing import MiniCluster
+
+CREATE = """CREATE TABLE chain (id BIGINT PRIMARY KEY, writer INT NOT NULL, before BIGINT, at DOUBLE NOT NULL)
+            DISTRIBUTE BY HASH (id) INTO 3 BUCKETS"""
+
+
+@dataclass(eq=False)
+class Workload:
+    """Threads that insert rows, each pointing to an acknowledged one, and one that counts them in a session of its own.
+
+    Every row has a key of its own; a write that took effect twice would be refused as already present.
+    """
+
+    url: str
+    writers: int = 3
+    acknowledged: list[tuple[int, float]] = field(default_factory=list)
+    """(key, when), as they came."""
+    unknown: set[int] = field(default_factory=set)
+    """Keys whose INSERT gave a retryable error: they may be there or not."""
+    wrong: list[str] = field(default_factory=list)
+    _stop: threading.Event = field(default_factory=threading.Event)
+    _threads: list[threading.Thread] = field(default_factory=list)
+    _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+
+    def create(self) -> None:
+        """Make the table."""
+        with nyala.connect(self.url) as connection:
+            connection.execute(CREATE)
+
+    def start(self) -> None:
+        """Start the threads."""
+        for number in range(self.writers):
+            self._spawn(partial(self._write, number))
+        self._spawn(self._read)
+
+    def _spawn(self, body: Callable[[], None]) -> None:
+        thread = threading.Thread(target=self._guarded, args=(body,), daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def stop(self) -> None:
+        """Stop them, and complain of what went wrong."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(90)
+            assert not thread.is_alive(), "a client hangs"
+        assert not self.wrong, "\n".join(self.wrong)
+
+    @contextmanager
+    def running(self) -> Iterator[Workload]:
+        """The threads run inside."""
+        self.start()
+        try:
+            yield self
+        finally:
+            self._stop.set()
+        self.stop()
+
+    def wait_writes(self, count: int, seconds: float = 60.0) -> float:
+        """Return when so many more rows have been acknowledged; how long the first of them took."""
+        before, began = len(self.acknowledged), time.monotonic()
+        while len(self.acknowledged) < before + count:
+            assert time.monotonic() < began + seconds, f"no {count} writes in {seconds:g} s: {self.wrong}"
+            assert not self.wrong, "\n".join(self.wrong)
+            time.sleep(0.02)
+        return self.acknowledged[before][1] - began
+
+    def _guarded(self, body: Callable[[], None]) -> None:
+        try:
+            body()
+        except Exception as error:
+            self.wrong.append(f"{type(error).__name__}: {error}")
+            self._stop.set()
+
+    def _write(self, writer: int) -> None:
+        with nyala.connect(self.url) as connection:
+            while not self._stop.is_set():
+                key = next(self._numbers)
+                before = self.acknowledged[-1][0] if self.acknowledged else None
+                try:
+                    connection.execute("INSERT INTO chain VALUES (?, ?, ?, ?)", (key, writer, before, time.time()))
+                    connection.commit()
+                except AlreadyPresent as error:
+                    self.wrong.append(f"a write took effect twice: {error}")
+                except OperationalError as error:
+                    if not error.retryable:
+                        raise
+                    self.unknown.add(key)
+                else:
+                    self.acknowledged.append((key, time.monotonic()))
+
+    def _read(self) -> None:
+        seen = 0
+        with nyala.connect(self.url) as connection:
+            while not self._stop.is_set():
+                (count,) = connection.execute("SELECT count(*) FROM chain").fetchone()
+                if count < seen:
+                    self.wrong.append(f"a session read {count} rows after it had read {seen}")
+                seen = count
+                self._stop.wait(0.05)
+
+    # ---- afterwards --------------------------------------------------------------------------------------------------
+
+    def check(self, connection: nyala.Connection | None = None) -> None:
+        """Every acknowledged row is there, once, and no row that nobody wrote."""
+        with nyala.connect(self.url) as own:
+            rows = (connection or own).execute("SELECT id, before FROM chain ORDER BY id").fetchall()
+        keys = [key for key, _ in rows]
+        assert len(set(keys)) == len(keys), "a row is there twice"
+        there = set(keys)
+        acknowledged = {key for key, _ in self.acknowledged}
+        assert acknowledged <= there, f"lost: {sorted(acknowledged - there)[:10]}"
+        assert there <= acknowledged | self.unknown, f"from nowhere: {sorted(there - acknowledged - self.unknown)[:10]}"
+        check_chain(rows)
+
+
+def check_chain(rows: list[tuple[int, int | None]]) -> None:
+    """Every row points to one that is there."""
+    there = {key for key, _ in rows}
+    broken = [key for key, before in rows if before is not None and before not in there]
+    assert not broken, f"rows {broken[:10]} point to rows that are lost"
+
+
+def check_replicas(cluster: MiniCluster) -> None:
+    """All replicas run, and are alike."""
+    from nyala.cluster.admin.ksck import describe, ksck
+    from nyala.cluster.admin.view import look
+    from nyala.cluster.wire.rpc import Channels
+    from nyala.storage.clock import HybridClock
+
+    clock = HybridClock()
+    channels = Channels(clock)
+    found = ""
+
+    def is_clean() -> bool:
+        nonlocal found
+        report = ksck(look(channels, cluster.local.masters, clock.now()), channels)
+        found = describe(report)
+        return report.is_clean
+
+    try:
+        cluster.wait_until(is_clean, "ksck --checksum ends clean", 90)
+    except OperationalError as error:
+        raise AssertionError(f"{error}:\n{found}") from error
+    finally:
+        channels.close()

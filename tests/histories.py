@@ -1,0 +1,102 @@
+"""Histories of single-row reads and writes, and whether they are linearizable (Herlihy and Wing, 1990).
+
+    one client      ├── write 1 ──┤      ├──── read ► 1 ────┤
+    another                   ├── write 2 ──┤
+
+An operation takes effect at one moment between its start and its end. One that was never answered may have taken effect
+at any moment after its start, or not at all. `is_linearizable` looks for an order of moments that explains what all
+reads saw (Wing and Gong's search, with the states that were tried remembered, as Lowe does).
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(slots=True, eq=False)
+class Operation:
+    """`value` is what was written, or what was read once `end` is known (None: no row)."""
+
+    key: Any
+    is_write: bool
+    value: Any
+    start: float
+    end: float = math.inf
+    is_known: bool = False
+
+
+@dataclass(eq=False)
+class History:
+    """Operations of several threads as they happen."""
+
+    operations: list[Operation] = field(default_factory=list)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def write(self, key: Any, value: Any) -> Iterator[None]:
+        """A write; where the body raises, nobody knows whether it took effect."""
+        operation = self._begin(Operation(key, True, value, time.monotonic()))
+        yield
+        operation.end, operation.is_known = time.monotonic(), True
+
+    def read(self, key: Any, value: Any, start: float) -> None:
+        """A read that was begun at `start` and has just been answered."""
+        self._begin(Operation(key, False, value, start, time.monotonic(), True))
+
+    def _begin(self, operation: Operation) -> Operation:
+        with self._lock:
+            self.operations.append(operation)
+        return operation
+
+    def by_key(self) -> dict[Any, list[Operation]]:
+        """The operations of each key."""
+        found: dict[Any, list[Operation]] = defaultdict(list)
+        for operation in self.operations:
+            found[operation.key].append(operation)
+        return found
+
+    def check(self) -> None:
+        """Assert that the history is linearizable, key by key."""
+        for key, operations in self.by_key().items():
+            assert is_linearizable(operations), f"the history of key {key} has no order: {operations}"
+
+
+def is_linearizable(operations: Sequence[Operation], first: Any = None) -> bool:
+    """Is there an order of moments that explains all reads of one register, which holds `first` at the start?"""
+    waiting = sorted(operations, key=lambda operation: operation.start)
+    ends = [operation.end for operation in waiting]
+    known = sum(1 << i for i, operation in enumerate(waiting) if operation.is_known)
+    tried: set[tuple[int, Any]] = set()
+    stack = [(0, first)]
+    while stack:
+        done, value = stack.pop()
+        if done & known == known:
+            return True
+        if (done, value) in tried:
+            continue
+        tried.add((done, value))
+        horizon = math.inf
+        begin = _first_zero(done)
+        for place in range(begin, len(waiting)):
+            operation = waiting[place]
+            if operation.start > horizon:
+                break  # something that is still to be ordered ended before this began
+            if done >> place & 1:
+                continue
+            if operation.is_write:
+                stack.append((done | 1 << place, operation.value))
+            elif operation.value == value:
+                stack.append((done | 1 << place, value))
+            horizon = min(horizon, ends[place])
+    return False
+
+
+def _first_zero(bits: int) -> int:
+    return (~bits & (bits + 1)).bit_length() - 1
