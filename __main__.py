@@ -255,17 +255,26 @@ def _add_tpch(commands: Commands) -> None:
     load = steps.add_parser(
         "load", help="generate the data and load it", description="Generate TPC-H's data and load it."
     )
-    load.add_argument("directory", type=Path, metavar="DIR", help="the store's directory")
+    load.add_argument("directory", type=_target, metavar="DIR", help="the store's directory, or nyala://HOST:PORT")
     load.add_argument("--sf", type=_positive, required=True, metavar="N", help="scale factor: 1 is 6 million lineitems")
     load.add_argument("--buckets", type=_count, default=4, metavar="N", help="tablets per large table (default 4)")
     load.add_argument("--replace", action="store_true", help="drop tables of an earlier load first")
     _add_data(load)
     _add_threads(load)
-    load.examples = ("nyala tpch load --sf 1 DIR", "nyala tpch load --sf 0.1 --replace DIR")
+    load.examples = (
+        "nyala tpch load --sf 1 DIR",
+        "nyala tpch load --sf 0.1 --replace DIR",
+        "nyala tpch load --sf 0.1 nyala://127.0.0.1:7051",
+    )
     load.set_defaults(run=_tpch_load)
 
     run = steps.add_parser("run", help="run the queries", description="Run the 22 queries, cold once and then warm.")
-    run.add_argument("directory", type=Path, metavar="DIR", help="a directory that `nyala tpch load` filled")
+    run.add_argument(
+        "directory",
+        type=_target,
+        metavar="DIR",
+        help="what `nyala tpch load` filled: a directory, or nyala://HOST:PORT",
+    )
     run.add_argument("--check", action="store_true", help="compare with the TPC's answers (scale factor 1) or DuckDB's")
     run.add_argument(
         "--memory-limit",
@@ -439,6 +448,10 @@ def _add_threads(parser: argparse.ArgumentParser, default: int | None = None) ->
     parser.add_argument(
         "--threads", type=_count, default=default, metavar="N", help="threads per statement (default: all processors)"
     )
+
+
+def _target(text: str) -> Path | str:
+    return text if "://" in text else Path(text)
 
 
 def _positive(text: str) -> float:

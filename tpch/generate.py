@@ -21,9 +21,11 @@ from .schema import TABLES
 GENERATOR = "tpchgen-cli"
 
 
-def default_data_directory(database: Path, scale_factor: float) -> Path:
-    """Where the Parquet files go unless the user says otherwise: beside the database."""
-    return database.resolve().parent / f"tpch-parquet-sf{scale_factor:g}"
+def default_data_directory(database: Path | str, scale_factor: float) -> Path:
+    """Where the Parquet files go unless the user says otherwise: beside the database, or, where that is a URL, in the
+    working directory."""
+    beside = Path.cwd() if isinstance(database, str) else database.resolve().parent
+    return beside / f"tpch-parquet-sf{scale_factor:g}"
 
 
 def find_generator() -> Path:

@@ -38,7 +38,7 @@ class LoadReport:
 
 
 def load(
-    database: Path,
+    database: manifest.Target,
     scale_factor: float,
     *,
     buckets: int = 4,
@@ -51,13 +51,14 @@ def load(
 
     Parameters
     ----------
-    database : Path
-        Made if it is not there.
+    database : Path or str
+        A directory, made if it is not there, or the URL of a cluster.
     scale_factor : float
     buckets : int
         Tablets per large table.
     data : Path, optional
-        Where the Parquet files are or shall be; by default beside the database.
+        Where the Parquet files are or shall be; by default beside the database (of a cluster: in the working
+        directory).
     replace : bool
         Drop tables of an earlier load instead of refusing.
     console : rich Console, optional
@@ -74,11 +75,12 @@ def load(
     with connect(database, **options) as connection:
         _make_room(connection, database, replace)
         seconds = _load_tables(connection, directory, counts, buckets, console)
-    manifest.Manifest(scale_factor, buckets, str(directory.resolve()), counts, __version__).write(database)
+        loaded = manifest.Manifest(scale_factor, buckets, str(directory.resolve()), counts, __version__)
+        loaded.write(database, connection)
     return LoadReport(counts, seconds, peak_memory())
 
 
-def _make_room(connection: Connection, database: Path, replace: bool) -> None:
+def _make_room(connection: Connection, database: manifest.Target, replace: bool) -> None:
     """Refuse or drop tables that are there already; the manifest goes first, for it vouches for all of them."""
     there = {table.name for table in connection.store.tables()}
     present = [spec.name for spec in TABLES if spec.name in there]
@@ -87,7 +89,7 @@ def _make_room(connection: Connection, database: Path, replace: bool) -> None:
             f"{database} has the TPC-H table{'s' if len(present) > 1 else ''} {', '.join(present)} already; "
             "give --replace to load anew"
         )
-    (database / manifest.NAME).unlink(missing_ok=True)
+    manifest.remove(database, connection)
     for name in present:
         connection.execute(f"DROP TABLE {name}")
 

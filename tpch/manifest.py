@@ -1,4 +1,5 @@
-"""What a loaded database says of itself: `tpch.json` in its directory, written last, so that it marks a whole load."""
+"""What a loaded database says of itself, written last, so that it marks a whole load: `tpch.json` in its directory, or,
+in a cluster, the table tpch_manifest."""
 
 from __future__ import annotations
 
@@ -6,9 +7,19 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from ..errors import OperationalError
+from ..driver.connection import Connection, connect
+from ..errors import OperationalError, UnknownTable
 
 NAME = "tpch.json"
+TABLE = "tpch_manifest"
+
+Target = Path | str
+"""A directory, or the URL of a cluster."""
+
+
+def is_url(target: Target) -> bool:
+    """Is it a cluster?"""
+    return isinstance(target, str) and "://" in target
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,21 +33,48 @@ class Manifest:
     nyala: str
     """The version that loaded it."""
 
-    def write(self, database: Path) -> None:
-        """Leave it in the database's directory, whole or not at all."""
-        temporary = database / f"{NAME}.tmp"
-        temporary.write_text(json.dumps(asdict(self), indent=2) + "\n", encoding="utf-8")
-        temporary.replace(database / NAME)
+    def write(self, database: Target, connection: Connection) -> None:
+        """Leave it with the database, whole or not at all."""
+        text = json.dumps(asdict(self), indent=2)
+        if is_url(database):
+            connection.execute(f"CREATE TABLE {TABLE} (name STRING PRIMARY KEY, content STRING NOT NULL)")
+            connection.execute(f"INSERT INTO {TABLE} VALUES (?, ?)", (NAME, text))
+            return
+        temporary = Path(database) / f"{NAME}.tmp"
+        temporary.write_text(text + "\n", encoding="utf-8")
+        temporary.replace(Path(database) / NAME)
 
 
-def read(database: Path) -> Manifest:
+def remove(database: Target, connection: Connection) -> None:
+    """Take it away before the tables are changed that it vouches for."""
+    if is_url(database):
+        connection.execute(f"DROP TABLE IF EXISTS {TABLE}")
+    else:
+        (Path(database) / NAME).unlink(missing_ok=True)
+
+
+def read(database: Target) -> Manifest:
     """The manifest of a loaded database; `OperationalError` says how to load where there is none."""
-    path = database / NAME
-    if not path.exists():
+    text = _read_table(str(database)) if is_url(database) else _read_file(Path(database))
+    if text is None:
+        where = f"table {TABLE}" if is_url(database) else NAME
         raise OperationalError(
-            f"{database} holds no TPC-H tables (there is no {NAME}); load them with: nyala tpch load --sf 1 {database}"
+            f"{database} holds no TPC-H tables (there is no {where}); load them with: nyala tpch load --sf 1 {database}"
         )
     try:
-        return Manifest(**json.loads(path.read_text(encoding="utf-8")))
+        return Manifest(**json.loads(text))
     except (ValueError, TypeError) as error:
-        raise OperationalError(f"{path} is not what nyala wrote: {error}; load the tables again") from error
+        raise OperationalError(f"{NAME} of {database} is not what nyala wrote: {error}; load the tables again") from error
+
+
+def _read_file(path: Path) -> str | None:
+    return (path / NAME).read_text(encoding="utf-8") if (path / NAME).exists() else None
+
+
+def _read_table(url: str) -> str | None:
+    with connect(url) as connection:
+        try:
+            found = connection.execute(f"SELECT content FROM {TABLE} WHERE name = ?", (NAME,)).fetchone()
+        except UnknownTable:
+            return None
+    return None if found is None else str(found[0])
