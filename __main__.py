@@ -11,6 +11,7 @@
     nyala bench load|storage|q6|tpch ...  micro-benchmarks beside DuckDB and Parquet
     nyala bench points [DIR]              single rows beside SQLite and DuckDB
     nyala bench driver                    statements through PEP 249 beside SQLite and DuckDB
+    nyala bench cluster [DIR]             a cluster of three servers beside the embedded store
     nyala bench plan DIR                  what statements cost before they run
     nyala bench maintenance               hours of background work, simulated
     nyala completion bash|zsh|fish        what makes Tab complete all this in a shell
@@ -112,6 +113,22 @@ def _bench_driver(arguments: argparse.Namespace) -> int:
     from .bench.command import driver_command
 
     return driver_command(arguments)
+
+
+def _bench_cluster(arguments: argparse.Namespace) -> int:
+    from .bench.command import cluster_command, cluster_queries_command
+
+    if arguments.directory is None:
+        return cluster_command(arguments)
+    from .tpch import manifest
+    from .tpch.generate import parquet_file
+    from .tpch.queries import QUERIES
+    from .tpch.schema import TABLES
+
+    loaded = manifest.read(arguments.directory)
+    files = Path(loaded.data)
+    tables = {spec.name: (spec.create_table(loaded.buckets), parquet_file(files, spec.name)) for spec in TABLES}
+    return cluster_queries_command(arguments, tables, {f"q{query.number}": query.text for query in QUERIES})
 
 
 def _bench_plan(arguments: argparse.Namespace) -> int:
@@ -366,6 +383,21 @@ def _add_bench(commands: Commands) -> None:
     driver.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
     driver.examples = ("nyala bench driver --runs 5",)
     driver.set_defaults(run=_bench_driver)
+
+    cluster = steps.add_parser(
+        "cluster",
+        help="a cluster of three servers",
+        description="A cluster of three tablet servers on this machine beside the embedded store: ingest, single rows "
+        "and the time that the loss of a leader costs; or, with a DIR that `nyala tpch load` filled, its 22 queries.",
+    )
+    cluster.add_argument("directory", type=Path, nargs="?", metavar="DIR", help="run TPC-H's queries beside this store")
+    cluster.add_argument("--runs", type=_count, default=3, metavar="N", help="rounds (default 3)")
+    cluster.add_argument("--durability", choices=("fsync", "os"), default="fsync", help="of both sides (default fsync)")
+    cluster.add_argument("--work-dir", type=Path, metavar="DIR", help="where the stores are made and removed")
+    cluster.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
+    _add_threads(cluster, default=os.cpu_count() or 1)
+    cluster.examples = ("nyala bench cluster --durability os", "nyala bench cluster tpch-sf1 --runs 5")
+    cluster.set_defaults(run=_bench_cluster)
 
     plan = steps.add_parser(
         "plan", help="parsing and planning", description="What the queries of TPC-H cost before they run."

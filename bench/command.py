@@ -1,4 +1,4 @@
-"""`nyala bench load`, `storage`, `points`, `driver`, `plan` and `maintenance`."""
+"""`nyala bench load`, `storage`, `points`, `driver`, `cluster`, `plan` and `maintenance`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from ..storage.maintenance.compaction_policy import CompactionPolicy
-from . import driver, load, maintenance, planning, points, storage
+from . import cluster, cluster_queries, driver, load, maintenance, planning, points, storage
 
 
 def load_command(arguments: argparse.Namespace, source: Path, create_table: str) -> int:
@@ -57,6 +57,33 @@ def driver_command(arguments: argparse.Namespace) -> int:
         text = json.dumps({"rates": rates, "imports": found.imports}, indent=2)
         arguments.json.write_text(text + "\n", encoding="utf-8")
     return 0
+
+
+def cluster_command(arguments: argparse.Namespace) -> int:
+    """Measure a cluster of three servers beside the embedded store."""
+    found = cluster.measure(runs=arguments.runs, durability=arguments.durability, work=arguments.work_dir)
+    cluster.show(found, Console(width=140))
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(asdict(found), indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+def cluster_queries_command(
+    arguments: argparse.Namespace, tables: Mapping[str, tuple[str, Path]], queries: Mapping[str, str]
+) -> int:
+    """Run queries on a cluster beside the embedded store that is named."""
+    found = cluster_queries.measure(
+        arguments.directory,
+        tables,
+        queries,
+        runs=arguments.runs,
+        threads=arguments.threads,
+        work=arguments.work_dir,
+    )
+    cluster_queries.show(found, Console(width=140))
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(asdict(found), indent=2) + "\n", encoding="utf-8")
+    return 0 if all(query.is_equal for query in found.queries) else 1
 
 
 def plan_command(arguments: argparse.Namespace, queries: Mapping[str, str]) -> int:

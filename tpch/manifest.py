@@ -64,7 +64,9 @@ def read(database: Target) -> Manifest:
     try:
         return Manifest(**json.loads(text))
     except (ValueError, TypeError) as error:
-        raise OperationalError(f"{NAME} of {database} is not what nyala wrote: {error}; load the tables again") from error
+        raise OperationalError(
+            f"{NAME} of {database} is not what nyala wrote: {error}; load the tables again"
+        ) from error
 
 
 def _read_file(path: Path) -> str | None:

@@ -1,0 +1,69 @@
+"""A pytest plugin (`-p cluster_store`): stores ":memory:" are tables of a cluster with three replicas on three servers.
+
+So tests that were written for an embedded store show that SQL does the same on a cluster. A test that has a second
+store open at the same time, or asks for options that only an embedded store takes, gets an embedded one for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from nyala.cluster.client.client import Client
+from nyala.driver import stores
+from nyala.driver.servers import servers
+from nyala.errors import Error
+from nyala.storage.database import MEMORY, Database
+from nyala.testing import MiniCluster
+
+_cluster: MiniCluster | None = None
+_is_used = False
+count = 0
+"""Stores that were given out."""
+
+
+class ClusterStore(Client):
+    """All tables of the cluster; none when it is opened."""
+
+    def close(self) -> None:
+        """Drop everything and let go."""
+        global _is_used
+        if _is_used:
+            with contextlib.suppress(Error):
+                self._drop_all()
+            _is_used = False
+        super().close()
+
+    def _drop_all(self) -> None:
+        self.drop_views([view.name for view in self.views()])
+        for table in self.tables():
+            self.drop_table(table.name)
+
+
+def _open(path: Any = MEMORY, **options: Any) -> Any:
+    global _is_used, count
+    if path != MEMORY or _is_used or options.keys() - {"threads"}:
+        return Database(path, **options)
+    assert _cluster is not None
+    store = ClusterStore(servers(_cluster.url))
+    _is_used = True
+    count += 1
+    store._drop_all()
+    return store
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    global _cluster
+    _cluster = MiniCluster(tservers=3)
+    stores.Database = _open  # type: ignore[misc, assignment]
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _cluster is not None:
+        _cluster.close()
+    stores.Database = Database  # type: ignore[misc]
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    terminalreporter.write_line(f"{count} stores on the cluster")
