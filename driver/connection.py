@@ -28,11 +28,13 @@ from .loading import Source, load
 from .moments import Moment, hybrid_time
 from .parameters import Parameters
 from .session import Session
-from .stores import SharedStore, acquire
+from .stores import SharedStore, acquire, is_cluster
 from .tables import TableHandle
 from .write_session import WriteSession
 
 _STORE_OPTIONS: Final = ("durability", "history_seconds", "store_memory")
+"""Of a directory; the servers of a cluster are told when they are started."""
+_CLUSTER_OPTIONS: Final = ("deadline", "read_mode", "replica_selection", "commit_wait", "connect_deadline")
 _DATABASE_NAMES: Final = {"store_memory": "memory_limit_bytes"}
 """Options that `storage.database.Database` calls otherwise."""
 _SESSION_OPTIONS: Final = ("threads", "memory_limit", "temp_directory")
@@ -45,8 +47,8 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
     Parameters
     ----------
     target : str or Path
-        A directory (made if it is not there), or ":memory:" for a store that ends with its connection. Clusters will be
-        `nyala://host:port,host:port/`.
+        A directory (made if it is not there), ":memory:" for a store that ends with its connection, or a cluster by its
+        masters, `nyala://host:port,host:port/`.
     threads : int, optional
         How many threads one statement may use; by default one per processor.
     memory_limit : int or str, optional
@@ -62,22 +64,37 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
     store_memory : int or str, optional
         Memory for rows that are not on disk yet and for pages that were read, of all stores of this process together;
         half of the machine's by default. Writers wait for flushes before it is reached.
+    deadline : float, optional
+        Of a cluster: how many seconds a request may take, with all that is tried again meanwhile (30).
+    read_mode : {"READ_YOUR_WRITES", "READ_LATEST", "READ_AT_SNAPSHOT"}, optional
+        Of a cluster: at which time a statement reads. READ_YOUR_WRITES (the default): one time for all its tables,
+        above everything that this process has written or read. READ_LATEST: each tablet as its leader has it when it
+        is asked; waits for nobody, and there is no common time. READ_AT_SNAPSHOT: a time that is named
+        (`Connection.at`); otherwise as READ_YOUR_WRITES.
+    replica_selection : {"auto", "leader", "closest", "any"}, optional
+        Of a cluster: whom scans ask first. "auto": the leader for what is of the last seconds, the closest for the
+        past.
+    commit_wait : bool, optional
+        Of a cluster: a write returns only when its time has passed by this machine's clock.
+    connect_deadline : float, optional
+        Of a cluster: seconds until a master must have answered (10).
 
     Raises
     ------
     StoreLocked
         Another process has the directory open; the message names it.
     InterfaceError
-        An option is unknown or has no meaning.
-    NotSupportedError
-        The target is a cluster (`nyala://`): there are none yet. `InterfaceError` if the URL is wrong besides.
+        An option is unknown or has no meaning, or not for this target; the URL is wrong.
+    DeadlineExceeded
+        No master of the cluster has answered.
     """
     settings = _check_options(given)
-    options = {_DATABASE_NAMES.get(name, name): settings[name] for name in _STORE_OPTIONS if name in settings}
+    options = _store_options(target, settings)
     shared = acquire(target, settings.get("threads") or os.cpu_count() or 1, **options)
     try:
         given = {"memory_limit": default_limit(), **{n: settings[n] for n in _SESSION_OPTIONS if n in settings}}
         session = Session(shared.store, **given, store_options={name: settings.get(name) for name in _STORE_OPTIONS})
+        session.reads_latest = settings.get("read_mode") == "READ_LATEST"
     except BaseException:
         shared.release()
         raise
@@ -314,12 +331,26 @@ class Connection:
         self.close()
 
 
+def _store_options(target: str | Path, settings: dict[str, Any]) -> dict[str, Any]:
+    """What the store is opened with; `InterfaceError` for an option that is none of its kind."""
+    wanted: tuple[str, ...] = _STORE_OPTIONS
+    others: tuple[str, ...] = _CLUSTER_OPTIONS
+    kind, who = "a cluster (nyala://)", "a directory has no servers that it would be about"
+    if is_cluster(target):
+        wanted, others = others, wanted
+        kind, who = "a directory", f"the servers of {target} are told when they are started"
+    for name in others:
+        if name in settings:
+            raise InterfaceError(f"{name} is an option of {kind}: {who}")
+    return {_DATABASE_NAMES.get(name, name): settings[name] for name in wanted if name in settings}
+
+
 def _check_options(options: dict[str, Any]) -> dict[str, Any]:
     """The options that were given, checked and in plain units."""
+    known = _STORE_OPTIONS + _SESSION_OPTIONS + _CLUSTER_OPTIONS
     for name in options:
-        if name not in _STORE_OPTIONS + _SESSION_OPTIONS:
-            hint = errors.did_you_mean(name, _STORE_OPTIONS + _SESSION_OPTIONS, "there are")
-            raise InterfaceError(f"connect has no option {name}{hint}")
+        if name not in known:
+            raise InterfaceError(f"connect has no option {name}{errors.did_you_mean(name, known, 'there are')}")
     checked = {name: value for name, value in options.items() if value is not None}
     threads = checked.get("threads", 1)
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:

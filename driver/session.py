@@ -18,7 +18,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from ..errors import InterfaceError, NotSupportedError, ProgrammingError
+from ..errors import InterfaceError, NotSupportedError, ProgrammingError, ServerUnavailable
 from ..executor import ExecutionContext, LocalFiles
 from ..executor.progress import Handler, Progress
 from ..planner import Plan, PlannerOptions, plan_query
@@ -47,6 +47,8 @@ READING: Final = (
 """The statements that change nothing in the store; and EXPLAIN, unless it runs one that does."""
 _BY_ROWS: Final = bound.InsertStatement | bound.MergeStatement | bound.ChangeStatement | bound.CopyFrom
 """Statements that have changed something exactly where they have changed rows."""
+RERUNS: Final = 3
+"""How often a query is run again whose scans were interrupted."""
 Stopper = TypeVar("Stopper", Halt, threading.Event)
 
 
@@ -84,6 +86,8 @@ class Session:
         self.progress: Handler | None = None
         """Told how far each statement has come that starts from now on."""
         self.moment = moment
+        self.reads_latest = False
+        """Of a cluster: read each tablet as it is when its leader is asked, at no common time."""
         self.last_write: Timestamp | None = None
         """At this time all that the session has written was there; None before it has written anything."""
         self.is_uncommitted = False
@@ -98,6 +102,12 @@ class Session:
         found = Session(self.store, moment=moment)
         found.settings = self.settings.copy()
         return found
+
+    def _snapshot(self) -> Timestamp | None:
+        """One moment for all tables of a statement."""
+        if self.moment is not None:
+            return self.moment
+        return None if self.reads_latest else self.store.now()
 
     def run(self, text: str, parameters: Normalized | None = None, halt: Halt | None = None) -> Execution:
         """Run every statement of `text` in order; the last one's execution. `halt` stops it, its rows included.
@@ -199,16 +209,24 @@ class Session:
         return self.start(self.bind(parsed, parameters), cancel=cancel)
 
     def start(self, statement: bound.Statement, plan: Plan | None = None, cancel: Halt | None = None) -> Execution:
-        """Start a bound statement, planned now unless its plan is given, and unless `cancel` is set by then."""
+        """Start a bound statement, planned now unless its plan is given, and unless `cancel` is set by then.
+
+        A query over a cluster of which a server dies in the middle of a long scan is run again: no row of it has come
+        out yet.
+        """
+        for _ in range(RERUNS if isinstance(statement, bound.SelectStatement) else 0):
+            with contextlib.suppress(ServerUnavailable):
+                return self._start(statement, plan, cancel)
+        return self._start(statement, plan, cancel)
+
+    def _start(self, statement: bound.Statement, plan: Plan | None, cancel: Halt | None) -> Execution:
         # An execution has an event of its own, which its end sets too.
         own = threading.Event()
         if cancel is not None:
             cancel.adopt(own)
         execution = Execution(self, own)
-        # One moment for all tables of the statement.
         options = {**self._options(), "progress": self.progress}
-        moment = self.store.now() if self.moment is None else self.moment
-        context = ExecutionContext(self.store, cancel=own, snapshot=moment, **options)
+        context = ExecutionContext(self.store, cancel=own, snapshot=self._snapshot(), **options)
         with self._lock:
             self._running.add(execution)
         try:

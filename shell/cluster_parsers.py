@@ -107,6 +107,9 @@ def _add_server(parser: argparse.ArgumentParser, bind: str) -> None:
         metavar="SECONDS",
         help="silence of a leader after which another is elected (default 1.5); heartbeats come three times as often",
     )
+    parser.add_argument(
+        "--address-file", type=Path, metavar="FILE", help="write HOST:PORT here as soon as the server answers"
+    )
     parser.add_argument("--allow-faults", action="store_true", help="let tests make faults; never on a real cluster")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from ..cluster.master.options import MasterOptions
 from ..cluster.master.server import run as run_master
@@ -30,7 +31,7 @@ def master_command(arguments: argparse.Namespace) -> int:
         raft=_raft(arguments),
         allow_faults=arguments.allow_faults,
     )
-    return run_master(options)
+    return run_master(options, address_file=_optional(arguments.address_file))
 
 
 def tserver_command(arguments: argparse.Namespace) -> int:
@@ -50,11 +51,15 @@ def tserver_command(arguments: argparse.Namespace) -> int:
         raft=_raft(arguments),
         allow_faults=arguments.allow_faults,
     )
-    return run_tserver(options, fragments=table_evaluator)
+    return run_tserver(options, fragments=table_evaluator, address_file=_optional(arguments.address_file))
 
 
 def _addresses(text: str) -> tuple[str, ...]:
     return tuple(address.strip() for address in text.split(",") if address.strip())
+
+
+def _optional(path: Path | None) -> str | None:
+    return None if path is None else str(path)
 
 
 def _raft(arguments: argparse.Namespace) -> RaftOptions:

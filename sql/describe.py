@@ -125,7 +125,7 @@ def _definition(definition: Any) -> Iterator[str]:
         for part in rule.partitions:
             own = "".join(f", hash ({', '.join(r.columns)}) into {r.buckets}" for r in part.hash_rules or ())
             yield f"    {part.lower if part.lower is not None else '-'} <= .. < {part.upper or '-'}{own}"
-    if definition.replicas != 1:
+    if definition.replicas not in (None, 1):
         yield f"  replicas {definition.replicas}"
     if definition.comment:
         yield f"  comment {definition.comment!r}"

@@ -265,18 +265,20 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """What CREATE TABLE asks for; the store gives ids to table and columns."""
+    """What CREATE TABLE asks for; the store gives ids to table and columns. `replicas` None: as many as the store takes
+    for right."""
 
     name: str
     schema: Schema
     partitions: PartitionSchema = field(default_factory=PartitionSchema)
     comment: str = ""
-    replicas: int = 1
+    replicas: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as the catalog knows it. `id` is permanent; `version` counts its schema changes."""
+    """A table as the catalog knows it. `id` is permanent; `version` counts its schema changes. `replicas`: how many a
+    cluster was asked to keep; None where nobody said, and in an embedded store."""
 
     id: str
     name: str
@@ -285,6 +287,7 @@ class Table:
     version: int = 0
     comment: str = ""
     next_column_id: int = 0
+    replicas: int | None = None
 
 
 def assign_column_ids(columns: Iterable[ColumnSchema], first: int = 0) -> tuple[ColumnSchema, ...]:

@@ -1,7 +1,7 @@
 """A cluster of processes on this machine, in one directory: `nyala cluster start`, and what tests use (`minicluster`).
 
     DIR/cluster.json        the servers: names, kinds, addresses, what they were started with
-        master-1/ ...       a server's own directory (`processes`)
+        master-1/ ...       a server's own directory; master-1.pid, master-1.log beside it (`processes`)
         tserver-1/ ...
 
 Addresses are chosen at the first start and stay, so that a restart finds everybody where they were.

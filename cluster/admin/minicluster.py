@@ -28,7 +28,11 @@ from .masters import ask_master
 from .processes import START_SECONDS
 
 _POLL_SECONDS = 0.05
-DEFAULTS: Mapping[str, str] = {"allow-faults": "", "memrowset-bytes": str(32 << 20), "cache-bytes": str(128 << 20)}
+DEFAULTS: Mapping[str, str] = {
+    "allow-faults": "",
+    "tserver.memrowset-bytes": str(32 << 20),
+    "tserver.cache-bytes": str(128 << 20),
+}
 """What its servers are started with, as several run on one machine."""
 
 

@@ -1,8 +1,11 @@
 """Server processes of this machine: started in the background, found again by their directory, stopped by their id.
 
-DIR/pid       "<process id> <start time of the process in clock ticks>": no other process is ever taken for it
-DIR/address   "host:port", written by the server when it listens
-DIR/log       what it writes, one JSON object per line
+| file | |
+|---|---|
+| NAME/ | the server's own directory |
+| NAME.address | "host:port", written by the server when it answers |
+| NAME.pid | "<process id> <its start time in clock ticks>": no other process is ever taken for it |
+| NAME.log | what it writes, one JSON object per line |
 """
 
 from __future__ import annotations
@@ -50,16 +53,28 @@ class ServerProcess:
     def pid(self) -> int | None:
         """The process's id; None where it does not run."""
         try:
-            pid, started = (self.directory / "pid").read_text().split()
+            pid, started = self.pid_file.read_text().split()
         except (FileNotFoundError, ValueError):
             return None
         return int(pid) if _start_time(int(pid)) == started else None
 
     @property
+    def pid_file(self) -> Path:
+        return self.directory.with_name(f"{self.directory.name}.pid")
+
+    @property
+    def address_file(self) -> Path:
+        return self.directory.with_name(f"{self.directory.name}.address")
+
+    @property
+    def log_file(self) -> Path:
+        return self.directory.with_name(f"{self.directory.name}.log")
+
+    @property
     def address(self) -> str:
         """Where it listens; "" before it ever did."""
         try:
-            return (self.directory / "address").read_text().strip()
+            return self.address_file.read_text().strip()
         except FileNotFoundError:
             return ""
 
@@ -67,19 +82,19 @@ class ServerProcess:
         """Start the process, where it does not run; `wait_ready` tells when it listens."""
         if self.pid is not None:
             return
-        self.directory.mkdir(parents=True, exist_ok=True)
-        (self.directory / "address").unlink(missing_ok=True)
-        with (self.directory / "log").open("ab") as log:
+        self.directory.parent.mkdir(parents=True, exist_ok=True)
+        self.address_file.unlink(missing_ok=True)
+        with self.log_file.open("ab") as log:
             # A session of its own: Ctrl-C at the terminal ends whoever started the server, not the server.
             self._child = subprocess.Popen(
-                [sys.executable, "-m", "nyala", *self.command],
+                [sys.executable, "-m", "nyala", *self.command, "--address-file", str(self.address_file)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
         pid = self._child.pid
-        (self.directory / "pid").write_text(f"{pid} {_start_time(pid)}\n")
+        self.pid_file.write_text(f"{pid} {_start_time(pid)}\n")
 
     def wait_ready(self, seconds: float = START_SECONDS) -> str:
         """The address, as soon as the server listens. `ClusterError` where it has ended, with the last lines of its
@@ -89,17 +104,17 @@ class ServerProcess:
             self.reap()
             if self.pid is None:
                 raise ClusterError(
-                    f"{self.name} has ended while it started; its log {self.directory}/log ends:\n{self.tail()}"
+                    f"{self.name} has ended while it started; its log {self.log_file} ends:\n{self.tail()}"
                 )
             if time.monotonic() > end:
-                raise DeadlineExceeded(f"{self.name} does not listen after {seconds:g} s; see {self.directory}/log")
+                raise DeadlineExceeded(f"{self.name} does not listen after {seconds:g} s; see {self.log_file}")
             time.sleep(_POLL_SECONDS)
         return address
 
     def tail(self) -> str:
         """The last lines of its log."""
         try:
-            lines = (self.directory / "log").read_text(errors="replace").splitlines()
+            lines = self.log_file.read_text(errors="replace").splitlines()
         except FileNotFoundError:
             return ""
         return "\n".join(lines[-_LOG_TAIL:])

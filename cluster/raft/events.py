@@ -35,7 +35,8 @@ class RaftRole(enum.StrEnum):
 class Log(Protocol):
     """The replicated log as a node sees it: in memory at once, durable when the driver says so.
 
-    Indexes have no gaps. Entries up to `base_index` are gone (they are in files); of the last of them the term is known.
+    Indexes have no gaps. Entries up to `base_index` are gone (they are in files); of the last of them the term is
+    known.
     """
 
     @property
@@ -58,7 +59,7 @@ class Log(Protocol):
         """Forget the entries behind `last_index`."""
 
 
-# ---- events -----------------------------------------------------------------------------------------------------
+# ---- events -------------------------------------------------------------------------------------------------------
 
 
 class Tick(Struct, frozen=True):
@@ -66,9 +67,11 @@ class Tick(Struct, frozen=True):
 
 
 class Received(Struct, frozen=True):
-    """A message of a peer has come."""
+    """A message of a peer has come. `sender`, where the driver knows it, tells the address of one that the
+    configuration does not name."""
 
     message: Message
+    sender: Peer | None = None
 
 
 class Propose(Struct, frozen=True):
@@ -78,7 +81,8 @@ class Propose(Struct, frozen=True):
 
 
 class Persisted(Struct, frozen=True):
-    """The log is durable up to entry `index`, which is of `term`: where it has another by now, this is old news."""
+    """The log is durable up to entry `index`, which is of `term`: where it has another by now, this is old news. A sync
+    that was begun before the last `Log.truncate` is not told."""
 
     index: int
     term: int
@@ -103,10 +107,15 @@ class Campaign(Struct, frozen=True):
     """Start an election now, without waiting: for the first leader of a new tablet."""
 
 
-Event: TypeAlias = Tick | Received | Propose | Persisted | ChangePeers | Transfer | Campaign
+class Renew(Struct, frozen=True):
+    """As leader, begin a round now instead of at the next heartbeat: for a lease or a clock limit that has run out, or
+    to tell followers of a commit or a safe time at once. Otherwise nothing."""
 
 
-# ---- results ----------------------------------------------------------------------------------------------------
+Event: TypeAlias = Tick | Received | Propose | Persisted | ChangePeers | Transfer | Campaign | Renew
+
+
+# ---- results ------------------------------------------------------------------------------------------------------
 
 
 class Ready(Struct):
@@ -116,6 +125,7 @@ class Ready(Struct):
     truncated_to: int | None = None
     """The log was cut: entries behind this index are void, whatever waits for them has failed. New ones may follow."""
     messages: list[tuple[Peer, Message]] = []
+    """Where a peer's address is "", no configuration tells it: the driver knows it from what that server has sent."""
     commit_index: int | None = None
     is_leader_changed: bool = False
     """Role, term or leader are others than before (`RaftNode.role`, `term`, `leader`), or the leader has become able to
@@ -127,3 +137,7 @@ class Ready(Struct):
     election timeout, until the peer answers from within the log."""
     silent: list[Peer] = []
     """Voters that the leader has not heard of for `RaftOptions.eviction_timeout`; told once per silence."""
+    clock_floor: int | None = None
+    """The peer has become leader: before it proposes anything, its clock must be above this (`HybridClock.update`)."""
+    ignored: str = ""
+    """Why the message of a peer was disregarded: it was nonsense, from a faulty peer or of another version."""

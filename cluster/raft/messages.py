@@ -1,8 +1,8 @@
 """What Raft peers tell each other, and what a replica's log is made of.
 
-Sources: Ongaro, "Consensus: Bridging Theory and Practice" (2014), chapters 3 (basic algorithm), 4 (membership, one server
-at a time), 6.4 (reads under a lease), 9.6 (pre-vote); Kudu paper, section 3.2, for pipelining, learners and the jump
-back to the committed index.
+Sources: Ongaro, "Consensus: Bridging Theory and Practice" (2014), chapters 3 (basic algorithm), 4 (membership, one
+server at a time), 6.4 (reads under a lease), 9.6 (pre-vote); Kudu paper, section 3.2, for pipelining, learners and the
+jump back to the committed index.
 
 All are msgspec structs, so they travel as msgpack arrays and are checked as they are decoded.
 """
@@ -16,8 +16,8 @@ from msgspec import Struct
 
 
 class PeerRole(enum.IntEnum):
-    """VOTER counts in majorities. PRE_VOTER receives the log, has no vote, and is made a VOTER by the leader once it has
-    caught up."""
+    """VOTER counts in majorities. PRE_VOTER receives the log, has no vote, and is made a VOTER by the leader once it
+    has caught up."""
 
     VOTER = 1
     PRE_VOTER = 2
@@ -114,7 +114,7 @@ class AppendRequest(Struct, frozen=True, array_like=True, tag=3):
 class AppendResponse(Struct, frozen=True, array_like=True, tag=4):
     """`accepted`: the log agrees with the leader's up to `match_index`, and is durable up to there. Otherwise
     `match_index` is the peer's committed index, from where the leader goes on; `is_missing`: the server has no data of
-    the tablet, and wants a copy."""
+    the tablet, and wants a copy (`round` as in the request, then, or 0)."""
 
     sender: str
     term: int

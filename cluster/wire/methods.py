@@ -427,11 +427,13 @@ class NamedServer(Struct, frozen=True, kw_only=True):
 
 class HeartbeatReply(Reply, frozen=True):
     """`is_leader`: this is the master to report to; otherwise `leader` is its address ("" where it is not known).
-    `wants_full_report`: the next heartbeat is to list all tablets."""
+    `wants_full_report`: the next heartbeat is to list all tablets. `cluster_id`: the cluster's, as the leader knows it; a
+    server whose tablets are of another one must not take orders here, since ids of tablets repeat between clusters."""
 
     is_leader: bool
     leader: str = ""
     wants_full_report: bool = False
+    cluster_id: str = ""
 
 
 class Heartbeat(Request, frozen=True, tag="heartbeat"):

@@ -40,6 +40,7 @@ from .reflection import SCHEMA, NyalaReflection
 from .types import COLUMN_TYPES, REFLECTED, NyalaTypeCompiler
 
 _INTEGER_OPTIONS: Final = frozenset({"threads", "history_seconds"})
+_SECONDS_OPTIONS: Final = frozenset({"deadline", "connect_deadline"})
 _WRITES: Final = re.compile(r"\s*(insert|upsert|update|delete|truncate|copy)\b", re.IGNORECASE)
 AUTOCOMMIT: Final = "AUTOCOMMIT"
 
@@ -157,6 +158,13 @@ class NyalaDialect(NyalaReflection):
                     options[name] = int(value)
                 except ValueError:
                     raise ArgumentError(f"{name}={value}: a whole number is needed") from None
+            elif name in _SECONDS_OPTIONS:
+                try:
+                    options[name] = float(value)
+                except ValueError:
+                    raise ArgumentError(f"{name}={value}: a number of seconds is needed") from None
+            elif name == "commit_wait":
+                options[name] = value.lower() in ("true", "1", "yes", "on")
         return [_target(url)], options
 
     def is_disconnect(self, e: Any, connection: Any, cursor: Any) -> bool:

@@ -292,8 +292,9 @@ def _default(node: Any, name: str, type_: Any, context: Context) -> Any:
 # ---- clauses ---------------------------------------------------------------------------------------------------------
 
 
-def _clauses(clauses: Sequence[Any], schema: Schema, context: Context) -> tuple[PartitionSchema, str, int]:
-    partitions, comment, replicas = PartitionSchema(), "", 1
+def _clauses(clauses: Sequence[Any], schema: Schema, context: Context) -> tuple[PartitionSchema, str, int | None]:
+    partitions, comment = PartitionSchema(), ""
+    replicas: int | None = None
     seen: set[type] = set()
     for clause in clauses:
         with context.at(clause):
@@ -323,7 +324,7 @@ REPLICAS_PROPERTY = "kudu.num_tablet_replicas"
 """The one property that means something; all others are Impala's own and say nothing to nyala."""
 
 
-def _property_replicas(properties: Sequence[Any], replicas: int, context: Context) -> int:
+def _property_replicas(properties: Sequence[Any], replicas: int | None, context: Context) -> int | None:
     for item in properties:
         if str(item.this.this) == REPLICAS_PROPERTY:
             replicas = _replicas(item.expression, context)

@@ -44,6 +44,8 @@ def _clauses(table: Table) -> Iterator[str]:
         rules.append(f"RANGE ({_names(rule.columns)}) (" + (f"\n{parts}\n  )" if parts else ")"))
     if rules:
         yield "DISTRIBUTE BY\n" + ",\n".join(f"  {rule}" for rule in rules)
+    if table.replicas is not None:
+        yield f"REPLICAS {table.replicas}"
     if table.comment:
         yield f"COMMENT {_quoted(table.comment)}"
 

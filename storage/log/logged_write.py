@@ -29,6 +29,8 @@ class LoggedWrite:
     inserted: list[tuple[MemRowSet, IndexKeys]] = field(default_factory=list)
     """The MemRowSets that it changed, and the keys of the rows that it inserted there."""
     changed: list[ChangedRows] = field(default_factory=list)
+    is_abandoned: bool = False
+    """Its writer has given up waiting: whoever finds that it is decided lets readers see it."""
 
     def undo(self) -> None:
         """Take everything back. Needs the tablet's `write_lock`; later writes have been taken back before."""

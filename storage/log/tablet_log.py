@@ -12,8 +12,15 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from .wal import LogMark, LogTicket
+from .wal import LogTicket
 from .wal_format import EntryKind
+
+
+class LogPlace(Protocol):
+    """A moment in the log: behind entry `index`, which is final once the writes before it are decided."""
+
+    @property
+    def index(self) -> int: ...
 
 
 class TabletLog(Protocol):
@@ -44,7 +51,7 @@ class TabletLog(Protocol):
 
     def decided(self, tickets: Iterable[LogTicket]) -> int: ...
 
-    def mark(self) -> LogMark: ...
+    def mark(self) -> LogPlace: ...
 
     def sync_now(self) -> None: ...
 

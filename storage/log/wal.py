@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from ...errors import CorruptionError, DiskError, StoreClosed
+from ...errors import CorruptionError, DiskError, OperationalError, StoreClosed
 from ..files.filesystem import FileSystem, WritableFile
 from .wal_format import (
     ENTRY_OVERHEAD,
@@ -49,11 +49,12 @@ Replay = Callable[[LogEntry, pa.Schema], None]
 
 @dataclass(slots=True, eq=False)
 class LogTicket:
-    """An appended entry; `WriteAheadLog.sync` waits until it is durable or has failed."""
+    """An appended entry, or the last one of `count`; `TabletLog.sync` waits until they are durable or have failed."""
 
     index: int
     durable: bool = False
-    error: DiskError | None = None
+    error: OperationalError | None = None
+    count: int = 1
 
     @property
     def is_decided(self) -> bool:
@@ -69,7 +70,9 @@ class LogMark:
 
 
 @dataclass(slots=True)
-class _Segment:
+class Segment:
+    """A file of the log; without entries, `last_index` is that before the first one."""
+
     path: str
     first_index: int
     last_index: int
@@ -80,7 +83,7 @@ class _Segment:
 class _Newest:
     """The segment being written. Invariant: `synced_size <= size`, both at an entry's end."""
 
-    segment: _Segment
+    segment: Segment
     file: WritableFile
     synced_size: int
     pending: list[LogTicket] = field(default_factory=list)
@@ -124,7 +127,7 @@ class WriteAheadLog:
         self._segment_bytes = segment_bytes
         self._last_index = last_index
         self._synced_index = last_index
-        self._old: list[_Segment] = []
+        self._old: list[Segment] = []
         self._newest: _Newest | None = None
         self._syncing = False
         self._closed = False
@@ -161,7 +164,7 @@ class WriteAheadLog:
         with self._changed:
             return self._old[-1].last_index if self._old else 0
 
-    def _segments(self) -> list[_Segment]:
+    def _segments(self) -> list[Segment]:
         return self._old if self._newest is None else [*self._old, self._newest.segment]
 
     # ---- append and sync -----------------------------------------------------------------------------------------
@@ -195,7 +198,7 @@ class WriteAheadLog:
                 raise
             newest.segment.size = size
             newest.segment.last_index = self._last_index = index
-            ticket = LogTicket(index, durable=not self._syncs)
+            ticket = LogTicket(index, durable=not self._syncs, count=len(bodies))
             if self._syncs:
                 newest.pending.append(ticket)
             return ticket
@@ -343,7 +346,7 @@ class WriteAheadLog:
         except DiskError:
             file.close()
             raise
-        segment = _Segment(path, first, first - 1, len(header))
+        segment = Segment(path, first, first - 1, len(header))
         self._newest = _Newest(segment, file, len(header))
         return self._newest
 
@@ -403,15 +406,15 @@ class WriteAheadLog:
         `known_index` were.
         """
         expected = durable_index + 1
-        segments: list[_Segment] = []
+        segments: list[Segment] = []
         names = [name for name in fs.list(directory) if name.endswith(".log")]
         for name, follower in zip(names, [*names[1:], None]):
             path = f"{directory}/{name}"
-            if follower is not None and _first_index(directory, follower) <= durable_index + 1:
+            if follower is not None and segment_index(directory, follower) <= durable_index + 1:
                 fs.remove(path)  # all its entries are in rowsets: a removal that a crash undid
                 continue
             is_last = follower is None
-            segment = _recover_segment(fs, path, _first_index(directory, name), expected, is_last, known_index, replay)
+            segment = recover_segment(fs, path, segment_index(directory, name), expected, is_last, known_index, replay)
             if segment is None:
                 fs.remove(path)
                 continue
@@ -438,14 +441,15 @@ def _write(file: WritableFile, front: bytes, body: bytes) -> int:
     return len(front) + len(body)
 
 
-def _first_index(directory: str, name: str) -> int:
+def segment_index(directory: str, name: str) -> int:
+    """The index of a segment's first entry, by its name."""
     try:
         return int(name.removesuffix(".log"), 16)
     except ValueError:
         raise CorruptionError("the name is not that of a log segment", f"{directory}/{name}", "file name") from None
 
 
-def _recover_segment(
+def recover_segment(
     fs: FileSystem,
     path: str,
     first_index: int,
@@ -453,7 +457,7 @@ def _recover_segment(
     is_last: bool,
     known_index: int,
     replay: Replay,
-) -> _Segment | None:
+) -> Segment | None:
     """Replay one segment from entry `expected` on; None where it holds none at all, and was not known to."""
     file = fs.open(path)
     try:
@@ -481,7 +485,7 @@ def _recover_segment(
         fs.truncate(path, found.end)
     if is_last and last_index > known_index:
         _sync(fs, path)  # they are acted upon from now on, but may have come from a process that died before its sync
-    return _Segment(path, first_index, last_index, found.end)
+    return Segment(path, first_index, last_index, found.end)
 
 
 def _sync(fs: FileSystem, path: str) -> None:

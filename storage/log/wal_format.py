@@ -272,14 +272,14 @@ def decode_header(data: memoryview, path: str) -> SegmentHeader:
 
 
 def scan_entries(
-    data: memoryview, start: int, expected: int, path: str, is_last: bool, known_index: int = 0
+    data: memoryview, start: int, expected: int, path: str, is_last: bool, known_index: int = 0, origin: int = 0
 ) -> SegmentScan:
-    """All entries of a segment.
+    """All entries of a segment, or some.
 
     Parameters
     ----------
     data : memoryview
-        The whole segment.
+        The whole segment, or a piece of it that begins at offset `origin`.
     start : int
         Where entries begin.
     expected : int
@@ -298,7 +298,7 @@ def scan_entries(
         if entry is None or entry.index != expected:
             reason = _damage(data, place, expected, entry)
             if not is_last or expected <= known_index or _has_witness(data, place + 1, expected):
-                raise CorruptionError(reason, path, f"entry {expected} at offset {place}")
+                raise CorruptionError(reason, path, f"entry {expected} at offset {origin + place}")
             return SegmentScan(entries, place, torn=True)
         entries.append(entry)
         expected += 1

@@ -108,13 +108,14 @@ def _array(arrow: pa.DataType, values: list[Any]) -> pa.Array:
     validity = None
     if None in values:
         validity = np.array([value is not None for value in values])
-        nothing: Any = bytes(_WIDE_BYTES) if _is_wide(type_) else 0
+        nothing: Any = bytes(_WIDE_BYTES) if is_wide(type_) else 0
         values = [nothing if value is None else value for value in values]
-    if not _is_wide(type_):
+    if not is_wide(type_):
         return physical_to_arrow(type_, np.array(values, type_.dtype), validity)
     mask = None if validity is None else pa.array(validity).buffers()[1]
     return pa.Array.from_buffers(arrow, len(values), [mask, pa.py_buffer(b"".join(values))])
 
 
-def _is_wide(type_: DataType) -> bool:
+def is_wide(type_: DataType) -> bool:
+    """Are values logged as `wide_bytes`?"""
     return type_.is_decimal and key_width(type_) == _WIDE_BYTES

@@ -137,17 +137,18 @@ class Memory:
 
     # ---- admission -----------------------------------------------------------------------------------------------
 
-    def admit(self, size: int) -> None:
+    def admit(self, size: int, waits: bool = True) -> None:
         """Let a write of `size` bytes pass; it may have to wait. To be called without locks.
 
-        Raises `MemoryLimitExceeded` where memory is full and could not be freed; nothing has happened then.
+        Raises `MemoryLimitExceeded` where memory is full and could not be freed; nothing has happened then. `waits` False:
+        also where it would have to wait until memory is freed.
         """
         # Two threads may add at the same moment and one of them be lost: the next measurement sets it right.
         self._estimate += size
         if self._estimate > self._soft:
-            self._admit_slowly(size)
+            self._admit_slowly(size, waits)
 
-    def _admit_slowly(self, size: int) -> None:
+    def _admit_slowly(self, size: int, waits: bool) -> None:
         if time.monotonic() - self._measured > MEASURE_SECONDS or self._estimate > self.limit:
             self.measure()
             self._estimate += size
@@ -159,14 +160,16 @@ class Memory:
             with self._freed:
                 self._freed.wait(LONGEST_DELAY * share)
             return
-        self._wait_for_room(size)
+        self._wait_for_room(size, waits)
 
-    def _wait_for_room(self, size: int) -> None:
+    def _wait_for_room(self, size: int, waits: bool) -> None:
         while True:
             status = self.measure()
             if status.used + size <= self.limit or not status.own:
                 self._estimate += size
                 return
+            if not waits:
+                raise MemoryLimitExceeded(f"memory is full ({status.used:,} of {self.limit:,} bytes)")
             if not self._relieve_once():
                 with self._freed:
                     self._freed.wait(_WAIT_SECONDS)

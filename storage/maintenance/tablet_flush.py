@@ -21,7 +21,8 @@ Where the disk fails on the way, `flushing` stays, and the next flush begins wit
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -65,6 +66,22 @@ def flush(tablet: Tablet) -> int:
         if tablet.state.memrowset.row_count:
             rows += _Flush(tablet).run()
         return rows
+
+
+@contextlib.contextmanager
+def quiet(tablet: Tablet) -> Iterator[None]:
+    """Hold the tablet's `flush_lock` at a moment when it has nothing left to flush from before: for a change of its
+    schema. `DiskError` where the disk fails."""
+    while True:
+        tablet.flush_lock.acquire()
+        if tablet.state.flushing is None:
+            break
+        tablet.flush_lock.release()
+        flush(tablet)
+    try:
+        yield
+    finally:
+        tablet.flush_lock.release()
 
 
 class _Flush:

@@ -100,8 +100,8 @@ class TableBulkLoader:
             raise InterfaceError(f"this load of table {self._table.name} has ended; start another one")
         try:
             self._check_open()
-            conformed = _numbered_later(self._table, rows, conform(self._table, rows))
-            for batch in _batches(conformed):
+            conformed = numbered_later(self._table, rows, conform(self._table, rows))
+            for batch in batches_of(conformed):
                 self._add(batch)
                 if self._buffered >= self._buffer_bytes:
                     self._write_runs()
@@ -198,7 +198,7 @@ class TableBulkLoader:
                     tablet.fs.remove(f"{tablet.rowset_directory}/{name}")
 
 
-def _batches(rows: pa.Table | pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def batches_of(rows: pa.Table | pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The rows in batches of at most `ROUTED_ROWS` rows; very small chunks are joined."""
     table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
     chunks = max((column.num_chunks for column in table.columns), default=1)
@@ -209,7 +209,7 @@ def _batches(rows: pa.Table | pa.RecordBatch) -> Iterator[pa.RecordBatch]:
             yield batch
 
 
-def _numbered_later(table: Table, given: pa.RecordBatch | pa.Table, rows: Any) -> Any:
+def numbered_later(table: Table, given: pa.RecordBatch | pa.Table, rows: Any) -> Any:
     """The rows with zeros in the AUTO_INCREMENT column; `IntegrityError` where some were given numbers."""
     column = table.schema.auto_increment
     if column is None:

@@ -6,7 +6,7 @@ A table exists from the moment the catalog that names it is durable, until one i
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,21 +14,8 @@ from ...errors import DuplicateTable
 from ..files.checked_file import read_checked, replace_checked
 from ..files.filesystem import FileSystem
 from ..keys.partition import Partition, Partitioner
-from ..schema import (
-    ColumnSchema,
-    Compression,
-    Encoding,
-    HashRule,
-    PartitionSchema,
-    RangePartition,
-    RangeRule,
-    Schema,
-    Table,
-    TableDefinition,
-    View,
-    assign_column_ids,
-)
-from ..types import DataType, Kind
+from ..schema import Schema, Table, TableDefinition, View, assign_column_ids
+from .plain_tables import table_from_dict, table_to_dict, view_from_list, view_to_list
 
 MAGIC = b"nyalaCAT"
 VERSION = 3
@@ -118,8 +105,8 @@ class Catalog:
         content = {
             "version": self.version,
             "next_table": self.next_table,
-            "tables": [_entry_to_dict(entry) for entry in self.entries.values()],
-            "views": [[view.name, view.text, list(view.columns)] for view in self.views.values()],
+            "tables": [entry_to_dict(entry) for entry in self.entries.values()],
+            "views": [view_to_list(view) for view in self.views.values()],
         }
         replace_checked(fs, path, MAGIC, VERSION, content)
 
@@ -127,8 +114,8 @@ class Catalog:
     def read(cls, fs: FileSystem, path: str) -> Catalog:
         """The catalog in a file; `CorruptionError` where it is damaged."""
         content = read_checked(fs, path, MAGIC, VERSION)
-        entries = [_entry_from_dict(entry) for entry in content["tables"]]
-        views = [View(name, text, tuple(columns)) for name, text, columns in content.get("views", [])]
+        entries = [entry_from_dict(entry) for entry in content["tables"]]
+        views = [view_from_list(view) for view in content.get("views", [])]
         return cls(
             {entry.table.name: entry for entry in entries},
             content["version"],
@@ -147,103 +134,11 @@ def _tablet_id(table: Table, number: int) -> str:
     return f"{table.id}-p{number:04d}"
 
 
-# ---- tables as plain data ----------------------------------------------------------------------------------------
+def entry_to_dict(entry: CatalogEntry) -> dict[str, Any]:
+    """The entry as plain data: its table's (`plain_tables`) with the tablets."""
+    return {**table_to_dict(entry.table), "tablets": list(entry.tablet_ids), "next_tablet": entry.next_tablet}
 
 
-def _entry_to_dict(entry: CatalogEntry) -> dict[str, Any]:
-    table = entry.table
-    return {
-        "id": table.id,
-        "name": table.name,
-        "version": table.version,
-        "comment": table.comment,
-        "next_column_id": table.next_column_id,
-        "key_columns": table.schema.key_columns,
-        "columns": [_column_to_dict(column) for column in table.schema.columns],
-        "hash_rules": _hash_to_list(table.partitions.hash_rules),
-        "range_rule": _range_to_dict(table.partitions.range_rule),
-        "tablets": list(entry.tablet_ids),
-        "next_tablet": entry.next_tablet,
-    }
-
-
-def _entry_from_dict(data: dict[str, Any]) -> CatalogEntry:
-    columns = tuple(_column_from_dict(column) for column in data["columns"])
-    hash_rules = _hash_from_list(data["hash_rules"])
-    table = Table(
-        id=data["id"],
-        name=data["name"],
-        schema=Schema(columns, data["key_columns"]),
-        partitions=PartitionSchema(hash_rules, _range_from_dict(data["range_rule"])),
-        version=data["version"],
-        comment=data["comment"],
-        next_column_id=data["next_column_id"],
-    )
-    return CatalogEntry(table, tuple(data["tablets"]), data.get("next_tablet", len(data["tablets"])))
-
-
-def _column_to_dict(column: ColumnSchema) -> dict[str, Any]:
-    type_ = column.type
-    return {
-        "id": column.id,
-        "name": column.name,
-        "type": [type_.kind.value, type_.precision, type_.scale, type_.length],
-        "nullable": column.nullable,
-        "default": column.default,
-        "encoding": column.encoding.value,
-        "compression": column.compression.value,
-        "comment": column.comment,
-        "initial": column.initial,
-        "immutable": column.immutable,
-        "auto_increment": column.auto_increment,
-        "block_size": column.block_size,
-    }
-
-
-def _column_from_dict(data: dict[str, Any]) -> ColumnSchema:
-    kind, precision, scale, length = data["type"]
-    return ColumnSchema(
-        name=data["name"],
-        type=DataType(Kind(kind), precision, scale, length),
-        nullable=data["nullable"],
-        id=data["id"],
-        default=data["default"],
-        encoding=Encoding(data["encoding"]),
-        compression=Compression(data["compression"]),
-        comment=data["comment"],
-        initial=data.get("initial"),
-        immutable=data.get("immutable", False),
-        auto_increment=data.get("auto_increment", False),
-        block_size=data.get("block_size", 0),
-    )
-
-
-def _range_to_dict(rule: RangeRule | None) -> dict[str, Any] | None:
-    if rule is None:
-        return None
-    own = [None if p.hash_rules is None else _hash_to_list(p.hash_rules) for p in rule.partitions]
-    bounds = [[p.lower, p.upper] for p in rule.partitions]
-    return {"columns": list(rule.columns), "partitions": bounds, "hash_rules": own}
-
-
-def _range_from_dict(data: dict[str, Any] | None) -> RangeRule | None:
-    if data is None:
-        return None
-    own = data.get("hash_rules") or [None] * len(data["partitions"])
-    partitions = tuple(
-        RangePartition(_bound(lower), _bound(upper), None if rules is None else _hash_from_list(rules))
-        for (lower, upper), rules in zip(data["partitions"], own, strict=True)
-    )
-    return RangeRule(tuple(data["columns"]), partitions)
-
-
-def _hash_to_list(rules: Sequence[HashRule]) -> list[Any]:
-    return [[list(rule.columns), rule.buckets, rule.seed] for rule in rules]
-
-
-def _hash_from_list(data: list[Any]) -> tuple[HashRule, ...]:
-    return tuple(HashRule(tuple(names), buckets, seed) for names, buckets, seed in data)
-
-
-def _bound(values: list[Any] | None) -> tuple[Any, ...] | None:
-    return None if values is None else tuple(values)
+def entry_from_dict(data: Mapping[str, Any]) -> CatalogEntry:
+    """The entry of `entry_to_dict`."""
+    return CatalogEntry(table_from_dict(data), tuple(data["tablets"]), data.get("next_tablet", len(data["tablets"])))

@@ -22,7 +22,7 @@ from contextlib import ExitStack
 from ...errors import DiskError
 from ..files.page_cache import PageCache
 from ..log.wal_format import log_schema
-from ..maintenance.tablet_flush import flush
+from ..maintenance.tablet_flush import quiet
 from ..schema import Table
 from ..tablet.tablet import StoreOptions, Tablet
 from ..tablet.tablet_metadata import TabletMetadata
@@ -58,7 +58,7 @@ def alter(
     try:
         with ExitStack() as locks:
             for tablet in before.tablets:
-                _enter_quiet(locks, tablet)
+                locks.enter_context(quiet(tablet))
             for tablet in before.tablets:
                 locks.enter_context(tablet.write_lock)
             locks.enter_context(store.alter_lock)
@@ -100,17 +100,6 @@ def _make_tablets(store: TableStore, entry: CatalogEntry, cache: PageCache, opti
         _close(made)
         raise
     return made
-
-
-def _enter_quiet(locks: ExitStack, tablet: Tablet) -> None:
-    """Hold the tablet's `flush_lock` at a moment when it has nothing left to flush from before."""
-    while True:
-        tablet.flush_lock.acquire()
-        if tablet.state.flushing is None:
-            locks.callback(tablet.flush_lock.release)
-            return
-        tablet.flush_lock.release()
-        flush(tablet)
 
 
 def _switch(store: TableStore, before: TableLayout, after: TableLayout, commit: Callable[[], None]) -> None:

@@ -21,7 +21,6 @@ from ..clock import HybridClock
 from ..files.checked_file import TEMPORARY_SUFFIX
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
-from ..keys.keys import Keys
 from ..keys.partition import Partitioner
 from ..maintenance.tablet_flush import flush_overfull
 from ..reading.row_read import Altered
@@ -45,7 +44,7 @@ from ..tablet.mvcc import start_together
 from ..tablet.tablet import StoreOptions, Tablet
 from ..tablet.tablet_metadata import TabletMetadata
 from ..tablet.tablet_replay import open_tablet
-from ..writing.incoming_rows import IncomingRows, describe_key, incoming, row_errors, rows_without
+from ..writing.incoming_rows import IncomingRows, incoming, no_partition, row_errors, rows_without
 from ..writing.tablet_write import TabletWrite
 from .altered_table import check_same_columns
 from .analysis import Analysis, analyze
@@ -71,11 +70,7 @@ class TableLayout:
 
     def no_partition(self, rows: pa.RecordBatch, row: int) -> NoPartition:
         """The error of a row that no range covers."""
-        key = describe_key(self.table, Keys.from_rows(self.table.schema, rows.slice(row, 1)).values_at(0))
-        ranges = self.partitioner.describe_ranges()
-        shown = "; ".join(ranges[:6]) + ("; ..." if len(ranges) > 6 else "")
-        having = f"it has: {shown}" if ranges else "it has no range at all"
-        return NoPartition(f"no partition of table {self.table.name} covers the row with key {key}; {having}")
+        return no_partition(self.table, self.partitioner, rows, row)
 
 
 class TableStore:

@@ -14,9 +14,11 @@ cannot miss it.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 
+from ...errors import DeadlineExceeded
 from ..clock import HybridClock
 from ..store import Timestamp
 
@@ -58,24 +60,36 @@ class MvccManager:
         with self._changed:
             return self._is_clean(timestamp)
 
-    def wait_until_clean(self, timestamp: int) -> None:
-        """Return when every write at or below `timestamp` is decided: at most about the time of one fsync."""
+    def wait_until_clean(self, timestamp: int, deadline: float | None = None) -> None:
+        """Return when every write at or below `timestamp` is decided: at most about the time of one fsync, or in a
+        cluster of one round among the replicas. `DeadlineExceeded` where it is not by the deadline (of
+        `time.monotonic`)."""
         # Never without the lock: a writer that drew its timestamp may not have entered it yet.
         with self._lock:
-            self._wait(timestamp)
+            self._wait(timestamp, deadline)
 
-    def clean_now(self) -> Timestamp:
-        """A new timestamp at which every write is decided: all that was acknowledged so far lies below it."""
+    def clean_now(self, deadline: float | None = None) -> Timestamp:
+        """A new timestamp at which every write is decided: all that was acknowledged so far lies below it. Waits as
+        `wait_until_clean`."""
         with self._lock:
             timestamp = self._clock.now()
             if self._in_flight:
-                self._wait(timestamp)
+                self._wait(timestamp, deadline)
             return timestamp
 
-    def _wait(self, timestamp: int) -> None:
+    def passed_now(self) -> Timestamp:
+        """The greatest timestamp such that every write at or below it is decided, and none will get one any more."""
+        with self._lock:
+            now = self._clock.now()
+            return Timestamp(min(self._in_flight) - 1) if self._in_flight else now
+
+    def _wait(self, timestamp: int, deadline: float | None) -> None:
         while self._in_flight and not self._is_clean(timestamp):
+            remaining = None if deadline is None else deadline - time.monotonic()
+            if remaining is not None and remaining <= 0:
+                raise DeadlineExceeded("writes below the time that is read at were not decided in time")
             self._waiting += 1
-            self._changed.wait()
+            self._changed.wait(remaining)
             self._waiting -= 1
 
     def _is_clean(self, timestamp: int) -> bool:

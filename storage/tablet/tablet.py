@@ -30,12 +30,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from ...errors import DiskError, HistoryGone
+from ...errors import DeadlineExceeded, DiskError, HistoryGone, OperationalError
 from ..clock import format_timestamp
 from ..deltas.delta_memstore import DeltaMemStore
 from ..files.filesystem import FileSystem
@@ -44,8 +45,7 @@ from ..files.retired_files import RetiredFiles
 from ..keys.keys import Keys
 from ..keys.rowset_tree import RowSetTree
 from ..log.logged_write import LoggedWrite
-from ..log.tablet_log import TabletLog
-from ..log.wal import LogMark
+from ..log.tablet_log import LogPlace, TabletLog
 from ..log.wal_format import log_schema
 from ..rowsets.disk_rowset import DiskRowSet
 from ..rowsets.memrowset import MemRowSet
@@ -56,6 +56,9 @@ from ..schema import Schema, Table
 from ..store import ScanCounters, Timestamp
 from .mvcc import MvccManager
 from .tablet_metadata import TabletMetadata
+
+_SETTLE_SECONDS = 1.0
+"""Background work that waits for writes looks so often whether some are decided that nobody waits for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +131,7 @@ class Cut:
     """A moment between two writes of a tablet: everything that came before is at or below `timestamp` in time."""
 
     timestamp: int
-    mark: LogMark
+    mark: LogPlace
     is_flushed: bool
     """No MemRowSet held a row: all that was inserted before the cut is in rowsets."""
 
@@ -161,6 +164,9 @@ class Tablet:
     """Timestamp of the newest write or load; guarded by `write_lock`."""
     next_number: int = 1
     """Above every number that the AUTO_INCREMENT column of a row was given, or shall be."""
+    before_forgetting: Callable[[int], None] | None = None
+    """Called before the metadata says that log entries up to an index are never to be replayed again, for what else is
+    in them; what it raises keeps the metadata as it is."""
     undecided: deque[LoggedWrite] = field(default_factory=deque)
     """Writes whose log entries were not known to be durable when last looked at; guarded by `write_lock`."""
     pins: weakref.WeakSet[Pin] = field(default_factory=weakref.WeakSet)
@@ -191,18 +197,28 @@ class Tablet:
                 self.note_log(self.log.last_index)
             self.log.close()
         finally:
-            self._retired.close()
-            for stored in self.state.rowsets:
-                stored.close()
+            self.close_files()
+
+    def close_files(self) -> None:
+        """Close all files but those of the log."""
+        self._retired.close()
+        for stored in self.state.rowsets:
+            stored.close()
 
     def set_table(self, table: Table) -> None:
-        """Go on with an altered table: what is logged and inserted from now on has the new schema.
+        """Go on with an altered table: what is logged and inserted from now on has the new schema, where that is
+        another.
 
         A MemRowSet with rows of the old schema becomes `flushing`, to be flushed next.
 
         Needs `flush_lock` and `write_lock`, and a state without `flushing`. `DiskError` with nothing changed where the
         log cannot begin a segment for the new schema.
         """
+        if table.schema == self.table.schema:
+            with self._pins_lock:
+                self.table = table
+                self._shared = None
+            return
         assert self.state.flushing is None, "flush before the schema changes"
         self.decide_all()
         self.log.change_schema(log_schema(table.schema))
@@ -319,16 +335,35 @@ class Tablet:
             logged = undecided.popleft()
             if logged.ticket.error is not None:
                 failed.append(logged)
+            elif logged.is_abandoned:
+                self.mvcc.commit(logged.timestamp)
         for logged in reversed(failed):
             logged.undo()
             self.mvcc.abort(logged.timestamp)
 
     def decide_all(self) -> None:
-        """Wait for the log until no write is undecided. Needs `write_lock`; takes at most about two fsyncs."""
+        """Wait for the log until no write is undecided. Needs `write_lock`; takes at most about two fsyncs. Raises what
+        the log does where it cannot tell (a cluster's: `DeadlineExceeded`)."""
         if self.undecided:
-            with contextlib.suppress(DiskError):
-                self.log.sync(self.undecided[-1].ticket)
+            ticket = self.undecided[-1].ticket
+            try:
+                self.log.sync(ticket)
+            except OperationalError:
+                if not ticket.is_decided:
+                    raise
             self.settle()
+
+    def abandon(self, logged: LoggedWrite | None) -> None:
+        """The log did not say in time that a write is durable, or that it has failed: settle what can be settled. A
+        write that is still undecided stays in flight until it is. Takes `write_lock`."""
+        with self.write_lock:
+            self.settle()
+            if logged is None or logged.ticket.error is not None:
+                return
+            if logged.ticket.durable:
+                self.mvcc.commit(logged.timestamp)
+            else:
+                logged.is_abandoned = True
 
     # ---- background work -----------------------------------------------------------------------------------------
 
@@ -338,7 +373,14 @@ class Tablet:
 
     def wait_for(self, cut: Cut) -> None:
         """Return when all writes before the cut are decided; without locks."""
-        self.mvcc.wait_until_clean(cut.timestamp)
+        while True:
+            try:
+                self.mvcc.wait_until_clean(cut.timestamp, time.monotonic() + _SETTLE_SECONDS)
+                return
+            except DeadlineExceeded:
+                # Writers settle their own writes; those that gave up waiting do not.
+                with self.write_lock:
+                    self.settle()
 
     def log_floor(self, durable_index: int | None = None, flushed: Collection[DeltaMemStore] = ()) -> int:
         """Log entries at or below this are in files.
@@ -380,6 +422,8 @@ class Tablet:
         # would be given again.
         self.log.sync_now()
         filled = replace(filled, log_index=max(filled.log_index, self.log.synced_index))
+        if self.before_forgetting is not None and filled.replay_index > self.metadata.replay_index:
+            self.before_forgetting(filled.replay_index)
         filled.write(self.fs, self.directory)
         self.metadata = filled
 
@@ -397,11 +441,24 @@ class Tablet:
     @contextlib.contextmanager
     def swap(self) -> Iterator[TabletState]:
         """Hold `write_lock` and `metadata_lock` with no write undecided: for the replacement of the state, which is
-        handed out as it is then."""
-        with self.write_lock:
-            self.decide_all()
-            with self.metadata_lock:
-                yield self.state
+        handed out as it is then. It may take long where the log cannot tell, but fails only where that has ended."""
+        while True:
+            with self.write_lock:
+                try:
+                    self.decide_all()
+                except OperationalError:
+                    ticket = self.undecided[-1].ticket
+                else:
+                    with self.metadata_lock:
+                        yield self.state
+                    return
+            try:
+                self.log.sync(ticket)  # without the lock: others may go on meanwhile
+            except DeadlineExceeded:
+                continue
+            except OperationalError:
+                if not ticket.is_decided:
+                    raise
 
     def replace_rowsets(
         self, old: Collection[StoredRowSet], new: Sequence[StoredRowSet], flushed: MemRowSet | None = None

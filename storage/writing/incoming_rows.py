@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from ...errors import (
     IntegrityError,
     LimitExceeded,
+    NoPartition,
     NotNullViolation,
     NumericOutOfRange,
     ProgrammingError,
@@ -26,6 +27,7 @@ from ...errors import (
     did_you_mean,
 )
 from ..keys.keys import Keys
+from ..keys.partition import Partitioner
 from ..schema import ColumnSchema, Table
 from ..store import Op, RowError, WriteBatch
 from ..types import DataType
@@ -315,6 +317,15 @@ def describe_key(table: Table, values: tuple[Any, ...]) -> str:
         shown = column.type.to_python(value)
         parts.append(f"{column.name} = {str(shown) if column.type.is_numeric else repr(str(shown))}")
     return f"({', '.join(parts)})"
+
+
+def no_partition(table: Table, partitioner: Partitioner, rows: pa.RecordBatch, row: int) -> NoPartition:
+    """The error of a row that no range covers."""
+    key = describe_key(table, Keys.from_rows(table.schema, rows.slice(row, 1)).values_at(0))
+    ranges = partitioner.describe_ranges()
+    shown = "; ".join(ranges[:6]) + ("; ..." if len(ranges) > 6 else "")
+    having = f"it has: {shown}" if ranges else "it has no range at all"
+    return NoPartition(f"no partition of table {table.name} covers the row with key {key}; {having}")
 
 
 def rows_without(count: int, errors: list[RowError]) -> Array:

@@ -12,9 +12,10 @@ from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas
 from ..log.wal_format import WritePart
 from ..schema import Schema
 from ..store import Op
+from ..tablet.row_home import RowHome
 from ..vector import Array
 from .op_resolution import Resolution
-from .row_location import Locations, RowHome
+from .row_location import Locations
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -34,7 +34,7 @@ from ...errors import InvalidText, NumericOutOfRange, TypeMismatch, UnknownColum
 from ..keys.key_codec import KeyCodec
 from ..keys.key_encoding import key_width
 from ..schema import ColumnSchema, Table
-from ..types import EPOCH_DATE, EPOCH_TIMESTAMP, INTEGER_WIDTHS, Kind
+from ..types import EPOCH_DATE, EPOCH_TIMESTAMP, INTEGER_WIDTHS, DataType, Kind
 
 Taker: TypeAlias = Callable[[Any], tuple[Any, Any]]
 """A Python value that is not None as (physical value, stored value); raises where the column cannot hold it."""
@@ -152,6 +152,37 @@ class RowCodec:
             physical[place], stored[place] = take(value)
         return physical, stored
 
+    def take_physical(self, row: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
+        """`take` for physical values, as they come from elsewhere: they are held against the columns' types, too."""
+        physical, stored = self._nothing.copy(), self._nothing.copy()
+        for name, value in row.items():
+            column = self.columns[self.place(name)]
+            if value is None:
+                physical[column.place] = stored[column.place] = None
+                continue
+            try:
+                physical[column.place], stored[column.place] = column.take(_python(column.schema.type, value))
+            except (TypeError, ValueError, OverflowError, ArithmeticError):
+                raise mismatch(self.table, column.schema, value) from None
+        return physical, stored
+
+    def physical_key(self, values: Sequence[Any]) -> list[Any]:
+        """`take_key` for physical values, as they come from elsewhere."""
+        key = [c.schema.type for c in self.columns[: self.key_columns]]
+        if len(values) != len(key):
+            return self.take_key(values)
+        try:
+            return self.take_key([_python(type_, value) for type_, value in zip(key, values)])
+        except (TypeError, ValueError, OverflowError, ArithmeticError):
+            raise TypeMismatch(f"{values!r} is no key of table {self.table.name} in physical values") from None
+
+    def physical(self, names: Sequence[str], values: Sequence[Any]) -> tuple[Any, ...]:
+        """The physical values of stored ones, of the columns with these names."""
+        takers = self._takers
+        return tuple(
+            [value if value is None else takers[name][4](value)[0] for name, value in zip(names, values, strict=True)]
+        )
+
     def take_key(self, values: Sequence[Any]) -> list[Any]:
         """A primary key of Python values as physical ones; raises as `take`."""
         if len(values) != self.key_columns:
@@ -196,6 +227,14 @@ def mismatch(table: Table, column: ColumnSchema, value: Any) -> TypeMismatch:
     return TypeMismatch(
         f"column {column.name} of table {table.name} is {column.type}; the row has {value!r}, a {type(value).__name__}"
     )
+
+
+def _python(type_: DataType, physical: Any) -> Any:
+    """A physical value that may be none, as `take` wants it; `TypeError`, `ValueError` or `ArithmeticError` where it is
+    none."""
+    if type_.kind in (Kind.DECIMAL, Kind.DATE, Kind.TIMESTAMP):
+        return type_.to_python(operator.index(physical))
+    return physical
 
 
 def _out_of_range(table: Table, column: ColumnSchema, value: Any) -> NumericOutOfRange:

@@ -7,17 +7,14 @@ deleted, its row stays as a ghost until a compaction; only the current MemRowSet
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
 from ..keys.keys import Keys
-from ..rowsets.memrowset import IndexKeys, MemRowSet, index_keys
-from ..rowsets.stored_rowset import StoredRowSet
+from ..rowsets.memrowset import IndexKeys, index_keys
+from ..tablet.row_home import RowHome
 from ..tablet.tablet import TabletState
 from ..vector import Array
-
-RowHome: TypeAlias = MemRowSet | StoredRowSet
 
 
 @dataclass(frozen=True, slots=True, eq=False)

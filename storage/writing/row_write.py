@@ -21,24 +21,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from ...errors import DiskError, OperationalError
+from ...errors import OperationalError
 from ..clock import HybridClock
 from ..deltas.deltas import DeltaKind
-from ..keys.partition import Partitioner
 from ..log.logged_write import ChangedRows, LoggedWrite
 from ..log.wal import LogTicket
 from ..log.wal_format import EntryKind
 from ..log.wal_row import encode_row, row_front, wide_bytes
 from ..rowsets.memrowset import MemRowSet
 from ..store import Op, Timestamp, WriteBatch, WriteResult
-from ..tablet.tablet import Tablet, TabletState
+from ..tablet.row_home import RowHome, locate_row
+from ..tablet.tablet import Tablet
 from .row_codec import LONG_TEXT, MISSING, RowCodec
-from .row_location import RowHome
 
 LONG_CELL = 1 << 18
 """Characters; a text beyond may pass the limit of cells."""
@@ -77,13 +76,20 @@ class _LongWay(Exception):
     """The row must be written as a batch; nothing has been done."""
 
 
+class Router(Protocol):
+    """Says which tablet a row belongs to: a `Partitioner`."""
+
+    def route_one(self, key: Sequence[Any]) -> int:
+        """By the physical values of its whole primary key; -1 where no tablet has it."""
+
+
 class RowWriter:
     """Writes rows into one table, in one version of its schema. Safe for several threads.
 
     Parameters
     ----------
     codec : RowCodec
-    partitioner : Partitioner
+    partitioner : Router
     tablets : sequence of Tablet
         Beside the partitioner's partitions.
     clock : HybridClock
@@ -96,7 +102,7 @@ class RowWriter:
     def __init__(
         self,
         codec: RowCodec,
-        partitioner: Partitioner,
+        partitioner: Router,
         tablets: Sequence[Tablet],
         clock: HybridClock,
         is_current: Callable[[], bool],
@@ -125,13 +131,19 @@ class RowWriter:
 
     def write(self, op: Op, row: Mapping[str, Any]) -> WriteResult:
         """`Store.write` for one row of Python values."""
-        physical, stored = self.codec.take(row)
+        return self._write_taken(op, row, *self.codec.take(row))
+
+    def write_physical(self, op: Op, row: Mapping[str, Any]) -> WriteResult:
+        """`write` for one row of physical values."""
+        return self._write_taken(op, row, *self.codec.take_physical(row))
+
+    def _write_taken(self, op: Op, row: Mapping[str, Any], physical: list[Any], stored: list[Any]) -> WriteResult:
         try:
             rules = _RULES[op]
             self._prepare(rules, physical, stored)
             return self._write(rules, physical, stored)
         except _LongWay:
-            return self._write_batch(self._as_batch(op, row, stored))
+            return self._write_batch(as_batch(self.codec, op, row, stored))
 
     # ---- before the lock -----------------------------------------------------------------------------------------
 
@@ -158,14 +170,6 @@ class RowWriter:
                 continue
             if place < codec.key_columns or len(value) > LONG_CELL:
                 raise _LongWay
-
-    def _as_batch(self, op: Op, row: Mapping[str, Any], stored: Sequence[Any]) -> WriteBatch:
-        fields = [self.codec.table.schema.arrow.field(name) for name in row]
-        arrays = [
-            pa.array([stored[self.codec.place(name)] if row[name] is not None else None], field.type)
-            for name, field in zip(row, fields)
-        ]
-        return WriteBatch(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)), op)
 
     # ---- what it comes to ----------------------------------------------------------------------------------------
 
@@ -242,13 +246,13 @@ class RowWriter:
                 tablet.settle()
                 if tablet.undecided:
                     awaited = tablet.undecided[-1].ticket
-            home, number, ghost = self._locate(tablet.state, key, index, rules.is_insert)
+            home, number, ghost = locate_row(tablet.state, codec.key, key, index, rules.is_insert)
             change = self._resolve(rules, physical, stored, home is not None)
+            logged: LoggedWrite | None = None
             if change is None:
                 timestamp, ticket = self._clock.now(), awaited
             else:
                 timestamp, ticket = _log(tablet, change[1], awaited)
-                logged = None
                 if not ticket.durable:
                     logged = LoggedWrite(ticket, timestamp)
                     tablet.undecided.append(logged)
@@ -257,41 +261,12 @@ class RowWriter:
                 else:
                     _change_row(home, number, change, timestamp, ticket.index, logged)
         if ticket is not None and not ticket.durable:
-            _sync(tablet, ticket)
+            _sync(tablet, ticket, logged)
         if change is None:
             return WriteResult(0, (), timestamp)
         tablet.mvcc.commit(timestamp)
         self.grown += len(change[1])
         return WriteResult(1, (), timestamp)
-
-    def _locate(
-        self, state: TabletState, key: Sequence[Any], index: int | bytes, is_insert: bool
-    ) -> tuple[RowHome | None, int, int]:
-        """Where a key is alive, the row number there, and that of its ghost in the current MemRowSet, -1 for none.
-        Needs the tablet's `write_lock`."""
-        ghost = -1
-        row = state.memrowset.find_one(index)
-        if row >= 0:
-            if not state.memrowset.deleted.has(row):
-                return state.memrowset, row, ghost
-            ghost = row
-        if state.flushing is not None:
-            row = state.flushing.find_one_live(index)
-            if row >= 0:
-                return state.flushing, row, ghost
-        if not state.rowsets:
-            return None, -1, ghost
-        codec = self.codec.key
-        candidates = state.tree.containing(codec.encoded_of(index))
-        if not candidates:
-            return None, -1, ghost
-        # A key that is to be changed is there, as a rule: one rowset's pages are read anyway.
-        probe = codec.probe(key) if is_insert or len(candidates) > 1 else None
-        for stored in candidates:
-            row = stored.rowset.find_one(key, probe)
-            if row >= 0 and not stored.deleted.has(row):
-                return stored, row, ghost
-        return None, -1, ghost
 
     def _insert(
         self,
@@ -313,6 +288,16 @@ class RowWriter:
             logged.inserted.append((memrowset, [index] if ghost < 0 else []))  # type: ignore[arg-type]
         if self.codec.number is not None:
             tablet.note_number(row[self.codec.number])
+
+
+def as_batch(codec: RowCodec, op: Op, row: Mapping[str, Any], stored: Sequence[Any]) -> WriteBatch:
+    """A row of Python values, with what `RowCodec.take` stored of it, as a batch."""
+    fields = [codec.table.schema.arrow.field(name) for name in row]
+    arrays = [
+        pa.array([stored[codec.place(name)] if row[name] is not None else None], field.type)
+        for name, field in zip(row, fields)
+    ]
+    return WriteBatch(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)), op)
 
 
 def _log(tablet: Tablet, body: bytes, awaited: LogTicket | None) -> tuple[Timestamp, LogTicket]:
@@ -344,11 +329,11 @@ def _change_row(
         logged.changed.append(ChangedRows(home.memstore, home.deleted, deleted))
 
 
-def _sync(tablet: Tablet, ticket: LogTicket) -> None:
-    """Wait until an entry is durable; `DiskError` where it never will be, with its change taken back."""
+def _sync(tablet: Tablet, ticket: LogTicket, logged: LoggedWrite | None) -> None:
+    """Wait until an entry is durable; the log's error where it never will be, with its change taken back, or where the
+    log cannot tell in time (`DeadlineExceeded`): the change is in flight then until it can."""
     try:
         tablet.log.sync(ticket)
-    except DiskError:
-        with tablet.write_lock:
-            tablet.settle()
+    except OperationalError:
+        tablet.abandon(logged)
         raise

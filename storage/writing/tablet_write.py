@@ -20,7 +20,6 @@ import pyarrow.compute as pc
 
 from ...errors import (
     AlreadyPresent,
-    DiskError,
     ImmutableColumn,
     IntegrityError,
     NotFound,
@@ -160,7 +159,7 @@ class TabletWrite:
         self._logged = LoggedWrite(ticket, timestamp)
         tablet.undecided.append(self._logged)
         tablet.newest = timestamp
-        index = ticket.index - len(bodies) + 1
+        index = ticket.index - ticket.count + 1
         if len(changes.resolution.inserts):
             self._insert(changes, bodies, timestamp, index)
         self._change(changes, timestamp, index)
@@ -182,7 +181,8 @@ class TabletWrite:
                 for part in decode_write(body, schema.arrow):
                     if part.op is Op.INSERT:
                         stop = place + part.rows.num_rows
-                        memrowset.insert(part.rows, keys[place:stop], timestamp, index + number)
+                        entry = min(index + number, self._logged.ticket.index)  # a log may have joined the bodies
+                        memrowset.insert(part.rows, keys[place:stop], timestamp, entry)
                         place = stop
         self._logged.inserted.append((memrowset, keys))
         if schema.key[-1].auto_increment:
@@ -202,15 +202,15 @@ class TabletWrite:
                 self._logged.changed.append(ChangedRows(home.memstore, home.deleted, deleted))
 
     def finish(self) -> None:
-        """Wait until the changes are durable and let readers see them; `DiskError` where they never will be."""
+        """Wait until the changes are durable and let readers see them. Raises the log's error where they never will be,
+        or where it cannot tell in time (`DeadlineExceeded`): they are in flight then until it can."""
         tablet, logged = self.tablet, self._logged
         awaited = self._awaited if logged is None else logged.ticket
         try:
             if awaited is not None:
                 tablet.log.sync(awaited)
-        except DiskError:
-            with tablet.write_lock:
-                tablet.settle()
+        except OperationalError:
+            tablet.abandon(logged)
             raise
         if logged is not None:
             tablet.mvcc.commit(logged.timestamp)

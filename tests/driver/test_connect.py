@@ -64,8 +64,11 @@ def test_a_second_process_is_refused_and_told_why(tmp_path):
 @pytest.mark.parametrize(
     ("target", "options", "error", "message"),
     [
-        ("nyala://localhost:7051", {}, nyala.NotSupportedError, "there are no clusters yet"),
-        ("nyala://one,two:7052,[::1]:9/", {}, nyala.NotSupportedError, "one port 7051, two port 7052, ::1 port 9;"),
+        ("nyala://localhost:1", {"connect_deadline": 0.2}, nyala.OperationalError, "localhost:1 cannot be reached"),
+        ("nyala://one", {"durability": "os"}, nyala.InterfaceError, "durability is an option of a directory"),
+        ("nyala://one", {"read_mode": "READ_LATES"}, nyala.InterfaceError, "did you mean READ_LATEST"),
+        ("nyala://one", {"deadline": 0}, nyala.InterfaceError, "deadline=0: a number of seconds above 0"),
+        (":memory:", {"deadline": 1.0}, nyala.InterfaceError, "deadline is an option of a cluster (nyala://)"),
         ("nyala://", {}, nyala.InterfaceError, "'' is no server; write nyala://host:port,host:port/"),
         ("nyala://one,,two", {}, nyala.InterfaceError, "'' is no server"),
         ("nyala://one:port", {}, nyala.InterfaceError, "'one:port' is no server"),

@@ -37,7 +37,8 @@ def test_urls(url: str, target: str, options: dict[str, object]) -> None:
         ("nyala:///d?threads=many", sa.exc.ArgumentError, "threads=many: a whole number"),
         ("nyala:///d?threads=1&threads=2", sa.exc.ArgumentError, "gives threads twice"),
         ("nyala:///d?thread=1", sa.exc.InterfaceError, "no option thread; did you mean threads"),
-        ("nyala://one:7051/", sa.exc.NotSupportedError, "there are no clusters yet"),
+        ("nyala://127.0.0.1:1/?connect_deadline=0.2", sa.exc.OperationalError, "127.0.0.1:1 cannot be reached"),
+        ("nyala://one:7051/?durability=os", sa.exc.InterfaceError, "durability is an option of a directory"),
     ],
 )
 def test_urls_that_lead_nowhere(url: str, error: type[Exception], message: str) -> None:

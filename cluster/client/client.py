@@ -1,0 +1,308 @@
+"""The client of a cluster: implements `storage.store.Store` over masters and tablet servers."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from ...errors import InterfaceError
+from ...storage.alterations import AlterStep
+from ...storage.clock import HybridClock
+from ...storage.schema import Table, TableDefinition, View
+from ...storage.store import (
+    AnalyzeResult,
+    BulkLoader,
+    CompactionResult,
+    Op,
+    ScanCounters,
+    ScanSpec,
+    ScanToken,
+    TableStatistics,
+    TableStorage,
+    TabletDescription,
+    Timestamp,
+    WriteBatch,
+    WriteResult,
+)
+from ...storage.vector import Batch
+from ..wire.methods import AlterTable, CreateTable, CreateView, Done, DropTable, DropViews, Reply, Request, TableReply
+from ..wire.plain import definition_to_plain, step_to_plain, view_to_plain
+from ..wire.rpc import Channels
+from .catalog_cache import CatalogCache
+from .facts import Facts
+from .loads import ClusterLoader
+from .locations import Locations
+from .masters import Masters
+from .options import ClientOptions
+from .scans import Scans
+from .shared import ChannelsLike, Shared
+from .single_rows import SingleRows
+from .stream_watch import StreamWatch
+from .tablet_calls import TabletCalls
+from .token_scan import TokenScan
+from .writes import Writer
+
+_DDL_SECONDS = 10.0
+"""For an answer that waits until all tablets have done their part; then another master is asked."""
+_process_lock = threading.Lock()
+_first_process: int | None = None
+"""The process in which the first client was made. gRPC does not survive a fork."""
+
+
+class Client:
+    """Tables of a cluster. Safe for several threads; not for a process that is forked afterwards.
+
+    Parameters
+    ----------
+    masters : sequence of (str, int)
+        Hosts and ports of the masters; one that answers is enough.
+    options : ClientOptions
+    clock : HybridClock, optional
+        For tests.
+    channels : callable, optional
+        Makes the channels, given the clock; for tests.
+
+    Raises
+    ------
+    DeadlineExceeded
+        No master has answered as the leader within `connect_deadline`.
+    """
+
+    runs_fragments = True
+
+    def __init__(
+        self,
+        masters: Sequence[tuple[str, int]],
+        options: ClientOptions | None = None,
+        *,
+        clock: HybridClock | None = None,
+        channels: Callable[[HybridClock], ChannelsLike] = Channels,
+    ):
+        _note_process()
+        addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in masters]
+        options = options or ClientOptions()
+        clock = clock or HybridClock()
+        self.name = f"nyala://{','.join(addresses)}"
+        self._shared = shared = Shared(self.name, clock, channels(clock), options)
+        self._masters = Masters(shared, addresses)
+        self._catalog = CatalogCache(self._masters)
+        self._locations = Locations(self._masters)
+        self._calls = TabletCalls(shared, self._catalog, self._locations)
+        self._facts = Facts(shared, self._catalog, self._locations, self._calls)
+        self._scans = Scans(shared, self._catalog, self._facts.rows_of)
+        self._watch = StreamWatch(shared)
+        self._writer = Writer(shared, self._catalog, self._calls, self._facts.wrote)
+        self._rows = SingleRows(shared, self._catalog, self._calls, self.write, self._facts.wrote)
+        try:
+            self._catalog.refresh(seconds=options.connect_deadline)
+        except BaseException:
+            shared.close()
+            raise
+        self._catalog.start()
+
+    def close(self) -> None:
+        """Let go of the servers; what was acknowledged is durable with them. Closing again does nothing."""
+        self._shared.close()
+        self._catalog.stop()
+        self._watch.close()
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Client({self.name!r}, {len(self._catalog.current.tables)} tables)"
+
+    def _check(self) -> None:
+        self._shared.check_open()
+        self._catalog.use()
+
+    @property
+    def temporary_directory(self) -> str | None:
+        return None
+
+    # ---- time ----------------------------------------------------------------------------------------------------
+
+    def now(self) -> Timestamp:
+        """A timestamp above everything that this client has written or read, and that any server has told it."""
+        self._check()
+        return self._shared.clock.now()
+
+    def update(self, timestamp: Timestamp) -> None:
+        """Take note of a time that another client has written at, or read: whatever this one reads from now on shows
+        what was there then."""
+        self._check()
+        self._shared.clock.update(timestamp)
+
+    # ---- the catalog ---------------------------------------------------------------------------------------------
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's own id."""
+        return self._catalog.cluster_id
+
+    @property
+    def catalog_version(self) -> int:
+        """Grows when this client sees a newer catalog; plans are cached under it."""
+        self._catalog.use()
+        return self._catalog.current.version
+
+    def tables(self) -> Sequence[Table]:
+        """All tables by name, ascending, as of the last second."""
+        self._check()
+        tables = self._catalog.current.tables
+        return [tables[name].table for name in sorted(tables)]
+
+    def table(self, name: str) -> Table:
+        """One table; `UnknownTable` names close ones."""
+        self._check()
+        return self._catalog.table(name)
+
+    def create_table(self, definition: TableDefinition) -> Table:
+        """`Store.create_table`: every tablet has a leader when it returns."""
+        plain = definition_to_plain(definition)
+        reply = self._change(
+            lambda call: CreateTable(definition=plain, replicas=definition.replicas, call=call),
+            TableReply,
+            f"CREATE TABLE {definition.name}",
+        )
+        return self._table_of(reply)
+
+    def alter_table(self, name: str, steps: Sequence[AlterStep]) -> Table:
+        """`Store.alter_table`: every tablet has the new version when it returns."""
+        plain = tuple(step_to_plain(step) for step in steps)
+        reply = self._change(
+            lambda call: AlterTable(name=name, steps=plain, call=call), TableReply, f"ALTER TABLE {name}"
+        )
+        return self._table_of(reply)
+
+    def drop_table(self, name: str, views: Collection[str] = ()) -> None:
+        """`Store.drop_table`; scans that run already may fail."""
+        self._change(lambda call: DropTable(name=name, views=tuple(views), call=call), Done, f"DROP TABLE {name}")
+
+    def views(self) -> Sequence[View]:
+        """All views by name, ascending, as of the last second."""
+        self._check()
+        views = self._catalog.current.views
+        return [views[name] for name in sorted(views)]
+
+    def view(self, name: str) -> View | None:
+        """One view; None where there is none of that name."""
+        self._check()
+        return self._catalog.current.views.get(name)
+
+    def create_view(self, view: View, replace: bool = False) -> None:
+        """`Store.create_view`."""
+        plain = view_to_plain(view)
+        self._change(lambda call: CreateView(view=plain, replace=replace, call=call), Done, f"CREATE VIEW {view.name}")
+
+    def drop_views(self, names: Collection[str]) -> None:
+        """`Store.drop_views`."""
+        self._change(lambda call: DropViews(names=tuple(names), call=call), Done, "DROP VIEW")
+
+    def _change(self, request: Callable[[Any], Request], reply: type[Reply], what: str) -> Any:
+        """Have the masters change the catalog, once, and look at what became of it."""
+        self._check()
+        try:
+            with self._shared.numbers.numbered() as call:
+                return self._masters.call(request(call), reply, what, attempt=_DDL_SECONDS)
+        finally:
+            self._catalog.refresh()
+
+    def _table_of(self, reply: TableReply) -> Table:
+        """The table that the masters answered with, as the catalog has it, so that there is one object for it."""
+        found = self._catalog.current.by_id.get(reply.table["id"])
+        return self._catalog.table(reply.table["name"]) if found is None else found.table
+
+    # ---- facts ---------------------------------------------------------------------------------------------------
+
+    def statistics(self, table: Table) -> TableStatistics:
+        """`Store.statistics`, some seconds old at most."""
+        self._check()
+        return self._facts.statistics(table)
+
+    def analyze_table(self, table: Table, check: Callable[[], None] | None = None) -> AnalyzeResult:
+        """`Store.analyze_table`, at all replicas."""
+        self._check()
+        return self._facts.analyze(table, check)
+
+    def compact_table(self, table: Table, check: Callable[[], None] | None = None) -> CompactionResult:
+        """`Store.compact_table`, at all replicas."""
+        self._check()
+        return self._facts.compact(table, check)
+
+    def table_storage(self, table: Table) -> TableStorage:
+        """How the table lies on the leaders' disks."""
+        self._check()
+        return self._facts.storage(table)
+
+    def tablet_count(self, table: Table) -> int:
+        """How many tablets the table has."""
+        self._check()
+        return len(self._catalog.known(table).tablet_ids)
+
+    def describe_tablets(self, table: Table) -> Sequence[TabletDescription]:
+        """The table's tablets, in the order of partitions."""
+        self._check()
+        return self._facts.describe(table)
+
+    def key_samples(self, table: Table, tablet_id: str) -> Sequence[tuple[Any, ...]]:
+        """`Store.key_samples`."""
+        self._check()
+        return self._facts.key_samples(table, tablet_id)
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
+        """The units of a scan, a tablet each; `split_rows` says nothing here, as the servers share out the work."""
+        self._check()
+        return self._scans.tokens(table, spec)
+
+    def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
+        """Read a token, at whichever replica can; `token_scan` says what happens when it dies."""
+        self._check()
+        counters = counters or ScanCounters()
+        scan = TokenScan(self._shared, self._catalog, self._calls, self._watch, token, counters)
+        return scan.batches()
+
+    def read_row(
+        self, table: Table, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None = None
+    ) -> tuple[Any, ...] | None:
+        """The row with a primary key, as it is now, or at a time."""
+        self._check()
+        return self._rows.read(table, key, columns, snapshot)
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def write(self, table: Table, batch: WriteBatch) -> WriteResult:
+        """`Store.write`: exactly once, each tablet's part by itself; see `writes`."""
+        self._check()
+        return self._writer.write(table, batch)
+
+    def write_row(self, table: Table, op: Op, row: Mapping[str, Any]) -> WriteResult:
+        """`Store.write_row`: exactly once."""
+        self._check()
+        return self._rows.write(table, op, row)
+
+    def bulk_loader(self, table: Table) -> BulkLoader:
+        """Start a bulk load of a table; see `loads` for what it promises."""
+        self._check()
+        known = self._catalog.known(table)
+        return ClusterLoader(self._shared, self._writer, known, self._facts.counted)
+
+
+def _note_process() -> None:
+    """Refuse a client in a process that was forked from one that has had a client."""
+    global _first_process
+    with _process_lock:
+        if _first_process is None:
+            _first_process = os.getpid()
+        elif _first_process != os.getpid():
+            raise InterfaceError(
+                f"this process was forked from process {_first_process}, which is connected to a cluster; gRPC does "
+                "not survive that: use multiprocessing's 'spawn'"
+            )

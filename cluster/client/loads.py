@@ -1,0 +1,229 @@
+"""Bulk loads into a cluster: many rows as INSERTs, each of which the tablets' logs replicate.
+
+1. `ClusterLoader.append` brings rows to the table's types and to their tablets, and keeps them (`load_runs`).
+2. `ClusterLoader.finish` looks for keys that are in the load twice, then asks the tablets that have rows which keys are
+   there already. Until here nothing has been written.
+3. The pieces are written side by side, each all or none and exactly once. Where one is refused, since somebody else has
+   inserted its keys meanwhile, or cannot be written, the pieces that were written are deleted again.
+
+So a load that raises has left nothing, unless the servers cannot be reached for that either; the error says so. It is
+not atomic otherwise: readers see its rows come piece by piece, and a client that dies in the middle of step 3 leaves
+what it had written by then. Rows of a table without a unique key cannot be told from others, and stay.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, wait
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import Error, IntegrityError, InterfaceError
+from ...storage.store import Op, WriteBatch
+from ...storage.tables.bulk_load import ROUTED_ROWS, batches_of, numbered_later
+from ...storage.writing.incoming_rows import conform, limit_errors, no_partition, null_errors
+from .catalog_cache import KnownTable
+from .load_runs import LoadRuns, StoredPiece, numbered
+from .routing import Piece
+from .shared import Shared
+from .writes import Writer
+
+BUFFER_BYTES = 256 << 20
+"""Of Arrow data that a load keeps in memory."""
+IN_FLIGHT = 16
+"""Pieces that are read and sent at once."""
+
+
+class ClusterLoader:
+    """A bulk load; see the module's page and `storage.store.BulkLoader`. For one thread at a time.
+
+    Parameters
+    ----------
+    rows_of : callable
+        How many rows the tablets of a table have now, by their ids; those that are left out are not known.
+    """
+
+    def __init__(
+        self,
+        shared: Shared,
+        writer: Writer,
+        known: KnownTable,
+        rows_of: Callable[[KnownTable], Mapping[str, int]],
+        buffer_bytes: int = BUFFER_BYTES,
+    ):
+        self._shared = shared
+        self._writer = writer
+        self._known = known
+        self._rows_of = rows_of
+        self._buffer_bytes = buffer_bytes
+        self._buffers: dict[str, list[pa.RecordBatch]] = {}
+        self._buffered = 0
+        self._rows = 0
+        self._runs = LoadRuns(known.table)
+        self._is_over = False
+
+    def __enter__(self) -> ClusterLoader:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._abandon()
+
+    # ---- collecting ----------------------------------------------------------------------------------------------
+
+    def append(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """Add rows, in any order; columns by name.
+
+        Raises what is wrong with the batch or with the first bad row: `UnknownColumn`, `TypeMismatch`,
+        `NotNullViolation`, `NoPartition`, `AlreadyPresent`. The load has failed then.
+        """
+        self._check_going_on()
+        table = self._known.table
+        try:
+            self._shared.check_open()
+            for batch in batches_of(numbered_later(table, rows, conform(table, rows))):
+                self._add(batch)
+                if self._buffered >= self._buffer_bytes:
+                    self._end_run(spill=True)
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _add(self, batch: pa.RecordBatch) -> None:
+        table, partitioner, tablet_ids = self._known.table, self._known.partitioner, self._known.tablet_ids
+        errors = null_errors(table, batch) or limit_errors(table, batch)
+        if errors:
+            raise errors[0].error
+        self._rows += batch.num_rows
+        self._buffered += batch.nbytes
+        places = partitioner.route(batch)
+        low, high = int(places.min()), int(places.max())
+        if low < 0:
+            raise no_partition(table, partitioner, batch, int(np.argmin(places)))
+        if table.schema.auto_increment is not None:
+            batch = batch.drop_columns([table.schema.auto_increment.name])
+        if low == high:
+            self._buffers.setdefault(tablet_ids[low], []).append(batch)
+            return
+        order = np.argsort(places.astype(np.uint16), kind="stable")
+        ends = np.searchsorted(places.take(order), np.arange(len(tablet_ids) + 1))
+        routed = batch.take(pa.array(order))
+        for place in np.flatnonzero(np.diff(ends)).tolist():
+            mine = routed.slice(int(ends[place]), int(ends[place + 1] - ends[place]))
+            self._buffers.setdefault(tablet_ids[place], []).append(mine)
+
+    def _end_run(self, spill: bool) -> None:
+        buffers, self._buffers, self._buffered = self._buffers, {}, 0
+        for tablet_id in list(buffers):
+            self._runs.add(tablet_id, buffers.pop(tablet_id), spill)
+
+    def _check_going_on(self) -> None:
+        if self._is_over:
+            raise InterfaceError(f"this load of table {self._known.table.name} has ended; start another one")
+
+    def _abandon(self) -> None:
+        """Forget what was collected; nothing of it has been written."""
+        self._is_over = True
+        self._buffers.clear()
+        self._runs.close()
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+
+    def finish(self) -> int:
+        """Write all rows; how many there are. See `storage.store.BulkLoader` and the module's page."""
+        self._check_going_on()
+        try:
+            self._shared.check_open()
+            self._end_run(spill=False)
+            self._runs.check_unique()
+            self._check_tablets()
+            self._write()
+        finally:
+            self._abandon()
+        return self._rows
+
+    def _check_tablets(self) -> None:
+        """Raise `AlreadyPresent` where a key is in the table; tablets that are empty need not be asked."""
+        if self._known.table.schema.auto_increment is not None:
+            return
+        rows = self._rows_of(self._known)
+        asked = [piece for piece in self._runs.in_turn() if rows.get(piece.tablet_id, 1)]
+        for _, failed in self._each(asked, self._check_piece):
+            if failed is not None:
+                raise failed
+
+    def _check_piece(self, stored: StoredPiece) -> None:
+        errors = self._writer.check(self._known, [self._piece(stored, Op.INSERT)])
+        if errors:
+            raise errors[0].error
+
+    def _write(self) -> None:
+        written: list[StoredPiece] = []
+        failure: Error | None = None
+        for stored, failed in self._each(self._runs.in_turn(), self._write_piece):
+            if failed is None or not isinstance(failed, IntegrityError):
+                written.append(stored)  # what failed otherwise may have been written all the same
+            failure = failure or failed
+        if failure is not None:
+            self._take_back(written, failure)
+            raise failure
+
+    def _write_piece(self, stored: StoredPiece) -> None:
+        (answer,) = self._writer.send(self._known, [self._piece(stored, Op.INSERT)])
+        if answer.errors:
+            raise answer.errors[0].error
+
+    def _take_back(self, written: Iterable[StoredPiece], failure: Error) -> None:
+        """Delete what was inserted, as far as that can be told."""
+        if self._known.table.schema.auto_increment is not None:
+            failure.add_note("rows of the load that were written stay, as their table has no unique key")
+            return
+        left = [stored for stored, failed in self._each(written, self._delete_piece, stop=False) if failed is not None]
+        if left:
+            count = sum(self._runs.read(stored).num_rows for stored in left)
+            failure.add_note(f"up to {count} rows of the load may have stayed: they could not be deleted again")
+
+    def _delete_piece(self, stored: StoredPiece) -> None:
+        self._writer.send(self._known, [self._piece(stored, Op.DELETE_IGNORE)])
+
+    def _piece(self, stored: StoredPiece, op: Op) -> Piece:
+        rows = self._runs.read(stored)
+        if op is Op.DELETE_IGNORE:
+            rows = rows.select([column.name for column in self._known.table.schema.key])
+        return Piece(stored.tablet_id, WriteBatch(rows, op, all_or_none=True), numbered(rows.num_rows))
+
+    def _each(
+        self, pieces: Iterable[StoredPiece], work: Callable[[StoredPiece], None], stop: bool = True
+    ) -> Iterable[tuple[StoredPiece, Error | None]]:
+        """Do the work for all pieces, some at a time: each with its error. After the first error no others are begun,
+        unless `stop` is False."""
+        running: deque[tuple[StoredPiece, Future[None]]] = deque()
+        has_failed = False
+        waiting = iter(pieces)
+        try:
+            while True:
+                while len(running) < IN_FLIGHT and not (stop and has_failed):
+                    stored = next(waiting, None)
+                    if stored is None:
+                        break
+                    running.append((stored, self._shared.pool.submit(work, stored)))
+                if not running:
+                    return
+                stored, future = running.popleft()
+                error = _error(future)
+                has_failed = has_failed or error is not None
+                yield stored, error
+        finally:
+            wait([future for _, future in running])
+
+
+def _error(future: Future[None]) -> Error | None:
+    try:
+        future.result()
+    except Error as error:
+        return error
+    return None
+
+
+__all__ = ["BUFFER_BYTES", "ROUTED_ROWS", "ClusterLoader"]

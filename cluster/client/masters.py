@@ -1,0 +1,76 @@
+"""Asking the masters: the leading one answers, and is asked first next time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from ...errors import Error, NotTheLeader
+from ..wire.methods import Reply, Request
+from .retry import FIRST_ATTEMPT, Verdict, verdict
+from .shared import Shared
+
+R = TypeVar("R", bound=Reply)
+
+
+class Masters:
+    """The masters of a cluster, by their addresses. Safe for several threads.
+
+    Parameters
+    ----------
+    shared : Shared
+    addresses : sequence of str
+        "host:port" of all masters, or of some.
+    """
+
+    def __init__(self, shared: Shared, addresses: Sequence[str]):
+        self.addresses = tuple(addresses)
+        self._shared = shared
+        self._leader = ""
+        """Who answered last, or was named by one that does not lead; a guess, so that no lock is needed."""
+
+    def call(
+        self,
+        request: Request,
+        reply: type[R],
+        what: str,
+        *,
+        seconds: float | None = None,
+        attempt: float | None = FIRST_ATTEMPT,
+    ) -> R:
+        """The leading master's answer. A request that changes something carries its number, so it may be sent again.
+
+        Raises what the master raised, or `DeadlineExceeded` where none led in time.
+        """
+        attempts = self._shared.attempts(what, seconds, attempt)
+        tried: set[str] = set()
+        while True:
+            address = self._next(tried)
+            if not address:
+                attempts.pause()
+                tried.clear()
+                continue
+            try:
+                found = self._shared.channels.get(address).call(request, timeout=attempts.timeout())
+            except Error as error:
+                self._failed(address, error, tried)
+                attempts.failed(error)
+                continue
+            self._leader = address
+            assert isinstance(found, reply)
+            return found
+
+    def _next(self, tried: set[str]) -> str:
+        """Whom to ask now; "" where all were asked in this round."""
+        order = (self._leader, *self.addresses) if self._leader else self.addresses
+        return next((address for address in order if address not in tried), "")
+
+    def _failed(self, address: str, error: Error, tried: set[str]) -> None:
+        """Take note of an answer that was none; raises what will not become better."""
+        if verdict(error) is Verdict.OUT:
+            raise error
+        tried.add(address)
+        if self._leader == address:
+            self._leader = ""
+        if isinstance(error, NotTheLeader) and error.leader and error.leader not in tried:
+            self._leader = error.leader

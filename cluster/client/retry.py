@@ -1,0 +1,126 @@
+"""Trying again: which errors mean what, how long to wait in between, and until when.
+
+| error | what it says | then |
+|---|---|---|
+| NotTheLeader | another replica leads, perhaps this one | the leader it names, or the next replica |
+| ServerUnavailable, DeadlineExceeded (of one attempt) | this server does not answer | the next replica |
+| ReplicaUnavailable | this server has no replica of the tablet that runs | the next replica, and new locations |
+| ServerOverloaded, other retryable errors | not now | the same again, after a pause |
+| StaleSchema | the table was altered | its new version, which is the caller's business |
+| all others | no | out |
+
+Pauses begin at 10 ms and double up to 1 s, each cut at random between half and all of it, so that many clients of a
+server that comes back do not come at the same moment.
+"""
+
+from __future__ import annotations
+
+import enum
+import random
+import time
+from collections.abc import Callable
+from typing import NoReturn
+
+from ...errors import (
+    Cancelled,
+    DeadlineExceeded,
+    Error,
+    NotTheLeader,
+    ReplicaUnavailable,
+    ScannerExpired,
+    ServerUnavailable,
+    StaleSchema,
+)
+
+FIRST_PAUSE = 0.010
+LONGEST_PAUSE = 1.0
+FIRST_ATTEMPT = 4.0
+"""Seconds that a server has for its answer before another one is asked: long for a healthy one, and short enough that
+one that stands still does not stop its clients."""
+LEAST_SECONDS = 0.05
+"""What an attempt gets even where the deadline is nearly over."""
+
+
+class Verdict(enum.Enum):
+    """What to do about an error; see the module's page."""
+
+    OUT = "out"
+    ELSEWHERE = "elsewhere"
+    AGAIN = "again"
+    SCHEMA = "schema"
+
+
+def verdict(error: BaseException) -> Verdict:
+    """What an error of one attempt asks for."""
+    if isinstance(error, StaleSchema):
+        return Verdict.SCHEMA
+    # Nobody here cancels a call: one that was cancelled met a server that went down.
+    elsewhere = (NotTheLeader, ServerUnavailable, ReplicaUnavailable, DeadlineExceeded, ScannerExpired, Cancelled)
+    if isinstance(error, elsewhere):
+        return Verdict.ELSEWHERE
+    return Verdict.AGAIN if isinstance(error, Error) and error.retryable else Verdict.OUT
+
+
+class Attempts:
+    """The attempts at one request: counts the time and makes the pauses. For one thread.
+
+    Parameters
+    ----------
+    what : str
+        For the error at the deadline: "a write to table t".
+    seconds : float
+        Until the deadline.
+    first_attempt : float, optional
+        Seconds for the first attempt; each that ran out of time doubles it. None: all the time that is left.
+    check : callable, optional
+        Called after each failure; what it raises ends the attempts.
+    """
+
+    __slots__ = ("_attempt", "_check", "_end", "_pause", "_seconds", "_what", "last")
+
+    def __init__(
+        self,
+        what: str,
+        seconds: float,
+        first_attempt: float | None = FIRST_ATTEMPT,
+        check: Callable[[], object] | None = None,
+    ):
+        self._what = what
+        self._check = check
+        self._seconds = seconds
+        self._end = time.monotonic() + seconds
+        self._attempt = seconds if first_attempt is None else first_attempt
+        self._pause = FIRST_PAUSE
+        self.last: BaseException | None = None
+
+    @property
+    def remaining(self) -> float:
+        """Seconds until the deadline."""
+        return self._end - time.monotonic()
+
+    def timeout(self) -> float:
+        """How long the next attempt may take."""
+        return max(LEAST_SECONDS, min(self._attempt, self.remaining))
+
+    def failed(self, error: BaseException) -> None:
+        """An attempt has failed; raises `DeadlineExceeded` where there is no time for another."""
+        self.last = error
+        if self._check is not None:
+            self._check()
+        if isinstance(error, DeadlineExceeded):
+            self._attempt *= 2
+        if self.remaining <= 0:
+            self.give_up()
+
+    def pause(self) -> None:
+        """Wait before the next round; raises `DeadlineExceeded` where that would be too late."""
+        pause = self._pause * random.uniform(0.5, 1.0)
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        if pause >= self.remaining:
+            self.give_up()
+        time.sleep(pause)
+
+    def give_up(self) -> NoReturn:
+        """Raise `DeadlineExceeded` with what was the matter last."""
+        why = "" if self.last is None else f"; the last answer was {type(self.last).__name__}: {self.last}"
+        raise DeadlineExceeded(f"{self._what} was not done within {self._seconds:g} seconds{why}") from self.last

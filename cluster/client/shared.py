@@ -1,0 +1,93 @@
+"""What all parts of one client have in common: clock, channels, threads, and whether it is still open."""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from ...errors import InterfaceError, StoreClosed
+from ...storage.clock import LOGICAL_BITS, HybridClock, wall_microseconds
+from ...storage.store import Timestamp
+from ..wire.methods import Request, ScanTablet
+from ..wire.scan_streams import ScanStream
+from .calls import CallNumbers
+from .options import ClientOptions
+from .retry import FIRST_ATTEMPT, Attempts
+
+THREADS = 8
+"""Requests of one client's batches that are on their way at once; more would wait at the servers."""
+
+
+class ChannelLike(Protocol):
+    """`wire.rpc.Channel`, as far as a client needs it."""
+
+    def call(self, request: Request, timeout: float = 30.0) -> object: ...
+
+    def scan(self, ticket: ScanTablet, timeout: float = 30.0) -> ScanStream: ...
+
+
+class ChannelsLike(Protocol):
+    """`wire.rpc.Channels`, as far as a client needs it."""
+
+    def get(self, address: str) -> ChannelLike: ...
+
+    def close(self) -> None: ...
+
+
+class Shared:
+    """See the module's page. Safe for several threads.
+
+    Parameters
+    ----------
+    name : str
+        The cluster's URL, for errors.
+    clock : HybridClock
+        Has seen the time of every answer; a later `now` lies above all of them.
+    channels : Channels
+    options : ClientOptions
+    """
+
+    def __init__(self, name: str, clock: HybridClock, channels: ChannelsLike, options: ClientOptions):
+        self.name = name
+        self.clock = clock
+        self.channels = channels
+        self.options = options
+        self.numbers = CallNumbers()
+        self.pool = ThreadPoolExecutor(THREADS, "nyala-client")
+        """Its tasks never wait for other tasks of it."""
+        self._process = os.getpid()
+        self._closed = False
+
+    def check_open(self) -> None:
+        """Raise `StoreClosed` after `close`, `InterfaceError` in a process that was forked since."""
+        if self._closed:
+            raise StoreClosed(f"the client of {self.name} is closed; connect again")
+        if self._process != os.getpid():
+            raise InterfaceError(
+                f"the client of {self.name} belongs to process {self._process}, from which this one was forked; use "
+                "multiprocessing's 'spawn', and connect in the new process"
+            )
+
+    def attempts(
+        self, what: str, seconds: float | None = None, first_attempt: float | None = FIRST_ATTEMPT
+    ) -> Attempts:
+        """The attempts at a request; they end when the client is closed, too."""
+        return Attempts(what, self.options.deadline if seconds is None else seconds, first_attempt, self.check_open)
+
+    def written(self, timestamp: int) -> None:
+        """A write was acknowledged with this time: everything that is read later lies above it."""
+        self.clock.update(Timestamp(timestamp))
+        if self.options.commit_wait:
+            while (ahead := (timestamp >> LOGICAL_BITS) + 1 - wall_microseconds()) > 0:
+                time.sleep(ahead / 1e6)
+
+    def close(self) -> None:
+        """Take no more requests; those that run end at their next attempt."""
+        if self._closed:
+            return
+        self._closed = True
+        self.channels.close()
+        if self._process == os.getpid():
+            self.pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,266 @@
+"""Reading one token: a stream of batches from a replica, and what hides from the reader that a server died.
+
+    stream ─► held back, up to 64 MB ─► reader
+
+    | the stream breaks | then |
+    |---|---|
+    | while all is held back | the token is read again from the beginning, at the same time, from another replica |
+    | later, and the server is still there | it goes on with the next batch, which the server holds ready |
+    | later, in key order | another replica goes on behind the last key |
+    | later, in no order | `ServerUnavailable`: replicas keep rows in orders of their own |
+
+Most tokens end before anything is given out. What is given out of the others is right all the same; a statement of
+which no row has come out yet is run again by the driver.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from ...errors import Error, ScannerExpired, ServerUnavailable
+from ...storage.keys.keys import Keys
+from ...storage.store import ScanCounters, ScanToken
+from ...storage.vector import Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide
+from ..wire.methods import CloseScanner, ScanEnd, ScanTablet
+from ..wire.plain import spec_to_plain
+from ..wire.scan_streams import ScanStream
+from ..wire.values import key_to_plain
+from .catalog_cache import CatalogCache
+from .respelling import respelled
+from .retry import Attempts, Verdict, verdict
+from .shared import Shared
+from .stream_watch import StreamWatch
+from .tablet_calls import TabletCalls
+
+HELD_BYTES = 64 << 20
+STREAM_SECONDS = 24 * 3600.0
+"""A stream may take long; `StreamWatch` sees to it that its server is alive."""
+
+
+class TokenScan:
+    """Reads one token. For one thread at a time."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        catalog: CatalogCache,
+        calls: TabletCalls,
+        watch: StreamWatch,
+        token: ScanToken,
+        counters: ScanCounters,
+        held_bytes: int = HELD_BYTES,
+    ):
+        self._shared = shared
+        self._catalog = catalog
+        self._calls = calls
+        self._watch = watch
+        self._token = token
+        self._counters = counters
+        self._held_bytes = held_bytes
+        self._width = len(token.spec.columns)
+        spec = token.spec
+        self._is_resumable = spec.ordered and spec.changes is None and not spec.fragment
+        """Does each batch tell where another replica would go on?"""
+        key = [column.name for column in token.table.schema.key] if self._is_resumable else []
+        columns = (*spec.columns, *(name for name in key if name not in spec.columns))
+        self._spec = replace(spec, columns=columns)
+        self._key_places = [columns.index(name) for name in key]
+        self._known = catalog.known(token.table)
+        self._route = calls.reading(self._known, token.tablet_id, spec.snapshot)
+        self._stream: ScanStream | None = None
+        self._scanner = ""
+        self._received = 0
+        """Batches of this scanner that came by streams which broke."""
+        self._is_resuming = False
+        """Has the server that the last stream broke of been asked to go on, without a batch since?"""
+        self._rows_out = 0
+        self._passed = 0
+        self._after_key: tuple[Any, ...] | None = None
+        self._stopped: BaseException | None = None
+        """What the reader's own `ScanCounters.watch` raised."""
+        self._attempts: Attempts | None = None
+        """Since the last batch; None while all goes well."""
+
+    def batches(self) -> Iterator[Batch]:
+        """The token's batches. Closing the iterator ends the scan at the server."""
+        held: list[Batch] = []
+        size = 0
+        is_out = False
+        try:
+            while True:
+                try:
+                    batch = self._next()
+                except Error as error:
+                    if error is self._stopped:
+                        raise
+                    self._failed(error, is_out)
+                    if not is_out:
+                        held.clear()
+                        size = 0
+                    continue
+                if batch is None:
+                    break
+                if not is_out:
+                    held.append(batch)
+                    size += batch_bytes(batch)
+                    if size <= self._held_bytes:
+                        continue
+                    is_out = True
+                for ready in held or [batch]:
+                    yield self._given(ready)
+                held.clear()
+            for ready in held:
+                yield self._given(ready)
+        finally:
+            self._end()
+
+    def _given(self, batch: Batch) -> Batch:
+        """A batch on its way out, without what was fetched for this class alone."""
+        self._rows_out += batch.length
+        if not self._is_resumable:
+            return batch
+        if batch.length:
+            types = tuple(column.type for column in self._token.table.schema.key)
+            keys = Keys(types, tuple(batch.column(place) for place in self._key_places))
+            self._after_key = keys.values_at(batch.length - 1)
+        return batch if batch.width == self._width else batch.project(range(self._width))
+
+    # ---- one stream ----------------------------------------------------------------------------------------------
+
+    def _next(self) -> Batch | None:
+        """The next batch of the stream, which is opened where there is none; None at its end."""
+        self._shared.check_open()
+        self._look()
+        stream = self._stream or self._open()
+        with self._watch.waiting(stream, self._route.address, self._look):
+            batch = next(stream, None)
+        self._attempts, self._is_resuming = None, False
+        if batch is None:
+            self._count(stream.end)
+            self._stream = None
+            return None
+        self._pass(batch.length)
+        return batch
+
+    def _open(self) -> ScanStream:
+        """Begin, or go on where the last stream broke."""
+        if not self._is_resuming:
+            self._calls.next(self._route, self._known, self._token.tablet_id, self._trying())
+            self._scanner, self._received = uuid.uuid4().hex, 0
+        spec = respelled(self._spec, self._token.table, self._known.table)
+        if self._after_key is not None and spec.limit is not None and not self._is_resuming:
+            spec = replace(spec, limit=spec.limit - self._rows_out)
+        ticket = ScanTablet(
+            tablet_id=self._token.tablet_id,
+            schema_version=self._known.table.version,
+            spec=spec_to_plain(replace(spec, fragment=b"")),
+            scanner=self._scanner,
+            resume_batch=self._received,
+            after_key=None if self._is_resuming or self._after_key is None else key_to_plain(self._after_key),
+            leader_only=spec.snapshot is None,
+            fragment=spec.fragment,
+        )
+        self._stream = self._shared.channels.get(self._route.address).scan(ticket, timeout=STREAM_SECONDS)
+        return self._stream
+
+    def _trying(self) -> Attempts:
+        if self._attempts is None:
+            self._attempts = self._shared.attempts(f"a scan of table {self._token.table.name}")
+        return self._attempts
+
+    def _failed(self, error: Error, is_out: bool) -> None:
+        """The stream broke: arrange for the next, or raise."""
+        said = verdict(error)
+        if self._stream is not None:
+            self._received += self._stream.batches
+        self._drop_stream()
+        if said is Verdict.OUT:
+            raise error
+        attempts = self._trying()
+        if is_out and not self._is_resuming and said is not Verdict.SCHEMA and not isinstance(error, ScannerExpired):
+            attempts.failed(error)
+            self._is_resuming = True
+            return
+        self._is_resuming = False
+        if is_out and not self._is_resumable:
+            raise ServerUnavailable(
+                f"a scan of table {self._token.table.name} was interrupted after {self._rows_out} rows and cannot "
+                f"go on at another server: {error}"
+            ) from error
+        if said is Verdict.SCHEMA:
+            attempts.failed(error)
+            self._known = self._catalog.newer(self._known, attempts)
+        else:
+            self._calls.failed(self._route, error, attempts)
+
+    # ---- counting and ending -------------------------------------------------------------------------------------
+
+    def _look(self, rows: int = 0) -> None:
+        """Tell whoever watches the scan; what that raises is his word, and no server's."""
+        try:
+            self._counters.passing(rows)
+        except BaseException as error:
+            self._stopped = error
+            raise
+
+    def _pass(self, rows: int) -> None:
+        self._passed += rows
+        self._look(rows)
+
+    def _count(self, end: ScanEnd | None) -> None:
+        if end is None:
+            return
+        own = ScanCounters(
+            end.rows_considered,
+            end.rows_returned,
+            end.pages_read,
+            end.pages_skipped,
+            end.rowgroups_skipped,
+            end.bytes_read,
+        )
+        self._counters.add(own)
+        self._pass(max(0, end.rows_considered - self._passed))
+
+    def _drop_stream(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+
+    def _end(self) -> None:
+        """Where the scan is left before its end, the server need not hold anything ready."""
+        if self._stream is None:
+            return
+        self._drop_stream()
+        address, scanner = self._route.address, self._scanner
+
+        def forget() -> None:
+            with contextlib.suppress(Error):
+                self._shared.channels.get(address).call(CloseScanner(scanner=scanner), timeout=5.0)
+
+        with contextlib.suppress(RuntimeError):  # the client is being closed
+            self._shared.pool.submit(forget)
+
+
+# ---- sizes -----------------------------------------------------------------------------------------------------------
+
+
+def batch_bytes(batch: Batch) -> int:
+    """About how much memory a batch takes; a dictionary counts in each batch that has it."""
+    return sum(_vector_bytes(column) for column in batch.columns())
+
+
+def _vector_bytes(vector: Vector) -> int:
+    size = 0 if vector.validity is None else int(vector.validity.nbytes)
+    if isinstance(vector, Flat):
+        return size + int(vector.values().nbytes)
+    if isinstance(vector, Narrow):
+        return size + int(vector.codes.nbytes)
+    if isinstance(vector, Dict):
+        return size + int(vector.codes.nbytes) + int(vector.dictionary.nbytes)
+    if isinstance(vector, Text | Wide):
+        return size + int(vector.array.nbytes)
+    return size if isinstance(vector, Const) else size + 16 * len(vector)

@@ -1,0 +1,147 @@
+"""Writing batches: pieces side by side, each done exactly once.
+
+A piece is atomic, durable and done once: it keeps its number until there is an answer, through deadlines of single
+attempts, dead leaders and new ones. All pieces of a batch together are not atomic. Where all or none were asked for and
+there are several, all are checked first and then written; what other clients do in between may still refuse a row of
+one piece when others are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+
+from ...errors import Error, StaleSchema
+from ...storage.schema import Table
+from ...storage.store import RowError, Timestamp, WriteBatch, WriteResult
+from ...storage.tables.altered_table import check_same_columns
+from ..wire.methods import Call, Write, WriteReply
+from ..wire.rows import write_to_request
+from .catalog_cache import CatalogCache, KnownTable
+from .retry import Attempts
+from .routing import Piece, Routed, route
+from .row_errors import row_errors
+from .shared import Shared
+from .tablet_calls import TabletCalls
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Answer:
+    """What became of a piece."""
+
+    piece: Piece
+    reply: WriteReply
+
+    @property
+    def errors(self) -> list[RowError]:
+        return row_errors(self.reply.errors, self.piece.numbers)
+
+
+class Writer:
+    """Writes batches of rows. Safe for several threads.
+
+    Parameters
+    ----------
+    wrote : callable
+        Told the table and the number of rows that changed, after each write.
+    """
+
+    def __init__(self, shared: Shared, catalog: CatalogCache, calls: TabletCalls, wrote: Callable[[Table, int], None]):
+        self._shared = shared
+        self._catalog = catalog
+        self._calls = calls
+        self._wrote = wrote
+
+    def write(self, table: Table, batch: WriteBatch) -> WriteResult:
+        """`Store.write`."""
+        known, routed = self._catalog.fitting(table, lambda known: (known, _routed(table, known, batch)))
+        if batch.all_or_none and (routed.errors or len(routed.pieces) > 1):
+            refused = self._refusals(known, routed)
+            if refused:
+                return WriteResult(0, tuple(refused), self._shared.clock.now())
+        answers = self.send(known, routed.pieces)
+        errors = [*routed.errors, *(error for answer in answers for error in answer.errors)]
+        errors.sort(key=lambda error: error.row)
+        applied = sum(answer.reply.applied for answer in answers)
+        timestamp = max((answer.reply.timestamp for answer in answers), default=0) or self._shared.clock.now()
+        return WriteResult(applied, tuple(errors), Timestamp(timestamp))
+
+    def _refusals(self, known: KnownTable, routed: Routed) -> list[RowError]:
+        """What would be refused; nothing is changed."""
+        errors = list(routed.errors)
+        if routed.is_refusable:
+            for answer in self._each(known, routed.pieces, check_only=True):
+                errors += answer.errors
+        return sorted(errors, key=lambda error: error.row)
+
+    def check(self, known: KnownTable, pieces: Sequence[Piece]) -> list[RowError]:
+        """Which rows of some pieces would be refused now, in the order of pieces; nothing is changed."""
+        return [error for answer in self._each(known, pieces, check_only=True) for error in answer.errors]
+
+    def send(self, known: KnownTable, pieces: Sequence[Piece]) -> list[_Answer]:
+        """Write pieces; their answers. Where one fails, its error is raised when all have ended."""
+        try:
+            answers = self._each(known, pieces, check_only=False)
+        except Error:
+            self._wrote(known.table, sum(len(piece.numbers) for piece in pieces))
+            raise
+        changed = sum(answer.reply.applied for answer in answers)
+        if changed:
+            self._wrote(known.table, changed)
+        if answers:
+            self._shared.written(max(answer.reply.timestamp for answer in answers))
+        return answers
+
+    def _each(self, known: KnownTable, pieces: Sequence[Piece], check_only: bool) -> list[_Answer]:
+        if len(pieces) <= 1:
+            return [self._send(known, piece, check_only) for piece in pieces]
+        futures = [self._shared.pool.submit(self._send, known, piece, check_only) for piece in pieces]
+        return results(futures)
+
+    def _send(self, known: KnownTable, piece: Piece, check_only: bool) -> _Answer:
+        attempts = self._shared.attempts(f"a write of {len(piece.numbers)} rows to table {known.table.name}")
+        if check_only:
+            return _Answer(piece, self._answer(known, piece, None, attempts))
+        with self._shared.numbers.numbered() as call:
+            return _Answer(piece, self._answer(known, piece, call, attempts))
+
+    def _answer(self, known: KnownTable, piece: Piece, call: Call | None, attempts: Attempts) -> WriteReply:
+        while True:
+            request = _request(known, piece, call)
+            try:
+                return self._calls.leader(request, WriteReply, known, piece.tablet_id, attempts)
+            except StaleSchema as error:
+                attempts.failed(error)
+            before, known = known, self._catalog.newer(known, attempts)
+            check_same_columns(before.table, known.table, piece.batch.rows.schema.names)
+
+
+def _routed(table: Table, known: KnownTable, batch: WriteBatch) -> Routed:
+    """The batch, made for a table as its caller knows it, by the tablets that there are now."""
+    check_same_columns(table, known.table, batch.rows.schema.names)
+    return route(known, batch)
+
+
+def _request(known: KnownTable, piece: Piece, call: Call | None) -> Write:
+    """The piece as a message; a check has no call."""
+    return write_to_request(
+        piece.batch,
+        tablet_id=piece.tablet_id,
+        schema_version=known.table.version,
+        call=call,
+        check_only=call is None,
+    )
+
+
+def results(futures: Sequence[Future[_Answer]]) -> list[_Answer]:
+    """The results in order; where one failed, the first error, once all have ended."""
+    wait(futures)
+    failed = [future for future in futures if future.exception() is not None]
+    if failed:
+        error = failed[0].exception()
+        assert error is not None
+        if len(failed) < len(futures):
+            error.add_note(f"{len(futures) - len(failed)} of {len(futures)} parts of the batch were written")
+        raise error
+    return [future.result() for future in futures]

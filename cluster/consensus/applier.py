@@ -1,0 +1,167 @@
+"""Brings what is decided to the replica, in order, one call at a time, by threads of a pool.
+
+    committed ─► entries that are not in the tablet's memory ─► ReplicatedState.apply
+    cut off   ─► ReplicatedState.entries_failed                 before anything that was committed later
+    elected.. ─► ReplicatedState.leadership_changed
+
+A leader has its own proposals in memory: nothing is to be done for them, and as a rule no thread of the pool is asked.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+
+from ..raft.messages import Entry, Peer
+from .interfaces import ReplicatedState
+from .raft_log import RaftLog
+from .workers import Job
+
+APPLY_BYTES = 4 << 20
+"""Bodies of entries that are applied together, about."""
+
+
+class Applier:
+    """One tablet's; all but `_work` and what it calls needs the lock of the tablet's consensus.
+
+    Parameters
+    ----------
+    changed : Condition
+        With the lock of the tablet's consensus; told when there is nothing to do any more.
+    submit : callable
+        Gives a job to the pool.
+    applied : callable
+        Called with the lock when `applied_index` has grown.
+    fail : callable
+        Called without the lock when the replica or the log raised an error; nothing is applied any more.
+
+    Attributes
+    ----------
+    applied_index : int
+        All entries up to here are in the tablet's memory and committed.
+    is_busy : bool
+        A job of the pool is at work.
+    worker : int or None
+        The thread that does it (`threading.get_ident`).
+    """
+
+    def __init__(
+        self,
+        state: ReplicatedState,
+        log: RaftLog,
+        changed: threading.Condition,
+        applied_index: int,
+        *,
+        submit: Callable[[Job], None],
+        applied: Callable[[], None],
+        fail: Callable[[Exception], None],
+    ):
+        self.applied_index = applied_index
+        self.is_busy = False
+        self.worker: int | None = None
+        self._state = state
+        self._log = log
+        self._changed = changed
+        self._committed_index = applied_index
+        self._own: set[int] = set()
+        """Entries above `applied_index` that are in memory since they were proposed."""
+        self._news: list[Job] = []
+        self._submit = submit
+        self._applied = applied
+        self._fail = fail
+        self._is_stopped = False
+
+    def add_own(self, first: int, last: int) -> None:
+        """These entries are in the tablet's memory, if undecided."""
+        self._own.update(range(first, last + 1))
+
+    def commit(self, index: int) -> None:
+        """Entries up to here are committed."""
+        self._committed_index = max(self._committed_index, index)
+        if not self.is_busy:
+            self._skip_own()
+        self._start()
+
+    def cut_off(self, last_index: int) -> None:
+        """Entries behind `last_index` are void."""
+        self._own = {index for index in self._own if index <= last_index}
+
+    def settle(self) -> None:
+        """Own proposals were decided, and nobody waits for them; told before anything is applied that is committed
+        later."""
+        if self._state.entries_failed not in self._news:
+            self._news.insert(0, self._state.entries_failed)
+        self._start()
+
+    def tell_leadership(self) -> None:
+        """Tell of a change of role, leader, term."""
+        if self._state.leadership_changed not in self._news:
+            self._news.append(self._state.leadership_changed)
+        self._start()
+
+    def tell_bootstrap(self, peer: Peer) -> None:
+        """Tell that a peer needs a copy of the data."""
+        self._news.append(lambda: self._state.needs_bootstrap(peer))
+        self._start()
+
+    def stop(self, last_news: Job | None = None) -> None:
+        """Apply nothing any more, and tell nothing but this."""
+        self._is_stopped = True
+        self._news = [] if last_news is None else [last_news]
+        self._start()
+
+    # ---- in the pool ---------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        if self.is_busy or not (self._news or self._has_entries):
+            return
+        self.is_busy = True
+        self._submit(self._work)
+
+    @property
+    def _has_entries(self) -> bool:
+        return self.applied_index < self._committed_index and not self._is_stopped
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self.worker = threading.get_ident()
+                news, self._news = self._news, []
+                first, last = self.applied_index + 1, self._committed_index
+                if not news and not self._has_entries:
+                    self.is_busy, self.worker = False, None
+                    self._changed.notify_all()
+                    return
+                has_entries = self._has_entries and not news
+            try:
+                for tell in news:
+                    tell()
+                if has_entries:
+                    self._apply(first, last)
+            except Exception as error:
+                self._fail(error)
+
+    def _apply(self, first: int, last: int) -> None:
+        entries = self._log.entries(first, last, APPLY_BYTES)
+        with self._changed:
+            missing: Sequence[Entry] = entries
+            if self._own:
+                missing = [entry for entry in entries if entry.index not in self._own]
+        if missing:
+            self._state.apply(missing)
+        with self._changed:
+            self.applied_index = entries[-1].index
+            if self._own:
+                self._own.difference_update(range(first, self.applied_index + 1))
+                self._skip_own()
+            self._applied()
+
+    def _skip_own(self) -> None:
+        """Go on over what is in memory."""
+        own, index = self._own, self.applied_index + 1
+        while index <= self._committed_index and index in own:
+            own.remove(index)
+            index += 1
+        if index > self.applied_index + 1:
+            self.applied_index = index - 1
+            self._applied()

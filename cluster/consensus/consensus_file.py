@@ -1,0 +1,84 @@
+"""DIR/consensus: what a peer must not forget, apart from the log.
+
+    field           meaning
+    term, vote      the peer's term, and whom it gave its vote in it
+    configuration   the newest committed one; a later one is in the log
+    base            (index, term) of the last entry that the log has lost: all up to it is in the tablet's files
+    clock_limit     the greatest hybrid time up to which the peer had let a leader give out timestamps, when written
+    clock_lead      no such limit has been further ahead of the peer's own wall clock than this since (microseconds)
+
+It is replaced as a whole (`storage.files.checked_file`), before anything goes out that rests on it. Leaders ask for a
+higher clock limit in every round; that costs no write, since the lead over the wall clock stays what it is.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from ...errors import CorruptionError
+from ...storage.clock import LOGICAL_BITS
+from ...storage.files.checked_file import read_checked, replace_checked
+from ...storage.files.filesystem import FileSystem
+from ..raft.messages import Configuration, HardState
+
+MAGIC = b"nyalaCNS"
+VERSION = 1
+NAME = "consensus"
+
+
+class ConsensusState(Struct, frozen=True):
+    """The content of the file; see the module's page."""
+
+    term: int
+    vote: str
+    configuration: Configuration
+    base_index: int = 0
+    base_term: int = 0
+    clock_limit: int = 0
+    clock_lead: int = 0
+
+    @property
+    def hard_state(self) -> HardState:
+        return HardState(self.term, self.vote)
+
+    def clock_limit_at(self, microseconds: int) -> int:
+        """No limit that the peer has let pass was above this, when its wall clock shows `microseconds`."""
+        return max(self.clock_limit, (microseconds + self.clock_lead) << LOGICAL_BITS if self.term else 0)
+
+
+def read_consensus(fs: FileSystem, directory: str) -> ConsensusState:
+    """The file of a tablet; `CorruptionError` where it is damaged, `DiskError` where there is none."""
+    path = f"{directory}/{NAME}"
+    content: Any = read_checked(fs, path, MAGIC, VERSION)
+    try:
+        return msgspec.convert(content, ConsensusState)
+    except msgspec.ValidationError as error:
+        raise CorruptionError(str(error), path, "payload at offset 24") from error
+
+
+def write_consensus(fs: FileSystem, directory: str, state: ConsensusState) -> None:
+    """Replace the file durably; `DiskError` where the disk fails: then the old one may be there, or the new one."""
+    replace_checked(fs, f"{directory}/{NAME}", MAGIC, VERSION, msgspec.to_builtins(state))
+
+
+class ConsensusFile:
+    """The file of a tablet that is open. Safe for several threads: `update` takes the file's own lock, which is held
+    while it is written."""
+
+    def __init__(self, fs: FileSystem, directory: str):
+        self._fs = fs
+        self._directory = directory
+        self._lock = threading.Lock()
+        self.state = read_consensus(fs, directory)
+        """What the file says."""
+
+    def update(self, **changes: Any) -> None:
+        """Replace some fields, durably; `DiskError` where the disk fails."""
+        with self._lock:
+            state = msgspec.structs.replace(self.state, **changes)
+            write_consensus(self._fs, self._directory, state)
+            self.state = state

@@ -1,0 +1,259 @@
+"""All Raft peers of a server: what they share, and who gets which message.
+
+    Transport ──► receive(PeerBatch) ──► Consensus of each tablet ──► Transport.send
+                                              │    │    │
+                              timer (1) ──────┘    │    └────── pool (n): apply, news
+                                                   └─────────── log threads (n): fsync
+
+No tablet has threads of its own: an idle one costs its heartbeats, nothing else.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable
+
+import pyarrow as pa
+
+from ...errors import CorruptionError, OperationalError, StoreClosed
+from ...storage.clock import HybridClock, wall_microseconds
+from ...storage.files.filesystem import FileSystem
+from ...storage.store import Timestamp
+from ..raft.membership import decode_configuration
+from ..raft.messages import AppendRequest, AppendResponse, Configuration, Message, Peer
+from ..raft.node import RaftNode, RaftOptions
+from ..wire.peers import PeerBatch, Transport
+from .consensus import Consensus
+from .consensus_file import ConsensusFile, ConsensusState, write_consensus
+from .interfaces import ReplicatedState
+from .peer_driver import PeerDriver
+from .raft_log import SEGMENT_BYTES, AlterSchema, RaftLog
+from .workers import Job, Timer, Workers
+
+_FIRST_CLOCK_LEAD = 4_000_000
+"""Microseconds; what a tablet's leaders ask for as a rule, so that it need not be written when the first one does."""
+
+
+class ConsensusHost:
+    """See the module's page. Safe for several threads.
+
+    Parameters
+    ----------
+    server : Peer
+        This server: its id is that of its peers, its address where others reach it.
+    durability : str
+        "fsync": an entry counts as durable here when it is on the disk. "os": when the system has it.
+    threads : int
+        Log threads, and as many of the pool.
+    is_missing : callable
+        Has this server no data of a tablet that is not open? Then a leader is told so, and sends a copy. Not given: so
+        it is with all that are not open.
+    """
+
+    def __init__(
+        self,
+        server: Peer,
+        clock: HybridClock,
+        transport: Transport,
+        options: RaftOptions | None = None,
+        *,
+        durability: str = "fsync",
+        threads: int = 4,
+        is_missing: Callable[[str], bool] | None = None,
+        segment_bytes: int = SEGMENT_BYTES,
+        wall_clock: Callable[[], int] = wall_microseconds,
+    ):
+        self.server = server
+        self.clock = clock
+        self.wall_clock = wall_clock
+        self.on_disk: Callable[[Job], None]
+        self._transport = transport
+        self._options = RaftOptions() if options is None else options
+        self._durability = durability
+        self._is_missing = is_missing
+        self._segment_bytes = segment_bytes
+        self._tablets: dict[str, PeerDriver] = {}
+        self._consensuses: dict[str, Consensus] = {}
+        self._addresses: dict[str, Peer] = {}
+        self._lock = threading.Lock()
+        """Guards the three; never held together with a tablet's."""
+        self._closed = False
+        self._log_threads = Workers("log", threads)
+        self._pool = Workers("apply", threads)
+        self._timer = Timer("consensus-timer")
+        self.on_disk = self._log_threads.submit
+        self.on_pool = self._pool.submit
+        self.schedule = self._timer.schedule
+
+    # ---- what peers use (`peer_driver.Services`) -------------------------------------------------------------------
+
+    def now(self) -> float:
+        """Seconds that never jump."""
+        return time.monotonic()
+
+    def send(self, peer: Peer, tablet_id: str, message: Message) -> None:
+        """Hand a message to the transport; a peer whose address nobody has told gets none."""
+        if not peer.address:
+            known = self._addresses.get(peer.id)
+            if known is None:
+                return
+            peer = known
+        self._transport.send(peer, tablet_id, message)
+
+    # ---- tablets -------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def create_files(
+        fs: FileSystem,
+        directory: str,
+        configuration: Configuration,
+        *,
+        term: int = 0,
+        base_index: int = 0,
+        base_term: int = 0,
+        clock_limit: int = 0,
+    ) -> None:
+        """Make the files of a peer durable, whose log begins behind entry `base_index`: DIR/consensus and DIR/wal, but
+        for the name of DIR itself. Nothing of an earlier log may be there."""
+        fs.make_directory(f"{directory}/wal")
+        state = ConsensusState(
+            term, "", configuration, base_index, base_term, clock_limit, clock_lead=_FIRST_CLOCK_LEAD
+        )
+        write_consensus(fs, directory, state)
+
+    def open(
+        self,
+        tablet_id: str,
+        fs: FileSystem,
+        directory: str,
+        schema: pa.Schema,
+        state: ReplicatedState,
+        *,
+        applied_index: int,
+        alter_schema: AlterSchema | None = None,
+        is_new: bool | None = None,
+    ) -> Consensus:
+        """Take part in a tablet's consensus; `state` may be called from now on, before this returns.
+
+        Parameters
+        ----------
+        directory : str
+            With the files of `create_files`.
+        schema : pa.Schema
+            Of logged rows (`log_schema`), for a log that has no entries yet.
+        applied_index : int
+            Up to here the replica has everything; the entries behind are applied as they are known to be committed.
+        alter_schema : callable
+            The schema of logged rows behind an ALTER entry, from its body.
+        is_new : bool, optional
+            The tablet has just been made, so this peer has promised nothing to anybody. As a rule the files tell.
+
+        Raises `CorruptionError`, `DiskError`.
+        """
+        file = ConsensusFile(fs, directory)
+        kept = file.state
+        if applied_index < kept.base_index:
+            raise CorruptionError(
+                f"the log begins behind entry {kept.base_index}, the tablet's files end with {applied_index}",
+                f"{directory}/consensus",
+                "base",
+            )
+        log = RaftLog(
+            fs,
+            f"{directory}/wal",
+            schema,
+            base_index=kept.base_index,
+            base_term=kept.base_term,
+            known_index=applied_index,
+            alter_schema=alter_schema,
+            syncs=self._durability == "fsync",
+            segment_bytes=self._segment_bytes,
+        )
+        self.clock.update(Timestamp(log.newest_timestamp))
+        driver = PeerDriver(
+            tablet_id, self, lambda: self._node(log, kept, applied_index, is_new), log, file, state, applied_index
+        )
+        consensus = Consensus(driver)
+        with self._lock:
+            if not self._closed:
+                self._tablets[tablet_id], self._consensuses[tablet_id] = driver, consensus
+                driver.on_closed = lambda: self._forget(tablet_id, driver)
+                return consensus
+        consensus.close()
+        raise StoreClosed(f"{self.server.id} is shutting down")
+
+    def _node(self, log: RaftLog, kept: ConsensusState, applied_index: int, is_new: bool | None) -> RaftNode:
+        found = [
+            decode_configuration(entry.body, entry.index)
+            for entry in log.configurations
+            if entry.index > kept.configuration.index
+        ]
+        configurations = [kept.configuration, *found]
+        return RaftNode(
+            self.server.id,
+            log,
+            kept.hard_state,
+            configurations[-1],
+            self._options,
+            now=self.now(),
+            random=random.Random(),
+            hybrid=self.clock.now,
+            clock_limit=kept.clock_limit_at(self.wall_clock()),
+            is_new=kept.term == 0 and log.last_index == 0 if is_new is None else is_new,
+            commit_index=applied_index,
+            history=configurations[:-1],
+        )
+
+    def get(self, tablet_id: str) -> Consensus | None:
+        """The consensus of a tablet that is open here."""
+        return self._consensuses.get(tablet_id)
+
+    def _forget(self, tablet_id: str, driver: PeerDriver) -> None:
+        with self._lock:
+            if self._tablets.get(tablet_id) is driver:
+                del self._tablets[tablet_id], self._consensuses[tablet_id]
+
+    # ---- messages ------------------------------------------------------------------------------------------------
+
+    def receive(self, batch: PeerBatch) -> None:
+        """Deal with what a server sends; returns when its messages have been stepped through, without waiting for a
+        disk."""
+        sender = batch.sender
+        self.clock.update(Timestamp(batch.clock))
+        if self._addresses.get(sender.id) != sender:
+            with self._lock:
+                self._addresses[sender.id] = sender
+        for tablet_id, message in batch.messages:
+            driver = self._tablets.get(tablet_id)
+            if driver is not None:
+                driver.receive(message, sender)
+            elif isinstance(message, AppendRequest):
+                self._answer_missing(sender, tablet_id, message)
+
+    def _answer_missing(self, sender: Peer, tablet_id: str, request: AppendRequest) -> None:
+        if self._closed or (self._is_missing is not None and not self._is_missing(tablet_id)):
+            return
+        answer = AppendResponse(self.server.id, request.term, request.round, False, 0, is_missing=True)
+        self._transport.send(sender, tablet_id, answer)
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close all tablets that are open still, and end all threads; raises the first error of a tablet's closing
+        then."""
+        with self._lock:
+            self._closed = True
+            consensuses = list(self._consensuses.values())
+        errors: list[Exception] = []
+        for consensus in consensuses:
+            try:
+                consensus.close()
+            except OperationalError as error:
+                errors.append(error)
+        self._timer.close()
+        self._log_threads.close()
+        self._pool.close()
+        if errors:
+            raise errors[0]

@@ -1,0 +1,384 @@
+"""One Raft peer at work: steps its `RaftNode` and does what the `Ready` says, in the order that durability needs.
+
+    any thread:  event ─► step (under the lock) ─┬─► messages ─► Transport      at once, unless held
+                                                 ├─► decisions ─► proposals, applier
+                                                 └─► work for the disk ─► a log thread
+    log thread:  consensus file ─► held messages go ─► log.persist (group commit) ─► step(Persisted)
+
+- The lock is held for a step and for what follows from it in memory, never while a disk or a network works. (Entries
+  that a slow follower lacks and memory has no more are read with it held.)
+- Messages of a step that changed term or vote, and of all later steps, are *held* until the consensus file says so.
+- The log is persisted behind the consensus file: a log thread never tells the node of durable entries while a change of
+  term or vote is not on the disk.
+- After a disk error, or anything else that must not happen, the peer has failed: it says nothing any more, and what
+  waits for it is told so. It never calls durable what is not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+from ...errors import ClusterError, NotTheLeader, ReplicaUnavailable
+from ...storage.clock import LOGICAL_BITS, HybridClock
+from ...storage.store import Timestamp
+from ..raft.events import Event, Persisted, RaftRole, Ready, Received, Renew, Tick
+from ..raft.messages import AppendRequest, Message, Peer
+from ..raft.node import RaftNode
+from .applier import Applier
+from .consensus_file import ConsensusFile
+from .interfaces import ReplicatedState
+from .proposals import Proposals
+from .raft_log import RaftLog
+from .workers import Job
+
+_LEAD_MARGIN = 1_000_000
+"""Microseconds by which the clock lead in the consensus file is greater than was needed when it was written."""
+_LEAD_EXCESS = 4_000_000
+"""A lead that is greater than needed by this much is written anew: after a restart, all of it counts as promised."""
+_RENEW_INTERVAL = 0.02
+"""Seconds between rounds that are begun because somebody waits for a lease."""
+
+
+class Services(Protocol):
+    """What a process gives to all its peers."""
+
+    clock: HybridClock
+
+    def now(self) -> float:
+        """Seconds that never jump."""
+
+    def wall_clock(self) -> int:
+        """Microseconds since 1970."""
+
+    def send(self, peer: Peer, tablet_id: str, message: Message) -> None: ...
+
+    def on_disk(self, job: Job) -> None:
+        """Have a log thread do this."""
+
+    def on_pool(self, job: Job) -> None:
+        """Have a thread do this that may take its time."""
+
+    def schedule(self, when: float, job: Job) -> None: ...
+
+
+class PeerDriver:
+    """See the module's page.
+
+    Attributes
+    ----------
+    lock, changed
+        Guard everything here but the log and the file, which have their own; taken after a tablet's `write_lock`.
+        `changed` is told of every step while `waiting` is not 0.
+    is_serving : bool
+        Leader, and all that was committed before it led is in the tablet's memory.
+    altering_index : int
+        The last ALTER entry that was proposed; while it is not applied, nothing else may be.
+    error : Exception or None
+        Why the peer has stopped.
+    on_closed : callable
+        Called by `close`.
+    """
+
+    def __init__(
+        self,
+        tablet_id: str,
+        services: Services,
+        make_node: Callable[[], RaftNode],
+        log: RaftLog,
+        file: ConsensusFile,
+        state: ReplicatedState,
+        applied_index: int,
+    ):
+        self.tablet_id = tablet_id
+        self.services = services
+        self.log = log
+        self.file = file
+        self.state = state
+        self.lock = threading.Lock()
+        self.changed = threading.Condition(self.lock)
+        self.waiting = 0
+        self.error: Exception | None = None
+        self.is_serving = False
+        self.altering_index = 0
+        self.silent: dict[str, Peer] = {}
+        self.on_closed: Job = lambda: None
+        self.proposals = Proposals(applied_index)
+        self.applier = Applier(
+            state,
+            log,
+            self.changed,
+            applied_index,
+            submit=services.on_pool,
+            applied=self._applied,
+            fail=self.fail,
+        )
+        self._serve_from: int | None = None
+        self._held: list[tuple[Peer, Message]] = []
+        self._needs_file = False
+        self._is_writing_file = False
+        self._is_disk_busy = False
+        self._seen_limit = 0
+        self._renewed_at = 0.0
+        self._timer_at = float("inf")
+        self.node = make_node()
+        with self.lock:
+            self._schedule()
+
+    # ---- steps ---------------------------------------------------------------------------------------------------
+
+    def step(self, event: Event) -> None:
+        """Deal with an event. Raises what `RaftNode.step` does, and `ReplicaUnavailable` where the peer has stopped."""
+        with self.lock:
+            self.step_locked(event)
+
+    def step_locked(self, event: Event) -> None:
+        """`step`; needs the lock."""
+        self.check_running()
+        try:
+            ready = self.node.step(event, self.services.now())
+        except ClusterError:
+            raise
+        except Exception as error:
+            self._fail_locked(error)
+            raise self._unavailable() from error
+        self._take(ready)
+
+    def receive(self, message: Message, sender: Peer) -> None:
+        """Deal with a peer's message; whatever is wrong with it, or with this peer, is not its sender's business."""
+        if isinstance(message, AppendRequest) and message.entries:
+            self.services.clock.update(Timestamp(message.entries[-1].timestamp))
+        with self.lock:
+            if self.error is None:
+                with contextlib.suppress(ClusterError):
+                    self.step_locked(Received(message, sender))
+
+    def tick(self) -> None:
+        """The timer's call."""
+        try:
+            safe = self.safe_timestamp()
+        except Exception as error:
+            self.fail(error)
+            return
+        with self.lock:
+            self._timer_at = float("inf")
+            if self.error is not None:
+                return
+            if self.services.now() < self.node.deadline:
+                self._schedule()
+                return
+            if safe:
+                self.announce(safe)
+            with contextlib.suppress(ClusterError):
+                self.step_locked(Tick())
+
+    def safe_timestamp(self) -> int:
+        """What may be announced, before the log's end is looked at; 0 for nothing. Without the lock."""
+        return self.state.safe_timestamp() if self.is_serving else 0
+
+    def announce(self, timestamp: int) -> None:
+        """Every write at or below a time is in the log; needs the lock, and a serving leader still."""
+        if self.is_serving:
+            self.node.announce_safe_time(timestamp, self.log.last_index)
+
+    def renew(self) -> None:
+        """Begin a round, if one was not begun a moment ago; needs the lock."""
+        now = self.services.now()
+        if now >= self._renewed_at + _RENEW_INTERVAL:
+            self._renewed_at = now
+            self.step_locked(Renew())
+
+    def wait(self, until: float) -> bool:
+        """Wait for a step, at most until then (`Services.now`); False where that time has come already. Needs the
+        lock, and gives it up meanwhile."""
+        left = until - self.services.now()
+        if left <= 0:
+            return False
+        self.waiting += 1
+        self.changed.wait(left)
+        self.waiting -= 1
+        return True
+
+    # ---- what a step says ------------------------------------------------------------------------------------------
+
+    def _take(self, ready: Ready) -> None:
+        if ready.clock_floor is not None:
+            self.services.clock.update(Timestamp(ready.clock_floor))
+        if ready.truncated_to is not None:
+            self._cut_off(ready.truncated_to)
+        if ready.hard_state is not None or self._has_lead_changed():
+            self._needs_file = True
+        if self._needs_file or self._is_writing_file:
+            self._held += ready.messages
+        else:
+            self._send(ready.messages)
+        if ready.commit_index is not None:
+            if self.proposals.commit(ready.commit_index):
+                self.applier.settle()
+            self.applier.commit(ready.commit_index)
+        for peer in ready.bootstraps:
+            self.applier.tell_bootstrap(peer)
+        self._note_silent(ready)
+        self._update_serving()
+        if ready.is_leader_changed:
+            self.applier.tell_leadership()
+        if not self._is_disk_busy and (self._needs_file or self.log.has_work):
+            self._is_disk_busy = True
+            self.services.on_disk(self._work_on_disk)
+        self._schedule()
+        if self.waiting:
+            self.changed.notify_all()
+
+    def _send(self, messages: list[tuple[Peer, Message]]) -> None:
+        for peer, message in messages:
+            self.services.send(peer, self.tablet_id, message)
+
+    def _cut_off(self, last_index: int) -> None:
+        node = self.node
+        leader = node.leader_peer
+        error = NotTheLeader(
+            f"the entries of tablet {self.tablet_id} behind {last_index} were not committed before {node.leader} "
+            f"became the leader of term {node.term}",
+            leader.address if leader is not None else "",
+            node.term,
+        )
+        if self.altering_index > last_index:
+            self.altering_index = 0
+        self.applier.cut_off(last_index)
+        if self.proposals.cut_off(last_index, error):
+            self.applier.settle()
+
+    def _has_lead_changed(self) -> bool:
+        """Must the consensus file be written because of the clock limits that were let pass?"""
+        limit = self.node.clock_limit
+        if limit == self._seen_limit:
+            return False
+        self._seen_limit = limit
+        lead, kept = self._clock_lead(limit), self.file.state.clock_lead
+        return lead > kept or lead < kept - _LEAD_EXCESS
+
+    def _clock_lead(self, limit: int) -> int:
+        return (limit >> LOGICAL_BITS) - self.services.wall_clock() + 1
+
+    def _note_silent(self, ready: Ready) -> None:
+        if self.node.role is not RaftRole.LEADER:
+            self.silent.clear()
+        for peer in ready.silent:
+            self.silent[peer.id] = peer
+
+    def silent_peers(self) -> tuple[str, ...]:
+        """Ids of the voters that were reported as silent, and are so still. Needs the lock."""
+        progress = self.node.peer_progress()
+        return tuple(id for id in self.silent if id in progress and progress[id].is_silent)
+
+    def _update_serving(self) -> None:
+        if not self.node.is_serving:
+            self._serve_from = None
+        elif self._serve_from is None:
+            self._serve_from = self.node.commit_index
+        is_serving = self._serve_from is not None and self.applier.applied_index >= self._serve_from
+        if is_serving is not self.is_serving:
+            self.is_serving = is_serving
+            self.applier.tell_leadership()
+
+    def _applied(self) -> None:
+        """More is in the tablet's memory."""
+        self.proposals.memory_index = max(self.proposals.memory_index, self.applier.applied_index)
+        if self.error is None:
+            self._update_serving()
+        if self.waiting:
+            self.changed.notify_all()
+
+    def _schedule(self) -> None:
+        deadline = self.node.deadline
+        if deadline < self._timer_at:
+            self._timer_at = deadline
+            self.services.schedule(deadline, self.tick)
+
+    # ---- the disk --------------------------------------------------------------------------------------------------
+
+    def _work_on_disk(self) -> None:
+        """A log thread's: until nothing is left to be made durable."""
+        while True:
+            with self.lock:
+                if self.error is not None or not (self._needs_file or self.log.has_work):
+                    self._is_disk_busy = False
+                    self.changed.notify_all()
+                    return
+                writes_file, self._needs_file = self._needs_file, False
+                self._is_writing_file = writes_file
+                hard_state, limit = self.node.hard_state, self.node.clock_limit
+                configuration = self.node.committed_configuration
+            try:
+                if writes_file:
+                    self.file.update(
+                        term=hard_state.term,
+                        vote=hard_state.vote,
+                        configuration=configuration,
+                        clock_limit=limit,
+                        clock_lead=max(0, self._clock_lead(limit)) + _LEAD_MARGIN,
+                    )
+                    self._release()
+                if self.log.has_work:
+                    self._persist()
+            except Exception as error:
+                self.fail(error)
+
+    def _release(self) -> None:
+        """The file is written: what was held may go, unless it must be written again."""
+        with self.lock:
+            self._is_writing_file = False
+            if not self._needs_file:
+                held, self._held = self._held, []
+                self._send(held)
+
+    def _persist(self) -> None:
+        position = self.log.persist()
+        with self.lock:
+            if position is not None and self.error is None and not self._needs_file:
+                self.log.tell(position[0])
+                self.step_locked(Persisted(*position))
+
+    # ---- the end ---------------------------------------------------------------------------------------------------
+
+    def check_running(self) -> None:
+        """Raise `ReplicaUnavailable` where the peer has stopped. Needs the lock, or takes what it sees."""
+        if self.error is not None:
+            raise self._unavailable()
+
+    def _unavailable(self) -> ReplicaUnavailable:
+        assert self.error is not None
+        return ReplicaUnavailable(f"tablet {self.tablet_id} has stopped here: {self.error}")
+
+    def fail(self, error: Exception) -> None:
+        """Stop for good; takes the lock."""
+        with self.lock:
+            self._fail_locked(error)
+
+    def _fail_locked(self, error: Exception) -> None:
+        if self._stop(error):
+            self.applier.stop(lambda: self.state.failed(error))
+
+    def _stop(self, error: Exception) -> bool:
+        if self.error is not None:
+            return False
+        self.error = error
+        self.is_serving = False
+        self._held.clear()
+        self.proposals.wake_all()
+        self.changed.notify_all()
+        return True
+
+    def close(self, error: Exception) -> None:
+        """Stop, and wait until no other thread is at work here; close the log. `DiskError` where that fails. Done where
+        that is done."""
+        self.on_closed()
+        with self.lock:
+            if self._stop(error):
+                self.applier.stop()
+            own_call = self.applier.worker == threading.get_ident()  # of `ReplicatedState`: it is not waited for
+            while self._is_disk_busy or (self.applier.is_busy and not own_call):
+                self.changed.wait()
+        self.log.close()

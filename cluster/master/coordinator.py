@@ -1,0 +1,236 @@
+"""The cluster coordinator: a thread that brings the cluster to what the catalog says, round after round.
+
+    every half second, and at once when something has changed:
+      1. load, where this master has begun to lead
+      2. write down what reports have shown            (`catalog_changes.settled`)
+      3. place anew what could not be created          (`catalog_changes.replaced`)
+      4. look, decide, give orders                     (`cluster_view`, `repair.decide`, `order_book`)
+
+Everything in it may be done twice or be cut off anywhere: the next round, of this master or another, sees what is left.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from ...errors import Error, NotTheLeader
+from ..wire.methods import ConfigurationReply, Reply, TabletReports
+from ..wire.rpc import Channels
+from .catalog_changes import forgotten_calls, settled
+from .catalog_manager import CatalogManager
+from .cluster_view import ClusterView, Surplus, view_cluster
+from .ddl import Ddl
+from .options import MasterOptions
+from .order_book import OrderBook
+from .orders import AddReplica, AlterReplicas, CreateReplica, Order, RemoveReplica, request_of
+from .repair import Limits, decide
+
+ROUND_SECONDS = 0.5
+LEAST_SECONDS = 0.02
+"""Between the beginnings of two rounds."""
+_WRITE_SECONDS = 15.0
+_ORDER_SECONDS = 10.0
+_SLOW_ORDER_SECONDS = 60.0
+"""For orders that write files."""
+_THREADS = 16
+_KEEP_CALLS_SECONDS = 3600.0
+_HOUSEKEEPING_SECONDS = 60.0
+_log = logging.getLogger("nyala.cluster.master")
+
+
+class Coordinator:
+    """See the module's page.
+
+    Parameters
+    ----------
+    channels : Channels
+        To the tablet servers.
+    """
+
+    def __init__(
+        self, manager: CatalogManager, ddl: Ddl, channels: Channels, options: MasterOptions, rng: random.Random
+    ):
+        self._manager = manager
+        self._ddl = ddl
+        self._channels = channels
+        self._options = options
+        self._rng = rng
+        self._lock = threading.Lock()
+        """Guards `_book` and `_surplus`; taken before `CatalogManager.changed`."""
+        self._book = OrderBook(rng)
+        self._surplus = Surplus(options.surplus_grace)
+        self._creating: dict[str, float] = {}
+        """Since when tablets wait for their first leader."""
+        self._seen: object = None
+        """What the last round saw that left nothing to do."""
+        self._kept_house = 0.0
+        self._stopped = False
+        self._pool = ThreadPoolExecutor(_THREADS, "nyala-master-order")
+        self._thread = threading.Thread(target=self._run, name="nyala-master-coordinator", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Begin a round at once."""
+        with self._manager.changed:
+            self._manager.notify()
+
+    def stop(self) -> None:
+        """End after the round that runs; orders on their way are not waited for."""
+        self._stopped = True
+        self.wake()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    # ---- rounds ----------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._stopped:
+            began, news = time.monotonic(), self._manager.news
+            try:
+                self.round()
+            except NotTheLeader as error:
+                _log.debug("no round: %s", error)
+            except Error as error:
+                _log.warning("a round failed", extra={"fields": {"error": str(error)}})
+            except Exception:
+                # Without rounds nothing would be repaired any more: whatever went wrong, the next one is tried.
+                _log.exception("a round failed")
+            with self._manager.changed:
+                if not self._stopped and self._manager.news == news:
+                    self._manager.changed.wait(ROUND_SECONDS)
+            time.sleep(max(0.0, LEAST_SECONDS - (time.monotonic() - began)))
+
+    def round(self) -> None:
+        """One round; raises where another master leads, or a write failed."""
+        if self._manager.load():
+            with self._lock:
+                self._book = OrderBook(self._rng)
+                self._surplus = Surplus(self._options.surplus_grace)
+            self._creating.clear()
+            self._seen = None
+        if not self._manager.is_leading:
+            return
+        self._keep_house()
+        seen = self._look()
+        if seen == self._seen:
+            return
+        self._write_down()
+        self._place_anew()
+        view = self._view()
+        orders = decide(view, Limits(), self._rng)
+        if orders:
+            # One that was deposed and does not know it must not delete what its successor has made.
+            self._manager.rows.check_leader()
+        self._give(view, orders)
+        is_settled = not (orders or self._creating or self._surplus.since or len(self._book))
+        self._seen = seen if is_settled else None
+
+    def _look(self) -> object:
+        """What a round goes by. Where it led to nothing, the same will do so again."""
+        with self._manager.changed:
+            state, directory = self._manager.leading()
+            now, dead_after = self._manager.monotonic(), self._options.dead_after
+            alive = frozenset(s.id for s in directory.servers.values() if now - s.last_heard < dead_after)
+            return state, directory.version, alive
+
+    def _view(self) -> ClusterView:
+        manager = self._manager
+        with self._lock, manager.changed:
+            state, directory = manager.leading()
+            return view_cluster(state, directory, self._surplus, manager.monotonic(), self._options.dead_after)
+
+    def _write_down(self) -> None:
+        with self._manager.changed:
+            state, directory = self._manager.leading()
+            if not settled(state, directory.tablets):
+                return
+        deadline = time.monotonic() + _WRITE_SECONDS
+        with self._manager.changing(deadline) as state:
+            with self._manager.changed:
+                change = settled(state, directory.tablets)
+            if change:
+                self._manager.commit(change, deadline)
+
+    def _place_anew(self) -> None:
+        manager = self._manager
+        with manager.changed:
+            state, directory = manager.leading()
+            now = manager.monotonic()
+            waiting = [t for t in state.tablets.values() if not t.is_created and not directory.tablets[t.id].is_serving]
+            self._creating = {tablet.id: self._creating.get(tablet.id, now) for tablet in waiting}
+        stuck: dict[str, list[str]] = {}
+        for tablet in waiting:
+            if now - self._creating[tablet.id] >= self._options.creation_timeout:
+                stuck.setdefault(tablet.table_id, []).append(tablet.id)
+        for table_id, tablet_ids in stuck.items():
+            _log.warning("tablets are placed anew", extra={"fields": {"table": table_id, "tablets": tablet_ids}})
+            self._ddl.replace_tablets(table_id, tablet_ids)
+
+    def _keep_house(self) -> None:
+        now = time.monotonic()
+        if now - self._kept_house < _HOUSEKEEPING_SECONDS:
+            return
+        self._kept_house = now
+        deadline = now + _WRITE_SECONDS
+        with self._manager.changing(deadline) as state:
+            change = forgotten_calls(state, time.time(), _KEEP_CALLS_SECONDS)
+            if change:
+                self._manager.commit(change, deadline)
+
+    # ---- orders ----------------------------------------------------------------------------------------------------
+
+    def _give(self, view: ClusterView, orders: Iterable[Order]) -> None:
+        with self._lock:
+            due = self._book.take(orders, self._manager.monotonic())
+            book = self._book
+        for order in due:
+            self._pool.submit(self._carry, book, order, view.address(order.server))
+
+    def _carry(self, book: OrderBook, order: Order, address: str) -> None:
+        """Give one order to its server, in a thread of the pool."""
+        failure: BaseException | None = None
+        try:
+            self._send(order, address)
+        except Exception as error:
+            failure = error
+        with self._lock:
+            now = self._manager.monotonic()
+            failures = book.carried_out(order, now) if failure is None else book.failed(order, now)
+        if failure is not None and failures in (1, 10):
+            fields = {"order": repr(order), "to": address, "error": str(failure), "failures": failures}
+            _log.info("an order failed", extra={"fields": fields}, exc_info=not isinstance(failure, Error))
+        self.wake()
+
+    def _send(self, order: Order, address: str) -> None:
+        with self._manager.changed:
+            state, _ = self._manager.leading()
+            tablet = state.tablets.get(order.tablet_id)
+            told = None if tablet is None else state.tables[tablet.table_id].tablets[order.tablet_id]
+        if told is None and isinstance(order, CreateReplica | AlterReplicas):
+            return  # dropped meanwhile
+        is_slow = isinstance(order, CreateReplica | AlterReplicas)
+        seconds = _SLOW_ORDER_SECONDS if is_slow else _ORDER_SECONDS
+        reply = self._channels.get(address).call(request_of(order, told), timeout=seconds)
+        self._note(order, reply)
+
+    def _note(self, order: Order, reply: Reply) -> None:
+        """Take note of what an answer tells; reports tell the rest."""
+        manager = self._manager
+        if isinstance(order, AddReplica | RemoveReplica):
+            with self._lock:
+                self._surplus.moved(order.tablet_id, isinstance(order, AddReplica))
+        with manager.changed:
+            _, directory = manager.leading()
+            if isinstance(reply, ConfigurationReply):
+                directory.note_configuration(order.tablet_id, reply.configuration)
+            elif isinstance(reply, TabletReports):
+                directory.take(order.server, reply.tablets)

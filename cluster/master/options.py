@@ -1,0 +1,52 @@
+"""How a master is run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..raft.node import RaftOptions
+
+
+@dataclass(frozen=True, slots=True)
+class MasterOptions:
+    """The options of a master.
+
+    Parameters
+    ----------
+    directory : str
+        Where its files are; made where it is not there.
+    bind : str
+        "host:port" to listen at; port 0 takes a free one.
+    advertise : str
+        The address that others know it by; "" for the one that it listens at.
+    masters : tuple of str
+        The addresses of all masters, this one's among them; none: it is the only one.
+    dead_after : float
+        Seconds of silence after which a tablet server counts as dead, and its replicas are made anew elsewhere.
+    default_replicas : int
+        Of tables that do not say how many replicas they want.
+    creation_timeout : float
+        Seconds after which a new tablet that nobody serves is placed elsewhere.
+    surplus_grace : float
+        Seconds that a replica too many stays, so that whoever moves one can choose which of them goes.
+    warm_up : float
+        Seconds that servers have to report after a master begins to lead, before new tables are placed.
+    durability : str
+        "fsync" or "os".
+    raft : RaftOptions
+    allow_faults : bool
+        Obey `SetFaults`: for tests.
+    """
+
+    directory: str
+    bind: str = "127.0.0.1:7051"
+    advertise: str = ""
+    masters: tuple[str, ...] = ()
+    dead_after: float = 60.0
+    default_replicas: int = 3
+    creation_timeout: float = 30.0
+    surplus_grace: float = 15.0
+    warm_up: float = 1.0
+    durability: str = "fsync"
+    raft: RaftOptions = field(default_factory=RaftOptions)
+    allow_faults: bool = False

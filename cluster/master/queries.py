@@ -1,0 +1,143 @@
+"""What the leading master answers from memory: catalog, locations, servers, heartbeats."""
+
+from __future__ import annotations
+
+from ...errors import NotTheLeader, UnknownTable
+from ..raft.messages import Configuration, Peer
+from ..wire.methods import (
+    CatalogReply,
+    GetCatalog,
+    Heartbeat,
+    HeartbeatReply,
+    ListServers,
+    LocateTablets,
+    LocationsReply,
+    NamedServer,
+    ServersReply,
+    TabletLocation,
+)
+from ..wire.plain import view_to_plain
+from ..wire.server import CallContext
+from .catalog_manager import CatalogManager
+from .catalog_state import CatalogState
+from .directory import TabletDirectory
+from .options import MasterOptions
+
+_LONG_SECONDS = 1e9
+"""Shown as the silence of servers whose address another one has taken."""
+
+
+class Queries:
+    """The methods of the master that change nothing durable.
+
+    Parameters
+    ----------
+    masters : tuple of str
+        The addresses of all masters.
+    address : str
+        This one's.
+    """
+
+    def __init__(self, manager: CatalogManager, options: MasterOptions, masters: tuple[str, ...], address: str):
+        self._manager = manager
+        self._options = options
+        self._masters = masters
+        self._address = address
+
+    def heartbeat(self, request: Heartbeat, context: CallContext) -> HeartbeatReply:
+        """`Heartbeat`; a master that does not lead says who does."""
+        manager = self._manager
+        try:
+            # One that was deposed and does not know it must not make servers believe that they have reported.
+            manager.rows.check_leader()
+            with manager.changed:
+                state, directory = manager.leading()
+                before = directory.version
+                taken = directory.heartbeat(request, manager.monotonic())
+                if directory.version != before:
+                    manager.notify()
+        except NotTheLeader as error:
+            return HeartbeatReply(is_leader=False, leader=error.leader)
+        cluster_id = "" if state.cluster is None else state.cluster.id
+        return HeartbeatReply(is_leader=True, leader=self._address, wants_full_report=not taken, cluster_id=cluster_id)
+
+    def catalog(self, request: GetCatalog, context: CallContext) -> CatalogReply:
+        """`GetCatalog`."""
+        state, _ = self._manager.asked()
+        assert state.cluster is not None
+        version, cluster_id = state.catalog.version, state.cluster.id
+        if request.known_version == version:
+            return CatalogReply(version=version, cluster_id=cluster_id)
+        tables = [state.tables[entry.table.id].plain for _, entry in sorted(state.catalog.entries.items())]
+        views = [view_to_plain(view) for _, view in sorted(state.catalog.views.items())]
+        return CatalogReply(version=version, cluster_id=cluster_id, tables=tuple(tables), views=tuple(views))
+
+    def locate(self, request: LocateTablets, context: CallContext) -> LocationsReply:
+        """`LocateTablets`: in the order of partitions, or of the ids; tablets that are not there are left out."""
+        self._manager.rows.check_leader()
+        with self._manager.changed:
+            state, directory = self._manager.leading()
+            tablet_ids = request.tablet_ids
+            if request.table_id is not None:
+                table = state.tables.get(request.table_id)
+                if table is None:
+                    dropped = state.dropped.get(request.table_id)
+                    what = f"table {request.table_id}" if dropped is None else f"table {dropped.name} any more"
+                    raise UnknownTable(f"there is no {what}")
+                tablet_ids = table.entry.tablet_ids
+            return LocationsReply(tablets=tuple(_location(t, directory) for t in tablet_ids if t in state.tablets))
+
+    def servers(self, request: ListServers, context: CallContext) -> ServersReply:
+        """`ListServers`."""
+        self._manager.rows.check_leader()
+        with self._manager.changed:
+            state, directory = self._manager.leading()
+            named = _named_servers(state, directory, self._manager.monotonic(), self._options.dead_after)
+        masters = tuple((address, address == self._address) for address in self._masters)
+        return ServersReply(tservers=named, masters=masters)
+
+
+def _location(tablet_id: str, directory: TabletDirectory) -> TabletLocation:
+    observed = directory.tablets[tablet_id]
+    return TabletLocation(
+        tablet_id=tablet_id,
+        replicas=_addressed(observed.configuration, directory),
+        leader=observed.leader if observed.configuration.peer(observed.leader) is not None else "",
+        term=observed.term,
+    )
+
+
+def _addressed(configuration: Configuration, directory: TabletDirectory) -> tuple[Peer, ...]:
+    """The peers where they listen now, which may be elsewhere than when they became peers."""
+    return tuple(
+        Peer(peer.id, directory.servers[peer.id].address if peer.id in directory.servers else peer.address, peer.role)
+        for peer in configuration.peers
+    )
+
+
+def _named_servers(
+    state: CatalogState, directory: TabletDirectory, now: float, dead_after: float
+) -> tuple[NamedServer, ...]:
+    replicas: dict[str, int] = {}
+    leaders: dict[str, int] = {}
+    for observed in directory.tablets.values():
+        for peer in observed.configuration.peers:
+            replicas[peer.id] = replicas.get(peer.id, 0) + 1
+        leaders[observed.leader] = leaders.get(observed.leader, 0) + 1
+    return tuple(
+        NamedServer(
+            id=server.id,
+            address=server.address,
+            state=_server_state(server.id in state.leaving, now - server.last_heard < dead_after),
+            seconds_silent=min(now - server.last_heard, _LONG_SECONDS),
+            replicas=replicas.get(server.id, 0),
+            leaders=leaders.get(server.id, 0),
+        )
+        for _, server in sorted(directory.servers.items())
+    )
+
+
+def _server_state(is_leaving: bool, is_alive: bool) -> str:
+    if not is_alive:
+        return "DEAD"
+    return "LEAVING" if is_leaving else "ALIVE"

@@ -1,0 +1,273 @@
+"""The master process: catalog, placement, directory of tablets, over one port.
+
+    RpcServer ──┬── Ddl ────────┐
+                ├── Queries ────┼── CatalogManager ── SystemTablet (a Replica) ── ConsensusHost ── other masters
+                └── Exchange    │
+    Coordinator ────────────────┘── Channels ── tablet servers
+
+All masters run all of it; those that do not lead answer `NotTheLeader` with the address of the one that does.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from ... import __version__
+from ...errors import ClusterError, Error, InterfaceError
+from ...storage.clock import HybridClock
+from ...storage.files.filesystem import FileSystem
+from ...storage.files.os_filesystem import OsFileSystem
+from ...storage.maintenance.compaction_policy import CompactionPolicy
+from ...storage.maintenance.maintenance import MaintenanceManager, Rounds, note_logs, remove_retired, sync_logs
+from ...storage.tablet.tablet import StoreOptions
+from ..consensus.host import ConsensusHost
+from ..raft.messages import Peer
+from ..tablets.replica import Replica, ReplicaListener
+from ..wire.envelope import Caller
+from ..wire.faults import FAULTS, FaultyFileSystem
+from ..wire.methods import (
+    AlterTable,
+    CreateTable,
+    CreateView,
+    DropTable,
+    DropViews,
+    GetCatalog,
+    GetStatus,
+    Heartbeat,
+    LeaveCluster,
+    ListServers,
+    LocateTablets,
+    Reply,
+    ReportTablets,
+    Request,
+    ServerStatus,
+    SetFaults,
+    TabletReports,
+)
+from ..wire.peer_streams import FlightTransport
+from ..wire.peers import PeerBatch
+from ..wire.process import run_server
+from ..wire.rpc import Channels
+from ..wire.server import CallContext, RpcServer
+from .catalog_manager import CatalogManager
+from .coordinator import Coordinator
+from .ddl import Ddl
+from .master_directory import MasterDirectory
+from .options import MasterOptions
+from .queries import Queries
+from .system_copy import SystemCopies, others_have_catalog
+from .system_tablet import TABLET_ID, SystemTablet, master_peers
+
+_MEMROWSET_BYTES = 16 << 20
+_SEGMENT_BYTES = 8 << 20
+_HISTORY_SECONDS = 900
+_log = logging.getLogger("nyala.cluster.master")
+
+
+class MasterServer:
+    """A master. It listens from the beginning (`address`), and answers from `start` on.
+
+    Parameters
+    ----------
+    options : MasterOptions
+    fs : FileSystem, optional
+        Instead of the operating system's.
+    """
+
+    def __init__(self, options: MasterOptions, fs: FileSystem | None = None):
+        self.options = options
+        self._started = time.time()
+        self._clock = HybridClock()
+        self._coordinator: Coordinator | None = None
+        self._rounds: Rounds | None = None
+        with ExitStack() as stack:
+            self._rpc = RpcServer(options.bind, self._clock)
+            stack.callback(self._rpc.stop)
+            self.address = options.advertise or self._rpc.address
+            self._peers = master_peers(options.masters, self.address)
+            self.peer = self._own_peer()
+            self._rpc.id = self.peer.id
+            self._open_tablet(fs or OsFileSystem(), stack)
+            self._set_up()
+            stack.pop_all()
+
+    def _own_peer(self) -> Peer:
+        found = next((peer for peer in self._peers if peer.address == self.address), None)
+        if found is None:
+            others = ", ".join(peer.address for peer in self._peers)
+            raise InterfaceError(
+                f"the masters are said to be {others}, and this one, at {self.address}, is none of them"
+            )
+        return found
+
+    def _open_tablet(self, fs: FileSystem, stack: ExitStack) -> None:
+        options = self.options
+        if options.allow_faults:
+            fs = FaultyFileSystem(fs)
+        alone = len(self._peers) == 1
+        self._channels = Channels(self._clock, Caller(self.peer.id, self.address))
+        stack.callback(self._channels.close)
+
+        def create(tablets: str) -> None:
+            others = [peer.address for peer in self._peers if peer != self.peer]
+            if not others_have_catalog(self._channels, others):
+                SystemTablet.create(fs, f"{tablets}/{TABLET_ID}", self._peers)
+
+        masters = () if alone else options.masters
+        self._directory = MasterDirectory(fs, options.directory, self.peer.id, masters, create)
+        stack.callback(self._directory.release)
+        self._transport = FlightTransport(lambda: self.peer, self._clock, self._receive)
+        stack.callback(self._transport.close)
+        self._host = ConsensusHost(
+            self.peer, self._clock, self._transport, options.raft, durability=options.durability, threads=2
+        )
+        stack.callback(self._host.close)
+        self._tablet = SystemTablet(
+            fs,
+            self._directory.tablet(TABLET_ID),
+            self._host,
+            clock=self._clock,
+            options=StoreOptions(
+                durability=options.durability,
+                memrowset_bytes=_MEMROWSET_BYTES,
+                segment_bytes=_SEGMENT_BYTES,
+                history_seconds=_HISTORY_SECONDS,
+            ),
+            address=self.address,
+            listener=ReplicaListener(self._changed, lambda replica, peer: self._copies.ask(replica, peer)),
+        )
+        self._copies = SystemCopies(self._tablet, self._channels, self.peer)
+        stack.callback(self._copies.close)
+        self._tablet.open()
+        stack.callback(self._tablet.close)
+
+    def _set_up(self) -> None:
+        options, rng = self.options, random.Random()
+        self._manager = CatalogManager(self._tablet)
+        ddl = Ddl(self._manager, options, rng)
+        queries = Queries(self._manager, options, tuple(peer.address for peer in self._peers), self.address)
+        self._coordinator = Coordinator(self._manager, ddl, self._channels, options, rng)
+        self._maintenance = MaintenanceManager(self._tablet.maintainable, CompactionPolicy(), lambda: False)
+        self._rpc.handlers.update(self._handlers(ddl, queries))
+        self._rpc.exchange = self._transport.serve
+
+    def _handlers(self, ddl: Ddl, queries: Queries) -> Mapping[type[Request], Callable[[Any, CallContext], Reply]]:
+        handlers: dict[type[Request], Callable[[Any, CallContext], Reply]] = {
+            CreateTable: ddl.create_table,
+            AlterTable: ddl.alter_table,
+            DropTable: ddl.drop_table,
+            CreateView: ddl.create_view,
+            DropViews: ddl.drop_views,
+            LeaveCluster: ddl.leave_cluster,
+            Heartbeat: queries.heartbeat,
+            GetCatalog: queries.catalog,
+            LocateTablets: queries.locate,
+            ListServers: queries.servers,
+            ReportTablets: self._report,
+            GetStatus: self._status,
+            **self._copies.handlers,
+        }
+        if self.options.allow_faults:
+            handlers[SetFaults] = FAULTS.set
+        return handlers
+
+    # ---- life ------------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Take part in elections, and answer."""
+        self._rounds = Rounds("nyala-master-maintenance", self._maintain)
+        self._rpc.start()
+        assert self._coordinator is not None
+        self._coordinator.start()
+
+    def drain(self, grace: float = 5.0) -> bool:
+        """Hand over leadership, turn away new calls, and let those that run end; did they all?"""
+        replica = self._tablet.replica
+        if len(self._peers) > 1 and replica is not None and self._tablet.serving_term is not None:
+            try:
+                replica.consensus.transfer()
+            except ClusterError as error:
+                _log.info("leadership is not handed over", extra={"fields": {"error": str(error)}})
+        return self._rpc.drain(grace)
+
+    def stop(self) -> None:
+        """End; what was acknowledged is durable."""
+        with ExitStack() as stack:
+            for last in (self._directory.release, self._channels.close, self._transport.close, self._host.close):
+                stack.callback(last)
+            stack.callback(self._tablet.close)
+            stack.callback(self._rpc.stop)
+            stack.callback(self._copies.close)
+            for running in (self._rounds, self._coordinator):
+                if running is not None:
+                    stack.callback(running.stop)
+
+    # ---- parts -----------------------------------------------------------------------------------------------------
+
+    def _receive(self, batch: PeerBatch) -> None:
+        self._host.receive(batch)
+
+    def _changed(self, replica: Replica) -> None:
+        """This master's part in the system tablet's consensus has changed: it may have begun to lead."""
+        if self._coordinator is not None:
+            self._coordinator.wake()
+
+    def _maintain(self) -> None:
+        with self._tablet.work_lock:
+            tablets = self._tablet.maintainable()
+            if self.options.durability == "os":
+                sync_logs(tablets)
+            note_logs(tablets)
+            while (record := self._maintenance.run_one()) is not None:
+                if record.error:
+                    _log.warning("maintenance failed", extra={"fields": {"error": record.error}})
+                    break
+            remove_retired(tablets)
+
+    def _report(self, request: ReportTablets, context: CallContext) -> TabletReports:
+        """`ReportTablets`: of the system tablet."""
+        replica = self._tablet.replica
+        is_asked = request.tablet_ids is None or TABLET_ID in request.tablet_ids
+        return TabletReports(tablets=(replica.report(),) if is_asked and replica is not None else ())
+
+    def _status(self, request: GetStatus, context: CallContext) -> ServerStatus:
+        """`GetStatus`."""
+        details: dict[str, Any] = {"masters": [peer.address for peer in self._peers]}
+        try:
+            state, directory = self._manager.leading()
+            assert state.cluster is not None
+            details |= {
+                "cluster_id": state.cluster.id,
+                "tables": len(state.tables),
+                "tablets": len(state.tablets),
+                "servers": len(directory.servers),
+            }
+        except Error:
+            details["leader"] = self._tablet.leader_address
+        return ServerStatus(
+            id=self.peer.id,
+            kind="master",
+            address=self.address,
+            version=__version__,
+            pid=os.getpid(),
+            started=self._started,
+            clock=self._clock.now(),
+            is_leader=self._manager.is_leading,
+            tablets=1,
+            leaders=int(self._tablet.serving_term is not None),
+            details=details,
+        )
+
+
+def run(
+    options: MasterOptions, *, name: str = "master", address_file: str | None = None, log_file: str | None = None
+) -> int:
+    """Run a master in this process until it is told to stop; the exit status. `wire.process.run_server` says more of
+    `name`, `address_file` and `log_file`."""
+    return run_server(lambda: MasterServer(options), name=name, address_file=address_file, log_file=log_file)

@@ -1,0 +1,103 @@
+"""How a leader's entries get to its peers: batched, pipelined, and one message for all peers that are equally far."""
+
+from __future__ import annotations
+
+from .core import Core
+from .lease import Lease
+from .messages import AppendRequest, Entry
+from .progress import PeerProgress
+
+
+class Replication:
+    """Sends; what is to be sent follows from each peer's `PeerProgress`.
+
+    Attributes
+    ----------
+    safe_time, safe_index : int
+        As told in every message.
+    """
+
+    __slots__ = ("_core", "_lease", "_progress", "safe_index", "safe_time")
+
+    def __init__(self, core: Core, lease: Lease, progress: dict[str, PeerProgress]):
+        self._core = core
+        self._lease = lease
+        self._progress = progress
+        self.safe_time = 0
+        self.safe_index = 0
+
+    def begin_round(self) -> None:
+        """Send all peers what they lack, and to each, besides, a message without entries: it is answered at once. It
+        names the entry before the next one to be sent, so that a peer notices what was lost."""
+        shared: dict[int, AppendRequest] = {}
+        for progress in self._progress.values():
+            self._send(progress, shared)
+        empty: dict[int, AppendRequest] = {}
+        for progress in self._progress.values():
+            self._send_heartbeat(progress, empty)
+
+    def send_all(self) -> None:
+        """Send all peers what they lack."""
+        shared: dict[int, AppendRequest] = {}
+        for progress in self._progress.values():
+            self._send(progress, shared)
+
+    def send(self, progress: PeerProgress) -> None:
+        """Send a peer what it lacks, as far as its window allows."""
+        if progress.next_index <= self._core.log.last_index:
+            self._send(progress, {})
+
+    def send_at_least_one(self, progress: PeerProgress) -> None:
+        """Send a peer what it lacks, and something even if that is nothing."""
+        if progress.needs_copy or progress.next_index > self._core.log.last_index:
+            self._send_heartbeat(progress, {})
+        else:
+            self._send(progress, {})
+
+    def ask_for_copy(self, progress: PeerProgress) -> None:
+        """The log does not reach back to what the peer, which has just answered, lacks."""
+        progress.needs_copy = True
+        if progress.is_copy_due(self._core.now, self._core.options.election_timeout):
+            self._core.ready.bootstraps.append(progress.peer)
+
+    def _send(self, progress: PeerProgress, shared: dict[int, AppendRequest]) -> None:
+        core = self._core
+        last_index, window = core.log.last_index, core.options.window
+        while progress.next_index <= last_index and len(progress.in_flight) < window and not progress.needs_copy:
+            first = progress.next_index
+            request = shared.get(first)
+            if request is None:
+                if (previous_term := core.log.term(first - 1)) is None:
+                    progress.needs_copy = True  # and told when the peer answers: it may be gone
+                    return
+                entries = tuple(core.log.entries(first, last_index, core.options.max_batch_bytes))
+                request = shared[first] = self._request(first - 1, previous_term, entries)
+            core.send(progress.peer, request)
+            progress.sent(first + len(request.entries) - 1)
+
+    def _send_heartbeat(self, progress: PeerProgress, shared: dict[int, AppendRequest]) -> None:
+        core = self._core
+        if core.log.term(progress.next_index - 1) is None:
+            progress.needs_copy = True
+        # A peer that copies data agrees with us up to there, once it has the copy; before, it refuses.
+        previous_index = core.log.base_index if progress.needs_copy else progress.next_index - 1
+        if (request := shared.get(previous_index)) is None:
+            previous_term = core.log.term(previous_index)
+            assert previous_term is not None, f"the log does not know the term of entry {previous_index}"
+            request = shared[previous_index] = self._request(previous_index, previous_term, ())
+        core.send(progress.peer, request)
+
+    def _request(self, previous_index: int, previous_term: int, entries: tuple[Entry, ...]) -> AppendRequest:
+        core, lease = self._core, self._lease
+        return AppendRequest(
+            core.id,
+            core.term,
+            lease.round,
+            previous_term,
+            previous_index,
+            core.commit_index,
+            entries,
+            lease.clock_limit,
+            self.safe_time,
+            self.safe_index,
+        )

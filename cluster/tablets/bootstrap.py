@@ -1,0 +1,312 @@
+"""Remote bootstrap: a replica is copied to another server.
+
+    source                                          sink
+    BootstrapSources.begin                          copy_replica
+      pin of the state: its files stay                superblock: COPYING
+      metadata that names files of the pin            rowsets/, each file synced
+      anchor of the log from replay_index + 1         metadata
+    ReadFile, ReadFile, ...  ───────────────►         results
+                                                      consensus: base = replay_index of the metadata
+    EndBootstrap                                      superblock: READY
+
+The sink's log begins behind the base; what came later comes from the leader, like everything from then on. The files
+may have some of it already (`storage.tablet.tablet_apply`).
+
+All entries from the base on are in the schema that the tablet has: a source that has an older one to replay flushes
+first.
+
+A server that had a part in the tablet keeps its term and its vote, whatever the source says: `consensus` is replaced
+by one that has them. Whoever finds COPYING after a crash removes all but that file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import posixpath
+import threading
+import time
+import uuid
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from ...errors import CorruptionError, DiskError, ProtocolError, ReplicaUnavailable
+from ...storage.files.filesystem import FileSystem, ReadableFile
+from ...storage.maintenance.tablet_flush import flush, flush_deltas
+from ...storage.tables.store_directory import make_durable_directory
+from ...storage.tablet.tablet import Pin, Tablet, rowset_files
+from ...storage.tablet.tablet_metadata import TabletMetadata
+from ..consensus.consensus_file import NAME as CONSENSUS
+from ..consensus.consensus_file import ConsensusState, read_consensus, write_consensus
+from ..consensus.log_retention import Anchor
+from ..wire.methods import BeginBootstrap, BootstrapSession, EndBootstrap, FileChunk, ReadFile, Request
+from .replica import Replica
+from .results import SavedResults
+from .superblock import NAME as SUPERBLOCK
+from .superblock import ReplicaState, Superblock
+
+SESSION_SECONDS = 60.0
+"""A session that nobody uses lives so long."""
+CHUNK_BYTES = 1 << 20
+_MAX_CHUNK = 8 << 20
+
+
+# ---- source ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True, eq=False)
+class _Session:
+    tablet_id: str
+    fs: FileSystem
+    directory: str
+    files: dict[str, int]
+    pin: Pin
+    anchor: Anchor
+    used: float
+    open_files: dict[str, ReadableFile] = field(default_factory=dict)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while a file is read."""
+
+    def close(self) -> None:
+        with self.lock:
+            self.anchor.close()
+            for file in self.open_files.values():
+                with contextlib.suppress(DiskError):
+                    file.close()
+            self.open_files.clear()
+
+
+class BootstrapSources:
+    """The sessions in which replicas are copied from this server. Safe for several threads."""
+
+    def __init__(self, ttl: float = SESSION_SECONDS):
+        self._ttl = ttl
+        self._sessions: dict[str, _Session] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, replica: Replica) -> BootstrapSession:
+        """Begin a session: a replica as it is now. `ReplicaUnavailable` where it cannot be copied now, `DiskError`
+        where it must be flushed for it and the disk fails."""
+        _catch_up(replica)
+        tablet, consensus = replica.tablet, replica.consensus
+        # The pin first: what goes out of use from now on stays, whichever state named it.
+        pin = tablet.pin()
+        with tablet.metadata_lock:
+            metadata, description = tablet.metadata, replica.description
+            if replica.schema_index > metadata.replay_index:
+                raise ReplicaUnavailable(f"tablet {tablet.id} is being altered; try again")
+            anchor = consensus.anchor(metadata.replay_index + 1)
+        try:
+            base_term = consensus.term_at(metadata.replay_index)
+            if base_term is None:
+                raise ReplicaUnavailable(f"the log of tablet {tablet.id} has no entry {metadata.replay_index} any more")
+            names = [f"rowsets/{name}" for rowset in metadata.rowsets for name in rowset_files(rowset)]
+            files = {name: _size(tablet, name) for name in names}
+            results = replica.results.save(replica.decided_index)  # up to the base at least
+        except BaseException:
+            anchor.close()
+            raise
+        session = _Session(tablet.id, tablet.fs, tablet.directory, files, pin, anchor, time.monotonic())
+        name = uuid.uuid4().hex
+        with self._lock:
+            self._sessions[name] = session
+        return BootstrapSession(
+            session=name,
+            metadata=metadata.to_dict(),
+            files=files,
+            tablet=description,
+            results=results.to_bytes(),
+            base_index=metadata.replay_index,
+            base_term=base_term,
+            configuration=consensus.committed_configuration,
+            clock_limit=consensus.clock_limit,
+        )
+
+    def read(self, request: ReadFile) -> FileChunk:
+        """A piece of a session's file. `ReplicaUnavailable` where the session has ended."""
+        session = self._session(request.session)
+        if request.path not in session.files or request.offset < 0 or not 0 <= request.length <= _MAX_CHUNK:
+            raise ProtocolError(
+                f"session {request.session} has no {request.length} bytes at {request.offset} of {request.path}"
+            )
+        with session.lock:
+            session.used = time.monotonic()
+            if not session.anchor.is_held:
+                raise _ended(request.session)
+            file = session.open_files.get(request.path)
+            if file is None:
+                file = session.fs.open(posixpath.join(session.directory, request.path))
+                session.open_files[request.path] = file
+            data = file.read_at(request.offset, request.length)
+            if request.offset + len(data) >= session.files[request.path]:
+                session.open_files.pop(request.path).close()
+        return FileChunk(data=data, checksum=zlib.crc32(data))
+
+    def end(self, name: str) -> None:
+        """Let go of a session; done where it is gone."""
+        with self._lock:
+            session = self._sessions.pop(name, None)
+        if session is not None:
+            session.close()
+
+    def expire(self) -> None:
+        """Let go of sessions that nobody uses; to be called every few seconds."""
+        before = time.monotonic() - self._ttl
+        with self._lock:
+            names = [name for name, session in self._sessions.items() if session.used < before]
+        for name in names:
+            self.end(name)
+
+    def release(self, tablet_id: str) -> None:
+        """Let go of the sessions of a tablet whose replica here is removed."""
+        with self._lock:
+            names = [name for name, session in self._sessions.items() if session.tablet_id == tablet_id]
+        for name in names:
+            self.end(name)
+
+    def close(self) -> None:
+        """Let go of all."""
+        with self._lock:
+            names = list(self._sessions)
+        for name in names:
+            self.end(name)
+
+    def _session(self, name: str) -> _Session:
+        with self._lock:
+            session = self._sessions.get(name)
+        if session is None:
+            raise _ended(name)
+        return session
+
+
+def _ended(name: str) -> ReplicaUnavailable:
+    return ReplicaUnavailable(f"there is no bootstrap session {name} any more; begin another one")
+
+
+def _size(tablet: Tablet, name: str) -> int:
+    return tablet.cache.handles(tablet.fs).size(posixpath.join(tablet.directory, name))
+
+
+def _catch_up(replica: Replica) -> None:
+    """Have nothing left in memory that was logged in an older schema."""
+    replica.check_workable()
+    tablet = replica.tablet
+    if replica.schema_index <= tablet.metadata.replay_index:
+        return
+    flush(tablet)
+    for stored in tablet.state.rowsets:
+        flush_deltas(tablet, stored)
+    with tablet.flush_lock:
+        with tablet.write_lock:
+            cut = tablet.cut()
+        tablet.wait_for(cut)
+        with tablet.metadata_lock:
+            tablet.write_metadata(tablet.metadata, cut)
+
+
+# ---- sink --------------------------------------------------------------------------------------------------------
+
+
+class Caller(Protocol):
+    """Calls a method of the source: `wire.rpc.Channel.call`."""
+
+    def __call__(self, request: Request) -> Any: ...
+
+
+def copy_replica(
+    call: Caller,
+    tablet_id: str,
+    receiver: str,
+    fs: FileSystem,
+    directory: str,
+    *,
+    check: Callable[[], None] = lambda: None,
+) -> None:
+    """Copy a replica into a directory, in which nobody works: it may be missing, or hold a tombstone, or what an
+    earlier copy left, or a replica that is to be replaced.
+
+    Parameters
+    ----------
+    call : callable
+        Reaches the source.
+    receiver : str
+        The id of this server.
+    check : callable
+        Called before each piece; what it raises ends the copy.
+
+    Raises what `call` does, `DiskError`, or `CorruptionError` where a piece was damaged on its way. The directory says
+    COPYING then.
+    """
+    session: BootstrapSession = call(BeginBootstrap(tablet_id=tablet_id, receiver=receiver))
+    try:
+        make_durable_directory(fs, directory)
+        Superblock(session.tablet, ReplicaState.COPYING).write(fs, directory)
+        remove_data(fs, directory)
+        fs.make_directory(f"{directory}/rowsets")
+        fs.make_directory(f"{directory}/wal")
+        for path, size in session.files.items():
+            _copy_file(call, session.session, path, size, fs, directory, check)
+        fs.sync_directory(f"{directory}/rowsets")
+        fs.sync_directory(directory)
+        metadata = TabletMetadata.from_dict(session.metadata)
+        replace(metadata, log_index=session.base_index).write(fs, directory)
+        SavedResults.from_bytes(session.results).write(fs, directory)
+        write_consensus(fs, directory, _consensus(fs, directory, session))
+        Superblock(session.tablet, ReplicaState.READY, session.base_index).write(fs, directory)
+    finally:
+        with contextlib.suppress(Exception):
+            call(EndBootstrap(session=session.session))
+
+
+def remove_data(fs: FileSystem, directory: str) -> None:
+    """Remove everything of a replica but its superblock, which says so already, and what its consensus must not
+    forget."""
+    for name in fs.list(directory):
+        if name in ("rowsets", "wal"):
+            fs.remove_tree(f"{directory}/{name}")
+        elif name not in (SUPERBLOCK, CONSENSUS):
+            fs.remove(f"{directory}/{name}")
+    fs.sync_directory(directory)
+
+
+def _consensus(fs: FileSystem, directory: str, session: BootstrapSession) -> ConsensusState:
+    """What the consensus begins with: the source's base, and the own term and vote."""
+    kept = ConsensusState(0, "", session.configuration)
+    if fs.exists(f"{directory}/{CONSENSUS}"):
+        kept = read_consensus(fs, directory)
+    newer = session.base_term > kept.term
+    return ConsensusState(
+        term=session.base_term if newer else kept.term,
+        vote="" if newer else kept.vote,
+        configuration=session.configuration,
+        base_index=session.base_index,
+        base_term=session.base_term,
+        clock_limit=max(kept.clock_limit, session.clock_limit),
+        clock_lead=kept.clock_lead,
+    )
+
+
+def _copy_file(
+    call: Caller, session: str, path: str, size: int, fs: FileSystem, directory: str, check: Callable[[], None]
+) -> None:
+    folder, _, name = path.rpartition("/")
+    if folder != "rowsets" or not name or name.startswith("."):
+        raise ProtocolError(f"{path} is no file of a tablet")
+    file = fs.create(f"{directory}/{path}")
+    try:
+        while file.size < size:
+            check()
+            length = min(CHUNK_BYTES, size - file.size)
+            chunk: FileChunk = call(ReadFile(session=session, path=path, offset=file.size, length=length))
+            if len(chunk.data) != length or zlib.crc32(chunk.data) != chunk.checksum:
+                raise CorruptionError(
+                    f"expected {length} bytes of checksum {chunk.checksum:08x}, got {len(chunk.data)} of "
+                    f"{zlib.crc32(chunk.data):08x}",
+                    path,
+                    f"offset {file.size}, on its way from the source",
+                )
+            file.write(chunk.data)
+        file.sync()
+    finally:
+        file.close()

@@ -1,0 +1,70 @@
+"""The sum of a tablet's rows at a time, by which replicas are held against each other.
+
+    row     word of its 1st column ─┬─► running hash ─► ... ─► hash of the row (`storage.keys.hashing`)
+            word of its 2nd column ─┘
+    sum     of the rows' hashes, modulo 2^64
+
+It does not depend on the order of rows or on how they are stored, and every cell has a part in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from ...storage.keys.hashing import hash64_text, hash64_words
+from ...storage.reading.tablet_scan import cut, scan_view
+from ...storage.store import ScanCounters, ScanSpec, Timestamp
+from ...storage.tablet.tablet import TabletView
+from ...storage.vector import Array, Batch, Vector, Wide, decimal_limbs
+from ..wire.methods import ChecksumReply
+
+_NULL = np.uint64(0x9AE16A3B2F90404F)
+"""Stands for NULL; as likely as any other word."""
+_PRESENT = np.uint64(1)
+
+
+def checksum(view: TabletView, watch: Callable[[int], None] | None = None) -> ChecksumReply:
+    """Rows of a view and their sum; reads everything. `watch` as for `ScanCounters`."""
+    spec = ScanSpec(tuple(view.table.schema.names), snapshot=Timestamp(view.timestamp))
+    rows, total = 0, 0
+    for pieces in cut(view, spec):
+        for batch in scan_view(view, pieces, spec, ScanCounters(watch=watch)):
+            rows += batch.length
+            total += int(row_hashes(batch).sum(dtype=np.uint64))
+    return ChecksumReply(rows=rows, checksum=f"{total % (1 << 64):016x}")
+
+
+def row_hashes(batch: Batch) -> Array:
+    """A hash of each row's values: ndarray of uint64, shape (n_rows,)."""
+    hashes = np.zeros(batch.length, np.uint64)
+    for column in batch.columns():
+        for word in _words(column):
+            hash64_words(hashes, word)
+    return hashes
+
+
+def _words(column: Vector) -> list[Array]:
+    """Words that tell the values of a column apart; ndarrays of uint64, shape (n_rows,)."""
+    array = column.to_arrow()
+    words = _present_words(column, array)
+    if array.null_count:
+        is_null = array.is_null().to_numpy(zero_copy_only=False)
+        # A word of its own, too: no value is taken for NULL.
+        words = [np.where(is_null, _NULL, word) for word in words]
+        return [*words, np.where(is_null, np.uint64(0), _PRESENT)]
+    return [*words, np.full(len(array), _PRESENT)]
+
+
+def _present_words(column: Vector, array: pa.Array) -> list[Array]:
+    type_ = column.type
+    if type_.is_text:
+        return [hash64_text(array.fill_null("" if pa.types.is_string(array.type) else b""))]
+    if isinstance(column, Wide):
+        return [np.ascontiguousarray(limb).view(np.uint64) for limb in decimal_limbs(array)]
+    values = np.ascontiguousarray(column.values())
+    if values.dtype.kind == "f":
+        return [values.astype(np.float64).view(np.uint64)]
+    return [values.astype(np.int64).view(np.uint64)]

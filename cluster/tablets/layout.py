@@ -1,0 +1,100 @@
+"""What a replica goes by in one version of its table: computed once, replaced as a whole when the table is altered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from ...errors import ProtocolError, StaleSchema
+from ...storage.keys.partition import Partitioner
+from ...storage.log.wal_format import log_schema
+from ...storage.schema import Table
+from ...storage.vector import Array
+from ...storage.writing.row_codec import RowCodec
+from ..wire.methods import Tablet
+from ..wire.plain import table_from_plain
+
+_decode = msgspec.msgpack.Decoder(Tablet).decode
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def encode_description(tablet: Tablet) -> bytes:
+    """The body of an ALTER entry."""
+    return _encode(tablet)
+
+
+def decode_description(body: bytes | memoryview) -> Tablet:
+    """The inverse; `ProtocolError` where the bytes describe no tablet."""
+    try:
+        return _decode(body)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"{len(body)} bytes describe no tablet: {error}") from error
+
+
+def schema_behind(body: bytes) -> pa.Schema:
+    """The schema of rows in the log behind an ALTER entry with this body."""
+    return log_schema(table_from_plain(decode_description(body).table).schema)
+
+
+@dataclass(frozen=True, eq=False)
+class ReplicaLayout:
+    """The description of a tablet and what follows from it.
+
+    Parameters
+    ----------
+    description : Tablet
+    table : Table
+    partitioner : Partitioner
+        Of the whole table.
+    place : int
+        Which of its partitions the tablet is; -1: a range partition that was dropped.
+    """
+
+    description: Tablet
+    table: Table
+    partitioner: Partitioner
+    place: int
+
+    @classmethod
+    def of(cls, description: Tablet) -> ReplicaLayout:
+        """The layout of a tablet."""
+        table = table_from_plain(description.table)
+        partitioner = Partitioner(table.schema, table.partitions)
+        places = {partition.place: partition.index for partition in partitioner.partitions}
+        return cls(description, table, partitioner, places.get(description.place, -1))
+
+    @cached_property
+    def codec(self) -> RowCodec:
+        """Of the table's rows."""
+        return RowCodec(self.table)
+
+    def check_version(self, version: int | None) -> None:
+        """Raise `StaleSchema` where the caller knows the table in another version."""
+        if version is not None and version != self.table.version:
+            raise StaleSchema(
+                f"table {self.table.name} is at version {self.table.version} here; the caller knows version {version}"
+            )
+
+    def check_rows(self, rows: pa.RecordBatch) -> None:
+        """Raise `StaleSchema` where a row does not belong to the tablet."""
+        places: Array = self.partitioner.route(rows)
+        strangers = np.flatnonzero(places != self.place)
+        if len(strangers) or self.place < 0:
+            raise self._stranger(int(places[strangers[0]]) if len(strangers) else -1)
+
+    def check_key(self, key: list[object]) -> None:
+        """`check_rows` for one row, of which the physical values of the key are given, at least."""
+        place = self.partitioner.route_one(key)
+        if place != self.place or place < 0:
+            raise self._stranger(place)
+
+    def _stranger(self, place: int) -> StaleSchema:
+        its = self.partitioner.partitions[place].describe() if place >= 0 else "no partition"
+        return StaleSchema(
+            f"a row belongs to {its} of table {self.table.name}, not to tablet {self.description.id}, "
+            f"which is {self.description.partition}"
+        )

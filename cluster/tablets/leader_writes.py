@@ -1,0 +1,230 @@
+"""Writes at the leader of a tablet: the embedded write path, in front of a replicated log.
+
+The life of a write:
+1. A call that was done before, by this leader or an earlier one, is answered from `Results`.
+2. The rows are brought into the table's columns, and must belong to this tablet.
+3. Under the tablet's `write_lock` the ops come to changes (`TabletWrite`, `RowWriter`). At that moment the result is
+   known: it goes into the log with the rows, as one entry.
+4. Without the lock: the log waits until a majority has the entry, then readers see it.
+
+What changes nothing is not logged. It relies on what it was told of earlier writes, and waits until these are decided;
+then the lease says that no other leader has had a part in it.
+
+A deadline that passes in step 4 leaves the write in flight. What became of it is told by repeating the call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+
+from ...storage.clock import HybridClock
+from ...storage.log.wal import LogTicket
+from ...storage.maintenance.tablet_flush import flush_overfull
+from ...storage.store import Op, RowError, Timestamp, WriteBatch, WriteResult
+from ...storage.tablet.tablet import Tablet
+from ...storage.writing.incoming_rows import incoming, row_errors, rows_without
+from ...storage.writing.row_write import RowWriter
+from ...storage.writing.tablet_write import TabletWrite
+from ..consensus.consensus import Consensus
+from ..consensus.tracked import CallHeader
+from ..wire.methods import Call
+from .layout import ReplicaLayout
+from .replica_log import ReplicaLog
+from .results import Results, decode_result, encode_result
+
+
+class Altering(Protocol):
+    """What writes need of the replica about its table."""
+
+    @property
+    def layout(self) -> ReplicaLayout:
+        """As it is now; replaced under the tablet's `write_lock`."""
+
+    @property
+    def is_altering(self) -> bool:
+        """Is an alteration on its way through the log? Asked under the tablet's `write_lock`."""
+
+    def wait_altered(self, deadline: float) -> None:
+        """Return when none is; `DeadlineExceeded`."""
+
+
+class _TakesBatch(Exception):
+    """A row must be written as a batch; nothing has been done."""
+
+    def __init__(self, batch: WriteBatch):
+        super().__init__()
+        self.batch = batch
+
+
+class LeaderWrites:
+    """Writes into one tablet. Safe for several threads."""
+
+    def __init__(
+        self,
+        tablet: Tablet,
+        log: ReplicaLog,
+        consensus: Consensus,
+        results: Results,
+        clock: HybridClock,
+        altering: Altering,
+    ):
+        self._tablet = tablet
+        self._log = log
+        self._consensus = consensus
+        self._results = results
+        self._clock = clock
+        self._altering = altering
+        self._rows: tuple[ReplicaLayout, RowWriter] | None = None
+
+    def write(
+        self, batch: WriteBatch, call: Call | None, deadline: float, version: int | None, check_only: bool
+    ) -> WriteResult:
+        """Apply a batch; see `Replica.write`."""
+        if check_only:
+            return self._write(batch, None, deadline, version, check_only=True)
+        return self._once(call, deadline, lambda: self._write(batch, call, deadline, version))
+
+    def write_row(
+        self, op: Op, row: Mapping[str, Any], call: Call | None, deadline: float, version: int | None
+    ) -> WriteResult:
+        """Apply one row of physical values; see `Replica.write_row`."""
+        return self._once(call, deadline, lambda: self._write_row(op, row, call, deadline, version))
+
+    # ---- exactly once --------------------------------------------------------------------------------------------
+
+    def _once(self, call: Call | None, deadline: float, write: Callable[[], WriteResult]) -> WriteResult:
+        self._consensus.check_serving()
+        if call is None:
+            return write()
+        known = self._results.begin(call, lambda ticket: self._consensus.wait(ticket, deadline), deadline)
+        if known is not None:
+            return decode_result(known)
+        try:
+            return write()
+        finally:
+            self._results.end(call)
+
+    @contextmanager
+    def _logging(self, call: Call | None, deadline: float, result: Callable[[int], WriteResult]) -> Iterator[None]:
+        """While this thread appends and waits: `result` gives what the call is answered, by the entry's timestamp."""
+        with ExitStack() as stack:
+            stack.enter_context(self._log.waiting_until(deadline))
+            if call is not None:
+                made: list[tuple[CallHeader, int]] = []
+
+                def header(timestamp: int) -> CallHeader:
+                    encoded = encode_result(result(timestamp))
+                    made.append((CallHeader(call.client, call.sequence, call.first_incomplete, encoded), timestamp))
+                    return made[-1][0]
+
+                def told(ticket: LogTicket) -> None:
+                    if made:
+                        self._results.note(made[-1][0], ticket.index, made[-1][1], ticket)
+
+                stack.enter_context(self._consensus.log.tracked(header))
+                stack.enter_context(self._log.telling(told))
+            yield
+
+    # ---- batches -------------------------------------------------------------------------------------------------
+
+    def _write(
+        self, batch: WriteBatch, call: Call | None, deadline: float, version: int | None, check_only: bool = False
+    ) -> WriteResult:
+        while True:
+            layout = self._altering.layout
+            layout.check_version(version)
+            found = self._try(layout, batch, call, deadline, check_only)
+            if found is not None:
+                return found
+            self._altering.wait_altered(deadline)
+
+    def _try(
+        self, layout: ReplicaLayout, batch: WriteBatch, call: Call | None, deadline: float, check_only: bool
+    ) -> WriteResult | None:
+        """Write a batch by one version of the table; None, with nothing done, where it has another by now."""
+        tablet = self._tablet
+        rows = incoming(layout.table, batch)
+        errors = row_errors(layout.table, rows)
+        numbers = rows_without(len(rows), errors)
+        rows = rows.take(numbers)
+        if not len(rows):
+            # What is wrong with rows themselves does not depend on others.
+            timestamp = self._clock.now()
+            self._consensus.check_can_serve(timestamp)
+            return WriteResult(0, _in_order(errors), timestamp)
+        layout.check_rows(rows.rows)
+        flush_overfull(tablet)
+        part = TabletWrite(tablet, layout.table, rows, np.asarray(numbers, np.intp))
+        part.probe()
+        result = WriteResult(0)
+
+        def logged(timestamp: int) -> WriteResult:
+            return WriteResult(part.applied, result.errors, Timestamp(timestamp))
+
+        with self._logging(call, deadline, logged):
+            with tablet.write_lock:
+                if self._altering.layout is not layout or self._altering.is_altering:
+                    return None
+                part.check()
+                result = WriteResult(0, _in_order(errors, part.errors))
+                is_refused = batch.all_or_none and bool(result.errors)
+                applies = part.has_changes and not is_refused and not check_only
+                timestamp = tablet.mvcc.start() if applies else self._clock.now()
+                if applies:
+                    part.apply(timestamp)
+            part.finish()
+        if not applies:
+            self._consensus.check_can_serve(timestamp)
+        return WriteResult(0 if is_refused else part.applied, result.errors, timestamp)
+
+    # ---- single rows ---------------------------------------------------------------------------------------------
+
+    def _write_row(
+        self, op: Op, row: Mapping[str, Any], call: Call | None, deadline: float, version: int | None
+    ) -> WriteResult:
+        layout = self._altering.layout
+        layout.check_version(version)
+        flush_overfull(self._tablet)
+        try:
+            with self._logging(call, deadline, lambda timestamp: WriteResult(1, (), Timestamp(timestamp))):
+                result = self._writer(layout).write_physical(op, row)
+        except _TakesBatch as taken:
+            return self._write(taken.batch, call, deadline, version)
+        if not result.applied:
+            self._consensus.check_can_serve(result.timestamp)
+        return result
+
+    def _writer(self, layout: ReplicaLayout) -> RowWriter:
+        known = self._rows
+        if known is None or known[0] is not layout:
+
+            def is_current() -> bool:
+                return self._altering.layout is layout and not self._altering.is_altering
+
+            writer = RowWriter(layout.codec, _OneTablet(layout), (self._tablet,), self._clock, is_current, _as_batch)
+            known = self._rows = layout, writer
+        return known[1]
+
+
+class _OneTablet:
+    """Routes all rows of the tablet to the only one there is; `StaleSchema` for others."""
+
+    def __init__(self, layout: ReplicaLayout):
+        self._layout = layout
+
+    def route_one(self, key: Any) -> int:
+        """See `Partitioner.route_one`."""
+        self._layout.check_key(key)
+        return 0
+
+
+def _as_batch(batch: WriteBatch) -> NoReturn:
+    raise _TakesBatch(batch)
+
+
+def _in_order(*errors: list[RowError]) -> tuple[RowError, ...]:
+    return tuple(sorted((error for some in errors for error in some), key=lambda error: error.row))

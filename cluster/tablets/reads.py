@@ -1,0 +1,111 @@
+"""Reads of a replica: one row, or a view for a scan.
+
+    at a snapshot, any replica       wait until everything up to then is here for ever (`Consensus.wait_safe`), and is
+                                     decided; at the leader that is a matter of its lease, at followers of what the
+                                     leader has told them
+    the latest, at the leader        draw a time, wait until all writes below are decided, then make sure that the lease
+                                     is held: no other leader has acknowledged anything before the time was drawn
+
+A time that was drawn before the leader began to serve in its term says nothing: another may have led in between, whose
+clock was ahead. It is drawn again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ...errors import DataError, StaleSchema
+from ...storage.clock import LOGICAL_BITS, HybridClock, format_timestamp
+from ...storage.reading.row_read import find_row
+from ...storage.store import Timestamp
+from ...storage.tablet.tablet import Tablet, TabletView
+from ..consensus.consensus import Consensus
+from .layout import ReplicaLayout
+
+AHEAD_SECONDS = 10
+"""A reader's clock may be so far before this server's; what is further is a mistake."""
+
+
+class Serving(Protocol):
+    """What reads need of the replica."""
+
+    @property
+    def layout(self) -> ReplicaLayout:
+        """Of the table as it is now."""
+
+    @property
+    def serving_since(self) -> int:
+        """Hybrid time: a leader that serves gave out no timestamp of its term before."""
+
+
+class ReplicaReads:
+    """Reads of one tablet. Safe for several threads."""
+
+    def __init__(self, tablet: Tablet, consensus: Consensus, clock: HybridClock, serving: Serving):
+        self._tablet = tablet
+        self._consensus = consensus
+        self._clock = clock
+        self._serving = serving
+
+    def row(
+        self,
+        key: Sequence[Any],
+        columns: Sequence[str],
+        snapshot: Timestamp | None,
+        deadline: float,
+        version: int | None,
+    ) -> tuple[tuple[Any, ...] | None, Timestamp]:
+        """A row by its key; see `Replica.read_row`."""
+        while True:
+            layout = self._serving.layout
+            layout.check_version(version)
+            codec = layout.codec
+            chosen = codec.projection(tuple(columns))
+            values = codec.physical_key(key)
+            layout.check_key(values)
+            if snapshot is None:
+                timestamp = self._latest(deadline)
+            else:
+                timestamp = snapshot
+                self._wait(snapshot, deadline, leader_only=False)
+            pin = self._tablet.shared_pin()
+            if pin.table is not layout.table:
+                continue  # altered meanwhile; its layout is, too, or will be in a moment
+            if snapshot is not None:
+                self._tablet.check_history(snapshot)
+            row = find_row(pin.state, codec.key, values, chosen, timestamp)
+            return None if row is None else codec.physical(columns, row), timestamp
+
+    def view(self, snapshot: Timestamp, deadline: float, version: int | None, leader_only: bool) -> TabletView:
+        """The tablet at a time; see `Replica.view`."""
+        self._wait(snapshot, deadline, leader_only)
+        view = self._tablet.view(snapshot)
+        if version is not None and view.table.version != version:
+            raise StaleSchema(
+                f"table {view.table.name} is at version {view.table.version} here; the caller knows version {version}"
+            )
+        return view
+
+    def _latest(self, deadline: float) -> Timestamp:
+        self._consensus.check_serving()
+        while True:
+            timestamp = self._tablet.mvcc.clean_now(deadline)
+            self._consensus.check_can_serve(timestamp)
+            if timestamp > self._serving.serving_since:
+                return timestamp
+
+    def _wait(self, snapshot: Timestamp, deadline: float, leader_only: bool) -> None:
+        """Return when all writes up to a time are here and decided, for ever."""
+        now = self._clock.now()
+        if snapshot > now:
+            if snapshot > now + ((AHEAD_SECONDS * 1_000_000) << LOGICAL_BITS):
+                raise DataError(
+                    f"cannot read table {self._serving.layout.table.name} as of {format_timestamp(snapshot)}: "
+                    f"it is only {format_timestamp(now)}"
+                )
+            self._clock.update(snapshot)
+        if leader_only:
+            self._consensus.check_serving()
+        self._consensus.wait_safe(snapshot, deadline)
+        self._tablet.mvcc.wait_until_clean(snapshot, deadline)

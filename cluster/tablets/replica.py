@@ -1,0 +1,553 @@
+"""A replica: one tablet's storage and its part in the tablet's consensus, at one server.
+
+    client ──► leader_writes ──► Tablet ──► ReplicaLog ──► Consensus ──► peers
+                                   ▲                          │
+                                   └──── Replica.apply ◄──────┘   entries that are committed
+    client ──► reads ─────────────►┘
+
+Opening does not replay the log: entries above the metadata's `replay_index` are applied as the consensus says that they
+are committed, like those that come later. Until the replica has applied as much as its files have something of, it is
+not flushed or compacted: its `flush_lock` is held (`tablet_apply` says why).
+
+An alteration of the table goes through the log. From when it was proposed, the leader takes no write until it is
+applied (or void): entries behind it are of the new schema. All replicas go over to it at the same entry.
+
+Locks, in the order in which they are taken: `Tablet.flush_lock`, `Tablet.write_lock`, then those of the consensus.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from heapq import merge
+from typing import Any
+
+from ...errors import DeadlineExceeded, DiskError, OperationalError, ReplicaUnavailable, StoreClosed
+from ...storage.clock import HybridClock
+from ...storage.files.checked_file import TEMPORARY_SUFFIX
+from ...storage.files.filesystem import FileSystem
+from ...storage.files.page_cache import PageCache
+from ...storage.log.wal import LogTicket
+from ...storage.log.wal_format import EntryKind, log_schema
+from ...storage.maintenance.table_compaction import compact_tablets
+from ...storage.maintenance.tablet_flush import flush, flush_overfull, quiet
+from ...storage.reading.tablet_scan import Piece, cut, scan_view
+from ...storage.rowsets.memrowset import MemRowSet
+from ...storage.schema import Table
+from ...storage.store import (
+    AnalyzeResult,
+    CompactionResult,
+    Op,
+    ScanCounters,
+    ScanSpec,
+    Timestamp,
+    WriteBatch,
+    WriteResult,
+)
+from ...storage.tables.analysis import Analysis, analyze, table_storage
+from ...storage.tables.store_directory import make_durable_directory
+from ...storage.tables.table_statistics import StatisticsCache
+from ...storage.tablet.tablet import StoreOptions, Tablet, TabletState, TabletView
+from ...storage.tablet.tablet_apply import TabletApplier
+from ...storage.tablet.tablet_metadata import TabletMetadata
+from ...storage.tablet.tablet_replay import open_rowsets, tablet_with_log
+from ...storage.vector import Batch
+from ..consensus.consensus import Consensus
+from ..consensus.host import ConsensusHost
+from ..consensus.tracked import as_log_entry
+from ..raft.messages import Configuration, Entry, Peer
+from ..wire import methods
+from ..wire.methods import Call, ChecksumReply, TabletFacts, TabletReport
+from ..wire.plain import statistics_to_plain, storage_to_plain
+from .checksum import checksum
+from .layout import ReplicaLayout, decode_description, encode_description, schema_behind
+from .leader_writes import LeaderWrites
+from .reads import ReplicaReads
+from .replica_log import ReplicaLog
+from .results import Results, SavedResults
+from .superblock import ReplicaState, Superblock
+
+_ROWS = frozenset((EntryKind.WRITE, EntryKind.ROW, EntryKind.TRACKED))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaListener:
+    """Whom a replica tells. Called by threads of the consensus: it should return soon.
+
+    Parameters
+    ----------
+    on_change : callable
+        Role, term, leader, configuration, version or state are others: the next report should have this replica.
+    on_bootstrap : callable
+        As leader: this peer must copy the data (`StartBootstrap`).
+    """
+
+    on_change: Callable[[Replica], None] = lambda replica: None
+    on_bootstrap: Callable[[Replica, Peer], None] = lambda replica, peer: None
+
+
+class Replica:
+    """See the module's page. Safe for several threads. Implements `consensus.interfaces.ReplicatedState`.
+
+    Deadlines are of `time.monotonic`; `schema_version` is the version of the table that the caller knows (`StaleSchema`
+    where the replica has another), None where that does not matter. Everything but reports raises `ReplicaUnavailable`
+    where the replica has failed.
+
+    Attributes
+    ----------
+    tablet : Tablet
+    consensus : Consensus
+    results : Results
+    layout : ReplicaLayout
+        Replaced under the tablet's `write_lock`.
+    state, error : str
+        "RUNNING", or "FAILED" and why.
+    serving_since : int
+        Hybrid time of the newest NO_OP entry: a leader that serves gave out no timestamp of its term before.
+    schema_index : int
+        The log entry by which the table came to be as it is; 0: since the tablet was made.
+    """
+
+    tablet: Tablet
+    consensus: Consensus
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: str,
+        superblock: Superblock,
+        clock: HybridClock,
+        listener: ReplicaListener,
+    ):
+        self.fs = fs
+        self.directory = directory
+        self.layout = ReplicaLayout.of(superblock.tablet)
+        self.schema_index = superblock.schema_index
+        self.results = Results(SavedResults.read(fs, directory))
+        self.state = "RUNNING"
+        self.error = ""
+        self.serving_since = 0
+        self._clock = clock
+        self._listener = listener
+        self._altering: LogTicket | None = None
+        """The ALTER entry that this replica proposed last; guarded by `write_lock`."""
+        self._alter_lock = threading.Lock()
+        """One alteration at a time is proposed."""
+        self._is_open = threading.Event()
+        """The tablet is there: the consensus may tell what happens before `open` has put it there."""
+        self._results_lock = threading.Lock()
+        """Guards the file."""
+
+    # ---- birth and end -------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def create(fs: FileSystem, directory: str, tablet: methods.Tablet, configuration: Configuration) -> None:
+        """Make the files of an empty replica durable, its directory's name included. A crash before the end leaves a
+        directory without a superblock."""
+        ReplicaLayout.of(tablet)  # a description that cannot be read makes no replica
+        make_durable_directory(fs, directory)
+        Tablet.create(fs, directory, tablet.id)
+        ConsensusHost.create_files(fs, directory, configuration)
+        Superblock(tablet, ReplicaState.READY).write(fs, directory)
+
+    @classmethod
+    def open(
+        cls,
+        fs: FileSystem,
+        directory: str,
+        host: ConsensusHost,
+        *,
+        cache: PageCache,
+        clock: HybridClock,
+        options: StoreOptions,
+        listener: ReplicaListener | None = None,
+    ) -> Replica:
+        """Open a replica whose superblock says READY. `CorruptionError`, `DiskError` where it cannot be."""
+        superblock = Superblock.read(fs, directory)
+        if superblock is None or superblock.state is not ReplicaState.READY:
+            found = "no superblock" if superblock is None else f"state {superblock.state.value}"
+            raise ReplicaUnavailable(f"{directory} holds no replica that can be opened: {found}")
+        for name in fs.list(directory):
+            if name.endswith(TEMPORARY_SUFFIX):
+                fs.remove(f"{directory}/{name}")
+        replica = cls(fs, directory, superblock, clock, listener or ReplicaListener())
+        metadata = TabletMetadata.read(fs, directory)
+        table = replica.layout.table
+        rowsets = open_rowsets(fs, directory, table, metadata, cache)
+        replica.consensus = host.open(
+            superblock.tablet.id,
+            fs,
+            directory,
+            log_schema(table.schema),
+            replica,
+            applied_index=metadata.replay_index,
+            alter_schema=schema_behind,
+        )
+        try:
+            known_index = max([metadata.durable_index, *(rowset.redo_index for rowset in metadata.rowsets)])
+            log = ReplicaLog(replica.consensus.log, metadata.replay_index, known_index)
+            state = TabletState.of(MemRowSet(table.schema), None, rowsets)
+            tablet = tablet_with_log(
+                fs, directory, table, metadata, state, log, cache=cache, clock=clock, options=options
+            )
+            replica._begin(tablet, log, known_index)
+        except BaseException:
+            replica.state = "FAILED"
+            replica._is_open.set()  # who waits for the tablet need not any more
+            replica.consensus.close()
+            raise
+        return replica
+
+    def _begin(self, tablet: Tablet, log: ReplicaLog, known_index: int) -> None:
+        """Go to work."""
+        self.tablet = tablet
+        tablet.before_forgetting = self._keep_results
+        self._log = log
+        self._known_index = known_index
+        self._is_behind = known_index > tablet.metadata.replay_index
+        """Has less been applied than the files have something of? `flush_lock` is held then."""
+        if self._is_behind:
+            tablet.flush_lock.acquire()
+        self._applier = TabletApplier(tablet, known_index)
+        self._writes = LeaderWrites(tablet, log, self.consensus, self.results, self._clock, self)
+        self._reads = ReplicaReads(tablet, self.consensus, self._clock, self)
+        self._statistics = StatisticsCache(self.table, Analysis.read(self.fs, self.directory))
+        self._is_open.set()
+
+    def close(self) -> None:
+        """End the replica's part in the consensus and close all files. Reads must have ended."""
+        with suppress(OperationalError):
+            self.consensus.close()
+        self._log.stop()
+        self.tablet.close_files()
+
+    @property
+    def tablet_id(self) -> str:
+        return self.layout.description.id
+
+    @property
+    def description(self) -> methods.Tablet:
+        """What the tablet is."""
+        return self.layout.description
+
+    @property
+    def table(self) -> Table:
+        """The table as it is here."""
+        return self.layout.table
+
+    def _check_running(self) -> None:
+        if self.state != "RUNNING":
+            raise ReplicaUnavailable(f"the replica of tablet {self.tablet_id} has failed: {self.error}")
+
+    # ---- told by the consensus -----------------------------------------------------------------------------------
+
+    def _wait_open(self) -> None:
+        self._is_open.wait()
+        if not hasattr(self, "tablet"):
+            raise StoreClosed(f"the replica of tablet {self.tablet_id} could not be opened")
+
+    def apply(self, entries: Sequence[Entry]) -> None:
+        """See `ReplicatedState`."""
+        self._wait_open()
+        if not self._is_behind:
+            flush_overfull(self.tablet)
+        start = 0
+        for number, entry in enumerate(entries):
+            if entry.kind == EntryKind.ALTER:
+                self._apply_rows(entries[start:number])
+                self._apply_alteration(entry)
+                start = number + 1
+        self._apply_rows(entries[start:])
+        self._clock.update(Timestamp(max(entry.timestamp for entry in entries)))
+        if self._is_behind and entries[-1].index >= self._known_index:
+            self._is_behind = False
+            self.tablet.flush_lock.release()
+
+    def _apply_rows(self, entries: Sequence[Entry]) -> None:
+        if not entries:
+            return
+        tablet, schema_at = self.tablet, self.consensus.log.schema_at
+        with tablet.write_lock:
+            tablet.settle()
+            for entry in entries:
+                if entry.kind in _ROWS:
+                    logged, header = as_log_entry(entry)
+                    self._applier.add(logged, schema_at(entry.index))
+                    if header is not None:
+                        self.results.note(header, entry.index, entry.timestamp)
+                elif entry.kind == EntryKind.NO_OP:
+                    self.serving_since = max(self.serving_since, entry.timestamp)
+            self._applier.finish()
+            self._log.note_applied(entries[-1].index)
+
+    def _apply_alteration(self, entry: Entry) -> None:
+        """Go over to another version of the table."""
+        tablet = self.tablet
+        layout = ReplicaLayout.of(decode_description(entry.body))
+        is_known = entry.index <= self.schema_index  # the superblock had it when the replica was opened
+        with ExitStack() as locks:
+            if not self._is_behind:
+                locks.enter_context(quiet(tablet))
+            for stored in () if is_known else tablet.state.rowsets:
+                stored.deleted.load()  # may read: `set_table` must not
+            with tablet.write_lock:
+                tablet.settle()
+                if not is_known:
+                    Superblock(layout.description, ReplicaState.READY, entry.index).write(self.fs, self.directory)
+                    self.schema_index = entry.index
+                    tablet.set_table(layout.table)
+                    self.layout = layout
+                    self._statistics = StatisticsCache(layout.table, self._statistics.analysis)
+                self._log.note_applied(entry.index)
+                if self._altering is not None and self._altering.index <= entry.index:
+                    self._altering = None
+        self._listener.on_change(self)
+
+    def entries_failed(self) -> None:
+        """See `ReplicatedState`."""
+        self._wait_open()
+        with self.tablet.write_lock:
+            self.tablet.settle()
+
+    def leadership_changed(self) -> None:
+        """See `ReplicatedState`."""
+        self._wait_open()
+        self._listener.on_change(self)
+
+    def needs_bootstrap(self, peer: Peer) -> None:
+        """See `ReplicatedState`."""
+        self._wait_open()
+        self._listener.on_bootstrap(self, peer)
+
+    def safe_timestamp(self) -> int:
+        """See `ReplicatedState`."""
+        return self.tablet.mvcc.passed_now() if self._is_open.is_set() else 0
+
+    def failed(self, error: Exception) -> None:
+        """See `ReplicatedState`; also called by whoever finds that the replica's disk has failed."""
+        self._wait_open()
+        self._log.stop()
+        self.error = f"{type(error).__name__}: {error}"
+        self.state = "FAILED"
+        self._listener.on_change(self)
+
+    @property
+    def decided_index(self) -> int:
+        """Everything up to here is decided and in memory."""
+        return self._log.decided_index
+
+    def _keep_results(self, index: int) -> None:
+        """Entries up to `index` are never replayed again: keep the results in them."""
+        with self._results_lock:
+            if index > self.results.saved_index:
+                saved = self.results.save(self._log.decided_index)
+                saved.write(self.fs, self.directory)
+                self.results.note_saved(saved.index)
+
+    # ---- writes, at the leader -----------------------------------------------------------------------------------
+
+    def write(
+        self,
+        batch: WriteBatch,
+        call: Call | None,
+        *,
+        deadline: float,
+        schema_version: int | None = None,
+        check_only: bool = False,
+    ) -> WriteResult:
+        """Apply a batch: all in one entry of the log. What was refused is answered row by row.
+
+        Parameters
+        ----------
+        call : Call, optional
+            The same call that comes again, here or at a later leader, is answered as the first one.
+        check_only : bool
+            Say what would be refused now, and change nothing.
+
+        Raises `NotTheLeader`, `StaleSchema` (also where a row belongs to another tablet), `DiskError` with nothing
+        done. `DeadlineExceeded` leaves it open what was done, and so do errors that come after the entry was proposed:
+        the same call, repeated, tells.
+        """
+        self._check_running()
+        return self._writes.write(batch, call, deadline, schema_version, check_only)
+
+    def write_row(
+        self, op: Op, row: Mapping[str, Any], call: Call | None, *, deadline: float, schema_version: int | None = None
+    ) -> WriteResult:
+        """`write` for one row of physical values by column name, by a shorter way."""
+        self._check_running()
+        return self._writes.write_row(op, row, call, deadline, schema_version)
+
+    def alter(self, tablet: methods.Tablet, *, deadline: float) -> None:
+        """Bring the tablet to another version of its table, at all replicas; returns when it is committed and this
+        replica has it. Done where it has it or a later one."""
+        self._check_running()
+        layout = ReplicaLayout.of(tablet)
+        self.consensus.check_serving()
+        if not self._alter_lock.acquire(timeout=max(deadline - time.monotonic(), 0)):
+            raise DeadlineExceeded(f"tablet {self.tablet_id} is being altered")
+        try:
+            self.wait_altered(deadline)
+            with self.tablet.write_lock:
+                if self.table.version >= layout.table.version:
+                    return
+                ticket = self.consensus.propose(EntryKind.ALTER, encode_description(tablet))
+                self._altering = ticket
+            self.consensus.wait(ticket, deadline)
+            self.consensus.wait_applied(ticket.index, deadline)
+        finally:
+            self._alter_lock.release()
+
+    @property
+    def is_altering(self) -> bool:
+        """Is an alteration on its way through the log? Needs the tablet's `write_lock`."""
+        if self._altering is not None and self._altering.error is not None:
+            self._altering = None
+        return self._altering is not None
+
+    def wait_altered(self, deadline: float) -> None:
+        """Return when no alteration is on its way; `DeadlineExceeded` where one still is."""
+        with self.tablet.write_lock:
+            ticket = self._altering if self.is_altering else None
+        if ticket is not None:
+            try:
+                self.consensus.wait(ticket, deadline)
+            except OperationalError:
+                if not ticket.is_decided:
+                    raise
+                return  # it is void
+            self.consensus.wait_applied(ticket.index, deadline)
+
+    # ---- reads ---------------------------------------------------------------------------------------------------
+
+    def read_row(
+        self,
+        key: Sequence[Any],
+        columns: Sequence[str],
+        snapshot: Timestamp | None,
+        *,
+        deadline: float,
+        schema_version: int | None = None,
+    ) -> tuple[tuple[Any, ...] | None, Timestamp]:
+        """The row with a primary key, physical values in and out (None: there is none), and the time at which that was
+        so. Without a snapshot it is the latest, at the leader: it sees every write that was acknowledged before."""
+        self._check_running()
+        return self._reads.row(key, columns, snapshot, deadline, schema_version)
+
+    def view(
+        self, snapshot: Timestamp, *, deadline: float, schema_version: int | None = None, leader_only: bool = False
+    ) -> TabletView:
+        """The tablet at a time, once everything up to then is here; `DeadlineExceeded` or `ReplicaUnavailable` where it
+        does not come, `HistoryGone` where the past is forgotten."""
+        self._check_running()
+        return self._reads.view(snapshot, deadline, schema_version, leader_only)
+
+    def tokens(
+        self, spec: ScanSpec, *, deadline: float, schema_version: int | None = None, leader_only: bool = False
+    ) -> list[tuple[TabletView, tuple[Piece, ...], int]]:
+        """(view, pieces, rows before predicates) of each token of a scan whose snapshot is set; raises as `view`."""
+        assert spec.snapshot is not None
+        view = self.view(spec.snapshot, deadline=deadline, schema_version=schema_version, leader_only=leader_only)
+        if spec.changes is not None:
+            self.tablet.check_history(spec.changes.since)
+        return [(view, pieces, sum(p.stop - p.start for p in pieces)) for pieces in cut(view, spec)]
+
+    def scan(
+        self,
+        spec: ScanSpec,
+        *,
+        deadline: float,
+        counters: ScanCounters | None = None,
+        schema_version: int | None = None,
+        leader_only: bool = False,
+    ) -> Iterator[Batch]:
+        """The rows of a scan whose snapshot is set; `deadline` is for its beginning. Raises as `view`."""
+        tokens = self.tokens(spec, deadline=deadline, schema_version=schema_version, leader_only=leader_only)
+        for view, pieces, _ in tokens:
+            yield from scan_view(view, pieces, spec, counters or ScanCounters())
+
+    def checksum(
+        self, snapshot: Timestamp, *, deadline: float, watch: Callable[[int], None] | None = None
+    ) -> ChecksumReply:
+        """Rows and their sum at a time, the same at all replicas; raises as `view`, and what `watch` raises, which is
+        called before each row group."""
+        return checksum(self.view(snapshot, deadline=deadline), watch)
+
+    # ---- facts ---------------------------------------------------------------------------------------------------
+
+    def report(self) -> TabletReport:
+        """The replica about itself."""
+        status = self.consensus.status()
+        return TabletReport(
+            tablet_id=self.tablet_id,
+            table_id=self.table.id,
+            state=self.state,
+            role=status.role,
+            term=status.term,
+            leader=status.leader,
+            configuration=status.configuration,
+            schema_version=self.table.version,
+            is_serving=status.is_serving,
+            commit_index=status.commit_index,
+            last_index=status.last_index,
+            applied_index=status.applied_index,
+            rows=self.tablet.row_count if self.state == "RUNNING" else 0,
+            bytes=self.data_bytes,
+            error=self.error,
+        )
+
+    @property
+    def data_bytes(self) -> int:
+        """What the rowsets take on the disk."""
+        return sum(stored.metadata.data_bytes for stored in self.tablet.state.rowsets)
+
+    def facts(self) -> TabletFacts:
+        """What a planner wants to know."""
+        self._check_running()
+        tablet = self.tablet
+        return TabletFacts(
+            tablet_id=self.tablet_id,
+            rows=tablet.row_count,
+            bytes=self.data_bytes,
+            statistics=statistics_to_plain(self._statistics.get({tablet.id: tablet.state})),
+            storage=storage_to_plain(table_storage(self.table, [tablet])),
+        )
+
+    def key_samples(self) -> Sequence[tuple[Any, ...]]:
+        """The keys of every 4,096th row of each DiskRowSet, ascending, as physical values."""
+        self._check_running()
+        pin = self.tablet.pin()
+        return list(merge(*(stored.rowset.key_samples for stored in pin.state.rowsets)))
+
+    # ---- work ----------------------------------------------------------------------------------------------------
+
+    def check_workable(self) -> None:
+        """Raise `ReplicaUnavailable` where the replica cannot be flushed, compacted or copied."""
+        self._check_running()
+        if self._is_behind:
+            raise ReplicaUnavailable(
+                f"the replica of tablet {self.tablet_id} has just been opened: it waits for log entries up to "
+                f"{self._known_index} to be confirmed"
+            )
+
+    def flush(self) -> int:
+        """Write what is in memory to DiskRowSets; how many rows. `DiskError` where the disk fails."""
+        self.check_workable()
+        return flush(self.tablet)
+
+    def compact(self, check: Callable[[], None] | None = None) -> CompactionResult:
+        """`Store.compact_table` for this replica."""
+        self.check_workable()
+        return compact_tablets([self.tablet], check)
+
+    def analyze(self, check: Callable[[], None] | None = None) -> AnalyzeResult:
+        """`Store.analyze_table` for this replica."""
+        self.check_workable()
+        analysis, result = analyze([self.tablet], self._clock.now(), check)
+        with suppress(DiskError):
+            analysis.write(self.fs, self.directory)
+        self._statistics = StatisticsCache(self.table, analysis)
+        return result

@@ -1,0 +1,258 @@
+"""Copies of replicas: to here from another server, and from here for others.
+
+    leader                                        the peer without data
+    needs_bootstrap ─► StartBootstrap ──────────► a thread
+                       BeginBootstrap ◄──────────   is a copy needed?
+                       ReadFile ...   ◄──────────   COPYING: files beside a superblock that says so
+                       EndBootstrap   ◄──────────   superblock READY ─► opened ─► the log goes on
+
+A copy that breaks off leaves a tombstone, or nothing where nothing was: the leader asks again while the peer needs it.
+
+Two replicas must not be replaced: one that knows of a greater term than the one who asks, since it may have given its
+vote to a later leader; and one that has what the copy would have, since it may have acknowledged what came behind that,
+and the leader counts on it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ...errors import ConfigurationRefused, DiskError, Error, ReplicaUnavailable, ServerUnavailable
+from ...storage.files.filesystem import FileSystem
+from ..consensus.consensus_file import read_consensus
+from ..raft.messages import Peer
+from ..tablets.bootstrap import BootstrapSources, copy_replica
+from ..tablets.replica import Replica
+from ..wire.methods import BootstrapSession, EndBootstrap, Request, StartBootstrap
+from ..wire.rpc import Channel, Channels
+from .directories import DataDirectory, ServerDirectories
+from .removal import Removal
+from .slots import Slot, Slots
+
+COPIERS, ASKERS = 2, 2
+"""Threads that copy from other servers, and that ask other servers to copy."""
+ASK_SECONDS = 5.0
+"""Until a server that is asked to copy has answered: it does so at once."""
+CALL_SECONDS = 60.0
+"""Until the source has answered: it may have to flush first."""
+RELEASE_SECONDS = 30.0
+"""A replica that is to be replaced waits so long for scans to end."""
+_log = logging.getLogger("nyala.cluster.tserver")
+
+
+class Copies:
+    """Remote bootstrap, both sides. Safe for several threads.
+
+    Parameters
+    ----------
+    fs, directories, slots, removal, channels, server
+        The server's.
+    open_slot : callable
+        Opens the replica of a slot whose files are whole.
+    place : callable
+        Chooses a directory for a tablet.
+    disk_failed : callable
+        Told of a tablet on whose files work failed.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directories: ServerDirectories,
+        slots: Slots,
+        removal: Removal,
+        channels: Channels,
+        server: Peer,
+        *,
+        open_slot: Callable[[Slot], object],
+        place: Callable[[str], DataDirectory],
+        disk_failed: Callable[[str], None],
+    ):
+        self._fs = fs
+        self._directories = directories
+        self._slots = slots
+        self._removal = removal
+        self._channels = channels
+        self._server = server
+        self._open = open_slot
+        self._place = place
+        self._disk_failed = disk_failed
+        self.sources = BootstrapSources()
+        """The copies that others make of replicas here."""
+        self._mutex = threading.Lock()
+        """Guards the two below."""
+        self._copying: set[str] = set()
+        """Tablets that wait for a copier, or have one."""
+        self._asked: set[tuple[str, str]] = set()
+        """(Tablet, peer) that are being asked to copy."""
+        self._copiers = ThreadPoolExecutor(COPIERS, "nyala-copy")
+        self._askers = ThreadPoolExecutor(ASKERS, "nyala-ask")
+
+    # ---- to here -------------------------------------------------------------------------------------------------
+
+    def start(self, request: StartBootstrap) -> None:
+        """Begin to copy a replica from another server; done where that is on its way already.
+
+        Raises `ConfigurationRefused` where this replica knows of a greater term than the one who asks,
+        `ReplicaUnavailable` where it has failed, or something else is done with it.
+        """
+        slot = self._slots.claim(request.tablet.id, self._directories.own)
+        with self._mutex:
+            if slot.id in self._copying:
+                return
+            self._copying.add(slot.id)
+        try:
+            self._check_slot(slot, request)
+            self._copiers.submit(self._run, slot, request)
+        except BaseException as error:
+            self._done(slot)
+            if isinstance(error, RuntimeError):
+                raise ServerUnavailable("the server is shutting down") from None
+            raise
+
+    def _check_slot(self, slot: Slot, request: StartBootstrap) -> None:
+        replica, kept = slot.replica, slot.kept
+        if slot.state not in ("NEW", "TOMBSTONED", "RUNNING") or (replica is not None and replica.state != "RUNNING"):
+            raise ReplicaUnavailable(f"the replica of tablet {slot.id} is {slot.state}, and no copy takes its place")
+        term = 0 if kept is None else kept.term
+        if replica is not None:
+            term = replica.consensus.status().term
+        if term > request.term:
+            raise ConfigurationRefused(
+                f"the replica of tablet {slot.id} is in term {term}; a leader of term {request.term} is none any more"
+            )
+
+    def _done(self, slot: Slot) -> None:
+        with self._mutex:
+            self._copying.discard(slot.id)
+
+    def _run(self, slot: Slot, request: StartBootstrap) -> None:
+        try:
+            with slot.lock:
+                self._copy(slot, request)
+        except Exception:
+            _log.exception("a copy left disorder", extra={"fields": {"tablet": slot.id}})
+        finally:
+            self._done(slot)
+
+    def _copy(self, slot: Slot, request: StartBootstrap) -> None:
+        """Copy and open. Needs the slot's lock."""
+        began = time.monotonic()
+        fields: dict[str, Any] = {"tablet": slot.id, "source": request.source.address}
+        try:
+            self._check_slot(slot, request)
+            call = _SourceCalls(self._channels.get(request.source.address), lambda found: self._begin(slot, found))
+            if slot.state == "NEW":
+                slot.directory = self._place(slot.id)
+                slot.description = request.tablet
+            copy_replica(call, slot.id, self._server.id, self._fs, slot.path, check=self._check_open)
+            self._open(slot)
+        # Whatever it is, the leader asks again.
+        except Exception as error:
+            _log.warning("copy broke off", extra={"fields": {**fields, "error": str(error)}})
+            self._broke_off(slot, error)
+            return
+        _log.info("copied", extra={"fields": {**fields, "bytes": call.bytes, "seconds": time.monotonic() - began}})
+
+    def _begin(self, slot: Slot, session: BootstrapSession) -> None:
+        """The source is ready; see that a copy is needed, and that nobody works in the directory."""
+        replica = slot.replica
+        if replica is not None:
+            status = replica.consensus.status()
+            has_base = replica.consensus.term_at(session.base_index) == session.base_term
+            if has_base or status.commit_index >= session.base_index:
+                raise ConfigurationRefused(
+                    f"the replica of tablet {slot.id} has all entries up to {session.base_index}; it needs no copy"
+                )
+            self._removal.retire(slot)
+            slot.kept = read_consensus(self._fs, slot.path)
+            self._wait_unread(slot)
+        elif self._removal.is_read(slot):
+            self._wait_unread(slot)
+        self._slots.set(slot, "COPYING")
+
+    def _wait_unread(self, slot: Slot) -> None:
+        ends = time.monotonic() + RELEASE_SECONDS
+        while not self._removal.release(slot):
+            self._check_open()
+            if time.monotonic() > ends:
+                raise ReplicaUnavailable(f"the files of tablet {slot.id} are still read")
+            time.sleep(0.05)
+
+    def _check_open(self) -> None:
+        if self._slots.is_closed:
+            raise ServerUnavailable("the server is shutting down")
+
+    def _broke_off(self, slot: Slot, error: Exception) -> None:
+        if slot.replica is not None or slot.state not in ("NEW", "COPYING", "RUNNING"):
+            return  # it is as it was
+        try:
+            self._removal.bury(slot, f"{type(error).__name__}: {error}")
+        except DiskError as failure:
+            self._slots.set(slot, "FAILED", str(failure))
+        if isinstance(error, DiskError):
+            self._disk_failed(slot.id)
+
+    # ---- from here -----------------------------------------------------------------------------------------------
+
+    def ask(self, replica: Replica, peer: Peer) -> None:
+        """A replica that leads tells that a peer lacks what the log has no more: ask the peer to copy. Returns at
+        once."""
+        pair = (replica.tablet_id, peer.id)
+        with self._mutex:
+            if pair in self._asked:
+                return
+            self._asked.add(pair)
+        try:
+            self._askers.submit(self._ask, replica, peer)
+        except RuntimeError:
+            with self._mutex:
+                self._asked.discard(pair)
+
+    def _ask(self, replica: Replica, peer: Peer) -> None:
+        try:
+            request = StartBootstrap(
+                tablet=replica.description, source=self._server, term=replica.consensus.status().term
+            )
+            self._channels.get(peer.address).call(request, ASK_SECONDS)
+        except Error as error:
+            # The consensus says so again while the peer needs it.
+            fields = {"tablet": replica.tablet_id, "peer": peer.id, "error": str(error)}
+            _log.info("a peer does not copy", extra={"fields": fields})
+        finally:
+            with self._mutex:
+                self._asked.discard((replica.tablet_id, peer.id))
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """End; returns when nothing is being copied to here. The slots are closed."""
+        self._askers.shutdown(cancel_futures=True)
+        self._copiers.shutdown(cancel_futures=True)
+        self.sources.close()
+
+
+class _SourceCalls:
+    """The calls of one copy to its source. `begin` sees the session first; what it raises ends it."""
+
+    def __init__(self, channel: Channel, begin: Callable[[BootstrapSession], None]):
+        self._channel = channel
+        self._begin = begin
+        self.bytes = 0
+        """Of all files of the session."""
+
+    def __call__(self, request: Request) -> Any:
+        reply = self._channel.call(request, CALL_SECONDS)
+        if isinstance(reply, BootstrapSession):
+            self.bytes = sum(reply.files.values())
+            try:
+                self._begin(reply)
+            except BaseException:
+                self._channel.call(EndBootstrap(session=reply.session), CALL_SECONDS)
+                raise
+        return reply

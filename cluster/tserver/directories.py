@@ -1,0 +1,299 @@
+"""The directories of a tablet server: who it is, and on which disk each tablet lies.
+
+    DIR/LOCK          held by the process that has the server running
+        FORMAT        "nyala server, format 1"
+        instance      {id, kind, directories: {directory id: path}}
+        placement     {tablet id: directory id} of the tablets that are not in DIR itself
+        tablets/<tablet id>/
+    DATA/instance     {id: of the server, kind, directory: its id}        each further data directory
+         tablets/<tablet id>/
+
+A tablet lies wholly in one directory. A further one that cannot be read when the server starts, or is not the one that
+was there before, or whose disk fails later, is out of use until the server starts again: its tablets have failed,
+`placement` knows which these are, and the others go on. DIR itself must be readable.
+
+`placement` is written before a tablet's files are made, and after they have been removed. Where both contradict each
+other when the server starts, an entry without files is forgotten, and files in another place than the entry's are
+removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import CorruptionError, DiskError, OperationalError, UnsupportedFormat
+from ...storage.files.checked_file import TEMPORARY_SUFFIX, read_checked, replace_checked
+from ...storage.files.filesystem import FileSystem
+from ...storage.tables.store_directory import make_durable_directory
+
+FORMAT = b"nyala server, format 1\n"
+KIND = "tserver"
+VERSION = 1
+_INSTANCE_MAGIC = b"nyalaINS"
+_PLACEMENT_MAGIC = b"nyalaPLC"
+_FIRST_FILES = ("LOCK", "tablets", "instance", "instance.tmp", "FORMAT.tmp", "pid", "address", "address.tmp", "log")
+"""What a crash may leave of a server's directory that was being made, and what whoever starts it may put there."""
+
+
+@dataclass(eq=False, slots=True)
+class DataDirectory:
+    """A directory with tablets. `error` says why it is out of use; empty while it is in use."""
+
+    id: str
+    path: str
+    error: str = ""
+
+    @property
+    def tablets(self) -> str:
+        """Where the tablets' directories are."""
+        return f"{self.path}/tablets"
+
+    def of(self, tablet_id: str) -> str:
+        """A tablet's directory."""
+        return f"{self.path}/tablets/{tablet_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTablet:
+    """A tablet that was there when the server started. In a directory that is out of use, it has failed."""
+
+    id: str
+    directory: DataDirectory
+
+
+class ServerDirectories:
+    """All directories of a server, locked for this process. Safe for several threads.
+
+    Parameters
+    ----------
+    fs : FileSystem
+    directory : str
+        The server's own; an empty or a new one is made one.
+    further : sequence of str
+        Data directories beside it.
+
+    Raises
+    ------
+    StoreLocked
+        Another process has the server running.
+    CorruptionError, UnsupportedFormat, OperationalError, DiskError
+        The server's own directory cannot be used, or holds something else.
+    """
+
+    def __init__(self, fs: FileSystem, directory: str, further: Sequence[str] = ()):
+        self._fs = fs
+        self._path = directory.rstrip("/") or "/"
+        self._mutex = threading.Lock()
+        """Guards `_placement` and its file, and the errors of directories."""
+        make_durable_directory(fs, self._path)
+        self._lock = fs.lock(f"{self._path}/LOCK")
+        try:
+            instance = self._open_instance()
+            self.id: str = instance["id"]
+            self._known: dict[str, str] = instance["directories"]
+            self.own = DataDirectory(self.id, self._path)
+            others = [self._open_further(path.rstrip("/") or "/") for path in further]
+            self._placement: dict[str, str] = self._read_placement()
+            self.all = (self.own, *others, *self._missing(others))
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def release(self) -> None:
+        """Let other processes have the directories."""
+        self._lock.release()
+
+    # ---- the server's own ----------------------------------------------------------------------------------------
+
+    def _open_instance(self) -> dict[str, Any]:
+        fs, path = self._fs, f"{self._path}/FORMAT"
+        if not fs.exists(path):
+            self._begin(path)
+        file = fs.open(path)
+        try:
+            found = file.read_at(0, 64)
+        finally:
+            file.close()
+        if not found.startswith(FORMAT.rpartition(b" ")[0]):
+            raise CorruptionError(f"expected {FORMAT!r}, found {found!r}", path, "offset 0")
+        if found != FORMAT:
+            raise UnsupportedFormat(
+                f"{path} says {found.decode(errors='replace').strip()!r}; this nyala reads format 1"
+            )
+        instance = _read_instance(fs, f"{self._path}/instance")
+        if instance.get("kind") != KIND:
+            raise OperationalError(f"{self._path} belongs to a {instance.get('kind')}, not to a tablet server")
+        return instance
+
+    def _begin(self, path: str) -> None:
+        fs = self._fs
+        strangers = [name for name in fs.list(self._path) if name not in _FIRST_FILES]
+        if strangers or (fs.exists(self.tablets_path) and fs.list(self.tablets_path)):
+            raise OperationalError(
+                f"{self._path} is no directory of a nyala server and not empty (it holds "
+                f"{', '.join(strangers[:5]) or 'tablets'}); give an empty or a new directory"
+            )
+        fs.make_directory(self.tablets_path)
+        self._known = {}
+        self._write_instance(uuid.uuid4().hex)
+        file = fs.create(path + TEMPORARY_SUFFIX)
+        file.write(FORMAT)
+        file.sync()
+        file.close()
+        fs.rename(path + TEMPORARY_SUFFIX, path)
+        fs.sync_directory(self._path)
+
+    @property
+    def tablets_path(self) -> str:
+        """Where the tablets of the server's own directory are."""
+        return f"{self._path}/tablets"
+
+    def _write_instance(self, server: str) -> None:
+        content = {"id": server, "kind": KIND, "directories": self._known}
+        replace_checked(self._fs, f"{self._path}/instance", _INSTANCE_MAGIC, VERSION, content)
+
+    # ---- further ones --------------------------------------------------------------------------------------------
+
+    def _open_further(self, path: str) -> DataDirectory:
+        known = next((id for id, at in self._known.items() if at == path), None)
+        try:
+            return self._check_known(known, path) if known is not None else self._add(path)
+        except (DiskError, CorruptionError, UnsupportedFormat) as error:
+            return DataDirectory(known or f"unused {path}", path, str(error))
+
+    def _check_known(self, known: str, path: str) -> DataDirectory:
+        found = _read_instance(self._fs, f"{path}/instance")
+        if found.get("id") != self.id or found.get("directory") != known:
+            raise CorruptionError("it is of another server, or another directory", f"{path}/instance", "content")
+        self._fs.list(f"{path}/tablets")
+        return DataDirectory(known, path)
+
+    def _add(self, path: str) -> DataDirectory:
+        """Take a directory that the server has not had, or that it had by another name."""
+        fs = self._fs
+        make_durable_directory(fs, path)
+        if fs.exists(f"{path}/instance"):
+            found = _read_instance(fs, f"{path}/instance")
+            if found.get("id") != self.id or found.get("directory") in (None, self.id):
+                raise CorruptionError("it is of another server", f"{path}/instance", "content")
+            id = str(found["directory"])
+        else:
+            strangers = [name for name in fs.list(path) if name not in ("tablets", "instance.tmp", "lost+found")]
+            if strangers:
+                raise OperationalError(
+                    f"the data directory {path} is not empty (it holds {', '.join(strangers[:5])}); "
+                    "give an empty or a new one"
+                )
+            fs.make_directory(f"{path}/tablets")
+            id = uuid.uuid4().hex
+            content = {"id": self.id, "kind": f"{KIND} data", "directory": id}
+            replace_checked(fs, f"{path}/instance", _INSTANCE_MAGIC, VERSION, content)
+        self._known = {**self._known, id: path}
+        self._write_instance(self.id)
+        return DataDirectory(id, path)
+
+    def _missing(self, others: Sequence[DataDirectory]) -> list[DataDirectory]:
+        """Directories that were not named this time, and have tablets."""
+        named = {self.id, *(directory.id for directory in others)}
+        missing = sorted({id for id in self._placement.values() if id not in named})
+        return [
+            DataDirectory(id, path := self._known.get(id, id), f"{path} is not among the data directories given")
+            for id in missing
+        ]
+
+    # ---- tablets -------------------------------------------------------------------------------------------------
+
+    def _read_placement(self) -> dict[str, str]:
+        path = f"{self._path}/placement"
+        if not self._fs.exists(path):
+            return {}
+        return dict(read_checked(self._fs, path, _PLACEMENT_MAGIC, VERSION))
+
+    def found(self) -> list[FoundTablet]:
+        """The tablets that there are, by id; removes what a crash left in the wrong place. For the start."""
+        by_id = {directory.id: directory for directory in self.all}
+        found: dict[str, FoundTablet] = {}
+        for directory in self.all:
+            for name in self._names(directory):
+                if by_id.get(self._placement.get(name, self.id)) is directory:
+                    found[name] = FoundTablet(name, directory)
+                else:
+                    with contextlib.suppress(DiskError):
+                        self._fs.remove_tree(directory.of(name))
+        for tablet_id, id in list(self._placement.items()):
+            if by_id[id].error:
+                found[tablet_id] = FoundTablet(tablet_id, by_id[id])
+            elif tablet_id not in found:
+                self.forget(tablet_id)
+        return [found[tablet_id] for tablet_id in sorted(found)]
+
+    def _names(self, directory: DataDirectory) -> list[str]:
+        if directory.error:
+            return []
+        try:
+            return self._fs.list(directory.tablets)
+        except DiskError as error:
+            self.fail(directory, str(error))
+            return []
+
+    def place(self, tablet_id: str, used: Mapping[DataDirectory, tuple[int, int]]) -> DataDirectory:
+        """Choose a directory for a new tablet, and note it durably: the one in use with fewest bytes, among equal ones
+        with fewest tablets (`used`: both). `DiskError` where that fails, or none is in use."""
+        with self._mutex:
+            usable = [directory for directory in self.all if not directory.error]
+            if not usable:
+                raise DiskError("no data directory is in use: " + "; ".join(d.error for d in self.all))
+            chosen = min(usable, key=lambda directory: used.get(directory, (0, 0)))
+            self._note(tablet_id, chosen)
+            return chosen
+
+    def forget(self, tablet_id: str) -> None:
+        """A tablet's files are gone. `DiskError`: a later start notices it."""
+        with self._mutex:
+            self._note(tablet_id, self.own)
+
+    def _note(self, tablet_id: str, directory: DataDirectory) -> None:
+        before = self._placement.get(tablet_id, self.id)
+        if before == directory.id:
+            return
+        after = {**self._placement, tablet_id: directory.id}
+        if directory is self.own:
+            del after[tablet_id]
+        replace_checked(self._fs, f"{self._path}/placement", _PLACEMENT_MAGIC, VERSION, after)
+        self._placement = after
+
+    # ---- failures ------------------------------------------------------------------------------------------------
+
+    def fail(self, directory: DataDirectory, error: str) -> None:
+        """Put a directory out of use."""
+        with self._mutex:
+            directory.error = directory.error or error
+
+    def probe(self, directory: DataDirectory) -> bool:
+        """After an error of a tablet: does the directory's disk still take a file? If not, the directory is out of use
+        from now on."""
+        path = f"{directory.path}/probe{TEMPORARY_SUFFIX}"
+        try:
+            file = self._fs.create(path)
+            try:
+                file.write(b"?")
+                file.sync()
+            finally:
+                file.close()
+            self._fs.remove(path)
+        except DiskError as error:
+            self.fail(directory, str(error))
+            return False
+        return True
+
+
+def _read_instance(fs: FileSystem, path: str) -> dict[str, Any]:
+    content = read_checked(fs, path, _INSTANCE_MAGIC, VERSION)
+    if not isinstance(content, dict):
+        raise CorruptionError(f"expected a map, found {type(content).__name__}", path, "content")
+    return content

@@ -1,0 +1,176 @@
+"""Background work of a tablet server: one manager and one memory for all its replicas, as `Database` has for tablets.
+
+    nyala-maintenance     flushes, compactions, removal of log and history: one operation at a time
+    nyala-housekeeping    every second: logs, retired files, scans that nobody reads, tablets to be removed
+
+A write passes `admit` first. Above 80 % of the memory limit it is slowed down, and above the limit it is refused with
+`ServerOverloaded`: a call that waited for a flush would hold a thread of the server, and the client can wait as well.
+What peers replicate is not refused; it is the flushes that make room for it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+
+from ...errors import DiskError, MemoryLimitExceeded, ServerOverloaded
+from ...storage.files.page_cache import PageCache
+from ...storage.maintenance.compaction_policy import CompactionPolicy
+from ...storage.maintenance.maintenance import (
+    MaintenanceManager,
+    MaintenanceStatus,
+    OperationRecord,
+    Rounds,
+    note_logs,
+    remove_retired,
+    sync_logs,
+)
+from ...storage.maintenance.maintenance_ops import flush_largest, memory_bytes
+from ...storage.maintenance.memory import Memory, MemoryStatus
+from ...storage.maintenance.tablet_flush import needs_flush
+from ...storage.tablet.tablet import Tablet
+from ..tablets.replica import Replica
+
+_GROWTH_BYTES = 1 << 20
+"""So much is written until somebody looks whether a flush is due."""
+_log = logging.getLogger("nyala.cluster.tserver")
+
+
+class Maintenance:
+    """The background work of all replicas of a server. Safe for several threads.
+
+    Parameters
+    ----------
+    replicas : callable
+        The replicas that there are now.
+    cache : PageCache
+    durability : str
+        "os": logs are synced once a second here.
+    rowset_bytes : int
+        Size of DiskRowSets that compactions aim at.
+    limit_bytes : int, optional
+        Of memory; half of the machine's if None.
+    background : bool
+        False: nothing happens but by `maintain`.
+    also : callables
+        What is to be done every second beside.
+    disk_failed : callable
+        Told of a replica on whose files work failed.
+    """
+
+    def __init__(
+        self,
+        replicas: Callable[[], Iterable[Replica]],
+        cache: PageCache,
+        *,
+        durability: str,
+        rowset_bytes: int,
+        limit_bytes: int | None,
+        background: bool,
+        also: Iterable[Callable[[], object]],
+        disk_failed: Callable[[str], None],
+    ):
+        self._replicas = replicas
+        self._durability = durability
+        self._also = tuple(also)
+        self._disk_failed = disk_failed
+        self._closed = False
+        self._grown = 0
+        self.memory = Memory(self._memory_bytes, cache, self._relieve, limit_bytes)
+        policy = CompactionPolicy(target_bytes=rowset_bytes)
+        self._manager = MaintenanceManager(self.tablets, policy, lambda: self.memory.is_short)
+        self._rounds = Rounds("nyala-maintenance", self._maintain, background)
+        self._housekeeping = Rounds("nyala-housekeeping", self._keep_house, background)
+
+    def tablets(self) -> Iterator[Tablet]:
+        """The tablets that may be worked on."""
+        for replica in self._replicas():
+            if replica.state == "RUNNING":
+                yield replica.tablet
+
+    # ---- admission -----------------------------------------------------------------------------------------------
+
+    def admit(self, size: int) -> None:
+        """Let a write of about `size` bytes pass, perhaps a little later. `ServerOverloaded` where memory is full;
+        nothing has happened then."""
+        try:
+            self.memory.admit(size, waits=False)
+        except MemoryLimitExceeded as error:
+            self.wake()
+            raise ServerOverloaded(str(error)) from None
+
+    def written(self, tablet: Tablet, size: int) -> None:
+        """A write of about so many bytes has been done: a flush may be due."""
+        # Two threads may add at the same moment and one of them be lost: the rounds look every second anyway.
+        self._grown += size
+        if self._grown > _GROWTH_BYTES:
+            self._grown = 0
+            if needs_flush(tablet):
+                self.wake()
+
+    def wake(self) -> None:
+        """Look now whether something is to be done."""
+        self._rounds.wake()
+
+    # ---- rounds --------------------------------------------------------------------------------------------------
+
+    def maintain(self) -> list[OperationRecord]:
+        """Do by hand what the background does, until nothing is worth it. An operation that failed is the last one."""
+        self._keep_house()
+        records = self._run_operations()
+        self._keep_house()
+        return records
+
+    def status(self) -> MaintenanceStatus:
+        """What runs, what was done, and what could be."""
+        return self._manager.status()
+
+    def memory_status(self) -> MemoryStatus:
+        """The memory that rows and pages take, beside the limit."""
+        return self.memory.measure()
+
+    def stop(self) -> None:
+        """End the rounds; returns when none runs."""
+        self._closed = True
+        self._rounds.stop()
+        self._housekeeping.stop()
+
+    def close(self) -> None:
+        """After `stop`, when the replicas are closed."""
+        self.memory.close()
+
+    def _maintain(self) -> None:
+        self._run_operations()
+
+    def _run_operations(self) -> list[OperationRecord]:
+        records: list[OperationRecord] = []
+        while not self._closed and (record := self._manager.run_one()) is not None:
+            records.append(record)
+            self.memory.note_freed()
+            if record.error:
+                fields = {"tablet": record.tablet_id, "operation": record.kind, "error": record.error}
+                _log.warning("maintenance failed", extra={"fields": fields})
+                if record.error.startswith(DiskError.__name__):
+                    self._disk_failed(record.tablet_id)
+                break
+        return records
+
+    def _keep_house(self) -> None:
+        """What must not wait for a long operation."""
+        self.memory.measure()
+        if self._durability == "os":
+            sync_logs(self.tablets())
+        note_logs(self.tablets())
+        remove_retired(self.tablets())
+        for work in self._also:
+            try:
+                work()
+            except Exception:
+                # The rest is to be done all the same, and this again in a second.
+                _log.exception("housekeeping failed")
+
+    def _memory_bytes(self) -> int:
+        return sum(memory_bytes(replica.tablet) for replica in self._replicas())
+
+    def _relieve(self) -> bool:
+        return flush_largest(self.tablets())

@@ -1,0 +1,89 @@
+"""What a tablet server is started with."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from ...errors import InterfaceError
+from ...storage.tablet.tablet import StoreOptions
+from ..raft.node import RaftOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TabletServerOptions:
+    """The options of `TabletServer`.
+
+    Parameters
+    ----------
+    directory : str
+        The server's own: its id, and tablets. Made if it is not there.
+    data_directories : tuple of str
+        Further ones for tablets, best on other disks: `directories`.
+    bind : str
+        "host:port" to listen at; port 0 takes any that is free.
+    advertise : str
+        "host:port" under which others reach the server; empty: where it listens.
+    masters : tuple of str
+        Addresses of all masters; none: the server reports to nobody.
+    durability : {"fsync", "os"}
+        As `Database` has it; "os" trusts that not all servers of a tablet lose their power at once.
+    memory_limit_bytes : int, optional
+        For rows that are not on disk yet, and pages; half of the machine's memory by default.
+    memrowset_bytes, segment_bytes, rowset_bytes, history_seconds : int
+        As `StoreOptions` has them.
+    cache_bytes : int
+        Memory for decoded pages.
+    heartbeat_interval : float
+        Seconds between two reports to the masters.
+    scanner_ttl : float
+        Seconds for which a scan that nobody reads is kept.
+    scan_threads : int
+        That read ahead of scans; each scan's own call does so, too.
+    scanner_bytes : int
+        Memory for batches of all scans that are read ahead, or kept for a stream that may break.
+    drain_seconds : float
+        How long a server that is told to stop lets calls and scans go on.
+    allow_faults : bool
+        Let clients make faults (`SetFaults`); for tests.
+    background : bool
+        False: no thread flushes or compacts; for tests.
+    """
+
+    directory: str
+    data_directories: tuple[str, ...] = ()
+    bind: str = "127.0.0.1:7050"
+    advertise: str = ""
+    masters: tuple[str, ...] = ()
+    durability: str = "fsync"
+    memory_limit_bytes: int | None = None
+    memrowset_bytes: int = 128 << 20
+    segment_bytes: int = 8 << 20
+    rowset_bytes: int = 64 << 20
+    history_seconds: int = 7 * 24 * 3600
+    cache_bytes: int = 512 << 20
+    heartbeat_interval: float = 1.0
+    scanner_ttl: float = 60.0
+    scan_threads: int = field(default_factory=lambda: max(2, min(4, os.cpu_count() or 2)))
+    scanner_bytes: int = 256 << 20
+    drain_seconds: float = 10.0
+    raft: RaftOptions = field(default_factory=RaftOptions)
+    allow_faults: bool = False
+    background: bool = True
+
+    def __post_init__(self) -> None:
+        if self.durability not in ("fsync", "os"):
+            raise InterfaceError(f"durability={self.durability!r}: it is 'fsync' or 'os'")
+        if self.scan_threads < 1:
+            raise InterfaceError(f"scan_threads={self.scan_threads}: at least one is needed")
+
+    @property
+    def store(self) -> StoreOptions:
+        """What all tablets share."""
+        return StoreOptions(
+            self.durability,
+            self.memrowset_bytes,
+            self.segment_bytes,
+            self.rowset_bytes,
+            history_seconds=self.history_seconds,
+        )

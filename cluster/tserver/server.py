@@ -1,0 +1,237 @@
+"""The tablet server: everything tied together, in the order in which it starts and stops.
+
+    start   directories locked ─► port taken ─► consensus and peer streams ─► answering ─► tablets opened, heartbeats
+    drain   leaderships handed over ─► nothing new ─► calls and scans that run end
+    stop    heartbeats ─► port ─► maintenance ─► scans ─► tablets ─► consensus ─► directories
+
+A server answers before its tablets are open: each of them says that it is starting, until it is open. Nothing is
+flushed when a server stops, since the log has everything.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from contextlib import ExitStack
+
+from ... import __version__
+from ...storage.clock import HybridClock
+from ...storage.files.filesystem import FileSystem
+from ...storage.files.os_filesystem import OsFileSystem
+from ...storage.files.page_cache import PageCache
+from ..consensus.host import ConsensusHost
+from ..raft.messages import Peer
+from ..wire.envelope import Caller
+from ..wire.faults import FAULTS, FaultyFileSystem
+from ..wire.methods import ServerStatus
+from ..wire.peer_streams import FlightTransport
+from ..wire.process import run_server
+from ..wire.rpc import Channels
+from ..wire.server import Limits, RpcServer
+from .directories import KIND, ServerDirectories
+from .fragments import Fragments
+from .heartbeats import Heartbeats
+from .maintenance import Maintenance
+from .options import TabletServerOptions
+from .scan_service import ScanService
+from .service import Service
+from .tablet_manager import TabletManager
+
+TRANSFER_SECONDS = 3.0
+"""For so long a server that is told to stop waits for other leaders."""
+_log = logging.getLogger("nyala.cluster.tserver")
+
+
+class TabletServer:
+    """A tablet server in this process; the port is taken, and the directories are locked, when it is made.
+
+    Parameters
+    ----------
+    options : TabletServerOptions
+    fragments : Fragments, optional
+        Evaluates what scans bring along; None: scans with fragments are refused.
+    fs : FileSystem, optional
+        Instead of the operating system's.
+    clock : HybridClock, optional
+        Instead of one of its own.
+
+    Raises
+    ------
+    StoreLocked, CorruptionError, UnsupportedFormat, DiskError, OperationalError
+        The directory cannot be used.
+    ServerUnavailable
+        The port cannot be used.
+    """
+
+    def __init__(
+        self,
+        options: TabletServerOptions,
+        *,
+        fragments: Fragments | None = None,
+        fs: FileSystem | None = None,
+        clock: HybridClock | None = None,
+    ):
+        self.options = options
+        self.clock = clock or HybridClock()
+        self._started = time.time()
+        self._stopped = False
+        files = fs or OsFileSystem()
+        if options.allow_faults:
+            files = FaultyFileSystem(files)
+        with ExitStack() as stack:
+            self._directories = ServerDirectories(files, options.directory, options.data_directories)
+            stack.callback(self._directories.release)
+            self._rpc = RpcServer(options.bind, self.clock, id=self._directories.id, limits=Limits())
+            stack.callback(self._rpc.stop)
+            self.peer = Peer(self._directories.id, options.advertise or self._rpc.address)
+            self._cache = PageCache(options.cache_bytes)
+            self._channels = Channels(self.clock, Caller(self.peer.id, self.peer.address))
+            stack.callback(self._channels.close)
+            self._transport = FlightTransport(lambda: self.peer, self.clock, lambda batch: self._host.receive(batch))
+            stack.callback(self._transport.close)
+            self._host = ConsensusHost(
+                self.peer,
+                self.clock,
+                self._transport,
+                options.raft,
+                durability=options.durability,
+                is_missing=lambda tablet_id: self.tablets.is_missing(tablet_id),
+            )
+            stack.callback(self._host.close)
+            self._heartbeats = Heartbeats(
+                options.masters,
+                self._channels,
+                lambda: self.peer,
+                lambda ids: self.tablets.reports(ids),
+                options.heartbeat_interval,
+            )
+            self.tablets = TabletManager(
+                files,
+                self._directories,
+                self._host,
+                self._channels,
+                self.peer,
+                cache=self._cache,
+                clock=self.clock,
+                options=options.store,
+                on_change=self._heartbeats.note,
+                release_scans=lambda tablet_id: self.scans.release(tablet_id),
+            )
+            stack.callback(self.tablets.close)
+            self.scans = ScanService(
+                self.tablets.get,
+                self.clock,
+                fragments,
+                threads=options.scan_threads,
+                budget_bytes=options.scanner_bytes,
+                ttl=options.scanner_ttl,
+            )
+            stack.callback(self.scans.close)
+            self.maintenance = Maintenance(
+                self.tablets.replicas,
+                self._cache,
+                durability=options.durability,
+                rowset_bytes=options.rowset_bytes,
+                limit_bytes=options.memory_limit_bytes,
+                background=options.background,
+                also=(self.scans.expire, self.tablets.keep_house),
+                disk_failed=self.tablets.disk_failed,
+            )
+            self._service = Service(self.tablets, self.scans, self.maintenance, self.status)
+            self._rpc.handlers = self._service.handlers(FAULTS.set if options.allow_faults else None)
+            self._rpc.scan = self.scans.scan
+            self._rpc.exchange = self._transport.serve
+            stack.pop_all()
+
+    @property
+    def address(self) -> str:
+        """ "host:port" where it listens."""
+        return self._rpc.address
+
+    @property
+    def id(self) -> str:
+        """The server's own, for ever."""
+        return self.peer.id
+
+    def start(self) -> None:
+        """Answer calls, open the tablets in the background, and report to the masters."""
+        self._rpc.start()
+        self.tablets.open_all()
+        self._heartbeats.start()
+        _log.info(
+            "tablet server started",
+            extra={"fields": {"id": self.id, "address": self.address, "directory": self.options.directory}},
+        )
+
+    def drain(self) -> None:
+        """Hand over what others can do, and let what runs come to its end, for about `drain_seconds` at most."""
+        self.tablets.hand_over(time.monotonic() + TRANSFER_SECONDS)
+        self._rpc.drain(self.options.drain_seconds)
+
+    def stop(self) -> None:
+        """End at once: calls and scans that run fail. Acknowledged writes are durable already. Stopping again does
+        nothing."""
+        if self._stopped:
+            return
+        self._stopped = True
+        with ExitStack() as stack:
+            stack.callback(self._directories.release)
+            stack.callback(self.maintenance.close)
+            stack.callback(self._channels.close)
+            stack.callback(self._transport.close)
+            stack.callback(self._host.close)
+            stack.callback(self.tablets.close)
+            stack.callback(self.scans.close)
+            stack.callback(self.maintenance.stop)
+            stack.callback(self._rpc.stop)
+            stack.callback(self._heartbeats.stop)
+
+    def status(self) -> ServerStatus:
+        """The server about itself."""
+        memory = self.maintenance.memory_status()
+        replicas = list(self.tablets.replicas())
+        return ServerStatus(
+            id=self.id,
+            kind=KIND,
+            address=self.peer.address,
+            version=__version__,
+            pid=os.getpid(),
+            started=self._started,
+            clock=self.clock.now(),
+            tablets=self.tablets.count,
+            leaders=sum(replica.consensus.status().is_serving for replica in replicas),
+            memory_bytes=memory.used,
+            details={
+                "memory_limit_bytes": memory.limit,
+                "scans": self.scans.count,
+                "directories": [{"path": d.path, "error": d.error} for d in self._directories.all],
+                "masters": [
+                    {"address": r.address, "is_leader": r.is_leader, "error": r.error}
+                    for r in self._heartbeats.reporters
+                ],
+                **dict(self._rpc.under_way),
+            },
+        )
+
+    def __enter__(self) -> TabletServer:
+        self.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.stop()
+
+
+def run(
+    options: TabletServerOptions,
+    *,
+    fragments: Fragments | None = None,
+    name: str = "tserver",
+    address_file: str | None = None,
+    log_file: str | None = None,
+) -> int:
+    """Run a tablet server in this process until it is told to stop; the exit status. `wire.process.run_server` says
+    more of `name`, `address_file` and `log_file`."""
+    return run_server(
+        lambda: TabletServer(options, fragments=fragments), name=name, address_file=address_file, log_file=log_file
+    )

@@ -1,0 +1,348 @@
+"""All replicas of a server: how they are opened and made, and what happens when one fails. How they go has a module of
+its own (`removal`), and so have copies (`copies`); `slots` says in which states a replica may be.
+
+Making a replica that is there already is done; a server that dies in between has a whole one afterwards, or nothing.
+Opening goes on in the background, a few at a time; a replica that cannot be opened has failed, and the others go on.
+
+After an error of a disk the manager looks whether the whole directory is out of order. Then all its tablets have
+failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+from ...errors import DiskError, Error, ReplicaUnavailable
+from ...storage.clock import HybridClock
+from ...storage.files.filesystem import FileSystem
+from ...storage.files.page_cache import PageCache
+from ...storage.tablet.tablet import StoreOptions
+from ..consensus.consensus_file import read_consensus
+from ..consensus.host import ConsensusHost
+from ..raft.messages import Configuration, Peer
+from ..tablets.replica import Replica, ReplicaListener
+from ..tablets.superblock import ReplicaState, Superblock
+from ..wire import methods
+from ..wire.methods import TabletReport
+from ..wire.rpc import Channels
+from .copies import Copies
+from .directories import DataDirectory, ServerDirectories
+from .removal import Removal
+from .slots import Slot, Slots
+
+OPENERS = 4
+"""Threads that open replicas."""
+BUSY_SECONDS = 5.0
+"""A removal waits so long for what else is done with the replica."""
+TRANSFER_SECONDS = 1.0
+"""A leader is asked again after so long to hand over."""
+_log = logging.getLogger("nyala.cluster.tserver")
+
+
+class TabletManager:
+    """The replicas of a server. Safe for several threads.
+
+    Parameters
+    ----------
+    fs, directories : where the replicas are
+    host : ConsensusHost
+    channels : Channels
+        To other servers.
+    server : Peer
+        This one.
+    cache, clock, options
+        What all tablets share.
+    on_change : callable
+        Told the id of each tablet about which there is something new to report.
+    release_scans : callable
+        Ends the scans of a tablet that nobody reads at this moment.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directories: ServerDirectories,
+        host: ConsensusHost,
+        channels: Channels,
+        server: Peer,
+        *,
+        cache: PageCache,
+        clock: HybridClock,
+        options: StoreOptions,
+        on_change: Callable[[str], None],
+        release_scans: Callable[[str], None],
+    ):
+        self._fs = fs
+        self._directories = directories
+        self._host = host
+        self._server = server
+        self._cache = cache
+        self._clock = clock
+        self._options = options
+        self._slots = Slots(on_change)
+        self._release_scans = release_scans
+        self._removal = Removal(fs, directories, self._slots, self._release)
+        self.copies = Copies(
+            fs,
+            directories,
+            self._slots,
+            self._removal,
+            channels,
+            server,
+            open_slot=self._open,
+            place=self._place,
+            disk_failed=self.disk_failed,
+        )
+        self._listener = ReplicaListener(self._changed, self.copies.ask)
+        self._openers = ThreadPoolExecutor(OPENERS, "nyala-open")
+
+    # ---- what there is -------------------------------------------------------------------------------------------
+
+    def get(self, tablet_id: str) -> Replica:
+        """The running replica of a tablet; `ReplicaUnavailable` says what is there instead."""
+        slot = self._slots.get(tablet_id)
+        replica = None if slot is None else slot.replica
+        if replica is not None and replica.state == "RUNNING":
+            return replica
+        if slot is None:
+            raise ReplicaUnavailable(f"server {self._server.id} has no replica of tablet {tablet_id}")
+        state, error = (slot.state, slot.error) if replica is None else (replica.state, replica.error)
+        reason = f": {error}" if error else ""
+        raise ReplicaUnavailable(f"the replica of tablet {tablet_id} at server {self._server.id} is {state}{reason}")
+
+    def replicas(self) -> list[Replica]:
+        """Those that are open."""
+        return [replica for slot in self._slots.all() if (replica := slot.replica) is not None]
+
+    @property
+    def count(self) -> int:
+        """How many tablets there are, tombstones left out."""
+        return sum(slot.state not in ("TOMBSTONED", "FORGOTTEN", "NEW") for slot in self._slots.all())
+
+    def is_missing(self, tablet_id: str) -> bool:
+        """Has the server no data of a tablet? A copy would help then; not where it is being opened, or has failed."""
+        slot = self._slots.get(tablet_id)
+        return slot is None or slot.state == "TOMBSTONED"
+
+    def reports(self, tablet_ids: Iterable[str] | None = None) -> list[TabletReport]:
+        """Of the tablets with these ids that there are, None: all, by id; tombstones are among them."""
+        return self._slots.reports(tablet_ids)
+
+    # ---- opening -------------------------------------------------------------------------------------------------
+
+    def open_all(self) -> None:
+        """Open what is in the directories, in the background; removes what a crash has left."""
+        slots: list[Slot] = []
+        for found in self._directories.found():
+            slot = Slot(found.id, found.directory, "BOOTSTRAPPING")
+            if found.directory.error:
+                slot.state, slot.error = "FAILED", found.directory.error
+            else:
+                slots.append(slot)
+            self._slots.add(slot)
+        for slot in slots:
+            self._in_background(self._open_found, slot)
+
+    def _open_found(self, slot: Slot) -> None:
+        with slot.lock:
+            if slot.state != "BOOTSTRAPPING" or self._slots.is_closed:
+                return
+            with self._failing(slot):
+                superblock = Superblock.read(self._fs, slot.path)
+                if superblock is None:
+                    self._removal.remove(slot)
+                    return
+                slot.description = superblock.tablet
+                if superblock.state is ReplicaState.READY:
+                    slot.kept = read_consensus(self._fs, slot.path)
+                    self._open(slot)
+                else:
+                    self._removal.bury(slot)
+
+    def _open(self, slot: Slot) -> Replica:
+        """Open a replica whose files are whole. Needs the slot's lock."""
+        replica = Replica.open(
+            self._fs,
+            slot.path,
+            self._host,
+            cache=self._cache,
+            clock=self._clock,
+            options=self._options,
+            listener=self._listener,
+        )
+        slot.description, slot.replica = replica.description, replica
+        self._slots.set(slot, "RUNNING")
+        return replica
+
+    @contextlib.contextmanager
+    def _failing(self, slot: Slot) -> Iterator[None]:
+        """What goes wrong here is the tablet's failure, and nobody else's."""
+        try:
+            yield
+        # Whatever it is (a damaged file may raise anything), the other tablets go on.
+        except Exception as error:
+            self._slots.set(slot, "FAILED", f"{type(error).__name__}: {error}")
+            _log.error("tablet failed", extra={"fields": {"tablet": slot.id, "error": slot.error}})
+            if isinstance(error, DiskError):
+                self._in_background(self._probe, slot.directory)
+
+    # ---- making --------------------------------------------------------------------------------------------------
+
+    def create(self, tablet: methods.Tablet, configuration: Configuration) -> None:
+        """Make an empty replica and open it; done where it is there. `ReplicaUnavailable` where there is one that is
+        not running, `DiskError` where the disk fails: nothing is there then."""
+        slot = self._slots.claim(tablet.id, self._directories.own)
+        with slot.lock:
+            if slot.state == "RUNNING":
+                return
+            if slot.state != "NEW":
+                raise ReplicaUnavailable(f"a replica of tablet {tablet.id} cannot be made: there is one, {slot.state}")
+            try:
+                slot.directory = self._place(tablet.id)
+                Replica.create(self._fs, slot.path, tablet, configuration)
+                replica = self._open(slot)
+            except BaseException as error:
+                self._discard(slot)
+                if isinstance(error, DiskError):
+                    self._in_background(self._probe, slot.directory)
+                raise
+            if configuration.peers and configuration.peers[0].id == self._server.id:
+                replica.consensus.campaign()
+
+    def _place(self, tablet_id: str) -> DataDirectory:
+        used: dict[DataDirectory, tuple[int, int]] = {}
+        for slot in self._slots.all() if len(self._directories.all) > 1 else ():
+            if slot.state != "NEW":
+                size, count = used.get(slot.directory, (0, 0))
+                used[slot.directory] = (size + slot.size, count + 1)
+        return self._directories.place(tablet_id, used)
+
+    def _discard(self, slot: Slot) -> None:
+        """A replica could not be made: nothing of it stays, or what a start of the server removes."""
+        with contextlib.suppress(Error):
+            self._fs.remove_tree(slot.path)
+            self._directories.forget(slot.id)
+        self._slots.drop(slot)
+
+    # ---- removing ------------------------------------------------------------------------------------------------
+
+    def delete(self, tablet_id: str, configuration_index: int | None = None, forget: bool = False) -> None:
+        """Remove a replica but for its tombstone; with `forget`, that too. Done where it is gone. Files go when nobody
+        reads them any more.
+
+        Raises `ConfigurationRefused` where the replica has a newer configuration than that of `configuration_index`,
+        `ReplicaUnavailable` while it is being copied or opened, `DiskError` where the disk fails: then it is to be
+        asked again.
+        """
+        slot = self._slots.get(tablet_id)
+        if slot is None:
+            return
+        if not slot.lock.acquire(timeout=BUSY_SECONDS):
+            raise ReplicaUnavailable(f"the replica of tablet {tablet_id} is {slot.state}; it can be removed later")
+        try:
+            if slot.state in ("GONE", "NEW", "FORGOTTEN"):
+                return
+            self._removal.check_configuration(slot, configuration_index)
+            self._removal.retire(slot)
+            if forget or slot.directory.error:
+                self._removal.forget(slot)
+            elif slot.state != "TOMBSTONED":
+                self._removal.bury(slot)
+        finally:
+            slot.lock.release()
+        self.keep_house()
+
+    def keep_house(self) -> None:
+        """To be called every second, without locks."""
+        self._removal.keep_house()
+        self.copies.sources.expire()
+
+    def _release(self, tablet_id: str) -> None:
+        """Let go of what nobody waits for, of a tablet that is to be removed."""
+        self._release_scans(tablet_id)
+        self.copies.sources.release(tablet_id)
+
+    # ---- failing -------------------------------------------------------------------------------------------------
+
+    def _changed(self, replica: Replica) -> None:
+        """A replica tells that it has changed; perhaps it has failed."""
+        self._slots.note(replica.tablet_id)
+        if replica.state == "FAILED":
+            _log.error("tablet failed", extra={"fields": {"tablet": replica.tablet_id, "error": replica.error}})
+            self.disk_failed(replica.tablet_id)
+
+    def disk_failed(self, tablet_id: str) -> None:
+        """Work on a tablet's files has failed: it may be the whole directory."""
+        slot = self._slots.get(tablet_id)
+        if slot is not None:
+            self._in_background(self._probe, slot.directory)
+
+    def _probe(self, directory: DataDirectory) -> None:
+        """See whether a whole directory is to be given up, with all its tablets."""
+        if directory.error or self._directories.probe(directory):
+            return
+        _log.error("data directory failed", extra={"fields": {"path": directory.path, "error": directory.error}})
+        for slot in self._slots.all():
+            if slot.directory is not directory:
+                continue
+            with slot.lock:
+                if slot.state not in ("GONE", "NEW", "FORGOTTEN"):
+                    self._removal.retire(slot)
+                    self._slots.set(slot, "FAILED", directory.error)
+
+    # ---- the end -------------------------------------------------------------------------------------------------
+
+    def hand_over(self, deadline: float) -> None:
+        """Have other replicas lead, as far as there are any that can; returns when they do, or at `deadline`
+        (monotonic)."""
+        asked: dict[str, float] = {}
+        while (now := time.monotonic()) < deadline:
+            leading = [replica for replica in self.replicas() if _leads_others(replica)]
+            if not leading:
+                return
+            for replica in leading:
+                if now - asked.get(replica.tablet_id, 0.0) > TRANSFER_SECONDS:
+                    asked[replica.tablet_id] = now
+                    with contextlib.suppress(Error):
+                        replica.consensus.transfer(None)
+            time.sleep(0.05)
+
+    def close(self) -> None:
+        """Close all replicas. Scans have ended."""
+        slots = self._slots.close()
+        self.copies.close()
+        self._openers.shutdown(cancel_futures=True)
+        replicas = self._removal.close()
+        for slot in slots:
+            with slot.lock:
+                if slot.replica is not None:
+                    replicas.append(slot.replica)
+                    slot.replica = None
+                slot.state = "GONE"
+        for replica in replicas:
+            try:
+                replica.close()
+            except Error as error:
+                fields = {"tablet": replica.tablet_id, "error": str(error)}
+                _log.warning("tablet did not close cleanly", extra={"fields": fields})
+
+    def _in_background(self, work: Callable[..., None], *arguments: object) -> None:
+        """Have an opener do it, unless the server stops."""
+        with contextlib.suppress(RuntimeError):
+            self._openers.submit(_logged, work, *arguments)
+
+
+def _logged(work: Callable[..., None], *arguments: object) -> None:
+    try:
+        work(*arguments)
+    except Exception:
+        _log.exception("work on a tablet failed")
+
+
+def _leads_others(replica: Replica) -> bool:
+    status = replica.consensus.status()
+    return status.role == "LEADER" and len(status.configuration.voters) > 1

@@ -1,0 +1,133 @@
+"""What every message begins with, and how it is packed.
+
+    request   "nyla" | version u16 | msgpack [clock, remaining seconds, caller, method]
+    reply     "nyla" | version u16 | msgpack [clock, server, reply | None, error | None]
+
+`method` is a tagged map of one of the classes of `methods`; a tag that no class has is an unknown method. The version
+stands before everything that may change with it, so that any two versions understand at least that they differ. A
+server's errors travel in the reply, not as gRPC's own: they may be of any length there, and bring the clock along.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from functools import cache, reduce
+from operator import or_
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from ... import errors
+from .methods import Reply, Request, ScanTablet
+
+PROTOCOL_VERSION = 1
+"""Grows when a message changes so that one side would not understand the other."""
+MAX_BODY_BYTES = 16 << 20
+"""Of a request or a ticket, before it is decoded."""
+
+_MAGIC = b"nyla"
+_HEAD = struct.Struct("<4sH")
+_encoder = msgspec.msgpack.Encoder()
+
+R = TypeVar("R", bound=Reply)
+
+
+class Caller(Struct, frozen=True, array_like=True):
+    """Who calls: a server's id and address, or a client's own name and no address."""
+
+    id: str = ""
+    address: str = ""
+
+
+class ErrorBody(Struct, frozen=True, array_like=True):
+    """An error on its way; see `wire.errors`. `classes`: its class and the classes that it derives from, by name, the
+    nearest first. `fields`: its attributes."""
+
+    classes: tuple[str, ...]
+    message: str
+    retryable: bool = False
+    fields: dict[str, Any] = {}
+
+
+class RequestEnvelope(Struct, frozen=True, array_like=True):
+    """A method with who calls it. `clock`: the caller's hybrid time. `remaining`: seconds until it gives up."""
+
+    clock: int
+    remaining: float
+    caller: Caller
+    method: Any
+
+
+class ReplyEnvelope(Struct, Generic[R], frozen=True, array_like=True):
+    """An answer or an error, with the server's id and clock."""
+
+    clock: int
+    server: str
+    reply: R | None
+    error: ErrorBody | None = None
+
+
+def pack(message: Struct) -> bytes:
+    """The message with its head."""
+    return _HEAD.pack(_MAGIC, PROTOCOL_VERSION) + _encoder.encode(message)
+
+
+def unpack(body: bytes | memoryview, decoder: msgspec.msgpack.Decoder[Any], what: str) -> Any:
+    """The message of a body, as `decoder` reads it. `ProtocolError` says what is wrong, and where; `what` says what it
+    should be."""
+    data = memoryview(body)
+    if len(data) < _HEAD.size:
+        raise errors.ProtocolError(f"a {what} of {len(data)} bytes is cut short: its head alone has {_HEAD.size}")
+    magic, version = _HEAD.unpack_from(data)
+    if magic != _MAGIC:
+        raise errors.ProtocolError(f"this is no {what} of nyala: it begins with {magic!r} instead of {_MAGIC!r}")
+    if version != PROTOCOL_VERSION:
+        raise errors.ProtocolError(
+            f"a {what} of version {version} of the protocol came; this side speaks version {PROTOCOL_VERSION}"
+        )
+    try:
+        return decoder.decode(data[_HEAD.size :])
+    except RecursionError:
+        raise errors.ProtocolError(f"a {what} is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError, OverflowError) as error:
+        raise errors.ProtocolError(
+            f"a malformed {what} (version {PROTOCOL_VERSION} of the protocol): {error}"
+        ) from None
+
+
+def request_decoder() -> msgspec.msgpack.Decoder[Any]:
+    """Reads `RequestEnvelope`s of all methods that are defined by now."""
+    return _envelope_decoder(reduce(or_, methods()))
+
+
+@cache
+def ticket_decoder() -> msgspec.msgpack.Decoder[Any]:
+    """Reads `RequestEnvelope`s of scans."""
+    return _envelope_decoder(ScanTablet)
+
+
+@cache
+def reply_decoder(reply: type[Reply]) -> msgspec.msgpack.Decoder[Any]:
+    """Reads `ReplyEnvelope`s around one class of replies."""
+    return msgspec.msgpack.Decoder(ReplyEnvelope[reply])  # type: ignore[valid-type]  # a class made for it
+
+
+def methods() -> list[Any]:
+    """The classes of `Request` that have a tag, in the order of tags."""
+    return sorted(_tagged(Request), key=lambda method: str(method.__struct_config__.tag))
+
+
+def _tagged(base: type[Request]) -> Iterator[type[Request]]:
+    for method in base.__subclasses__():
+        if method.__struct_config__.tag is not None:
+            yield method
+        yield from _tagged(method)
+
+
+def _envelope_decoder(method: Any) -> msgspec.msgpack.Decoder[Any]:
+    """`RequestEnvelope` with these methods; a class of its own, as msgspec reads types from annotations."""
+    fields = [("clock", int), ("remaining", float), ("caller", Caller), ("method", method)]
+    envelope = msgspec.defstruct("RequestEnvelope", fields, frozen=True, array_like=True)
+    return msgspec.msgpack.Decoder(envelope)

@@ -1,0 +1,162 @@
+"""Faults on purpose, for tests of real processes: switched by `methods.SetFaults` where a server allows it.
+
+    cut            traffic from and to these servers (ids or addresses, "*" for all) fails as if the network were down
+    disk_delay     each sync of a file takes so many seconds longer
+    broken_path    each operation on a path that contains this fails with EIO
+
+The switches are the process's own (`FAULTS`). Calls, scans and peer streams ask `check` on their way out and on their
+way in; files pass through `FaultyFileSystem`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from typing import Any
+
+from ... import errors
+from ...storage.files.filesystem import FileSystem, Lock, ReadableFile, WritableFile
+from .methods import Done, SetFaults
+
+
+class Faults:
+    """The switches. They are replaced as a whole, so that readers need no lock."""
+
+    def __init__(self) -> None:
+        self._now = SetFaults()
+
+    def set(self, request: SetFaults, context: Any = None) -> Done:
+        """Take over these switches: the handler of `SetFaults`."""
+        self._now = request
+        return Done()
+
+    def clear(self) -> None:
+        """All faults off."""
+        self._now = SetFaults()
+
+    def is_cut(self, *names: str) -> bool:
+        """Is there no traffic with the server of any of these names (id, address; "" is nobody's name)?"""
+        cut = self._now.cut
+        return bool(cut) and ("*" in cut or any(name and name in cut for name in names))
+
+    def check(self, *names: str) -> None:
+        """`ServerUnavailable` where traffic with the server of these names is cut."""
+        if self._now.cut and self.is_cut(*names):
+            named = " ".join(name for name in names if name)
+            raise errors.ServerUnavailable(f"{named or 'the caller'} cannot be reached: cut off for a test")
+
+    def check_path(self, path: str) -> None:
+        """`DiskError` where operations on the path are to fail."""
+        broken = self._now.broken_path
+        if broken and broken in path:
+            error = OSError(errno.EIO, os.strerror(errno.EIO), path)
+            raise errors.DiskError(f"{path}: {error.strerror} (made to fail for a test)") from error
+
+    def delay_sync(self) -> None:
+        """Wait as long as a sync is to take longer."""
+        if self._now.disk_delay > 0:
+            time.sleep(self._now.disk_delay)
+
+
+FAULTS = Faults()
+"""The process's own switches."""
+
+
+class FaultyFileSystem:
+    """A file system on which `disk_delay` and `broken_path` take effect; otherwise the one that it wraps."""
+
+    def __init__(self, fs: FileSystem, faults: Faults = FAULTS):
+        self._fs = fs
+        self._faults = faults
+
+    def create(self, path: str) -> WritableFile:
+        self._faults.check_path(path)
+        return _FaultyWritableFile(self._fs.create(path), path, self._faults)
+
+    def append(self, path: str) -> WritableFile:
+        self._faults.check_path(path)
+        return _FaultyWritableFile(self._fs.append(path), path, self._faults)
+
+    def open(self, path: str) -> ReadableFile:
+        self._faults.check_path(path)
+        return _FaultyReadableFile(self._fs.open(path), path, self._faults)
+
+    def exists(self, path: str) -> bool:
+        self._faults.check_path(path)
+        return self._fs.exists(path)
+
+    def list(self, path: str) -> list[str]:
+        self._faults.check_path(path)
+        return self._fs.list(path)
+
+    def make_directory(self, path: str) -> None:
+        self._faults.check_path(path)
+        self._fs.make_directory(path)
+
+    def rename(self, old: str, new: str) -> None:
+        self._faults.check_path(old)
+        self._faults.check_path(new)
+        self._fs.rename(old, new)
+
+    def remove(self, path: str) -> None:
+        self._faults.check_path(path)
+        self._fs.remove(path)
+
+    def remove_tree(self, path: str) -> None:
+        self._faults.check_path(path)
+        self._fs.remove_tree(path)
+
+    def truncate(self, path: str, size: int) -> None:
+        self._faults.check_path(path)
+        self._fs.truncate(path, size)
+
+    def sync_directory(self, path: str) -> None:
+        self._faults.check_path(path)
+        self._faults.delay_sync()
+        self._fs.sync_directory(path)
+
+    def lock(self, path: str, shared: bool = False) -> Lock:
+        self._faults.check_path(path)
+        return self._fs.lock(path, shared)
+
+
+class _FaultyWritableFile:
+    def __init__(self, file: WritableFile, path: str, faults: Faults):
+        self._file = file
+        self._path = path
+        self._faults = faults
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self._faults.check_path(self._path)
+        self._file.write(data)
+
+    def sync(self) -> None:
+        self._faults.check_path(self._path)
+        self._faults.delay_sync()
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()
+
+    @property
+    def size(self) -> int:
+        return self._file.size
+
+
+class _FaultyReadableFile:
+    def __init__(self, file: ReadableFile, path: str, faults: Faults):
+        self._file = file
+        self._path = path
+        self._faults = faults
+
+    @property
+    def size(self) -> int:
+        return self._file.size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        self._faults.check_path(self._path)
+        return self._file.read_at(offset, length)
+
+    def close(self) -> None:
+        self._file.close()

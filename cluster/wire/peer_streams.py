@@ -1,0 +1,449 @@
+"""Messages between servers over long-lived Flight exchanges: one per pair of servers, for all tablets together.
+
+    send ──► outbox of the peer ──► its sender thread ──► PeerBatch as app_metadata ──► reader ──► receive
+
+Everything that waits for a peer when its sender comes to it travels in one `PeerBatch`. A sender works for one peer
+alone, so a peer that hangs holds up nobody else, and never who calls `send`: its outbox is bounded, and thrown away
+as a whole when it is full (Raft bears the loss).
+
+Who has something to say first opens the exchange; what the other side has to say goes back on it. Where both opened one
+at the same time, the one of the server with the smaller id is kept. Nothing depends on it: both sides read every
+exchange that stands. An exchange that breaks is opened again, with a pause of 50 ms that doubles up to 1 s. One that a
+write has hung on for ten seconds, or on which messages have gone out for so long with nothing coming back, is given up.
+
+The lock of a link guards its outbox and which stream it writes on; a stream's own lock is held while it is written
+on, which may take long, and never taken with a link's lock held.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyarrow import flight
+
+from ... import errors
+from ...storage.clock import HybridClock
+from ...storage.store import Timestamp
+from ..raft.messages import AppendRequest, Message, Peer
+from .envelope import pack, unpack
+from .errors import raised_by_flight
+from .faults import FAULTS
+from .peers import PeerBatch
+from .rpc import Connection
+
+_logger = logging.getLogger("nyala.cluster.wire")
+
+BATCH_BYTES = 4 << 20
+"""Of one `PeerBatch`, about; a single message may be larger."""
+OUTBOX_BYTES = 64 << 20
+"""Waiting for one peer; beyond it everything that waits is thrown away."""
+SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
+"""Between attempts to open an exchange, in seconds."""
+SILENCE = 10.0
+"""Seconds after which an exchange that says nothing, or takes nothing, is given up."""
+
+_COMMAND = flight.FlightDescriptor.for_command(b"nyala.peers")
+_GOODBYE = b"bye"
+"""Asks the opener to close the exchange: only it can."""
+_decoder = msgspec.msgpack.Decoder(PeerBatch)
+
+
+class _Stream:
+    """One exchange, opened by this side (`cancel` is given then) or by the other."""
+
+    def __init__(self, writer: Any, cancel: Callable[[], None] | None):
+        self._writer = writer
+        self._cancel = cancel
+        # Held while the exchange is written on.
+        self._writing = threading.Lock()
+        self.is_own = cancel is not None
+        self.is_dead = False
+        self.busy_since: float | None = None
+        self.opened = time.monotonic()
+
+    def write(self, data: bytes) -> None:
+        """Send a message; `ServerUnavailable` where the exchange is broken."""
+        with self._writing:
+            if self.is_dead:
+                raise errors.ServerUnavailable("the exchange is closed")
+            self.busy_since = time.monotonic()
+            try:
+                self._writer.write_metadata(data)
+            except (pa.ArrowException, OSError, ValueError) as error:
+                self.is_dead = True
+                raise errors.ServerUnavailable(f"the exchange broke: {error}") from None
+            finally:
+                self.busy_since = None
+
+    def is_hanging(self, now: float) -> bool:
+        busy_since = self.busy_since
+        return busy_since is not None and now - busy_since > SILENCE
+
+    def give_up(self) -> None:
+        """No more is sent on it; where this side opened it, it ends."""
+        self.is_dead = True
+        if self._cancel is not None:
+            self._cancel()
+
+    def say_goodbye(self) -> None:
+        """Ask the other side to end it."""
+        with self._writing, contextlib.suppress(pa.ArrowException, OSError, ValueError):
+            self._writer.write_metadata(_GOODBYE)
+
+    def finish(self) -> None:
+        """Let go of one of this side's that has ended."""
+        self.give_up()
+        with self._writing, contextlib.suppress(pa.ArrowException, OSError, ValueError):
+            self._writer.close()
+
+    def wait_unused(self) -> None:
+        """Return when nobody writes on it, nor will: of one that the other side has ended."""
+        self.is_dead = True
+        with self._writing:
+            pass
+
+
+class _Link:
+    """What goes to one peer: an outbox, and a thread that empties it."""
+
+    def __init__(self, transport: FlightTransport, peer: Peer):
+        self._transport = transport
+        self._changed = threading.Condition()
+        self._peer = peer
+        self._outbox: deque[tuple[str, Message, int]] = deque()
+        self._outbox_bytes = 0
+        self._stream: _Stream | None = None
+        self._is_closed = False
+        self._pause = 0.0
+        self.heard = 0.0
+        """When something last came from the peer, by `time.monotonic`."""
+        self._connection = Connection(peer.address)
+        self._sender: threading.Thread | None = None
+
+    def send(self, peer: Peer, tablet_id: str, message: Message) -> None:
+        size = _size(message)
+        with self._changed:
+            if self._is_closed:
+                return
+            if peer.address != self._peer.address:
+                self._move(peer)
+            if self._outbox_bytes + size > OUTBOX_BYTES and self._outbox:
+                _logger.warning("%d messages to %s wait for too long and are dropped", len(self._outbox), peer.id)
+                self._outbox.clear()
+                self._outbox_bytes = 0
+            self._outbox.append((tablet_id, message, size))
+            self._outbox_bytes += size
+            if self._sender is None:
+                self._start_sender()
+            elif len(self._outbox) == 1:
+                self._changed.notify_all()
+
+    def _move(self, peer: Peer) -> None:
+        """The peer has another address now."""
+        self._peer = peer
+        self._connection.close()
+        self._connection = Connection(peer.address)
+        if self._stream is not None and self._stream.is_own:
+            threading.Thread(target=self._stream.give_up, name="nyala-peer-cancel", daemon=True).start()
+        self._stream = None
+
+    def _start_sender(self) -> None:
+        self._sender = threading.Thread(target=self._run, name=f"nyala-peer-send-{self._peer.id}", daemon=True)
+        self._sender.start()
+
+    # ---- the sender's thread ---------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        me = threading.current_thread()
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._outbox or self._is_closed or self._sender is not me)
+                if self._is_closed or self._sender is not me:
+                    return
+            try:
+                stream = self._stream_to_use()
+                waiting = self._take()
+                if waiting:
+                    stream.write(self._transport.packed(waiting))
+                self._pause = 0.0
+            except errors.Error as error:
+                self._rest(me, error)
+
+    def _take(self) -> list[tuple[str, Message]]:
+        """What waits, oldest first, as far as one batch goes."""
+        taken: list[tuple[str, Message]] = []
+        size = 0
+        with self._changed:
+            peer = self._peer
+            while self._outbox and (not taken or size + self._outbox[0][2] <= BATCH_BYTES):
+                tablet_id, message, bytes_ = self._outbox.popleft()
+                taken.append((tablet_id, message))
+                size += bytes_
+            self._outbox_bytes -= size
+        return [] if FAULTS.is_cut(peer.id, peer.address) else taken
+
+    def _rest(self, me: threading.Thread, error: errors.Error) -> None:
+        """After a failure: give up the stream, and wait a while before the next is opened."""
+        _logger.debug("no exchange with %s: %s", self._peer.id, error)
+        with self._changed:
+            if self._sender is not me:
+                return
+            stream, self._stream = self._stream, None
+            self._pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, 2 * self._pause))
+            if self._pause > SHORTEST_PAUSE:
+                # The peer is away: by the time that it is back, there is newer to say.
+                self._outbox.clear()
+                self._outbox_bytes = 0
+            # An exchange that the peer opens ends the pause, as does the end of all.
+            self._changed.wait_for(lambda: self._is_closed or self._stream is not None, self._pause)
+        if stream is not None:
+            stream.give_up()
+
+    def _stream_to_use(self) -> _Stream:
+        with self._changed:
+            stream = self._stream
+            connection, peer = self._connection, self._peer
+        if stream is not None and not stream.is_dead:
+            if time.monotonic() - max(stream.opened, self.heard) < SILENCE:
+                return stream
+            stream.give_up()
+            connection.renew()
+        stream = self._transport.open(connection, peer, self)
+        if not self.offer(stream):
+            stream.give_up()
+        with self._changed:
+            if self._stream is None:
+                raise errors.ServerUnavailable("the exchange is closed")
+            return self._stream
+
+    # ---- streams ---------------------------------------------------------------------------------------------------
+
+    def offer(self, stream: _Stream) -> bool:
+        """Write on this stream from now on, unless there is a better one; is it used?"""
+        own_id, spare = self._transport.own_id, None
+        with self._changed:
+            current = self._stream
+            if self._is_closed:
+                return False
+            if current is not None and not current.is_dead and current.is_own != stream.is_own:
+                # Both sides opened one: the smaller id's is kept.
+                if current.is_own == (own_id < self._peer.id):
+                    return False
+                spare = current
+            self._stream = stream
+            self._changed.notify_all()
+        if spare is not None and spare.is_own:
+            spare.give_up()
+        return True
+
+    def lost(self, stream: _Stream) -> None:
+        """The stream has ended."""
+        stream.is_dead = True
+        with self._changed:
+            if self._stream is stream:
+                self._stream = None
+
+    def check_hanging(self, now: float) -> None:
+        """Give up a stream that a write hangs on, and let another thread go on where it cannot be ended."""
+        with self._changed:
+            stream = self._stream
+            if stream is None or not stream.is_hanging(now) or self._is_closed:
+                return
+            self._stream = None
+            if not stream.is_own:
+                self._start_sender()
+        _logger.warning("a message to %s has hung for %.0f s: its exchange is given up", self._peer.id, SILENCE)
+        stream.give_up()
+
+    def close(self) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._outbox.clear()
+            stream, self._stream = self._stream, None
+            sender = self._sender
+            self._changed.notify_all()
+        if stream is not None:
+            stream.give_up()
+        self._connection.close()
+        if sender is not None and sender is not threading.current_thread():
+            sender.join(1.0)
+
+
+class FlightTransport:
+    """Carries messages to and from other servers (`peers.Transport`).
+
+    Parameters
+    ----------
+    server : callable
+        This server as its peers know it.
+    clock : HybridClock
+        Goes out with each batch, and takes note of each that comes.
+    receive : callable
+        Takes what comes, from several threads; it should not take long.
+    """
+
+    def __init__(self, server: Callable[[], Peer], clock: HybridClock, receive: Callable[[PeerBatch], None]):
+        self._server = server
+        self._clock = clock
+        self._receive = receive
+        # Guards the four below.
+        self._lock = threading.Lock()
+        self._links: dict[str, _Link] = {}
+        self._accepted: set[_Stream] = set()
+        self._watcher: threading.Thread | None = None
+        self._is_closed = False
+        self._closing = threading.Event()
+
+    @property
+    def own_id(self) -> str:
+        return self._server().id
+
+    def send(self, peer: Peer, tablet_id: str, message: Message) -> None:
+        """Send a message some time soon; returns at once."""
+        link = self._links.get(peer.id)
+        if link is None:
+            link = self._link(peer)
+        if link is not None:
+            link.send(peer, tablet_id, message)
+
+    def serve(self, flight_context: Any, reader: Any, writer: Any) -> None:
+        """Read an exchange that another server has opened, until it ends: the `exchange` of `RpcServer`."""
+        stream = _Stream(writer, None)
+        with self._lock:
+            if self._is_closed:
+                return
+            self._accepted.add(stream)
+        link: _Link | None = None
+        try:
+            for data in _messages(reader):
+                batch = self._unpacked(data)
+                if batch.sender.id and link is None:
+                    link = self._link(batch.sender)
+                    if link is not None:
+                        link.offer(stream)
+                if link is not None:
+                    link.heard = time.monotonic()
+                self._take_in(batch)
+                if self._is_closed:
+                    return
+        finally:
+            with self._lock:
+                self._accepted.discard(stream)
+            if link is not None:
+                link.lost(stream)
+            stream.wait_unused()
+
+    def close(self) -> None:
+        """Send and receive no more; all exchanges end."""
+        with self._lock:
+            self._is_closed = True
+            links, accepted, watcher = list(self._links.values()), list(self._accepted), self._watcher
+        self._closing.set()
+        for link in links:
+            link.close()
+        for stream in accepted:
+            # Only its opener can end it. It may hang, which is not waited for.
+            threading.Thread(target=stream.say_goodbye, name="nyala-peer-goodbye", daemon=True).start()
+        if watcher is not None:
+            watcher.join()
+
+    # ---- for links -------------------------------------------------------------------------------------------------
+
+    def packed(self, messages: list[tuple[str, Message]]) -> bytes:
+        """A batch of these messages, as it travels."""
+        return pack(PeerBatch(self._server(), self._clock.now(), tuple(messages)))
+
+    def open(self, connection: Connection, peer: Peer, link: _Link) -> _Stream:
+        """Open an exchange with a peer; `ServerUnavailable` where that fails at once."""
+        FAULTS.check(peer.id, peer.address)
+        client = connection.client()
+        try:
+            writer, reader = client.do_exchange(_COMMAND)
+        except (pa.ArrowException, OSError) as error:
+            raised = raised_by_flight(error, peer.address)
+            connection.failed(client, raised)
+            raise raised from None
+        stream = _Stream(writer, reader.cancel)
+        threading.Thread(
+            target=self._read_own,
+            args=(stream, reader, client, connection, link),
+            name=f"nyala-peer-read-{peer.id}",
+            daemon=True,
+        ).start()
+        stream.write(self.packed([]))
+        return stream
+
+    def _read_own(self, stream: _Stream, reader: Any, client: Any, connection: Connection, link: _Link) -> None:
+        try:
+            for data in _messages(reader):
+                if data == _GOODBYE:
+                    break
+                link.heard = time.monotonic()
+                self._take_in(self._unpacked(data))
+        except errors.Error as error:
+            connection.failed(client, error)
+            if not stream.is_dead:
+                _logger.info("the exchange with %s ended: %s", connection.address, error)
+        except Exception:
+            _logger.exception("the exchange with %s is given up", connection.address)
+        finally:
+            link.lost(stream)
+            stream.finish()
+
+    def _link(self, peer: Peer) -> _Link | None:
+        with self._lock:
+            if self._is_closed:
+                return None
+            link = self._links.get(peer.id)
+            if link is None:
+                link = self._links[peer.id] = _Link(self, peer)
+            if self._watcher is None:
+                self._watcher = threading.Thread(target=self._watch, name="nyala-peer-watch", daemon=True)
+                self._watcher.start()
+            return link
+
+    def _watch(self) -> None:
+        while not self._closing.wait(SILENCE / 4):
+            with self._lock:
+                links = list(self._links.values())
+            for link in links:
+                link.check_hanging(time.monotonic())
+
+    def _unpacked(self, data: bytes) -> PeerBatch:
+        batch: PeerBatch = unpack(data, _decoder, "message of a peer")
+        return batch
+
+    def _take_in(self, batch: PeerBatch) -> None:
+        if FAULTS.is_cut(batch.sender.id, batch.sender.address):
+            return
+        self._clock.update(Timestamp(batch.clock))
+        if batch.messages and not self._is_closed:
+            self._receive(batch)
+
+
+def _messages(reader: Any) -> Any:
+    """The messages of an exchange; ends where it does, `errors` where it breaks."""
+    while True:
+        try:
+            chunk = reader.read_chunk()
+        except StopIteration:
+            return
+        except (pa.ArrowException, OSError) as error:
+            raise raised_by_flight(error, "the peer") from None
+        if chunk.app_metadata is not None:
+            yield chunk.app_metadata.to_pybytes()
+
+
+def _size(message: Message) -> int:
+    """About how many bytes it has."""
+    if isinstance(message, AppendRequest) and message.entries:
+        return 64 + sum(32 + len(entry.body) for entry in message.entries)
+    return 64

@@ -1,0 +1,76 @@
+"""Rows to write, as they travel: a `WriteBatch` as the fields of a `Write`, and back.
+
+`rows` is one record batch as an Arrow IPC stream, whose reader makes views of the bytes; `ops` one code or a byte per
+row; `isset` a bitmap per column, eight rows to a byte, the first row in the highest bit.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from ... import errors
+from ...storage.store import Op, WriteBatch
+from ...storage.vector import Array
+from .methods import Call, Write
+
+
+def write_to_request(
+    batch: WriteBatch,
+    *,
+    tablet_id: str,
+    schema_version: int,
+    call: Call | None,
+    check_only: bool = False,
+) -> Write:
+    """The batch as a request to a tablet."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.rows.schema) as writer:
+        writer.write_batch(batch.rows)
+    return Write(
+        tablet_id=tablet_id,
+        schema_version=schema_version,
+        rows=sink.getvalue().to_pybytes(),
+        ops=int(batch.ops) if isinstance(batch.ops, Op) else np.asarray(batch.ops, np.uint8).tobytes(),
+        call=call,
+        isset={name: np.packbits(np.asarray(given, np.bool_)).tobytes() for name, given in batch.isset.items()},
+        all_or_none=batch.all_or_none,
+        check_only=check_only,
+    )
+
+
+def write_from_request(request: Write) -> WriteBatch:
+    """The batch of a request; `ProtocolError` where its parts do not make one. Ops that are none, unknown columns and
+    wrong types are found where the rows are written."""
+    rows = _rows(request.rows)
+    ops: Op | Array
+    if isinstance(request.ops, bytes):
+        ops = np.frombuffer(request.ops, np.uint8)
+        if len(ops) != rows.num_rows:
+            raise errors.ProtocolError(f"a write of {rows.num_rows} rows has {len(ops)} ops")
+    else:
+        try:
+            ops = Op(request.ops)
+        except ValueError:
+            raise errors.ProtocolError(f"there is no op {request.ops}") from None
+    isset = {name: _bits(name, bits, rows.num_rows) for name, bits in request.isset.items()}
+    return WriteBatch(rows, ops, request.all_or_none, isset)
+
+
+def _rows(data: bytes) -> pa.RecordBatch:
+    try:
+        with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+            batches = list(reader)
+        if len(batches) != 1:
+            raise errors.ProtocolError(f"a write has {len(batches)} record batches instead of one")
+        batches[0].validate(full=True)
+    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
+        raise errors.ProtocolError(f"the rows of a write are malformed: {error}") from None
+    return batches[0]
+
+
+def _bits(name: str, data: bytes, count: int) -> Array:
+    if len(data) != (count + 7) // 8:
+        raise errors.ProtocolError(f"isset of column {name!r}: {len(data)} bytes do not hold {count} bits")
+    bits: Array = np.unpackbits(np.frombuffer(data, np.uint8), count=count).view(np.bool_)
+    return bits

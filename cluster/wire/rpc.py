@@ -1,0 +1,205 @@
+"""Calling servers: a `Channel` to each address, kept and shared by all threads.
+
+A channel connects when it is first used, and again after its connection broke; it never repeats a call by itself, since
+only its caller knows whether that is right. Everything that goes wrong comes out as an error of `errors`:
+
+    the server's own error        as it was raised there
+    no connection                 ServerUnavailable
+    no answer in time             DeadlineExceeded
+    no server of nyala there      ProtocolError
+
+Calls and scans of an address have a connection each: a scan's flood does not hold up the calls.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import flight
+
+from ... import errors
+from ...storage.clock import HybridClock
+from ...storage.store import Timestamp
+from .envelope import Caller, ReplyEnvelope, RequestEnvelope, pack, reply_decoder, unpack
+from .errors import error_from_body, raised_by_flight
+from .faults import FAULTS
+from .methods import Reply, Request, ScanTablet, SetFaults
+from .scan_streams import ScanStream
+
+METHOD_ACTION = "nyala.call"
+"""The one Flight action; which method it is stands in the body."""
+
+_SILENT_SECONDS = 15.0
+"""A connection on which nothing came for so long is made anew after a time-out."""
+_OPTIONS: list[tuple[str, str | int]] = [
+    # Each channel has a connection of its own, and knows nothing of others' failures to connect.
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.initial_reconnect_backoff_ms", 50),
+    ("grpc.min_reconnect_backoff_ms", 1000),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.enable_http_proxy", 0),
+]
+
+
+class Connection:
+    """One gRPC connection to an address, made anew after it broke. Safe to use from many threads."""
+
+    def __init__(self, address: str):
+        self.address = address
+        # Guards the two below.
+        self._lock = threading.Lock()
+        self._client: flight.FlightClient | None = None
+        self._heard = 0.0
+        self._closed = False
+
+    def client(self) -> flight.FlightClient:
+        """The client to use for the next call."""
+        with self._lock:
+            if self._closed:
+                raise errors.ServerUnavailable(f"the channel to {self.address} has been closed")
+            if self._client is None:
+                try:
+                    self._client = flight.FlightClient(f"grpc+tcp://{self.address}", generic_options=_OPTIONS)
+                except (pa.ArrowException, OSError, ValueError) as error:
+                    raise errors.ServerUnavailable(f"{self.address} is no address of a server: {error}") from None
+                self._heard = time.monotonic()
+            return self._client
+
+    def heard(self) -> None:
+        """The server has answered."""
+        self._heard = time.monotonic()
+
+    def failed(self, client: flight.FlightClient, error: errors.Error) -> None:
+        """A call on this client failed: give it up where the connection is at fault. Calls that run on it go on."""
+        if isinstance(error, errors.ServerUnavailable):
+            is_lost = True
+        else:
+            is_lost = isinstance(error, errors.DeadlineExceeded) and time.monotonic() - self._heard > _SILENT_SECONDS
+        if is_lost:
+            with self._lock:
+                if self._client is client:
+                    self._client = None
+
+    def renew(self) -> None:
+        """Connect anew with the next call."""
+        with self._lock:
+            self._client = None
+
+    def close(self) -> None:
+        """Give out no more clients."""
+        with self._lock:
+            self._closed = True
+            self._client = None
+
+
+class Channel:
+    """The way to one server.
+
+    Parameters
+    ----------
+    address : str
+        "host:port".
+    clock : HybridClock
+        Goes out with each request, and takes note of each answer's.
+    caller : Caller, optional
+        Who calls.
+    """
+
+    def __init__(self, address: str, clock: HybridClock, caller: Caller | None = None):
+        self.address = address
+        self._clock = clock
+        self._caller = Caller() if caller is None else caller
+        self._calls = Connection(address)
+        self._scans = Connection(address)
+        self._server_id = ""
+
+    @property
+    def server_id(self) -> str:
+        """The id that the server named last; "" before its first answer."""
+        return self._server_id
+
+    def call(self, request: Request, timeout: float = 30.0) -> Any:
+        """The method's reply (of `request.reply`), or the error that the server raised; `timeout` in seconds."""
+        if not isinstance(request, SetFaults):
+            FAULTS.check(self.address, self._server_id)
+        if timeout <= 0:
+            raise errors.DeadlineExceeded(f"no time was left to call {self.address}")
+        body = self._pack(request, timeout)
+        client = self._calls.client()
+        options = flight.FlightCallOptions(timeout=timeout)
+        try:
+            results = list(client.do_action((METHOD_ACTION, body), options))
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raised = raised_by_flight(error, self.address)
+            self._calls.failed(client, raised)
+            raise raised from None
+        self._calls.heard()
+        if len(results) != 1:
+            raise errors.ProtocolError(f"{self.address} answered with {len(results)} replies instead of one")
+        answer: ReplyEnvelope[Reply] = unpack(results[0].body, reply_decoder(request.reply), "reply")
+        self._clock.update(Timestamp(answer.clock))
+        self._server_id = answer.server
+        if not isinstance(request, SetFaults):
+            FAULTS.check(answer.server)
+        if answer.error is not None:
+            raise error_from_body(answer.error)
+        if answer.reply is None:
+            raise errors.ProtocolError(f"{self.address} answered with neither a reply nor an error")
+        return answer.reply
+
+    def scan(self, ticket: ScanTablet, timeout: float = 30.0) -> ScanStream:
+        """Begin to read a tablet. `timeout` in seconds is that of the whole stream."""
+        FAULTS.check(self.address, self._server_id)
+        if timeout <= 0:
+            raise errors.DeadlineExceeded(f"no time was left to scan at {self.address}")
+        client = self._scans.client()
+        options = flight.FlightCallOptions(timeout=timeout)
+        try:
+            reader = client.do_get(flight.Ticket(self._pack(ticket, timeout)), options)
+        except (pa.ArrowException, OSError, KeyError) as error:
+            raised = raised_by_flight(error, self.address)
+            self._scans.failed(client, raised)
+            raise raised from None
+        self._scans.heard()
+        return ScanStream(reader, self.address, self._clock, lambda error: self._scans.failed(client, error))
+
+    def close(self) -> None:
+        """Let go of the connections; calls that run end as they will."""
+        self._calls.close()
+        self._scans.close()
+
+    def _pack(self, method: Request | ScanTablet, timeout: float) -> bytes:
+        return pack(RequestEnvelope(self._clock.now(), timeout, self._caller, method))
+
+
+class Channels:
+    """The channels of a process, one per address. Safe to use from many threads."""
+
+    def __init__(self, clock: HybridClock, caller: Caller | None = None):
+        self._clock = clock
+        self._caller = caller
+        # Guards the two below.
+        self._lock = threading.Lock()
+        self._channels: dict[str, Channel] = {}
+        self._closed = False
+
+    def get(self, address: str) -> Channel:
+        """The channel to an address; nothing is connected yet."""
+        with self._lock:
+            if self._closed:
+                raise errors.ServerUnavailable("the channels have been closed")
+            channel = self._channels.get(address)
+            if channel is None:
+                channel = self._channels[address] = Channel(address, self._clock, self._caller)
+            return channel
+
+    def close(self) -> None:
+        """Close all channels."""
+        with self._lock:
+            self._closed = True
+            channels, self._channels = list(self._channels.values()), {}
+        for channel in channels:
+            channel.close()

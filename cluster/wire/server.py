@@ -1,0 +1,321 @@
+"""Serving methods, scans and peer streams on one port.
+
+    do_action     a method: decoded, handed to its handler, answered with the handler's reply or error
+    do_get        a scan: batches as they are made, a `ScanEnd` last (`scan_streams`)
+    do_exchange   a stream of peer messages, for as long as it stands (`peer_streams`)
+
+gRPC gives each call a thread of its own, as many as come. So the server counts them and turns away what is too much, with
+`ServerOverloaded`, before anything is decoded or done: calls, scans and peer streams each have their limit, and so have bodies.
+A server that drains turns away everything new with `ServerUnavailable` and lets what runs come to its end.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyarrow import flight
+
+from ... import errors
+from ...storage.clock import HybridClock
+from ...storage.store import Timestamp
+from ...storage.vector import Batch
+from .envelope import (
+    MAX_BODY_BYTES,
+    Caller,
+    ReplyEnvelope,
+    RequestEnvelope,
+    pack,
+    request_decoder,
+    ticket_decoder,
+    unpack,
+)
+from .errors import error_to_body, flight_error
+from .faults import FAULTS
+from .methods import Reply, Request, ScanEnd, ScanTablet, SetFaults, Write, WriteRow
+from .rpc import METHOD_ACTION
+from .scan_streams import STREAM_SCHEMA, Expiries, ScanMessages
+
+_logger = logging.getLogger("nyala.cluster.wire")
+
+Scan = Callable[[ScanTablet, "CallContext"], Iterator[Batch | ScanEnd]]
+Exchange = Callable[[Any, Any, Any], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a server takes on at once. `growing` are the methods that need memory which they do not give back."""
+
+    calls: int = 256
+    scans: int = 64
+    exchanges: int = 64
+    body_bytes: int = MAX_BODY_BYTES
+    idle_scan_seconds: float = 60.0
+    growing: frozenset[type[Request]] = frozenset({Write, WriteRow})
+
+
+class CallContext:
+    """A call as its handler sees it: who calls, and until when the caller waits."""
+
+    __slots__ = ("_flight", "_is_stopped", "caller", "deadline")
+
+    def __init__(self, caller: Caller, deadline: float, flight_context: Any, is_stopped: Callable[[], bool]):
+        self.caller = caller
+        self.deadline = deadline
+        """By `time.monotonic`."""
+        self._flight = flight_context
+        self._is_stopped = is_stopped
+
+    def remaining(self) -> float:
+        """Seconds until the caller gives up; not below 0."""
+        return max(0.0, self.deadline - time.monotonic())
+
+    def is_cancelled(self) -> bool:
+        """Is nobody waiting for the answer any more? Long work asks now and then."""
+        return time.monotonic() >= self.deadline or self._is_stopped() or bool(self._flight.is_cancelled())
+
+    def check(self) -> None:
+        """`DeadlineExceeded` or `Cancelled` where nobody waits any more."""
+        if time.monotonic() >= self.deadline:
+            raise errors.DeadlineExceeded("the call's time was up before it was done")
+        if self.is_cancelled():
+            raise errors.Cancelled("the call was cancelled")
+
+
+class _Gate:
+    """Counts the calls of one kind that are under way, at most `limit`."""
+
+    def __init__(self, what: str, limit: int):
+        self._what = what
+        self._limit = limit
+        self._changed = threading.Condition()
+        self._count = 0
+
+    @property
+    def count(self) -> int:
+        return self._count
+
+    def enter(self) -> None:
+        with self._changed:
+            if self._count >= self._limit:
+                raise errors.ServerOverloaded(f"the server has {self._count} {self._what} at once, and takes no more")
+            self._count += 1
+
+    def leave(self) -> None:
+        with self._changed:
+            self._count -= 1
+            self._changed.notify_all()
+
+    @contextmanager
+    def one(self) -> Iterator[None]:
+        self.enter()
+        try:
+            yield
+        finally:
+            self.leave()
+
+    def wait_empty(self, deadline: float) -> bool:
+        """Wait until none is under way; False where `deadline` (monotonic) came first."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._count, max(0.0, deadline - time.monotonic()))
+
+
+class RpcServer:
+    """A server on a port: it listens from the beginning (`address` is known then) and answers from `start` on.
+
+    Parameters
+    ----------
+    bind : str
+        "host:port"; port 0 takes a free one.
+    clock : HybridClock
+        Goes out with each answer, and takes note of each request's.
+    handlers : mapping
+        By class of request: takes it and its `CallContext`, gives the reply or raises. Called from many threads. May be
+        set later, as may `scan` and `exchange`, until `start`.
+    scan : callable, optional
+        Reads a tablet: batches, and a `ScanEnd` as the last item. It is closed where the reader goes away.
+    exchange : callable, optional
+        Serves a peer stream: (Flight's context, reader, writer).
+    id : str
+        The server's own.
+    is_overloaded : callable, optional
+        Why the server takes no more into its memory now; "" where it does.
+    """
+
+    def __init__(
+        self,
+        bind: str,
+        clock: HybridClock,
+        *,
+        handlers: Mapping[type[Request], Callable[[Any, CallContext], Reply]] | None = None,
+        scan: Scan | None = None,
+        exchange: Exchange | None = None,
+        limits: Limits = Limits(),  # noqa: B008  # frozen
+        id: str = "",
+        is_overloaded: Callable[[], str] = lambda: "",
+    ):
+        self.handlers: dict[type[Request], Callable[[Any, CallContext], Reply]] = dict(handlers or {})
+        self.scan = scan
+        self.exchange = exchange
+        self.id = id
+        self.limits = limits
+        self._clock = clock
+        self._is_overloaded = is_overloaded
+        self._decoder = request_decoder()
+        self._state = "starting"
+        self._stopped = threading.Event()
+        self._calls = _Gate("calls", limits.calls)
+        self._scans = _Gate("scans", limits.scans)
+        self._exchanges = _Gate("peer streams", limits.exchanges)
+        self._expiries = Expiries(limits.idle_scan_seconds)
+        host, _, port = bind.rpartition(":")
+        try:
+            self._flight = _FlightServer(self, f"grpc+tcp://{host}:{int(port)}")
+        except (pa.ArrowException, OSError, ValueError) as error:
+            raise errors.ServerUnavailable(f"cannot listen at {bind}: {error}") from None
+        self.address = f"{host}:{self._flight.port}"
+
+    def start(self) -> None:
+        """Answer calls from now on."""
+        self._state = "running"
+
+    def drain(self, grace: float = 10.0) -> bool:
+        """Turn away what is new, and wait for the calls and scans that run, at most `grace` seconds; did all end?"""
+        if self._state != "stopped":
+            self._state = "draining"
+        deadline = time.monotonic() + grace
+        return self._calls.wait_empty(deadline) & self._scans.wait_empty(deadline)
+
+    def stop(self, grace: float = 5.0) -> bool:
+        """Stop listening. Scans end with an error at their next batch. False where calls still run after `grace`
+        seconds; they are left to end by themselves."""
+        self._state = "stopped"
+        self._stopped.set()
+        self._expiries.close()
+        ending = threading.Thread(target=self._shut_down, name="nyala-rpc-stop", daemon=True)
+        ending.start()
+        ending.join(grace)
+        return not ending.is_alive()
+
+    def _shut_down(self) -> None:
+        try:
+            self._flight.shutdown()
+        except (pa.ArrowException, OSError) as error:
+            _logger.warning("the server did not stop cleanly: %s", error)
+
+    @property
+    def under_way(self) -> Mapping[str, int]:
+        """How many calls, scans and peer streams there are at this moment."""
+        return {"calls": self._calls.count, "scans": self._scans.count, "exchanges": self._exchanges.count}
+
+    # ---- methods ----------------------------------------------------------------------------------------------------
+
+    def answer(self, body: pa.Buffer, flight_context: Any) -> bytes:
+        """The reply to a request's body, as bytes; Flight's own error for what may not understand one."""
+        try:
+            self._check_size(body)
+            with self._calls.one():
+                envelope: RequestEnvelope = unpack(memoryview(body), self._decoder, "request")
+                return self._answered(envelope, flight_context)
+        except errors.Error as error:
+            raise flight_error(error) from None
+
+    def _answered(self, envelope: RequestEnvelope, flight_context: Any) -> bytes:
+        self._clock.update(Timestamp(envelope.clock))
+        try:
+            context = self._context(envelope, flight_context, always=isinstance(envelope.method, SetFaults))
+            handler = self.handlers.get(type(envelope.method))
+            if handler is None:
+                raise errors.ProtocolError(f"this server has no method {type(envelope.method).__name__}")
+            if type(envelope.method) in self.limits.growing:
+                self._check_memory()
+            reply = handler(envelope.method, context)
+        except Exception as error:
+            return pack(ReplyEnvelope(self._clock.now(), self.id, None, error_to_body(error)))
+        return pack(ReplyEnvelope(self._clock.now(), self.id, reply))
+
+    def _context(self, envelope: RequestEnvelope, flight_context: Any, always: bool = False) -> CallContext:
+        """The call's context; raises where it is not to be served now."""
+        if not always:
+            FAULTS.check(envelope.caller.id, envelope.caller.address)
+        if self._state != "running":
+            raise errors.ServerUnavailable(f"the server at {self.address} is {self._state}")
+        if envelope.remaining <= 0:
+            raise errors.DeadlineExceeded("the call's time was up when it came")
+        deadline = time.monotonic() + envelope.remaining
+        return CallContext(envelope.caller, deadline, flight_context, self._stopped.is_set)
+
+    def _check_size(self, body: pa.Buffer) -> None:
+        if body.size > self.limits.body_bytes:
+            raise errors.ProtocolError(
+                f"a message of {body.size} bytes is too large: this server takes up to {self.limits.body_bytes}"
+            )
+
+    def _check_memory(self) -> None:
+        reason = self._is_overloaded()
+        if reason:
+            raise errors.ServerOverloaded(reason)
+
+    # ---- streams ----------------------------------------------------------------------------------------------------
+
+    def stream(self, ticket: bytes, flight_context: Any) -> Iterator[Any]:
+        """The messages of a scan; what goes wrong is the last of them."""
+        try:
+            self._check_size(pa.py_buffer(ticket))
+            self._scans.enter()
+        except errors.Error as error:
+            raise flight_error(error) from None
+        try:
+            envelope: RequestEnvelope = unpack(ticket, ticket_decoder(), "ticket of a scan")
+        except errors.Error as error:
+            self._scans.leave()
+            raise flight_error(error) from None
+        self._clock.update(Timestamp(envelope.clock))
+        messages = ScanMessages(
+            lambda: self._begin_scan(envelope, flight_context), self._clock, self.id, self._scans.leave
+        )
+        self._expiries.watch(messages)
+        return messages
+
+    def _begin_scan(self, envelope: RequestEnvelope, flight_context: Any) -> tuple[Iterator[Batch | ScanEnd], Any]:
+        context = self._context(envelope, flight_context)
+        if self.scan is None:
+            raise errors.ProtocolError("this server has no tablets to scan")
+        return self.scan(envelope.method, context), context.check
+
+    def serve_exchange(self, flight_context: Any, reader: Any, writer: Any) -> None:
+        """Serve a peer stream until it ends."""
+        try:
+            if self._state != "running":
+                raise errors.ServerUnavailable(f"the server at {self.address} is {self._state}")
+            if self.exchange is None:
+                raise errors.ProtocolError("this server has no peers")
+            with self._exchanges.one():
+                self.exchange(flight_context, reader, writer)
+        except errors.Error as error:
+            raise flight_error(error) from None
+
+
+class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
+    """Hands everything to the `RpcServer`. (`serve()` is never called: it would take the process's signals.)"""
+
+    def __init__(self, rpc: RpcServer, location: str):
+        self._rpc = rpc
+        super().__init__(location)
+
+    def do_action(self, context: Any, action: flight.Action) -> list[bytes]:
+        if action.type != METHOD_ACTION:
+            raise flight_error(errors.ProtocolError(f"no action {action.type!r}: this is a server of nyala"))
+        return [self._rpc.answer(action.body, context)]
+
+    def do_get(self, context: Any, ticket: flight.Ticket) -> flight.FlightDataStream:
+        return flight.GeneratorStream(STREAM_SCHEMA, self._rpc.stream(ticket.ticket, context))
+
+    def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
+        self._rpc.serve_exchange(context, reader, writer)

@@ -1,0 +1,160 @@
+"""Tables and views as a client knows them; connecting; processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from cluster_support_client import FakeCluster, once
+from nyala import errors
+from nyala.cluster.client import catalog_cache
+from nyala.cluster.client.calls import CallNumbers
+from nyala.cluster.wire import methods
+from nyala.driver.connection import Connection
+from nyala.storage.alterations import AddColumn
+from nyala.storage.schema import ColumnSchema, Schema, TableDefinition, View
+from nyala.storage.types import INT
+
+SCHEMA = Schema((ColumnSchema("k", INT, False), ColumnSchema("v", INT, True)), 1)
+DEFINITION = TableDefinition("t", SCHEMA)
+
+
+def wait_until(holds) -> None:
+    end = time.monotonic() + 20
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_names_that_are_not_known_are_asked_for(client, make_client):
+    other = make_client()
+    other.create_table(DEFINITION)
+    assert client.table("t").schema.names == ["k", "v"]
+    with pytest.raises(errors.UnknownTable, match=r"there is no table s; there is only t"):
+        client.table("s")
+
+
+def test_what_others_do_is_seen_in_the_background(client, make_client, monkeypatch):
+    monkeypatch.setattr(catalog_cache, "REFRESH_SECONDS", 0.02)
+    other = make_client()
+    before = client.catalog_version
+    other.create_table(DEFINITION)
+    other.create_view(View("w", "SELECT 1 AS one", ("one",)))
+    wait_until(lambda: client.view("w") is not None and client.tables())
+    assert client.catalog_version > before
+    other.drop_table("t", ["w"])
+    wait_until(lambda: not client.views() and not client.tables())
+
+
+def test_a_client_at_rest_asks_nothing(client, cluster, monkeypatch):
+    monkeypatch.setattr(catalog_cache, "REFRESH_SECONDS", 0.01)
+    client.tables()
+    wait_until(lambda: len(cluster.requests(methods.GetCatalog)) >= 2)
+    wait_until(lambda: not client._catalog._used.is_set())
+    count = len(cluster.requests(methods.GetCatalog))
+    assert client._catalog._thread is not None and client._catalog._thread.is_alive()
+    time.sleep(0.1)
+    assert len(cluster.requests(methods.GetCatalog)) <= count + 1
+
+
+def test_tables_that_did_not_change_stay_the_same_objects(client):
+    table = client.create_table(DEFINITION)
+    assert client.table("t") is table
+    client.create_table(TableDefinition("other", SCHEMA))
+    assert client.table("t") is table
+    altered = client.alter_table("t", [AddColumn(ColumnSchema("w", INT, True))])
+    assert client.table("t") is altered is not table
+
+
+def test_ddl_is_done_once_though_answers_are_lost(client, cluster):
+    lost = errors.ServerUnavailable("broke off")
+    for kind in (methods.CreateTable, methods.AlterTable, methods.CreateView, methods.DropViews, methods.DropTable):
+        cluster.faults.append(once(kind, lost, "after"))
+    client.create_table(DEFINITION)
+    client.alter_table("t", [AddColumn(ColumnSchema("w", INT, True))])
+    client.create_view(View("v", "SELECT 1 AS one", ("one",)))
+    client.drop_views(["v"])
+    client.drop_table("t")
+    assert len(cluster.applied) == len(set(cluster.applied)) == 5
+    assert len(cluster.requests(methods.CreateTable)) >= 2
+
+
+def test_errors_of_ddl_are_the_masters(client):
+    client.create_table(DEFINITION)
+    with pytest.raises(errors.DuplicateTable, match="table t exists already"):
+        client.create_table(DEFINITION)
+    with pytest.raises(errors.UnknownTable, match="there is no view w"):
+        client.drop_views(["w"])
+    with pytest.raises(errors.InvalidTableDefinition):
+        client.alter_table("t", [AddColumn(ColumnSchema("v", INT, True))])
+
+
+def test_calls_are_numbered_without_gaps_under_many_threads():
+    numbers = CallNumbers()
+    seen: list[int] = []
+
+    def work() -> None:
+        for _ in range(300):
+            with numbers.numbered() as call:
+                assert call.first_incomplete <= call.sequence
+                seen.append(call.sequence)
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(seen) == list(range(1, 1801))
+    last = numbers.start()
+    assert last.first_incomplete == last.sequence
+
+
+def test_no_master_is_an_error_that_names_the_reason(cluster):
+    cluster.dead.update(cluster.masters)
+    with pytest.raises(errors.DeadlineExceeded, match=r"catalog was not done within 0.2 seconds; .*cannot be reached"):
+        cluster.client(connect_deadline=0.2)
+
+
+def test_a_forked_process_is_told(client, monkeypatch):
+    monkeypatch.setattr(os, "getpid", lambda: -1)
+    with pytest.raises(errors.InterfaceError, match="from which this one was forked; use multiprocessing's 'spawn'"):
+        client.tables()
+    with pytest.raises(errors.InterfaceError, match="gRPC does not survive that"):
+        FakeCluster().client()
+
+
+FORK = """
+import os, sys
+sys.path.insert(0, {tests!r})
+from cluster_support_client import FakeCluster
+from nyala import errors
+from nyala.driver import stores
+client = FakeCluster().client()
+stores._open["nyala://x:1"] = stores.SharedStore(client, "nyala://x:1", {{}})
+if os.fork() == 0:
+    assert not stores._open
+    try:
+        client.tables()
+    except errors.InterfaceError:
+        os._exit(7)
+    os._exit(1)
+print(os.waitstatus_to_exitcode(os.wait()[1]))
+"""
+
+
+def test_a_child_does_not_hang_on_its_parents_client():
+    script = FORK.format(tests=str(Path(sys.modules[FakeCluster.__module__].__file__ or "").parent))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "7", done.stderr
+
+
+def test_replicas_are_asked_for(connection: Connection, cluster):
+    connection.execute("CREATE TABLE r (k INT PRIMARY KEY) REPLICAS 5")
+    connection.execute("CREATE TABLE s (k INT PRIMARY KEY)")
+    asked = {r.definition["name"]: r.replicas for _, r in cluster.requests(methods.CreateTable)}
+    assert asked == {"r": 5, "s": None}

@@ -1,0 +1,122 @@
+"""What a peer makes durable, and when: term and vote before they are told, results beside the rows they belong to."""
+
+from __future__ import annotations
+
+import threading
+
+import msgspec
+import pytest
+from cluster_consensus_support import PATIENCE, Group, eventually
+from hypothesis import given
+from hypothesis import strategies as st
+from nyala.cluster.consensus.consensus_file import ConsensusFile, ConsensusState, read_consensus, write_consensus
+from nyala.cluster.consensus.tracked import CallHeader, as_log_entry, decode_tracked, encode_tracked
+from nyala.cluster.raft.messages import Configuration, Entry, Message, Peer, VoteResponse
+from nyala.errors import CorruptionError
+from nyala.storage.clock import LOGICAL_BITS
+from nyala.storage.files.memory_filesystem import MemoryFileSystem
+from nyala.storage.log.wal_format import EntryKind
+
+CLIENT = "0123456789abcdef0123456789abcdef"
+
+
+def test_a_vote_is_durable_before_it_is_told() -> None:
+    with Group() as group:
+        leader = group.leader()
+        voters = group.others(leader)
+        gate, told = threading.Event(), list[Message]()
+        deliver = group.network.deliver
+
+        def watch(sender: Peer, peer: Peer, batch: object) -> None:
+            messages = [message for _, message in batch.messages]  # type: ignore[attr-defined]
+            if not gate.is_set():
+                told.extend(m for m in messages if isinstance(m, VoteResponse) and m.granted and not m.pre)
+            deliver(sender, peer, batch)  # type: ignore[arg-type]
+
+        def slow(what: str) -> None:
+            if "consensus" in what:
+                gate.wait(PATIENCE)
+
+        group.network.deliver = watch  # type: ignore[method-assign]
+        for server in voters:
+            server.fs.on_sync = slow  # type: ignore[attr-defined]
+        term = leader.consensus.status().term
+        group.stop(leader)
+        eventually(lambda: any(server.consensus.status().term > term for server in voters))
+        assert not any(server.consensus.is_serving for server in voters)
+        assert not told
+        gate.set()
+        group.leader()
+        for server in voters:
+            status = server.consensus.status()
+            eventually(lambda: read_consensus(server.fs, "dir/t1").term >= status.term)  # noqa: B023
+
+
+def test_the_file_round_trips_and_its_damage_is_found() -> None:
+    fs = MemoryFileSystem()
+    fs.make_directory("t")
+    peers = Configuration((Peer("a", "h:1"), Peer("b", "h:2")), 7)
+    state = ConsensusState(3, "b", peers, 10, 2, 99, 5)
+    write_consensus(fs, "t", state)
+    assert read_consensus(fs, "t") == state
+    file = ConsensusFile(fs, "t")
+    file.update(term=4, vote="")
+    assert read_consensus(fs, "t") == msgspec.structs.replace(state, term=4, vote="") == file.state
+    assert state.clock_limit_at(1000) == 1005 << LOGICAL_BITS
+    data = bytearray(fs.open("t/consensus").read_at(0, 1000))
+    data[-1] ^= 1
+    fs.create("t/consensus").write(data)
+    with pytest.raises(CorruptionError):
+        read_consensus(fs, "t")
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1), st.binary(max_size=40), st.binary(max_size=40))
+def test_tracked_entries_round_trip(sequence: int, first_incomplete: int, result: bytes, body: bytes) -> None:
+    header = CallHeader(CLIENT, sequence, first_incomplete, result)
+    encoded = encode_tracked(header, EntryKind.ROW, body)
+    assert (len(encoded) - len(body)) % 8 == 0, "the rows keep their alignment"
+    assert decode_tracked(encoded) == (header, EntryKind.ROW, body)
+    inner, found = as_log_entry(Entry(2, 5, 77, EntryKind.TRACKED, encoded))
+    assert (inner.term, inner.index, inner.timestamp, inner.kind, bytes(inner.body)) == (2, 5, 77, EntryKind.ROW, body)
+    assert found == header
+    for length in range(len(encoded) - len(body)):
+        with pytest.raises(CorruptionError):
+            decode_tracked(encoded[:length])
+
+
+def test_the_next_append_of_a_thread_is_tracked_and_bodies_are_one_entry() -> None:
+    with Group() as group:
+        leader = group.leader()
+        log, clock = leader.consensus.log, leader.clock
+        stamps: list[int] = []
+
+        def header(timestamp: int) -> CallHeader:
+            stamps.append(timestamp)
+            return CallHeader(CLIENT, 1, 1, b"done")
+
+        with leader.replica.write_lock, log.tracked(header):
+            timestamp = clock.now()
+            first = log.append(timestamp, EntryKind.WRITE, [b"part one,", b"part two"])
+            second = log.append_one(clock.now(), EntryKind.ROW, b"plain")
+        log.sync(second)
+        assert first.durable and (first.count, second.index) == (1, first.index + 1)
+        assert stamps == [timestamp]
+        follower = group.others(leader)[0].replica
+        eventually(lambda: bool(follower.applied) and follower.applied[-1].index == second.index)
+        tracked, plain = follower.applied[-2:]
+        inner, found = as_log_entry(tracked)
+        assert found == CallHeader(CLIENT, 1, 1, b"done")
+        assert (inner.kind, bytes(inner.body)) == (EntryKind.WRITE, b"part one,part two")
+        assert (plain.kind, plain.body) == (EntryKind.ROW, b"plain")
+
+
+def test_a_restarted_peer_starts_above_every_limit_it_let_pass() -> None:
+    with Group() as group:
+        group.write(b"x")
+        limits = {server.peer.id: server.consensus.clock_limit for server in group.servers}
+        for server in list(group.running):
+            group.stop(server)
+        for server in group.servers:
+            group.start(server)
+        for server in group.servers:
+            assert server.consensus.clock_limit >= limits[server.peer.id]

@@ -1,0 +1,509 @@
+"""DDL, its repetition, and masters that die in the middle of it: over fake tablet servers and rows in memory."""
+
+import random
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from nyala.cluster.master.catalog_manager import CatalogManager
+from nyala.cluster.master.coordinator import Coordinator
+from nyala.cluster.master.ddl import Ddl
+from nyala.cluster.master.options import MasterOptions
+from nyala.cluster.master.queries import Queries
+from nyala.cluster.master.records import Change, Record, decode_record, encode_record
+from nyala.cluster.wire.methods import (
+    AlterTable,
+    AlterTablet,
+    Call,
+    CreateTable,
+    CreateTablet,
+    CreateView,
+    DeleteTablet,
+    DropTable,
+    DropViews,
+    GetCatalog,
+    Heartbeat,
+    HeartbeatReply,
+    LeaveCluster,
+    ListServers,
+    LocateTablets,
+    LocationsReply,
+    Request,
+    TableReply,
+)
+from nyala.cluster.wire.plain import definition_to_plain, entry_from_plain, step_to_plain, view_to_plain
+from nyala.errors import (
+    ClusterError,
+    DeadlineExceeded,
+    DiskError,
+    DuplicateTable,
+    InvalidTableDefinition,
+    NotTheLeader,
+    UnknownTable,
+)
+from nyala.storage.alterations import AddColumn, AddRangePartition, AlterStep, DropRangePartition, RenameTable
+from nyala.storage.schema import (
+    ColumnSchema,
+    HashRule,
+    PartitionSchema,
+    RangePartition,
+    RangeRule,
+    Schema,
+    TableDefinition,
+    View,
+)
+from nyala.storage.types import BIGINT
+
+from tests.fake_tservers import FakeTservers, eventually
+
+COLUMNS = (ColumnSchema("k", BIGINT, nullable=False), ColumnSchema("v", BIGINT))
+RANGES = tuple(RangePartition((low,), (low + 10,)) for low in (0, 10))
+
+
+def definition(name: str = "t", buckets: int = 0, ranges: bool = False, replicas: int | None = None) -> dict[str, Any]:
+    rules = (HashRule(("k",), buckets),) if buckets else ()
+    rule = RangeRule(("k",), RANGES) if ranges else None
+    return definition_to_plain(
+        TableDefinition(name, Schema(COLUMNS, 1), PartitionSchema(rules, rule), replicas=replicas)
+    )
+
+
+class MemoryRows:
+    """The rows of a system tablet that outlives masters: one of them leads at a time."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, str], bytes] = {}
+        self.leader: object = None
+        self.term = 0
+        self.fail: Callable[[Change], str] = lambda change: ""
+        """"before" or "after": a write fails, without effect or with it."""
+
+    def of(self) -> "MasterRows":
+        """The rows as a new master sees them, which leads from now on."""
+        self.term += 1
+        self.leader = rows = MasterRows(self, self.term)
+        return rows
+
+
+class MasterRows:
+    """`CatalogRows`."""
+
+    def __init__(self, shared: MemoryRows, term: int):
+        self._shared = shared
+        self._term = term
+
+    @property
+    def serving_term(self) -> int | None:
+        return self._term if self._shared.leader is self else None
+
+    @property
+    def leader_address(self) -> str:
+        return "other:1"
+
+    def check_leader(self) -> None:
+        if self.serving_term is None:
+            raise NotTheLeader("deposed", "other:1")
+
+    def load(self, deadline: float) -> Sequence[Record]:
+        self.check_leader()
+        return [decode_record(kind, id_, body) for (kind, id_), body in self._shared.rows.items()]
+
+    def write(self, change: Change, deadline: float) -> None:
+        self.check_leader()
+        when = self._shared.fail(change)
+        if when == "before":
+            raise DiskError("made to fail")
+        keys = list(change.keys)
+        assert len(keys) == len(set(keys)), f"a key stands twice in {keys}"
+        for key in change.removes:
+            self._shared.rows.pop(key)
+        for record in change.puts:
+            self._shared.rows[record.key] = encode_record(record)
+        if when == "after":
+            raise DiskError("made to fail")
+
+
+class Context:
+    """A call's context."""
+
+    def __init__(self, seconds: float = 20.0):
+        self.deadline = time.monotonic() + seconds
+
+
+class Master:
+    """A master without a port."""
+
+    def __init__(self, rows: MemoryRows, channels: Any, **options: Any):
+        self.options = MasterOptions(**{"directory": "", "warm_up": 0.05, "surplus_grace": 0.3, **options})
+        self.manager = CatalogManager(rows.of())
+        rng = random.Random(1)
+        self.ddl = Ddl(self.manager, self.options, rng)
+        self.queries = Queries(self.manager, self.options, ("m:1",), "m:1")
+        self.coordinator = Coordinator(self.manager, self.ddl, channels, self.options, rng)
+        self.coordinator.start()
+
+    def call(self, request: Request, seconds: float = 20.0) -> Any:
+        handlers: dict[type[Request], Callable[[Any, Any], Any]] = {
+            CreateTable: self.ddl.create_table,
+            AlterTable: self.ddl.alter_table,
+            DropTable: self.ddl.drop_table,
+            CreateView: self.ddl.create_view,
+            DropViews: self.ddl.drop_views,
+            LeaveCluster: self.ddl.leave_cluster,
+            Heartbeat: self.queries.heartbeat,
+            GetCatalog: self.queries.catalog,
+            LocateTablets: self.queries.locate,
+            ListServers: self.queries.servers,
+        }
+        return handlers[type(request)](request, Context(seconds))
+
+
+class World:
+    """Masters, one after the other, and tablet servers."""
+
+    def __init__(self, servers: str = "abc", **options: Any):
+        self.rows = MemoryRows()
+        self.options = options
+        self.tservers = FakeTservers(servers, self._beat)
+        self.master = Master(self.rows, self, **options)
+        self.calls = 0
+        self.client = uuid.uuid4().hex
+        self.tservers.start()
+        eventually(lambda: self._reported() == set(servers))
+
+    def _reported(self) -> set[str]:
+        try:
+            _, directory = self.master.manager.leading()
+        except NotTheLeader:
+            return set()
+        return {server.id for server in directory.servers.values() if server.has_reported}
+
+    # Channels
+    def get(self, address: str) -> Any:
+        server = next(s for s in self.tservers.servers.values() if s.address == address)
+
+        class Channel:
+            def call(self, request: Request, timeout: float = 30.0) -> Any:
+                return server.handlers[type(request)](request, None)
+
+        return Channel()
+
+    def _beat(self, beat: Heartbeat) -> HeartbeatReply:
+        reply: HeartbeatReply = self.master.call(beat)
+        return reply
+
+    def restart(self) -> None:
+        """The master dies, and another one leads."""
+        self.master.coordinator.stop()
+        self.master = Master(self.rows, self, **self.options)
+        eventually(lambda: self._reported() >= {s.id for s in self.tservers.servers.values() if s.is_up})
+
+    def close(self) -> None:
+        self.tservers.stop()
+        self.master.coordinator.stop()
+
+    def next_call(self, first_incomplete: int | None = None) -> Call:
+        self.calls += 1
+        return Call(self.client, self.calls, first_incomplete or self.calls)
+
+    def create(self, name: str = "t", call: Call | None = None, seconds: float = 20.0, **kinds: Any) -> TableReply:
+        request = CreateTable(definition=definition(name, **kinds), replicas=None, call=call or self.next_call())
+        reply: TableReply = self.master.call(request, seconds)
+        return reply
+
+    def alter(self, name: str, *steps: AlterStep, call: Call | None = None, seconds: float = 20.0) -> TableReply:
+        plain = tuple(step_to_plain(step) for step in steps)
+        request = AlterTable(name=name, steps=plain, call=call or self.next_call())
+        reply: TableReply = self.master.call(request, seconds)
+        return reply
+
+    def drop(self, name: str, *views: str) -> None:
+        self.master.call(DropTable(name=name, views=views, call=self.next_call()))
+
+    def locate(self, table: TableReply) -> LocationsReply:
+        reply: LocationsReply = self.master.call(LocateTablets(table_id=table.table["id"]))
+        return reply
+
+    def names(self) -> list[str]:
+        return [table["name"] for table in self.master.call(GetCatalog()).tables]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    found = World()
+    yield found
+    found.close()
+
+
+def test_create_places_leads_and_answers(world: World) -> None:
+    reply = world.create(buckets=4)
+    entry = entry_from_plain(reply.table)
+    assert entry.table.name == "t"
+    assert reply.table["replicas"] == 3
+    located = world.locate(reply).tablets
+    assert [tablet.tablet_id for tablet in located] == list(entry.tablet_ids)
+    assert all(tablet.leader for tablet in located)
+    assert all({peer.id for peer in tablet.replicas} == set("abc") for tablet in located)
+    assert world.names() == ["t"]
+    known = world.master.call(GetCatalog(known_version=reply.version))
+    assert known.tables is None
+
+
+def test_names_are_taken_once(world: World) -> None:
+    world.create()
+    view = view_to_plain(View("seen", "SELECT 1", ("a",)))
+    world.master.call(CreateView(view=view, replace=False, call=world.next_call()))
+    for name in ("t", "seen"):
+        with pytest.raises(DuplicateTable, match=name):
+            world.create(name)
+    with pytest.raises(InvalidTableDefinition):
+        world.create("u", buckets=1)
+    with pytest.raises(UnknownTable, match="there is no table tt"):
+        world.drop("tt")
+
+
+def test_too_many_replicas_are_refused(world: World) -> None:
+    with pytest.raises(ClusterError, match="3 tablet servers are there"):
+        world.create(replicas=5)
+    assert world.names() == []
+
+
+def test_drop_deletes_replicas_for_good_and_views_with_them(world: World) -> None:
+    reply = world.create(buckets=2)
+    for name in ("v", "w"):
+        view = view_to_plain(View(name, "SELECT 1", ("a",)))
+        world.master.call(CreateView(view=view, replace=False, call=world.next_call()))
+    world.drop("t", "v", "none")
+    assert world.names() == []
+    assert [view["name"] for view in world.master.call(GetCatalog()).views] == ["w"]
+    eventually(lambda: not world.tservers.of("t"))
+    orders = [o for s in world.tservers.servers.values() for o in s.orders if isinstance(o, DeleteTablet)]
+    assert all(order.forget for order in orders)
+    with pytest.raises(UnknownTable):
+        world.locate(reply)
+
+
+def test_a_server_that_was_away_deletes_what_was_dropped(world: World) -> None:
+    world.create()
+    world.tservers.servers["c"].is_up = False
+    world.drop("t")
+    eventually(lambda: set().union(*world.tservers.of("t").values()) == {"c"})
+    world.restart()
+    world.tservers.servers["c"].is_up = True
+    eventually(lambda: not world.tservers.of("t"))
+
+
+def test_replicas_that_nobody_knows_are_left_alone(world: World) -> None:
+    """Of a table with a number that this cluster has not given yet: nothing tells that it was dropped."""
+    world.create()
+    tablet = world.tservers.tablets["t000001-p0000"]
+    with world.tservers.lock:
+        for stranger in ("t000009-p0000", "t000001-p0007"):
+            alien = type(tablet)(tablet.configuration, stranger.partition("-")[0], 0, "alien", replicas={"a"})
+            world.tservers.tablets[stranger] = alien
+    world.drop("t")
+    eventually(lambda: not world.tservers.of("t"))
+    # That of the dropped table goes with it, whatever its number.
+    eventually(lambda: list(world.tservers.of("alien")) == ["t000009-p0000"])
+
+
+def test_alter_brings_all_tablets_to_the_version(world: World) -> None:
+    world.create(ranges=True)
+    reply = world.alter(
+        "t",
+        AddColumn(ColumnSchema("w", BIGINT)),
+        AddRangePartition(RangePartition((20,), (30,))),
+        DropRangePartition(RANGES[0]),
+        RenameTable("u"),
+    )
+    entry = entry_from_plain(reply.table)
+    assert (entry.table.name, entry.table.version) == ("u", 1)
+    assert entry.tablet_ids == ("t000001-p0001", "t000001-p0002")
+    assert {world.tservers.tablets[tablet].version for tablet in entry.tablet_ids} == {1}
+    assert world.names() == ["u"]
+    eventually(lambda: not world.tservers.tablets["t000001-p0000"].replicas)
+    assert len(world.locate(reply).tablets) == 2
+
+
+def test_calls_that_come_again_change_nothing(world: World) -> None:
+    first = world.next_call(1)
+    one = world.create(call=first)
+    again = world.create(call=first)
+    assert again.table == one.table
+    step = AddColumn(ColumnSchema("w", BIGINT))
+    second = world.next_call(1)
+    altered = world.alter("t", step, call=second)
+    world.restart()
+    assert world.alter("t", step, call=second).table == altered.table
+    drop = DropTable(name="t", views=(), call=world.next_call(1))
+    world.master.call(drop)
+    world.master.call(drop)
+    view = CreateView(view=view_to_plain(View("t", "SELECT 1", ("a",))), replace=False, call=world.next_call(1))
+    world.master.call(view)
+    world.master.call(view)
+    with pytest.raises(UnknownTable, match="dropped before"):
+        world.create(call=first)
+
+
+def test_answered_calls_are_forgotten(world: World) -> None:
+    for number in range(5):
+        world.create(f"t{number}")
+    assert len([kind for kind, _ in world.rows.rows if kind == "call"]) == 1
+
+
+def test_the_same_call_twice_at_once(world: World) -> None:
+    call = world.next_call()
+    world.tservers.servers["a"].refuses = world.tservers.servers["b"].refuses = {CreateTablet}
+    replies: list[TableReply] = []
+    threads = [threading.Thread(target=lambda: replies.append(world.create(call=call))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: world.names() == ["t"])
+    world.tservers.servers["a"].refuses = world.tservers.servers["b"].refuses = set()
+    for thread in threads:
+        thread.join()
+    assert len(replies) == 3
+    assert all(reply.table == replies[0].table for reply in replies)
+
+
+# ---- masters that die ------------------------------------------------------------------------------------------------
+
+
+def test_create_goes_on_with_another_master(world: World) -> None:
+    for server in world.tservers.servers.values():
+        server.refuses = {CreateTablet}
+    call = world.next_call()
+    with pytest.raises(DeadlineExceeded, match="2 of 2 tablets"):
+        world.create(buckets=2, call=call, seconds=0.3)
+    world.restart()
+    for server in world.tservers.servers.values():
+        server.refuses = set()
+    assert world.create(buckets=2, call=call).table["id"] == "t000001"
+    assert world.names() == ["t"]
+
+
+def test_alter_goes_on_with_another_master(world: World) -> None:
+    world.create(ranges=True)
+    for server in world.tservers.servers.values():
+        server.refuses = {AlterTablet, CreateTablet}
+    call = world.next_call()
+    steps = (AddRangePartition(RangePartition((20,), (30,))), DropRangePartition(RANGES[0]))
+    with pytest.raises(DeadlineExceeded, match="2 of 2 tablets"):
+        world.alter("t", *steps, call=call, seconds=0.3)
+    # Rows of the dropped range are there until the others know that it is dropped.
+    assert world.tservers.tablets["t000001-p0000"].replicas == set("abc")
+    world.restart()
+    for server in world.tservers.servers.values():
+        server.refuses = set()
+    assert world.alter("t", *steps, call=call).table["version"] == 1
+    eventually(lambda: not world.tservers.tablets["t000001-p0000"].replicas)
+
+
+def test_drop_goes_on_with_another_master(world: World) -> None:
+    world.create()
+    for server in world.tservers.servers.values():
+        server.refuses = {DeleteTablet}
+    world.drop("t")
+    world.restart()
+    assert world.names() == []
+    for server in world.tservers.servers.values():
+        server.refuses = set()
+    eventually(lambda: not world.tservers.of("t"))
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_write_that_failed_is_looked_up(world: World, when: str) -> None:
+    """The write of a change fails, and nobody knows whether it is durable: the next call sees what is."""
+    failing = {"table"}
+
+    def fail(change: Change) -> str:
+        kinds = {record.kind for record in change.puts} & failing
+        failing.difference_update(kinds)
+        return when if kinds else ""
+
+    world.rows.fail = fail
+    call = world.next_call()
+    with pytest.raises(DiskError):
+        world.create(call=call)
+    eventually(lambda: world.master.manager.is_leading)
+    assert world.names() == (["t"] if when == "after" else [])
+    assert world.create(call=call).table["id"] == "t000001"
+
+
+def test_a_master_that_was_deposed_answers_nothing(world: World) -> None:
+    world.create()
+    before = world.master
+    world.rows.of()
+    for request in (GetCatalog(), LocateTablets(table_id="t000001"), ListServers()):
+        with pytest.raises(NotTheLeader) as raised:
+            before.call(request)
+        assert raised.value.leader == "other:1"
+    beat = Heartbeat(server=world.tservers.servers["a"].peer, sequence=10**6, is_full=True)
+    assert before.call(beat) == HeartbeatReply(is_leader=False, leader="other:1")
+
+
+# ---- servers that die ------------------------------------------------------------------------------------------------
+
+
+def test_create_with_a_server_down_is_served_by_the_others(world: World) -> None:
+    world.tservers.servers["c"].is_up = False
+    reply = world.create()
+    assert world.locate(reply).tablets[0].leader in ("a", "b")
+    world.tservers.servers["c"].is_up = True
+    eventually(lambda: world.tservers.of("t") == {"t000001-p0000": {"a", "b", "c"}})
+    # It has copied the data: an empty voter is not made once a leader has served.
+    assert not any(isinstance(order, CreateTablet) for order in world.tservers.servers["c"].orders)
+
+
+def test_a_tablet_that_cannot_be_created_is_placed_anew() -> None:
+    world = World("abcde", creation_timeout=0.4)
+    try:
+        for name in "ab":
+            world.tservers.servers[name].refuses = {CreateTablet}
+        reply = world.create(buckets=3)
+        for tablet in world.locate(reply).tablets:
+            assert len(world.tservers.tablets[tablet.tablet_id].replicas & set("cde")) >= 2
+        current = {tablet.tablet_id for tablet in world.locate(reply).tablets}
+        for name in "ab":
+            world.tservers.servers[name].refuses = set()
+        eventually(lambda: world.tservers.of("t").keys() == current)
+    finally:
+        world.close()
+
+
+def test_a_dead_servers_replicas_are_made_anew() -> None:
+    world = World("abcd", dead_after=0.5)
+    try:
+        reply = world.create(buckets=4)
+        world.tservers.servers["a"].is_up = False
+        eventually(lambda: all("a" not in {p.id for p in t.replicas} for t in world.locate(reply).tablets))
+        eventually(lambda: all(len(t.replicas) == 3 for t in world.locate(reply).tablets))
+        states = {server.id: server.state for server in world.master.call(ListServers()).tservers}
+        assert states == {"a": "DEAD", "b": "ALIVE", "c": "ALIVE", "d": "ALIVE"}
+        world.tservers.servers["a"].is_up = True
+        eventually(lambda: all(servers == set("bcd") for servers in world.tservers.of("t").values()))
+        eventually(lambda: world.master.call(ListServers()).tservers[0].state == "ALIVE")
+    finally:
+        world.close()
+
+
+def test_a_leaving_server_is_emptied_also_by_the_next_master() -> None:
+    world = World("abcd")
+    try:
+        reply = world.create(buckets=4)
+        world.master.call(LeaveCluster(server="b"))
+        world.restart()
+        eventually(lambda: all(servers == set("acd") for servers in world.tservers.of("t").values()))
+        states = {server.id: server.state for server in world.master.call(ListServers()).tservers}
+        assert states["b"] == "LEAVING"
+        other = world.create("u", buckets=4)
+        assert all("b" not in {p.id for p in t.replicas} for t in world.locate(other).tablets)
+        world.master.call(LeaveCluster(server="b", leaving=False))
+        with pytest.raises(ClusterError, match="there are: a at a:1"):
+            world.master.call(LeaveCluster(server="x"))
+        assert len(world.locate(reply).tablets) == 4
+    finally:
+        world.close()

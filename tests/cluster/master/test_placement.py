@@ -1,0 +1,61 @@
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from nyala.cluster.master.placement import Loads, place_tablets, replication_factor
+from nyala.errors import ClusterError
+
+
+@pytest.mark.parametrize(
+    ("asked", "live", "factor"), [(None, 1, 1), (None, 2, 1), (None, 3, 3), (None, 7, 3), (1, 5, 1), (5, 5, 5)]
+)
+def test_replication_factor(asked: int | None, live: int, factor: int) -> None:
+    assert replication_factor(asked, live, 3) == factor
+
+
+@pytest.mark.parametrize(
+    ("asked", "live", "words"), [(3, 1, "1 tablet server is"), (5, 4, "4 tablet servers are"), (None, 0, "no tablet")]
+)
+def test_too_few_servers(asked: int | None, live: int, words: str) -> None:
+    with pytest.raises(ClusterError, match=words):
+        replication_factor(asked, live, 3)
+
+
+@given(
+    servers=st.integers(1, 9),
+    tablets=st.integers(0, 40),
+    replicas=st.sampled_from([1, 3, 5]),
+    before=st.lists(st.integers(0, 8), max_size=40),
+    seed=st.integers(0, 1000),
+)
+def test_a_table_is_spread_evenly(servers: int, tablets: int, replicas: int, before: list[int], seed: int) -> None:
+    replicas = min(replicas, servers)
+    loads = Loads()
+    for server in before:
+        loads.add("other", f"s{server}")
+    addresses = {f"s{i}": f"host:{i}" for i in range(servers)}
+    placed = place_tablets("t", tablets, replicas, addresses, loads, random.Random(seed))
+
+    assert len(placed) == tablets
+    for configuration in placed:
+        assert len({peer.id for peer in configuration.peers}) == replicas
+        assert all(peer.address == addresses[peer.id] for peer in configuration.peers)
+    counts = Counter(peer.id for c in placed for peer in c.peers)
+    assert max(counts.values(), default=0) - min((counts[s] for s in addresses), default=0) <= 1
+    leaders = Counter(c.peers[0].id for c in placed)
+    assert max(leaders.values(), default=0) - min((leaders[s] for s in addresses), default=0) <= 2
+
+
+def test_a_server_that_has_joined_is_filled_but_not_flooded() -> None:
+    """Tables of one tablet: most go to the empty server, as often as it is drawn."""
+    loads = Loads()
+    for i in range(9):
+        loads.replicas[f"s{i}"] = 100
+    addresses = {f"s{i}": "host:1" for i in range(10)}
+    rng = random.Random(1)
+    for i in range(50):
+        place_tablets(f"t{i}", 1, 1, addresses, loads, rng)
+    new = loads.replicas["s9"]
+    assert 5 <= new <= 25

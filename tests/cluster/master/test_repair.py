@@ -1,0 +1,264 @@
+import random
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nyala.cluster.master.cluster_view import ClusterView, ReplicaAt, ServerView, TabletView
+from nyala.cluster.master.directory import Observed
+from nyala.cluster.master.orders import (
+    AddReplica,
+    AlterReplicas,
+    AskReport,
+    CreateReplica,
+    DeleteReplica,
+    MoveLeader,
+    Order,
+    RemoveReplica,
+)
+from nyala.cluster.master.repair import Limits, decide
+
+from tests.master_support import ModelCluster, ModelReplica, ModelTablet, configuration, report
+
+T = "t000001-p0000"
+
+
+def view(
+    peers: list[str],
+    *,
+    servers: str = "abcd",
+    dead: str = "",
+    leaving: str = "",
+    failed: str = "",
+    tombstoned: str = "",
+    outside: str = "",
+    leader: str = "a",
+    version: int = 0,
+    wanted_version: int = 0,
+    created: bool = True,
+    wanted: int = 3,
+    may_shrink: bool = True,
+    silent: str = "",
+) -> ClusterView:
+    """A cluster with one tablet; the configuration has index 7, replicas `outside` it know that of index 5."""
+    told = configuration(*peers, index=7)
+    reports = {}
+    for peer in told.peers:
+        state = "FAILED" if peer.id in failed else "RUNNING"
+        role = "LEADER" if peer.id == leader else "FOLLOWER"
+        if peer.id not in silent:
+            reports[peer.id] = report(role=role, leader=leader, peers=peers, index=7, state=state, version=version)
+    for id_ in outside:
+        reports[id_] = report(peers=("a", "b", id_), index=5, state="TOMBSTONED" if id_ in tombstoned else "RUNNING")
+    observed = Observed(told, leader, 1, reports)
+    tablet = TabletView(T, "t000001", wanted, wanted_version, created, observed, may_shrink)
+    views = {s: ServerView(s, f"{s}:1", s not in dead, s in leaving) for s in servers}
+    return ClusterView(views, {T: tablet})
+
+
+def shown(orders: list[Order]) -> list[str]:
+    """Orders in words: what, of whom, at whom."""
+    words = []
+    for order in orders:
+        match order:
+            case AddReplica():
+                words.append(f"add {order.peer.id} at {order.server}")
+            case RemoveReplica():
+                words.append(f"remove {order.peer.id} at {order.server}")
+            case MoveLeader():
+                words.append(f"lead {order.target} at {order.server}")
+            case CreateReplica():
+                words.append(f"create at {order.server}")
+            case DeleteReplica():
+                words.append(f"delete at {order.server} up to {order.configuration_index}")
+            case AlterReplicas():
+                words.append(f"alter at {order.server}")
+            case AskReport():
+                words.append(f"ask {order.server}")
+    return words
+
+
+def orders(cluster: ClusterView) -> list[str]:
+    return shown(decide(cluster, Limits(), random.Random(0)))
+
+
+@pytest.mark.parametrize(
+    ("cluster", "wanted"),
+    [
+        (view(["a", "b", "c"]), []),
+        # a server died: add first, remove when the new one has a vote
+        (view(["a", "b", "c"], dead="c"), ["add d at a"]),
+        (view(["a", "b", "c", "+d"], dead="c"), []),
+        (view(["a", "b", "c", "d"], dead="c"), ["remove c at a"]),
+        # nobody else is there: the dead one may come back
+        (view(["a", "b", "c"], servers="abc", dead="c"), []),
+        # the raft configuration has shrunk by itself; the dead server's replica is not in it any more
+        (view(["a", "b"], servers="abc", dead="c"), []),
+        (view(["a", "b"], servers="abc"), ["add c at a"]),
+        # it came back before it was replaced: one too many, the copy goes on, then the fullest goes
+        (view(["a", "b", "c", "+d"]), []),
+        (view(["a", "b", "c", "d"], may_shrink=False), []),
+        (view(["a", "b", "c", "d"]), ["remove d at a"]),
+        # the copy's server died, too
+        (view(["a", "b", "c", "+d"], servers="abcde", dead="cd"), ["remove d at a"]),
+        (view(["a", "b", "c", "+d"], failed="d"), ["remove d at a"]),
+        # no leader, no change
+        (view(["a", "b", "c"], dead="c", leader=""), []),
+        (view(["a", "b", "c"], dead="a", leader="a"), []),
+        # a replica failed: elsewhere, or anew at the same server
+        (view(["a", "b", "c"], failed="c"), ["add d at a"]),
+        (view(["a", "b", "c"], servers="abc", failed="c"), ["remove c at a"]),
+        (view(["a", "b"], servers="abc", outside="c"), ["delete at c up to 7"]),
+        (view(["a", "b"], servers="abc", outside="c", tombstoned="c"), ["add c at a"]),
+        # two failed of three: no majority is left to risk
+        (view(["a", "b", "c"], servers="abc", failed="bc"), []),
+        # a server leaves: like a dead one, and the leader hands over
+        (view(["a", "b", "c"], leaving="a"), ["add d at a"]),
+        (view(["a", "b", "c", "d"], leaving="a"), ["lead b at a"]),
+        (view(["a", "b", "c", "d"], leaving="a", leader="b"), ["remove a at b"]),
+        (view(["a", "b", "c"], servers="abc", leaving="a"), []),
+        (view(["a"], leaving="a", wanted=1, servers="ab"), ["add b at a"]),
+        (view(["a", "b"], leaving="a", wanted=1, servers="ab"), ["lead b at a"]),
+        # bad goes before unwanted
+        (view(["a", "b", "c", "d", "e"], servers="abcde", dead="d", leaving="e"), ["remove d at a"]),
+        # removing the dead one of four must not leave two of which one works
+        (view(["a", "b", "c", "d"], dead="c", silent="bd"), []),
+        # outsiders
+        (view(["a", "b", "c"], outside="d"), ["delete at d up to 7"]),
+        (view(["a", "b", "c"], outside="d", dead="d"), []),
+        (view(["a", "b", "c"], outside="d", tombstoned="d"), []),
+        # creation, alteration
+        (view(["a", "b", "c"], created=False, silent="bc", leader=""), ["create at b", "create at c"]),
+        (view(["a", "b", "c"], created=False, silent="bc", leader="", dead="c"), ["create at b"]),
+        # the first peer's replica is made when others can elect it, or nobody else can be made
+        (view(["a", "b", "c"], created=False, silent="abc", leader=""), ["create at b", "create at c"]),
+        (view(["a", "b", "c"], created=False, silent="ac", leader=""), ["create at c", "create at a"]),
+        (view(["a", "b", "c"], created=False, silent="abc", leader="", dead="bc"), ["create at a"]),
+        (view(["a"], created=False, silent="a", leader="", wanted=1), ["create at a"]),
+        (view(["a", "b", "c"], silent="c"), []),
+        (view(["a", "b", "c"], wanted_version=2), ["alter at a"]),
+        (view(["a", "b", "c"], wanted_version=2, version=2), []),
+        (view(["a", "b", "c"], wanted_version=2, leader=""), []),
+    ],
+)
+def test_decisions(cluster: ClusterView, wanted: list[str]) -> None:
+    assert orders(cluster) == wanted
+
+
+def test_what_is_not_committed_is_waited_for() -> None:
+    cluster = view(["a", "b", "c"], dead="c")
+    leader = report(role="LEADER", peers=("a", "b", "c", "+d"), index=8, commit=7)
+    observed = cluster.tablets[T].observed
+    pending = replace(observed, reports={**observed.reports, "a": leader})
+    cluster = replace(cluster, tablets={T: replace(cluster.tablets[T], observed=pending)})
+    assert orders(cluster) == []
+    assert orders(replace(cluster, unsettled=(ReplicaAt(T, "a"),))) == ["ask a"]
+
+
+def test_dropped_replicas_are_deleted_for_good() -> None:
+    cluster = replace(view(["a", "b", "c"]), dropped=(ReplicaAt("t000002-p0000", "b"),))
+    assert orders(cluster) == ["delete at b up to None"]
+
+
+def test_copies_are_limited_in_all_and_by_server() -> None:
+    tablets = [
+        ModelTablet(f"t000001-p{i:04d}", "t000001", 3, configuration("a", "b", "c"), is_created=True) for i in range(30)
+    ]
+    model = ModelCluster("abcdefgh", tablets)
+    for tablet in tablets:
+        tablet.replicas = {server: ModelReplica(0) for server in "abc"}
+    model.servers["c"].is_alive = False
+    model.settle()
+    added = [o for o in decide(model.view(), Limits(8, 2), random.Random(0)) if isinstance(o, AddReplica)]
+    assert len(added) == 8
+    assert max(sum(o.peer.id == s for o in added) for s in "abcdefgh") == 2
+
+
+# ---- whole clusters --------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> ModelCluster:
+    servers = [f"s{i}" for i in range(draw(st.integers(1, 7)))]
+    tablets = []
+    for number in range(draw(st.integers(1, 6))):
+        wanted = draw(st.sampled_from([n for n in (1, 3, 5) if n <= len(servers)]))
+        peers = draw(st.permutations(servers))[:wanted]
+        table = f"t00000{number % 2}"
+        tablets.append(ModelTablet(f"{table}-p{number:04d}", table, wanted, configuration(*peers)))
+    return ModelCluster(servers, tablets)
+
+
+events = st.lists(
+    st.tuples(
+        st.sampled_from(["kill", "revive", "fail", "leave", "stay", "drop", "alter", "nothing"]), st.integers(0, 99)
+    ),
+    max_size=25,
+)
+
+
+def befall(model: ModelCluster, event: str, number: int) -> None:
+    """Something happens, unless a tablet would lose its majority for good by it."""
+    servers = list(model.servers.values())
+    server, tablet = servers[number % len(servers)], list(model.tablets.values())[number % len(model.tablets)]
+    had = {t.id for t in model.tablets.values() if model.has_majority(t)}
+    match event:
+        case "kill":
+            server.is_alive = False
+            if any(not model.has_majority(t) for t in model.tablets.values() if t.id in had and not t.is_dropped):
+                server.is_alive = True
+        case "revive":
+            server.is_alive = True
+        case "leave":
+            server.is_leaving = True
+        case "stay":
+            server.is_leaving = False
+        case "drop":
+            tablet.is_dropped = number % 5 == 0 or tablet.is_dropped
+        case "alter":
+            tablet.version += 1
+        case "fail":
+            replica = tablet.replicas.get(server.id)
+            if replica is not None and tablet.configuration.peer(server.id) is not None:
+                replica.state = "FAILED"
+                if tablet.id in had and not model.has_majority(tablet):
+                    replica.state = "RUNNING"
+
+
+@settings(max_examples=300)
+@given(clusters(), events, st.integers(0, 1000))
+def test_clusters_are_repaired_and_never_harmed(
+    model: ModelCluster, happenings: list[tuple[str, int]], seed: int
+) -> None:
+    """Whatever happens between the rounds, no order does harm (the model says so); and once nothing happens any more,
+    every tablet has its replicas at live servers that stay, and there are no others."""
+    rng = random.Random(seed)
+    for event, number in [("nothing", 0), *happenings]:
+        befall(model, event, number)
+        model.settle()
+        given_orders = decide(model.view(), Limits(), rng)
+        rng.shuffle(given_orders)
+        for order in given_orders:
+            if rng.random() < 0.7:
+                model.carry_out(order)
+    for server in model.servers.values():
+        server.is_alive = True
+    left: list[Order] = []
+    for _ in range(200):
+        model.settle()
+        left = decide(model.view(), Limits(), rng)
+        if not left:
+            break
+        for order in left:
+            model.carry_out(order)
+    assert left == []
+    staying = {s.id for s in model.servers.values() if not s.is_leaving}
+    for tablet in model.tablets.values():
+        peers = {peer.id for peer in tablet.configuration.voters}
+        if tablet.is_dropped:
+            assert not tablet.replicas
+        elif len(staying) >= tablet.wanted:
+            assert len(peers) == tablet.wanted
+            assert peers <= staying
+            assert tablet.replicas.keys() == peers
+            assert {replica.version for replica in tablet.replicas.values()} == {tablet.version}

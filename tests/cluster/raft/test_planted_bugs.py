@@ -1,0 +1,283 @@
+"""Does the simulator find what it is there to find? Each test plants one bug, and the invariant that it breaks falls.
+
+A bug is a change of one rule of `cluster.raft`. Within `SEEDS` schedules the simulator must run into it, whatever else
+these schedules are about; most are met within some dozens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from nyala.cluster.raft.core import Core
+from nyala.cluster.raft.election import Election
+from nyala.cluster.raft.events import Ready
+from nyala.cluster.raft.following import Following
+from nyala.cluster.raft.leading import Leading
+from nyala.cluster.raft.lease import Lease
+from nyala.cluster.raft.messages import AppendRequest, AppendResponse, HardState, VoteRequest
+from nyala.cluster.raft.progress import PeerProgress
+from nyala.cluster.raft.replication import Replication
+from nyala.cluster.raft.transfer import Transferring
+from raft_simulation import Invariant, find_violation
+from raft_simulation.server import Server
+
+FIRST_SEED = 0
+SEEDS = 3000
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def vote_given_twice(patch: pytest.MonkeyPatch) -> None:
+    """A voter does not look whom it has voted for already."""
+    patch.setattr(Election, "_is_free_for", lambda self, request: True)
+
+
+def vote_not_durable(patch: pytest.MonkeyPatch) -> None:
+    """The term is handed out to be saved, the vote is not."""
+
+    def give_vote(self: Core, vote: str) -> None:
+        self.vote = vote
+        self.ready.hard_state = HardState(self.term, "")
+
+    patch.setattr(Core, "give_vote", give_vote)
+
+
+def previous_term_not_checked(patch: pytest.MonkeyPatch) -> None:
+    """Entries are appended wherever the log has any entry before them."""
+
+    def has_previous(self: Following, request: AppendRequest) -> bool:
+        if request.entries:
+            return request.previous_index <= self._core.log.last_index
+        return original(self, request)
+
+    original = Following._has_previous
+    patch.setattr(Following, "_has_previous", has_previous)
+
+
+def older_terms_counted(patch: pytest.MonkeyPatch) -> None:
+    """A leader commits entries of earlier terms by counting (figure 8 of the Raft paper)."""
+    original = Leading.count_entries
+
+    def count_entries(self: Leading) -> None:
+        first, self.first_index = self.first_index, 0
+        original(self)
+        self.first_index = first
+
+    patch.setattr(Leading, "count_entries", count_entries)
+
+
+def vote_for_shorter_log(patch: pytest.MonkeyPatch) -> None:
+    """A vote is given to whoever asks first, whatever their log."""
+    patch.setattr(Election, "_is_up_to_date", lambda self, request: True)
+
+
+def only_last_index_compared(patch: pytest.MonkeyPatch) -> None:
+    """The longer log is taken for the newer one, whatever the terms."""
+
+    def is_up_to_date(self: Election, request: VoteRequest) -> bool:
+        return request.last_index >= self._core.log.last_index
+
+    patch.setattr(Election, "_is_up_to_date", is_up_to_date)
+
+
+def acknowledged_before_durable(patch: pytest.MonkeyPatch) -> None:
+    """A follower acknowledges what it has in memory."""
+
+    def acknowledge(self: Following) -> None:
+        core = self._core
+        assert core.leader is not None
+        self._unacknowledged = False
+        core.send(core.leader, AppendResponse(core.id, core.term, self._heard_round, True, self._matched_index))
+
+    patch.setattr(Following, "_acknowledge", acknowledge)
+
+
+def leader_counts_itself_too_early(patch: pytest.MonkeyPatch) -> None:
+    """A leader counts its own entries before its disk has them."""
+    original = Leading.count_entries
+
+    def count_entries(self: Leading) -> None:
+        durable, self._core.durable_index = self._core.durable_index, self._core.log.last_index
+        original(self)
+        self._core.durable_index = durable
+
+    patch.setattr(Leading, "count_entries", count_entries)
+
+
+def promise_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A voter that hears a leader votes for another all the same."""
+    original = Election.on_request
+
+    def on_request(self: Election, request: VoteRequest) -> None:
+        promised, self._core.promised_until = self._core.promised_until, float("-inf")
+        original(self, request)
+        self._core.promised_until = promised
+
+    patch.setattr(Election, "on_request", on_request)
+
+
+def promise_not_renewed_at_restart(patch: pytest.MonkeyPatch) -> None:
+    """A peer that has just started votes at once, though it may have promised not to."""
+    original = Server.start
+
+    def start(self: Server, *, is_new: bool = False) -> None:
+        original(self, is_new=True)
+
+    patch.setattr(Server, "start", start)
+
+
+def lease_kept_in_transfer(patch: pytest.MonkeyPatch) -> None:
+    """A leader goes on reading under its lease while it hands over."""
+    patch.setattr(Leading, "has_lease", lambda self, now: now < self.lease.until)
+
+
+def lease_from_the_answer(patch: pytest.MonkeyPatch) -> None:
+    """The lease is counted from when the answer came, not from when the round began."""
+    original = Leading._count_round
+
+    def count_round(self: Leading) -> None:
+        before = self.lease.until
+        original(self)
+        if self.lease.until != before:
+            self.lease.until = self._core.now + self._core.options.lease
+
+    patch.setattr(Leading, "_count_round", count_round)
+
+
+def lease_without_majority(patch: pytest.MonkeyPatch) -> None:
+    """Any answer renews the lease."""
+    original = Leading.on_response
+
+    def on_response(self: Leading, response: AppendResponse) -> None:
+        original(self, response)
+        self.lease.heard(response.round, self._core.options.lease)
+
+    patch.setattr(Leading, "on_response", on_response)
+
+
+def safe_time_too_high(patch: pytest.MonkeyPatch) -> None:
+    """The safe time that is told runs a second ahead of what was announced."""
+    original = Leading.announce_safe_time
+
+    def announce_safe_time(self: Leading, timestamp: int, index: int) -> None:
+        original(self, timestamp + (1_000_000 << 12), index)
+
+    patch.setattr(Leading, "announce_safe_time", announce_safe_time)
+
+
+def safe_index_ignored(patch: pytest.MonkeyPatch) -> None:
+    """A follower takes a safe time as its own before it has the entries that belong to it."""
+
+    def take_safe_time(self: Following, safe_time: int, safe_index: int) -> None:
+        self.safe_time = max(self.safe_time, safe_time)
+
+    patch.setattr(Following, "_take_safe_time", take_safe_time)
+
+
+def clock_limit_ignored(patch: pytest.MonkeyPatch) -> None:
+    """A new leader starts from its own clock, whatever its voters have told."""
+    original = Leading.__init__
+
+    def init(self: Leading, core: Core, clock_floor: int) -> None:
+        original(self, core, 0)
+
+    patch.setattr(Leading, "__init__", init)
+
+
+def clock_limit_not_durable(patch: pytest.MonkeyPatch) -> None:
+    """The driver forgets, with a crash, up to where it has let leaders give out timestamps."""
+
+    def save(self: Server, ready: Ready) -> None:
+        assert self.disk is not None
+        if ready.hard_state is not None:
+            self.disk.hard_state = ready.hard_state
+
+    patch.setattr(Server, "_save", save)
+
+
+def clock_limit_before_a_majority(patch: pytest.MonkeyPatch) -> None:
+    """A leader gives out timestamps up to its newest round's limit, heard or not."""
+    original = Lease.begin
+
+    def begin(self: Lease, now: float, clock_limit: int) -> None:
+        original(self, now, clock_limit)
+        self.timestamp_limit = self.clock_limit
+
+    patch.setattr(Lease, "begin", begin)
+
+
+def refusals_ignored(patch: pytest.MonkeyPatch) -> None:
+    """A leader does not go back where a peer's log does not join on."""
+    patch.setattr(Leading, "_refused", lambda self, progress, committed_index: None)
+
+
+def lost_messages_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Going back does not clear what was on its way: a full window stays full."""
+
+    def rewind(self: PeerProgress, index: int, round: int) -> None:
+        self.next_index, self.rewound_round = index + 1, round
+
+    patch.setattr(PeerProgress, "rewind", rewind)
+
+
+def copies_never_wanted(patch: pytest.MonkeyPatch) -> None:
+    """A leader never says that a peer needs what its log has no more."""
+    patch.setattr(Replication, "ask_for_copy", lambda self, progress: setattr(progress, "needs_copy", True))
+
+
+def transfer_never_ends(patch: pytest.MonkeyPatch) -> None:
+    """A transfer that has come to nothing leaves a leader that takes no proposals."""
+    original = Transferring.begin
+
+    def begin(self: Transferring, target: str | None) -> None:
+        original(self, target)
+        self.deadline = float("inf")
+
+    patch.setattr(Transferring, "begin", begin)
+
+
+def committed_entries_cut(patch: pytest.MonkeyPatch) -> None:
+    """A message that was overtaken by later ones cuts off what they brought."""
+    original = Following._new_entries
+
+    def new_entries(self: Following, entries: Sequence[object]) -> Sequence[object]:
+        self._core.log.truncate(entries[0].index - 1)  # type: ignore[attr-defined]
+        return original(self, entries)  # type: ignore[arg-type]
+
+    patch.setattr(Following, "_new_entries", new_entries)
+
+
+BUGS: dict[Plant, set[Invariant]] = {
+    vote_given_twice: {Invariant.ELECTION_SAFETY},
+    vote_not_durable: {Invariant.ELECTION_SAFETY},
+    previous_term_not_checked: {Invariant.LOG_MATCHING},
+    older_terms_counted: {Invariant.LEADER_COMPLETENESS, Invariant.STATE_MACHINE_SAFETY},
+    vote_for_shorter_log: {Invariant.LEADER_COMPLETENESS},
+    only_last_index_compared: {Invariant.LEADER_COMPLETENESS},
+    acknowledged_before_durable: {Invariant.DURABILITY},
+    leader_counts_itself_too_early: {Invariant.DURABILITY},
+    promise_forgotten: {Invariant.LEASE_SAFETY},
+    promise_not_renewed_at_restart: {Invariant.LEASE_SAFETY},
+    lease_kept_in_transfer: {Invariant.LEASE_SAFETY},
+    lease_from_the_answer: {Invariant.LEASE_SAFETY},
+    lease_without_majority: {Invariant.LEASE_SAFETY},
+    safe_time_too_high: {Invariant.TIMESTAMPS},
+    safe_index_ignored: {Invariant.TIMESTAMPS},
+    clock_limit_ignored: {Invariant.TIMESTAMPS},
+    clock_limit_not_durable: {Invariant.TIMESTAMPS},
+    clock_limit_before_a_majority: {Invariant.TIMESTAMPS},
+    refusals_ignored: {Invariant.LIVENESS},
+    lost_messages_forgotten: {Invariant.LIVENESS},
+    copies_never_wanted: {Invariant.LIVENESS},
+    transfer_never_ends: {Invariant.LIVENESS},
+    committed_entries_cut: {Invariant.CONTRACT, Invariant.STATE_MACHINE_SAFETY},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("plant", BUGS, ids=lambda plant: plant.__name__)
+def test_planted_bug_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    violation = find_violation(range(FIRST_SEED, FIRST_SEED + SEEDS))
+    assert violation is not None, f"not found in {SEEDS} schedules: {plant.__doc__}"
+    assert violation.invariant in BUGS[plant], f"found by another invariant: {violation}"

@@ -1,0 +1,146 @@
+"""What masters hear: everything once they lead, then what changes, whatever gets lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import pytest
+from nyala.cluster.raft.messages import Configuration, Peer
+from nyala.cluster.tserver.heartbeats import Heartbeats
+from nyala.cluster.wire.methods import Heartbeat, HeartbeatReply, TabletReport
+from nyala.errors import ServerUnavailable
+
+SERVER = Peer("s1", "127.0.0.1:1")
+
+
+class Master:
+    """Remembers what it has heard of each tablet, as a master does; `Master.call` takes the place of a channel's."""
+
+    def __init__(self) -> None:
+        self.is_leader = False
+        self.is_dead = False
+        self.loses_answers = False
+        self.knows: dict[str, int] | None = None
+        self.full_reports = 0
+        self.heard: list[Heartbeat] = []
+        self.changed = threading.Condition()
+
+    def call(self, request: Heartbeat, timeout: float) -> HeartbeatReply:
+        with self.changed:
+            if self.is_dead:
+                raise ServerUnavailable("the master is dead")
+            assert not self.heard or request.sequence > self.heard[-1].sequence
+            self.heard.append(request)
+            self.changed.notify_all()
+            if not self.is_leader:
+                assert not request.reports
+                return HeartbeatReply(is_leader=False)
+            if request.is_full:
+                self.full_reports += 1
+                self.knows = {}
+            if self.knows is not None:
+                self.knows.update((report.tablet_id, report.term) for report in request.reports)
+                for tablet_id in request.removed:
+                    self.knows.pop(tablet_id, None)
+            if self.loses_answers:
+                raise ServerUnavailable("the answer was lost")
+            return HeartbeatReply(is_leader=True, wants_full_report=self.knows is None)
+
+    def wait_for(self, condition: Callable[[], bool]) -> None:
+        with self.changed:
+            assert self.changed.wait_for(condition, 30)
+
+
+class Cluster:
+    """Masters, and a server's tablets with a term each."""
+
+    def __init__(self, masters: int) -> None:
+        self.masters = {f"m{n}": Master() for n in range(masters)}
+        self.tablets: dict[str, int] = {f"t{n}": 1 for n in range(5)}
+        channels: Any = self
+        self.heartbeats = Heartbeats(list(self.masters), channels, lambda: SERVER, self.reports, 0.05)
+
+    def get(self, address: str) -> Master:
+        return self.masters[address]
+
+    def reports(self, ids: Iterable[str] | None) -> list[TabletReport]:
+        wanted = self.tablets if ids is None else [id for id in ids if id in self.tablets]
+        return [
+            TabletReport(
+                tablet_id=id,
+                table_id="t",
+                state="RUNNING",
+                role="FOLLOWER",
+                term=self.tablets[id],
+                leader="",
+                configuration=Configuration(()),
+                schema_version=0,
+            )
+            for id in sorted(wanted)
+        ]
+
+    def change(self, id: str, term: int | None) -> None:
+        if term is None:
+            del self.tablets[id]
+        else:
+            self.tablets[id] = term
+        self.heartbeats.note(id)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Cluster]:
+    made = Cluster(3)
+    made.heartbeats.start()
+    yield made
+    made.heartbeats.stop()
+
+
+def test_the_leader_alone_hears_of_tablets_first_all_then_changes(cluster: Cluster) -> None:
+    first, second, _ = cluster.masters.values()
+    second.wait_for(lambda: len(second.heard) > 2)
+    first.is_leader = True
+    first.wait_for(lambda: first.knows == cluster.tablets)
+    cluster.change("t1", 2)
+    cluster.change("t7", 1)
+    cluster.change("t2", None)
+    first.wait_for(lambda: first.knows == {"t0": 1, "t1": 2, "t3": 1, "t4": 1, "t7": 1})
+    assert first.full_reports == 1
+    assert second.knows is None
+
+
+def test_a_new_leader_hears_everything(cluster: Cluster) -> None:
+    first, second, _ = cluster.masters.values()
+    first.is_leader = True
+    first.wait_for(lambda: first.knows == cluster.tablets)
+    first.is_dead = True
+    cluster.change("t1", 5)
+    second.is_leader = True
+    second.wait_for(lambda: second.knows == cluster.tablets)
+    assert second.full_reports == 1
+
+
+def test_what_got_lost_is_told_again(cluster: Cluster) -> None:
+    first = next(iter(cluster.masters.values()))
+    first.is_leader = True
+    first.wait_for(lambda: first.knows == cluster.tablets)
+    first.loses_answers = True
+    heard = len(first.heard)
+    cluster.change("t1", 6)
+    first.wait_for(lambda: len(first.heard) > heard + 1)
+    first.knows = None
+    first.loses_answers = False
+    first.wait_for(lambda: first.knows == cluster.tablets)
+
+
+def test_changes_are_gathered_a_little(cluster: Cluster) -> None:
+    first = next(iter(cluster.masters.values()))
+    first.is_leader = True
+    first.wait_for(lambda: first.knows == cluster.tablets)
+    heard, began = len(first.heard), time.monotonic()
+    for term in range(2, 2000):
+        cluster.change("t1", term)
+    first.wait_for(lambda: first.knows == cluster.tablets)
+    assert len(first.heard) - heard <= (time.monotonic() - began) / 0.05 + 2

@@ -1,0 +1,261 @@
+"""Tablet servers in one process: writes, scans, failures."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nyala.cluster.raft.messages import Configuration
+from nyala.cluster.wire import methods
+from nyala.cluster.wire.values import key_to_plain
+from nyala.errors import NotTheLeader, ProtocolError, ReplicaUnavailable, ScannerExpired, ServerOverloaded, StaleSchema
+from nyala.storage.predicates import Range
+from nyala.storage.store import Op, ScanSpec
+from tserver_support import SECONDS, Servers, rows, tablet, tuples, wait_for
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[Servers]:
+    with Servers(tmp_path, 1) as servers:
+        yield servers
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[Servers]:
+    with Servers(tmp_path, 3) as servers:
+        yield servers
+
+
+def test_a_server_alone_keeps_what_was_written(one: Servers) -> None:
+    id = one.create()
+    assert one.create() == id
+    written = one.write(id, rows(range(1000)), Op.INSERT)
+    assert written.applied == 1000
+    refused = one.write(id, rows([5, 2000]), Op.INSERT)
+    assert refused.applied == 1
+    assert [(e.row, e.error) for e in refused.errors] == [(0, "AlreadyPresent")]
+    assert one.keys(0, id) == [*range(1000), 2000]
+    server = one.restart(0)
+    assert one.leader(id) == 0
+    assert one.keys(0, id) == [*range(1000), 2000]
+    status = one.call(0, methods.GetStatus())
+    assert (status.id, status.kind, status.tablets, status.leaders) == (server.id, "tserver", 1, 1)
+
+
+def test_rows_one_by_one(one: Servers) -> None:
+    id = one.create()
+    call = methods.Call(uuid.uuid4().hex, 1, 1)
+    row = methods.WriteRow(tablet_id=id, schema_version=0, op=Op.INSERT, row={"k": 7, "v": "seven"}, call=call)
+    first = one.call(0, row)
+    assert one.call(0, row) == first
+    read = methods.ReadRow(tablet_id=id, schema_version=0, key=(7,), columns=("v", "k"))
+    assert one.call(0, read).row == ("seven", 7)
+    before = methods.ReadRow(tablet_id=id, schema_version=0, key=(7,), columns=("v",), snapshot=first.timestamp - 1)
+    assert one.call(0, before).row is None
+
+
+def test_three_replicas_say_the_same_at_a_time(three: Servers) -> None:
+    id = three.create()
+    three.write(id, rows(range(5000)))
+    middle = three.clock.now()
+    three.write(id, rows(range(2500), "w"))
+    three.write(id, rows(range(100)).select(["k"]), Op.DELETE)
+    old = [(k, f"v{k}") for k in range(5000)]
+    new = [(k, f"{'w' if k < 2500 else 'v'}{k}") for k in range(100, 5000)]
+    for number in three.running:
+        assert sorted(three.read(number, id)) == new
+        assert sorted(three.read(number, id, ScanSpec(("k", "v"), snapshot=middle))) == old
+        found = three.read(number, id, ScanSpec(("v",), (Range("k", 2498, 2501),)))
+        assert sorted(found) == [("v2500",), ("v2501",), ("w2498",), ("w2499",)]
+    sums = {
+        three.call(number, methods.ChecksumTablet(tablet_id=id, snapshot=three.clock.now())) for number in three.running
+    }
+    assert len(sums) == 1
+    leader = three.leader(id)
+    for number in three.running:
+        if number != leader:
+            with pytest.raises(NotTheLeader) as raised:
+                three.read(number, id, ScanSpec(("k",)), leader_only=True)
+            assert raised.value.leader == three.running[leader].address
+    assert len(three.read(leader, id, ScanSpec(("k",)), leader_only=True)) == 4900
+
+
+def test_another_leader_goes_on_and_the_old_one_returns(three: Servers) -> None:
+    id = three.create()
+    three.write(id, rows(range(100)))
+    first = three.leader(id)
+    bind = three.running[first].address
+    three.stop(first)
+    three.write(id, rows(range(100, 200)))
+    assert three.leader(id) != first
+    three.start(first, bind=bind)
+    three.write(id, rows(range(200, 300)))
+    assert wait_for(lambda: three.keys(first, id)) == list(range(300))
+
+
+def test_all_return_from_their_directories(three: Servers) -> None:
+    id = three.create()
+    three.write(id, rows(range(1000)))
+    addresses = {number: server.address for number, server in three.running.items()}
+    for number in list(three.running):
+        three.stop(number)
+    for number, address in addresses.items():
+        three.start(number, bind=address)
+    three.write(id, rows(range(1000, 1010)))
+    for number in three.running:
+        assert wait_for(lambda number=number: three.keys(number, id)) == list(range(1010))
+
+
+# ---- scans -------------------------------------------------------------------------------------------------------
+
+
+def load(servers: Servers, id: str, count: int, flush: bool = True) -> None:
+    for start in range(0, count, 50_000):
+        servers.write(id, rows(range(start, min(start + 50_000, count))))
+        if flush:
+            servers.call(servers.leader(id), methods.WorkOnTablet(tablet_id=id, work="flush"))
+
+
+def test_a_broken_stream_goes_on(one: Servers) -> None:
+    id = one.create()
+    load(one, id, 250_000)
+    whole = ScanSpec(("k",), snapshot=one.clock.now())
+    first = one.stream(0, id, whole, scanner="s")
+    found = [next(first), next(first)]
+    first.close()
+    second = one.stream(0, id, whole, scanner="s", resume_batch=2)
+    found += second
+    assert sorted(row[0] for row in tuples(found)) == list(range(250_000))
+    assert second.end is not None
+    assert second.end.batches == len(found)
+    assert second.end.rows_returned == 250_000
+    one.call(0, methods.CloseScanner(scanner="s"))
+    with pytest.raises(ScannerExpired):
+        next(one.stream(0, id, whole, scanner="s", resume_batch=3))
+    with pytest.raises(ScannerExpired):
+        one.call(0, methods.KeepAlive(scanner="s"))
+
+
+def test_an_ordered_scan_goes_on_at_another_replica(three: Servers) -> None:
+    id = three.create()
+    load(three, id, 200_000)
+    spec = ScanSpec(("k", "v"), ordered=True, snapshot=three.clock.now())
+    leader = three.leader(id)
+    stream = three.stream(leader, id, spec)
+    found = list(tuples([next(stream)]))
+    stream.close()
+    three.stop(leader)
+    other = next(iter(three.running))
+    found += three.read(other, id, spec, after_key=key_to_plain((found[-1][0],)))
+    assert found == [(k, f"v{k}") for k in range(200_000)]
+    limited = ScanSpec(("v",), ordered=True, snapshot=spec.snapshot, limit=3)
+    assert three.read(other, id, limited, after_key=(99,)) == [("v100",), ("v101",), ("v102",)]
+
+
+def test_tickets_that_do_not_fit(one: Servers) -> None:
+    id = one.create()
+    with pytest.raises(ReplicaUnavailable):
+        one.read(0, "t1-p9")
+    with pytest.raises(StaleSchema):
+        one.read(0, id, version=3)
+    with pytest.raises(ProtocolError):
+        one.read(0, id, fragment=b"unknown")
+
+
+# ---- tablets that come and go --------------------------------------------------------------------------------------
+
+
+def test_a_replica_is_removed_with_a_tombstone_or_without(one: Servers) -> None:
+    id = one.create()
+    one.write(id, rows(range(10)))
+    path = one.path / "s0" / "tablets" / id
+    configuration = one.reports(id)[0].configuration
+    one.call(0, methods.DeleteTablet(tablet_id=id, configuration_index=configuration.index))
+    report = one.report(0, id)
+    assert report is not None
+    assert (report.state, report.configuration) == ("TOMBSTONED", configuration)
+    assert report.term > 0
+    with pytest.raises(ReplicaUnavailable, match="TOMBSTONED"):
+        one.read(0, id)
+    assert {entry.name for entry in path.iterdir()} == {"replica", "consensus"}
+    one.restart(0)
+    wait_for(lambda: one.report(0, id) == report)
+    one.call(0, methods.DeleteTablet(tablet_id=id, forget=True))
+    assert one.report(0, id) is None
+    assert not path.exists()
+    one.call(0, methods.DeleteTablet(tablet_id=id))
+
+
+def test_a_scan_that_runs_outlives_its_tablet(one: Servers) -> None:
+    id = one.create()
+    load(one, id, 300_000)
+    stream = one.stream(0, id, ScanSpec(("k", "v")))
+    found = [next(stream)]
+    one.call(0, methods.DeleteTablet(tablet_id=id, forget=True))
+    found += stream
+    assert sorted(tuples(found)) == sorted((k, f"v{k}") for k in range(300_000))
+    wait_for(lambda: not (one.path / "s0" / "tablets" / id).exists())
+
+
+def test_what_crashes_leave_behind_goes(one: Servers) -> None:
+    id = one.create()
+    one.write(id, rows(range(10)))
+    path = one.path / "s0" / "tablets"
+    one.stop(0)
+    (path / "half-made" / "wal").mkdir(parents=True)
+    (path / "half-made" / "consensus").write_bytes(b"x")
+    one.start(0)
+    wait_for(lambda: not (path / "half-made").exists())
+    assert one.leader(id) == 0
+    assert one.keys(0, id) == list(range(10))
+
+
+def test_a_damaged_tablet_fails_alone(one: Servers) -> None:
+    good, bad = one.create(), one.create(tablet("t1-p1"))
+    one.write(good, rows(range(10)))
+    path = one.path / "s0" / "tablets" / bad / "metadata"
+    one.stop(0)
+    path.write_bytes(b"nonsense" * 10)
+    one.start(0)
+    report = wait_for(lambda: (r := one.report(0, bad)) and r.state == "FAILED" and r)
+    assert "metadata" in report.error
+    wait_for(lambda: one.keys(0, good) == list(range(10)))
+    with pytest.raises(ReplicaUnavailable, match="metadata"):
+        one.read(0, bad)
+
+
+# ---- memory ------------------------------------------------------------------------------------------------------
+
+
+def test_writes_are_shed_while_memory_is_full(tmp_path: Path) -> None:
+    with Servers(tmp_path, 1, memory_limit_bytes=4 << 20, background=False, cache_bytes=1 << 20) as one:
+        id = one.create()
+        refused: list[Any] = []
+        for start in range(0, 400_000, 10_000):
+            batch = rows(range(start, start + 10_000))
+            request = methods.Write
+            try:
+                one.call(0, _write(request, one, id, batch))
+            except ServerOverloaded as error:
+                refused.append(error)
+                break
+        assert refused
+        assert refused[0].retryable
+        count = len(one.keys(0, id))
+        assert count == start
+        one.running[0].maintenance.maintain()
+        one.write(id, rows(range(start, start + 10)))
+        assert len(one.keys(0, id)) == count + 10
+
+
+def _write(_: Any, servers: Servers, id: str, batch: Any) -> methods.Write:
+    from nyala.cluster.wire.rows import write_to_request
+    from nyala.storage.store import WriteBatch
+
+    return write_to_request(WriteBatch(batch, Op.UPSERT), tablet_id=id, schema_version=0, call=None)
+
+
+__all__ = ["SECONDS", "Configuration"]

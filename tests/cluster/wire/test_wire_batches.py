@@ -1,0 +1,237 @@
+"""Batches and rows to write keep values and encodings on their way."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nyala.cluster.wire import batches as wire_batches
+from nyala.cluster.wire.batches import BatchDecoder, BatchEncoder, DictionaryHead, decode_batch, encode_batch
+from nyala.cluster.wire.methods import Call, Write
+from nyala.cluster.wire.rows import write_from_request, write_to_request
+from nyala.errors import Error, ProtocolError
+from nyala.storage.store import Op, WriteBatch
+from nyala.storage.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    INT,
+    INTERVAL,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    Interval,
+)
+from nyala.storage.vector import Batch, Const, Dict, Flat, Narrow, Text, Vector
+
+
+def sent(batch: Batch) -> list[Batch]:
+    """What comes out of a stream of one batch."""
+    return decode_batch(encode_batch(batch))
+
+
+def validities(draw: st.DrawFn, rows: int) -> Any:
+    if draw(st.booleans()):
+        return None
+    return np.array(draw(st.lists(st.booleans(), min_size=rows, max_size=rows)), np.bool_)
+
+
+@st.composite
+def vectors(draw: st.DrawFn, rows: int) -> Vector:
+    def numbers(least: int, most: int) -> list[int]:
+        return draw(st.lists(st.integers(least, most), min_size=rows, max_size=rows))
+
+    validity = validities(draw, rows)
+    match draw(st.integers(0, 8)):
+        case 0:
+            type_ = draw(st.sampled_from([BIGINT, TIMESTAMP, DECIMAL(18, 2)]))
+            least, most = (1 - 10**18, 10**18 - 1) if type_.is_decimal else (-(2**63), 2**63 - 1)
+            return Flat(type_, np.array(numbers(least, most), np.int64), validity)
+        case 1:
+            wide = draw(st.integers(2**63, 2**90))
+            return Flat(DECIMAL(9, 2), np.array(numbers(-99, 99), np.int64), validity, -wide, wide)
+        case 2:
+            dtype = draw(st.sampled_from([np.uint8, np.uint16, np.uint32, np.uint64]))
+            type_ = draw(st.sampled_from([INT, DATE, BOOLEAN]))
+            base, top = (0, 1) if type_ is BOOLEAN else (draw(st.integers(-(2**31), 99)), 99)
+            return Narrow(type_, np.array(numbers(0, top), dtype), base, validity, draw(st.sampled_from([None, top])))
+        case 3:
+            entries = draw(st.lists(st.text(max_size=4), min_size=1, max_size=5, unique=True))
+            codes = np.array(numbers(0, len(entries) - 1), draw(st.sampled_from([np.uint8, np.uint32])))
+            return Dict(STRING, codes, pa.array(entries, pa.string()), validity, draw(st.booleans()))
+        case 4:
+            value = draw(st.none() | st.integers(-(10**37), 10**37))
+            return Const(DECIMAL(38, 1), value, rows)
+        case 5:
+            constants = [Const(INTERVAL, Interval(1, -2, 3), rows), Const(NULL, None, rows), Const(BINARY, b"\0", rows)]
+            return draw(st.sampled_from(constants))
+        case 6:
+            texts = draw(st.lists(st.none() | st.binary(max_size=5), min_size=rows, max_size=rows))
+            return Text(BINARY, pa.array(texts, pa.binary()))
+        case 7:
+            return Flat(BOOLEAN, np.array(numbers(0, 1), np.bool_), validity)
+        case _:
+            return Flat(DOUBLE, np.array(numbers(-9, 9), np.float64) / 3, validity)
+
+
+@st.composite
+def row_batches(draw: st.DrawFn) -> Batch:
+    rows = draw(st.integers(0, 20))
+    return Batch([draw(vectors(rows)) for _ in range(draw(st.integers(0, 4)))], rows)
+
+
+def same_vector(left: Vector, right: Vector) -> bool:
+    if type(left) is not type(right) or left.type != right.type or left.bounds() != right.bounds():
+        return False
+    if isinstance(left, Const) and isinstance(right, Const):
+        return bool(left.value == right.value and type(left.value) is type(right.value))
+    if isinstance(left, Dict) and isinstance(right, Dict) and left.ordered != right.ordered:
+        return False
+    return bool(left.to_arrow().equals(right.to_arrow()))
+
+
+@given(row_batches())
+def test_a_batch_comes_out_as_it_went_in(batch: Batch) -> None:
+    (came,) = sent(batch)
+    assert came.length == batch.length
+    assert came.width == batch.width
+    assert all(map(same_vector, came.columns(), batch.columns()))
+
+
+@given(st.lists(row_batches(), max_size=5))
+def test_a_stream_of_batches_of_different_shapes(stream: list[Batch]) -> None:
+    encoder, decoder = BatchEncoder(), BatchDecoder()
+    for batch in stream:
+        came = [part for head, data in encoder.encode(batch) if (part := decoder.decode(head, data)) is not None]
+        assert len(came) == 1
+        assert all(map(same_vector, came[0].columns(), batch.columns()))
+
+
+def test_a_dictionary_is_sent_once_and_shared() -> None:
+    entries = pa.array(["a", "b", "c"])
+    encoder, decoder = BatchEncoder(), BatchDecoder()
+    came = []
+    sent_dictionaries = 0
+    for codes in ([0, 1, 2], [2], [1, 1, 1, 1]):
+        for head, data in encoder.encode(Batch([Dict(STRING, np.array(codes, np.uint8), entries)], len(codes))):
+            sent_dictionaries += isinstance(head, DictionaryHead)
+            came.append(decoder.decode(head, data))
+    columns = [batch.column(0) for batch in came if batch is not None]
+    assert sent_dictionaries == 1
+    assert len({id(column.dictionary) for column in columns if isinstance(column, Dict)}) == 1
+    assert [column.to_arrow().to_pylist() for column in columns] == [["a", "b", "c"], ["c"], ["b"] * 4]
+
+
+def test_few_rows_do_not_bring_a_large_dictionary() -> None:
+    entries = pa.array([f"entry {i}" for i in range(50_000)])
+    data = encode_batch(Batch([Dict(STRING, np.array([7, 49_999], np.uint16), entries)], 2))
+    assert len(data) < 2_000
+    assert decode_batch(data)[0].column(0).to_arrow().to_pylist() == ["entry 7", "entry 49999"]
+
+
+def test_a_large_batch_goes_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wire_batches, "PART_BYTES", 1000)
+    numbers = np.arange(1000)
+    batch = Batch([Flat(BIGINT, numbers, numbers % 7 > 0), Text(STRING, pa.array([str(i) for i in numbers]))], 1000)
+    parts = sent(batch)
+    assert len(parts) > 5
+    for column in range(2):
+        came = pa.concat_arrays([part.column(column).to_arrow() for part in parts])
+        assert came.equals(batch.column(column).to_arrow())
+
+
+def test_values_are_views_of_what_came() -> None:
+    (came,) = sent(Batch([Flat(BIGINT, np.arange(9)), Narrow(INT, np.arange(9).astype(np.uint32), 5)], 9))
+    flat, narrow = came.columns()
+    assert isinstance(narrow, Narrow)
+    assert not flat.values().flags.owndata and not narrow.codes.flags.owndata
+
+
+@given(row_batches(), st.data())
+def test_damaged_bytes_are_an_error_or_a_batch(batch: Batch, data: st.DataObject) -> None:
+    good = encode_batch(batch)
+    place = data.draw(st.integers(0, len(good) - 1))
+    damaged = bytearray(good)
+    damaged[place] ^= data.draw(st.integers(1, 255))
+    cut = data.draw(st.booleans())
+    try:
+        decode_batch(bytes(damaged[:place] if cut else damaged))
+    except Error as error:
+        assert isinstance(error, ProtocolError)
+
+
+# ---- rows to write --------------------------------------------------------------------------------------------------
+
+
+def as_received(request: Write) -> Write:
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=Write)
+
+
+@st.composite
+def writes(draw: st.DrawFn) -> WriteBatch:
+    rows = draw(st.integers(0, 20))
+    arrays = [draw(vectors(rows)).to_arrow() for _ in range(draw(st.integers(1, 4)))]
+    names = [f"c {place}" for place in range(len(arrays))]
+    ops: Any = draw(st.sampled_from(Op))
+    if draw(st.booleans()):
+        ops = np.array(draw(st.lists(st.sampled_from(Op), min_size=rows, max_size=rows)), np.uint8)
+    isset = {name: given for name in names if (given := validities(draw, rows)) is not None}
+    return WriteBatch(pa.RecordBatch.from_arrays(arrays, names=names), ops, draw(st.booleans()), isset)
+
+
+@given(writes(), st.none() | st.builds(Call, st.text(max_size=3), st.integers(1, 99), st.integers(1, 99)))
+def test_rows_to_write(batch: WriteBatch, call: Call | None) -> None:
+    request = as_received(write_to_request(batch, tablet_id="t", schema_version=3, call=call, check_only=True))
+    came = write_from_request(request)
+    assert (request.tablet_id, request.schema_version, request.check_only) == ("t", 3, True)
+    assert came.rows.schema == batch.rows.schema
+    assert came.rows.equals(batch.rows)
+    assert came.all_or_none == batch.all_or_none
+    assert type(came.ops) is type(batch.ops) and np.array_equal(came.ops, batch.ops)
+    assert {name: given.tolist() for name, given in came.isset.items()} == {
+        name: given.tolist() for name, given in batch.isset.items()
+    }
+
+
+def test_rows_that_do_not_fit_together() -> None:
+    batch = WriteBatch(pa.record_batch({"k": [1, 2, 3]}), Op.INSERT)
+    good = write_to_request(batch, tablet_id="t", schema_version=0, call=None)
+    two = pa.BufferOutputStream()
+    with pa.ipc.new_stream(two, batch.rows.schema) as writer:
+        writer.write_batch(batch.rows)
+        writer.write_batch(batch.rows)
+    for change, told in (
+        ({"ops": b"\1"}, "a write of 3 rows has 1 ops"),
+        ({"ops": 77}, "there is no op 77"),
+        ({"isset": {"k": b""}}, "isset of column 'k': 0 bytes do not hold 3 bits"),
+        ({"rows": b""}, "malformed"),
+        ({"rows": good.rows[:-30]}, "malformed|0 record batches"),
+        ({"rows": b"\xff" * 100}, "malformed"),
+        ({"rows": two.getvalue().to_pybytes()}, "2 record batches instead of one"),
+    ):
+        with pytest.raises(ProtocolError, match=told):
+            write_from_request(msgspec.structs.replace(good, **change))
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 2**32), st.integers(1, 255))
+def test_rows_with_a_damaged_byte_cannot_reach_memory_that_is_not_theirs(place: int, change: int) -> None:
+    rows = pa.record_batch({"k": ["a", "bb", None, "dddd"], "v": [b"1", b"22", b"", None]})
+    good = write_to_request(WriteBatch(rows), tablet_id="t", schema_version=0, call=None)
+    damaged = bytearray(good.rows)
+    damaged[place % len(damaged)] ^= change
+    try:
+        came = write_from_request(msgspec.structs.replace(good, rows=bytes(damaged)))
+    except ProtocolError:
+        return
+    with contextlib.suppress(UnicodeDecodeError):
+        assert len(came.rows.to_pylist()) == came.rows.num_rows

@@ -1,0 +1,383 @@
+"""One simulated server: the driver of a `RaftNode`, its disk, its clocks, and a state machine.
+
+It deals with a `Ready` in the order that `raft.events` states, and may crash between any two steps of it:
+
+    0 ─ hard state ─ 1 ─ the log's sync begins ─ 2 ─ half the messages ─ 3 ─ the others ─ 4 ─ apply ─ 5
+
+The state machine is the sequence that it has applied, as a digest; it is flushed, and the log trimmed, now and then.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from nyala.cluster.raft.events import Event, Persisted, RaftRole, Ready, Received, Tick
+from nyala.cluster.raft.messages import AppendRequest, AppendResponse, Configuration, HardState, Message, Peer
+from nyala.errors import ClusterError
+
+from .disk import Disk, SimulatedLog
+
+if TYPE_CHECKING:
+    from .simulation import Simulation
+
+CRASH_POINTS = 6
+LOGICAL_BITS = 12
+LATE_TICK = 0.01
+"""A tick comes up to so many seconds after it is due."""
+
+
+class Server:
+    """Is up or down; where it is up, it may be busy (paused, or waiting for its disk) and what comes then waits."""
+
+    def __init__(self, simulation: Simulation, id: str, chance: random.Random):
+        profile = simulation.profile
+        self.simulation = simulation
+        self.id = id
+        self.chance = chance
+        self.disk: Disk | None = None
+        self.is_up = True
+        self.incarnation = 0
+        self.rate = 1.0 + chance.uniform(-1, 1) * profile.drift
+        self.offset = chance.uniform(0, 1000)
+        self.skew = chance.uniform(-1, 1) * profile.skew
+        self.is_slow = False
+        self.crash_point: int | None = None
+        self._reset()
+
+    def _reset(self) -> None:
+        """What a crash takes away."""
+        self.has_node = False
+        self.busy_until = 0.0
+        self.waiting: list[Event] = []
+        self.unfinished: Ready | None = None
+        self.is_syncing = False
+        self.tick_at = float("inf")
+        self.latest = 0
+        self.applied = 0
+        self.digest = 0
+        self.proposals: dict[int, int] = {}
+        self.leading = -1
+        self.served = 0
+
+    # ---- clocks ---------------------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """The monotonic clock, which drifts."""
+        return self.offset + self.rate * self.simulation.time
+
+    def hybrid(self) -> int:
+        """The hybrid clock, which is off by `skew`, but never goes back."""
+        physical = int((1000.0 + self.simulation.time + self.skew) * 1e6) << LOGICAL_BITS
+        self.latest = max(physical, self.latest + 1, self.log.newest_timestamp + 1 if self.has_node else 0)
+        return self.latest
+
+    # ---- life -----------------------------------------------------------------------------------------------
+
+    def create(self, disk: Disk) -> None:
+        """Give it data of the tablet, and run that."""
+        self.disk = disk
+        self.start(is_new=disk.base_index == 0)
+
+    def start(self, *, is_new: bool = False) -> None:
+        """The process begins, with what is on its disk."""
+        self.is_up = True
+        if self.disk is None:
+            return
+        simulation, disk = self.simulation, self.disk
+        *history, configuration = disk.configurations()
+        self.log = SimulatedLog(disk, self)
+        self.latest = self.log.newest_timestamp
+        self.applied, self.digest = disk.snapshot_index, disk.snapshot_digest
+        self.node = simulation.node_class(
+            self.id, self.log, disk.hard_state, configuration, simulation.options, now=self.now(),
+            random=self.chance, hybrid=self.hybrid, clock_limit=disk.clock_limit, is_new=is_new,
+            history=history, commit_index=disk.snapshot_index,
+        )  # fmt: skip
+        self.has_node = True
+        self.configuration_before = self.node.configuration
+        self.schedule_tick()
+
+    def crash(self, *, stays_down: bool = False) -> None:
+        """The process is gone at once; of what was not synced, some part may have reached the disk."""
+        if self.disk is not None and self.has_node:
+            lost = self.log.crash(self.chance.randint(0, len(self.log.pending)))
+            self.simulation.invariants.lost(lost, self.disk.hard_state.term)
+        self.simulation.leaders.pop(self.id, None)
+        self.simulation.count["crash"] += 1
+        self.incarnation += 1
+        self.crash_point = None
+        self._reset()
+        self.is_up = False
+        if not stays_down:
+            longest = self.simulation.profile.fault_length if self.chance.random() < 0.6 else 0.3
+            self.simulation.after(self.chance.uniform(0.05, longest), self.restart)
+
+    def restart(self) -> None:
+        if not self.is_up:
+            self.start()
+
+    def hold(self, seconds: float) -> None:
+        """Virtual SIGSTOP, or a thread that waits for its disk: the clocks go on."""
+        self.busy_until = max(self.busy_until, self.simulation.time + seconds)
+        self.simulation.after(seconds, self.wake, self.incarnation)
+
+    def wake(self, incarnation: int) -> None:
+        if incarnation != self.incarnation or self.is_busy:
+            return
+        ready, self.unfinished = self.unfinished, None
+        if ready is not None:
+            self._finish(ready)
+        waiting, self.waiting = self.waiting, []
+        for event in waiting:
+            if incarnation != self.incarnation:  # crashed on the way: the rest is lost
+                return
+            self.submit(event)
+
+    @property
+    def is_busy(self) -> bool:
+        return self.simulation.time < self.busy_until
+
+    @property
+    def is_leader(self) -> bool:
+        return self.has_node and self.node.role is RaftRole.LEADER
+
+    # ---- events ---------------------------------------------------------------------------------------------
+
+    def receive(self, message: Message, sender_clock: int) -> None:
+        """A message has come over the network."""
+        if not self.is_up:
+            return
+        if self.has_node:
+            if sender_clock > self.latest and self.simulation.profile.exchanges_clocks:
+                self.latest = sender_clock
+            self.submit(Received(message))
+        elif isinstance(message, AppendRequest):
+            answer = AppendResponse(self.id, message.term, message.round, False, 0, is_missing=True)
+            self.simulation.send(self, message.sender, answer)
+
+    def tick(self, incarnation: int, at: float) -> None:
+        """A tick was due at true time `at`."""
+        if incarnation != self.incarnation or at != self.tick_at:
+            return
+        self.tick_at = float("inf")
+        if self.now() >= self.node.deadline:
+            self.submit(Tick())
+        else:
+            self.schedule_tick()
+
+    def schedule_tick(self) -> None:
+        due = (self.node.deadline - self.offset) / self.rate
+        if due < self.tick_at - 1e-9:
+            self.tick_at = at = max(due, self.simulation.time) + self.chance.random() * LATE_TICK + 1e-6
+            self.simulation.at(at, self.tick, self.incarnation, at)
+
+    def submit(self, event: Event) -> None:
+        """An event for the node, now or once the server is no longer busy."""
+        if self.simulation.time < self.busy_until or self.unfinished is not None:
+            self.waiting.append(event)
+        else:
+            self.step(event)
+
+    def step(self, event: Event) -> bool:
+        """Whether the node took the event; it refuses some of a client's."""
+        simulation, node = self.simulation, self.node
+        if simulation.trace is not None:
+            simulation.note(self, event)
+        self.configuration_before = node.configuration
+        try:
+            ready = node.step(event, self.now())
+        except ClusterError:
+            self.schedule_tick()
+            return False
+        if simulation.trace is not None:
+            simulation.note(self, ready)
+        self._handle(ready)
+        return True
+
+    # ---- a Ready, in its order --------------------------------------------------------------------------------
+
+    def _handle(self, ready: Ready) -> None:
+        if ready.truncated_to is not None:
+            self.simulation.invariants.truncated(self, ready.truncated_to)
+            self.proposals = {i: term for i, term in self.proposals.items() if i <= ready.truncated_to}
+        if ready.hard_state is None and self.node.clock_limit == self.disk.clock_limit:
+            self._finish(ready)
+        elif self.is_slow and self.chance.random() < 0.5:
+            self.unfinished = ready
+            self.hold(self.simulation.disk_delay(self))
+        else:
+            self._finish(ready)
+
+    def _finish(self, ready: Ready) -> None:
+        assert self.disk is not None
+        if self.crash_point is not None and (ready.messages or ready.commit_index is not None):
+            self._crash_within(ready, self.crash_point)
+            return
+        if ready.hard_state is not None and self.chance.random() < self.simulation.fragile:
+            self._crash_within(ready, self.chance.randrange(CRASH_POINTS))
+            return
+        self._save(ready)
+        self.start_sync()
+        for peer, message in ready.messages:
+            self.simulation.send(self, peer.id, message)
+        self._apply(ready)
+        self._tell(ready)
+
+    def _crash_within(self, ready: Ready, point: int) -> None:
+        if point >= 1:
+            self._save(ready)
+        if point >= 2:
+            self.start_sync()
+        sent = 0 if point < 3 else len(ready.messages) // 2 if point == 3 else len(ready.messages)
+        for peer, message in ready.messages[:sent]:
+            self.simulation.send(self, peer.id, message)
+        if point >= 5:
+            self._apply(ready)
+        self.crash()
+
+    def _save(self, ready: Ready) -> None:
+        """Hard state and clock limit, before anything is sent."""
+        if ready.hard_state is not None:
+            self.disk.hard_state = ready.hard_state
+        self.disk.clock_limit = self.node.clock_limit
+
+    def start_sync(self) -> None:
+        """Begin to write what is pending; one sync at a time, as a group commit."""
+        pending = self.log.pending
+        if pending and not self.is_syncing:
+            self.is_syncing = True
+            self.simulation.after(
+                self.simulation.disk_delay(self), self._synced, self.incarnation, len(pending), self.log.truncations
+            )
+
+    def _synced(self, incarnation: int, count: int, truncations: int) -> None:
+        if incarnation != self.incarnation:
+            return
+        if self.chance.random() < self.simulation.profile.partial_sync:
+            count = self.chance.randint(1, count)
+        index, term = self.log.flush(count)
+        self.is_syncing = False
+        if truncations == self.log.truncations and not any(isinstance(change, int) for change in self.log.pending):
+            self.submit(Persisted(index, term))
+        else:  # `Persisted` is told only of syncs that were begun after the last truncation, and have done that
+            self.start_sync()
+
+    def _apply(self, ready: Ready) -> None:
+        if ready.commit_index is None:
+            return
+        log, node, invariants, simulation = self.log, self.node, self.simulation.invariants, self.simulation
+        if node.role is RaftRole.LEADER:
+            invariants.majority_holds(self, ready.commit_index)
+        for index in range(self.applied + 1, ready.commit_index + 1):
+            entry = log.entry(index)
+            invariants.committed_at(entry, node.term, self.id)
+            self.applied, self.digest = index, invariants.digests[index]
+            if self.proposals.pop(index, -1) == entry.term:
+                invariants.acknowledged_index = max(invariants.acknowledged_index, index)
+                simulation.count["acknowledged"] += 1
+
+    def _tell(self, ready: Ready) -> None:
+        """The news, and what only holds after the whole Ready."""
+        simulation, node = self.simulation, self.node
+        if node.role is RaftRole.LEADER:
+            if self.leading != node.term:
+                self.leading = node.term
+                simulation.leaders[self.id] = self
+                simulation.count["elected"] += 1
+                simulation.invariants.elected(self)
+                simulation.elected(self)
+            if len(simulation.leaders) > 1:
+                simulation.invariants.leases_are_exclusive(simulation.leaders)
+        elif self.leading >= 0:
+            self.leading = -1
+            simulation.leaders.pop(self.id, None)
+        if ready.clock_floor is not None:
+            self.latest = max(self.latest, ready.clock_floor)
+        self.keep_configuration(node.committed_configuration)
+        for peer in ready.bootstraps:
+            simulation.bootstrap_wanted(self, peer)
+        self._serve_follower_read()
+        self.schedule_tick()
+        self.start_sync()
+
+    def keep_configuration(self, configuration: Configuration) -> None:
+        """The configuration that was committed last is durable before the log could be trimmed behind it."""
+        if configuration.index > self.disk.configuration.index:
+            self.disk.configuration = configuration
+            self.simulation.count["configuration"] += 1
+
+    # ---- reads, flushes, copies -------------------------------------------------------------------------------
+
+    def _serve_follower_read(self) -> None:
+        """A follower answers a read at the greatest time that it may, whenever that has grown."""
+        node = self.node
+        if node.safe_time > self.served and self.applied >= node.safe_index and node.role is not RaftRole.LEADER:
+            self.served = node.safe_time
+            self.simulation.count["follower read"] += 1
+            self.simulation.invariants.read_at(self, node.safe_time)
+
+    def serve_leader_read(self, *, at_limit: bool) -> None:
+        """A leader answers a read of the latest, and one at a time: its clock's, or the greatest it may serve."""
+        node = self.node
+        if not node.is_serving or not node.has_lease(self.now()):
+            return
+        self.simulation.count["leader read"] += 1
+        self.simulation.invariants.read_latest(self)
+        timestamp = node.timestamp_limit if at_limit else min(self.hybrid(), node.timestamp_limit)
+        if self.log.last_index > self.applied:  # snapshots that need what is in flight would wait; this one need not
+            timestamp = min(timestamp, self.log.entry(self.applied + 1).timestamp - 1)
+        self.latest = max(self.latest, timestamp)
+        self.simulation.invariants.read_at(self, timestamp)
+
+    def announce_safe_time(self) -> None:
+        """No write is between its timestamp and its proposal here, so every later one lies above the clock's now."""
+        node = self.node
+        if node.is_serving:
+            node.announce_safe_time(min(self.hybrid(), node.timestamp_limit), self.log.last_index)
+
+    def flush_and_trim(self) -> None:
+        """The state machine is flushed; the log goes as far as its flushed and durable entries, or less far."""
+        if not self.has_node:
+            return
+        disk = self.disk
+        durable = disk.base_index + len(disk.entries)
+        index = min(self.applied, durable)
+        if any(isinstance(change, int) for change in self.log.pending) or index <= self.log.base_index:
+            return
+        disk.snapshot_index, disk.snapshot_digest = index, self.simulation.invariants.digests[index]
+        self.log.remove_through(self.chance.randint(self.log.base_index + 1, index))
+        self.simulation.count["trim"] += 1
+
+    def copy_for(self, target: Server) -> Disk:
+        """What the target's disk becomes: the state machine as applied here, the log from there on, and of its own
+        past its term and vote, which nobody may forget."""
+        own = target.disk
+        hard_state = HardState(self.node.term)
+        if own is not None and own.hard_state.term >= hard_state.term:
+            hard_state = own.hard_state
+        term = self.log.term(self.applied)
+        assert term is not None
+        return Disk(
+            hard_state,
+            self.node.committed_configuration,
+            clock_limit=max(self.disk.clock_limit, own.clock_limit if own is not None else 0),
+            base_index=self.applied,
+            base_term=term,
+            snapshot_index=self.applied,
+            snapshot_digest=self.digest,
+        )
+
+    def describe(self) -> str:
+        if not self.has_node:
+            return f"{self.id} {'without data' if self.is_up else 'down'}"
+        node, log = self.node, self.log
+        return (
+            f"{self.id} {node.role} term {node.term} log {log.base_index + 1}..{log.last_index} commit "
+            f"{node.commit_index} applied {self.applied} leader {node.leader!r} peers "
+            f"{[(p.id, p.role.name) for p in node.configuration.peers]}"
+        )
+
+
+def make_peer(id: str) -> Peer:
+    return Peer(id, f"{id}:7050")
