@@ -55,6 +55,8 @@ class LocalCluster:
     options: Mapping[str, str] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
     """By server name, in the order in which they came."""
+    _processes: dict[str, ServerProcess] = field(default_factory=dict)
+    """Those that were asked for: whoever started a process must take note of its end."""
 
     @classmethod
     def open(cls, directory: Path) -> LocalCluster:
@@ -111,6 +113,11 @@ class LocalCluster:
 
     def process(self, name: str) -> ServerProcess:
         """The process of a server."""
+        if name not in self._processes:
+            self._processes[name] = self._make_process(name)
+        return self._processes[name]
+
+    def _make_process(self, name: str) -> ServerProcess:
         kind = name.partition("-")[0]
         home = self.directory / name
         command = [kind, "--dir", str(home), "--bind", self.addresses[name], "--masters", ",".join(self.masters)]

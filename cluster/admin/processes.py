@@ -146,16 +146,17 @@ class ServerProcess:
         """Wait until the process has ended; False where it has not."""
         end = time.monotonic() + seconds
         while True:
-            self.reap()
             if self.pid is None:
+                self.reap()
                 return True
             if time.monotonic() > end:
                 return False
             time.sleep(_POLL_SECONDS)
 
     def reap(self) -> None:
-        """Take note of the end of a process that this one started."""
-        if self._child is not None and self._child.poll() is not None:
+        """Take note of the end of a process that this one started, and that has ended."""
+        if self._child is not None and self.pid is None:
+            self._child.wait()
             self._child = None
 
 

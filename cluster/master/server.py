@@ -86,6 +86,7 @@ class MasterServer:
         self._clock = HybridClock()
         self._coordinator: Coordinator | None = None
         self._rounds: Rounds | None = None
+        self._stopped = False
         with ExitStack() as stack:
             self._rpc = RpcServer(options.bind, self._clock)
             stack.callback(self._rpc.stop)
@@ -197,12 +198,18 @@ class MasterServer:
         return self._rpc.drain(grace)
 
     def stop(self) -> None:
-        """End; what was acknowledged is durable."""
+        """End; what was acknowledged is durable. Stopping again does nothing."""
+        if self._stopped:
+            return
+        self._stopped = True
         with ExitStack() as stack:
-            for last in (self._directory.release, self._channels.close, self._transport.close, self._host.close):
-                stack.callback(last)
+            stack.callback(self._directory.release)
+            stack.callback(self._channels.close)
+            stack.callback(self._host.close)
             stack.callback(self._tablet.close)
             stack.callback(self._rpc.stop)
+            # Before the port: it would wait for the peers' streams.
+            stack.callback(self._transport.close)
             stack.callback(self._copies.close)
             for running in (self._rounds, self._coordinator):
                 if running is not None:

@@ -66,7 +66,7 @@ class ReplicaLog:
         The tablet's files may have something of the entries up to here.
     """
 
-    def __init__(self, log: ReplicatedLog, applied_index: int, known_index: int, before_removal: Callable[[int], None]):
+    def __init__(self, log: ReplicatedLog, applied_index: int, known_index: int):
         self._log = log
         self._decided = applied_index
         self._known_index = known_index

@@ -2,7 +2,7 @@
 
     start   directories locked ─► port taken ─► consensus and peer streams ─► answering ─► tablets opened, heartbeats
     drain   leaderships handed over ─► nothing new ─► calls and scans that run end
-    stop    heartbeats ─► port ─► maintenance ─► scans ─► tablets ─► consensus ─► directories
+    stop    heartbeats ─► peer streams, port ─► maintenance ─► scans ─► tablets ─► consensus ─► directories
 
 A server answers before its tablets are open: each of them says that it is starting, until it is open. Nothing is
 flushed when a server stops, since the log has everything.
@@ -179,12 +179,12 @@ class TabletServer:
             stack.callback(self._directories.release)
             stack.callback(self.maintenance.close)
             stack.callback(self._channels.close)
-            stack.callback(self._transport.close)
             stack.callback(self._host.close)
             stack.callback(self.tablets.close)
             stack.callback(self.scans.close)
             stack.callback(self.maintenance.stop)
             stack.callback(self._rpc.stop)
+            stack.callback(self._transport.close)  # a port with a peer's stream open is not given up
             stack.callback(self._heartbeats.stop)
 
     def status(self) -> ServerStatus:

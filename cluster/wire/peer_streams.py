@@ -175,7 +175,12 @@ class _Link:
                     stream.write(self._transport.packed(waiting))
                 self._pause = 0.0
             except errors.Error as error:
-                self._rest(me, error)
+                _logger.debug("no exchange with %s: %s", self._peer.id, error)
+                self._rest(me)
+            except Exception:
+                # A message that cannot be packed is lost; those that follow are not.
+                _logger.exception("messages to %s could not be sent", self._peer.id)
+                self._rest(me)
 
     def _take(self) -> list[tuple[str, Message]]:
         """What waits, oldest first, as far as one batch goes."""
@@ -190,9 +195,8 @@ class _Link:
             self._outbox_bytes -= size
         return [] if FAULTS.is_cut(peer.id, peer.address) else taken
 
-    def _rest(self, me: threading.Thread, error: errors.Error) -> None:
+    def _rest(self, me: threading.Thread) -> None:
         """After a failure: give up the stream, and wait a while before the next is opened."""
-        _logger.debug("no exchange with %s: %s", self._peer.id, error)
         with self._changed:
             if self._sender is not me:
                 return

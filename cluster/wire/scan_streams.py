@@ -64,7 +64,9 @@ class ScanMessages:
         Starts the scan: gives its iterator and a check that raises where nobody waits any more. Called with the first
         message.
     finished : callable
-        Called once, at the end.
+        Called once, when the scan holds nothing any more: at its end, or when it is given up.
+    closed : callable
+        Called once, when the stream has ended.
     """
 
     def __init__(
@@ -73,11 +75,13 @@ class ScanMessages:
         clock: HybridClock,
         server_id: str,
         finished: Callable[[], None],
+        closed: Callable[[], None],
     ):
         self._begin = begin
         self._clock = clock
         self._server_id = server_id
-        self._finished = finished
+        self._finished: Callable[[], None] | None = finished
+        self._closed: Callable[[], None] | None = closed
         # Held while the iterator works; guards everything below.
         self._lock = threading.Lock()
         self._items: ScanItems | None = None
@@ -86,7 +90,6 @@ class ScanMessages:
         self._ready: Iterator[tuple[Any, pa.Buffer]] = iter(())
         self._failed: errors.Error | None = None
         self._is_over = False
-        self._is_closed = False
         self.last_asked = time.monotonic()
 
     def __iter__(self) -> ScanMessages:
@@ -142,8 +145,7 @@ class ScanMessages:
         try:
             if self._failed is None and not self._is_over:
                 self._failed = errors.ScannerExpired("nobody read the scan's stream for too long")
-                self._close_items()
-                self._close()
+                self._finish()
         finally:
             self._lock.release()
 
@@ -152,14 +154,19 @@ class ScanMessages:
         with self._lock:
             self._is_over = True
             try:
-                self._close_items()
+                self._finish()
             finally:
-                self._close()
+                closed, self._closed = self._closed, None
+                if closed is not None:
+                    closed()
 
-    def _close(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
-            self._finished()
+    def _finish(self) -> None:
+        try:
+            self._close_items()
+        finally:
+            finished, self._finished = self._finished, None
+            if finished is not None:
+                finished()
 
     def __del__(self) -> None:
         self.close()

@@ -4,9 +4,9 @@
     do_get        a scan: batches as they are made, a `ScanEnd` last (`scan_streams`)
     do_exchange   a stream of peer messages, for as long as it stands (`peer_streams`)
 
-gRPC gives each call a thread of its own, as many as come. So the server counts them and turns away what is too much, with
-`ServerOverloaded`, before anything is decoded or done: calls, scans and peer streams each have their limit, and so have bodies.
-A server that drains turns away everything new with `ServerUnavailable` and lets what runs come to its end.
+gRPC gives each call a thread of its own, as many as come. So the server counts them and turns away what is too much,
+with `ServerOverloaded`, before anything is decoded or done: calls, scans and peer streams each have their limit, and
+so have bodies. A server that drains turns away everything new with `ServerUnavailable` and lets what runs come to its end.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,10 +50,12 @@ Exchange = Callable[[Any, Any, Any], None]
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a server takes on at once. `growing` are the methods that need memory which they do not give back."""
+    """What a server takes on at once. `growing` are the methods that need memory which they do not give back. `streams`
+    counts scans that were given up too, until their readers go away: each has a thread of gRPC."""
 
     calls: int = 256
     scans: int = 64
+    streams: int = 256
     exchanges: int = 64
     body_bytes: int = MAX_BODY_BYTES
     idle_scan_seconds: float = 60.0
@@ -156,7 +158,7 @@ class RpcServer:
         handlers: Mapping[type[Request], Callable[[Any, CallContext], Reply]] | None = None,
         scan: Scan | None = None,
         exchange: Exchange | None = None,
-        limits: Limits = Limits(),  # noqa: B008  # frozen
+        limits: Limits = Limits(),
         id: str = "",
         is_overloaded: Callable[[], str] = lambda: "",
     ):
@@ -172,6 +174,7 @@ class RpcServer:
         self._stopped = threading.Event()
         self._calls = _Gate("calls", limits.calls)
         self._scans = _Gate("scans", limits.scans)
+        self._streams = _Gate("streams of scans", limits.streams)
         self._exchanges = _Gate("peer streams", limits.exchanges)
         self._expiries = Expiries(limits.idle_scan_seconds)
         host, _, port = bind.rpartition(":")
@@ -268,17 +271,21 @@ class RpcServer:
         """The messages of a scan; what goes wrong is the last of them."""
         try:
             self._check_size(pa.py_buffer(ticket))
-            self._scans.enter()
+            with ExitStack() as entered:
+                for gate in (self._streams, self._scans):
+                    gate.enter()
+                    entered.callback(gate.leave)
+                envelope: RequestEnvelope = unpack(ticket, ticket_decoder(), "ticket of a scan")
+                entered.pop_all()
         except errors.Error as error:
-            raise flight_error(error) from None
-        try:
-            envelope: RequestEnvelope = unpack(ticket, ticket_decoder(), "ticket of a scan")
-        except errors.Error as error:
-            self._scans.leave()
             raise flight_error(error) from None
         self._clock.update(Timestamp(envelope.clock))
         messages = ScanMessages(
-            lambda: self._begin_scan(envelope, flight_context), self._clock, self.id, self._scans.leave
+            lambda: self._begin_scan(envelope, flight_context),
+            self._clock,
+            self.id,
+            finished=self._scans.leave,
+            closed=self._streams.leave,
         )
         self._expiries.watch(messages)
         return messages

@@ -1,0 +1,259 @@
+"""Messages between servers arrive, whatever happens to the servers in between."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from nyala.cluster.raft.messages import AppendRequest, AppendResponse, Entry, Message, Peer
+from nyala.cluster.wire import peer_streams
+from nyala.cluster.wire.faults import FAULTS
+from nyala.cluster.wire.methods import SetFaults
+from nyala.cluster.wire.peer_streams import FlightTransport
+from nyala.cluster.wire.peers import PeerBatch
+from nyala.cluster.wire.server import RpcServer
+from nyala.storage.clock import HybridClock
+from nyala.storage.store import Timestamp
+from pyarrow import flight
+
+PATIENCE = 30.0
+
+
+def until(condition: Callable[[], Any]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it never came about"
+        time.sleep(0.002)
+
+
+class Node:
+    """A server that keeps what it gets, and may answer it."""
+
+    def __init__(self, id: str, bind: str = "127.0.0.1:0", answers: bool = False):
+        self.got: list[tuple[str, Message]] = []
+        self.batches = 0
+        self.answers = answers
+        self.clock = HybridClock()
+        self.rpc = RpcServer(bind, self.clock, id=id)
+        self.peer = Peer(id, self.rpc.address)
+        self.transport = FlightTransport(lambda: self.peer, self.clock, self.receive)
+        self.rpc.exchange = self.transport.serve
+        self.rpc.start()
+
+    def receive(self, batch: PeerBatch) -> None:
+        self.batches += 1
+        self.got.extend(batch.messages)
+        if self.answers:
+            for tablet_id, message in batch.messages:
+                self.transport.send(
+                    batch.sender, tablet_id, AppendResponse(self.peer.id, 1, round_of(message), True, 0)
+                )
+
+    def say(self, other: Node | Peer, number: int, size: int = 0) -> None:
+        entries = (Entry(1, 1, 1, 1, b"x" * size),) if size else ()
+        peer = other.peer if isinstance(other, Node) else other
+        self.transport.send(peer, "tablet", AppendRequest(self.peer.id, 1, number, 0, 0, 0, entries))
+
+    @property
+    def rounds(self) -> list[int]:
+        return [round_of(message) for _, message in self.got]
+
+    def close(self) -> bool:
+        self.transport.close()
+        return self.rpc.stop()
+
+
+def round_of(message: Message) -> int:
+    assert isinstance(message, AppendRequest | AppendResponse)
+    return message.round
+
+
+@pytest.fixture
+def nodes() -> Iterator[Callable[..., Node]]:
+    made: list[Node] = []
+
+    def make(*args: Any, **options: Any) -> Node:
+        made.append(Node(*args, **options))
+        return made[-1]
+
+    yield make
+    FAULTS.clear()
+    closed = [node.close() for node in made]
+    assert all(closed)
+    assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("nyala-peer")]
+
+
+def test_messages_arrive_in_order_and_answers_come_back_on_one_exchange(nodes: Callable[..., Node]) -> None:
+    a, b = nodes("a"), nodes("b", answers=True)
+    for number in range(1000):
+        a.say(b, number)
+    until(lambda: len(a.got) == 1000)
+    assert a.rounds == b.rounds == list(range(1000))
+    assert b.batches < 1000, "messages that wait together travel together"
+    assert a.rpc.under_way["exchanges"] + b.rpc.under_way["exchanges"] == 1
+
+
+def test_clocks_travel_along(nodes: Callable[..., Node]) -> None:
+    a, b = nodes("a"), nodes("b")
+    a.clock.update(Timestamp(2 * 10**15 << 12))
+    a.say(b, 1)
+    until(lambda: b.got)
+    assert b.clock.now() > 2 * 10**15 << 12
+
+
+def test_both_open_at_once_and_one_exchange_is_kept(nodes: Callable[..., Node]) -> None:
+    a, b = nodes("a"), nodes("b")
+    start = threading.Barrier(2)
+
+    def talk(me: Node, other: Node) -> None:
+        start.wait()
+        for number in range(200):
+            me.say(other, number)
+
+    talkers = [threading.Thread(target=talk, args=pair) for pair in ((a, b), (b, a))]
+    for talker in talkers:
+        talker.start()
+    until(lambda: set(range(200)) <= set(a.rounds) and set(range(200)) <= set(b.rounds))
+    for talker in talkers:
+        talker.join()
+
+    def one_is_left() -> bool:
+        a.say(b, 999)
+        b.say(a, 999)
+        return a.rpc.under_way["exchanges"] + b.rpc.under_way["exchanges"] == 1
+
+    until(one_is_left)
+
+
+def test_a_restarted_peer_is_found_again(nodes: Callable[..., Node]) -> None:
+    a, b = nodes("a"), nodes("b")
+    a.say(b, 1)
+    until(lambda: b.got)
+    assert b.close()
+    a.say(b, 2)
+    again = nodes("b", b.peer.address)
+
+    def heard() -> bool:
+        a.say(b, 3)
+        return bool(again.got)
+
+    until(heard)
+
+
+def test_a_peer_with_a_new_address_is_followed(nodes: Callable[..., Node]) -> None:
+    a, b, moved = nodes("a"), nodes("b"), nodes("b")
+    a.say(b, 1)
+    until(lambda: b.got)
+    a.say(moved, 2)
+    until(lambda: moved.got)
+    assert moved.rounds == [2]
+
+
+def test_large_messages_and_many_bytes(nodes: Callable[..., Node], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_streams, "BATCH_BYTES", 100_000)
+    a, b = nodes("a"), nodes("b")
+    for number in range(60):
+        a.say(b, number, size=1_000_000 if number % 10 == 0 else 30_000)
+    until(lambda: len(b.got) == 60)
+    assert b.rounds == list(range(60))
+    assert b.batches >= 6
+
+
+def test_an_outbox_that_is_full_is_thrown_away(nodes: Callable[..., Node], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_streams, "OUTBOX_BYTES", 100_000)
+    a, b = nodes("a"), nodes("b")
+    address, held = b.peer.address, threading.Event()
+    b.transport._receive = lambda batch: held.wait(PATIENCE) and b.receive(batch)
+    # While the receiver hangs, the exchange takes what fits into its buffers, and the outbox a little more.
+    for number in range(3000):
+        a.say(Peer("b", address), number, size=50_000)
+    held.set()
+
+    def heard() -> bool:
+        a.say(b, 5000)
+        return 5000 in b.rounds
+
+    until(heard)
+    assert len(b.got) < 3000
+    assert b.rounds == sorted(b.rounds)
+
+
+def test_who_is_cut_off_hears_nothing(nodes: Callable[..., Node]) -> None:
+    a, b = nodes("a"), nodes("b")
+    a.say(b, 1)
+    until(lambda: b.got)
+    FAULTS.set(SetFaults(cut=("b",)))
+    for number in range(2, 100):
+        a.say(b, number)
+    b.say(a, 1)
+    FAULTS.set(SetFaults(cut=("nobody",)))
+
+    def heard() -> bool:
+        a.say(b, 1000)
+        return 1000 in b.rounds
+
+    until(heard)
+    assert 2 not in b.rounds
+
+
+_SILENT_PEER = """
+import sys, time
+from nyala.cluster.raft.messages import Peer
+from nyala.cluster.wire.peer_streams import FlightTransport
+from nyala.cluster.wire.server import RpcServer
+from nyala.storage.clock import HybridClock
+clock = HybridClock()
+rpc = RpcServer("127.0.0.1:0", clock, id="hung")
+peer = Peer("hung", rpc.address)
+transport = FlightTransport(lambda: peer, clock, lambda batch: [
+    transport.send(batch.sender, tablet, message) for tablet, message in batch.messages])
+rpc.exchange = transport.serve
+rpc.start()
+print(rpc.address, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_peer_that_hangs_holds_up_nobody(nodes: Callable[..., Node], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_streams, "SILENCE", 0.5)
+    a, b = nodes("a"), nodes("b")
+    command = [sys.executable, "-c", _SILENT_PEER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        hung = Peer("hung", process.stdout.readline().strip())
+        a.say(hung, 1)
+        until(lambda: a.rounds == [1])
+        os.kill(process.pid, signal.SIGSTOP)
+        for number in range(2, 200):
+            a.say(hung, number, size=1_000_000)
+            a.say(b, number)
+        until(lambda: len(b.got) == 198)
+        os.kill(process.pid, signal.SIGCONT)
+
+        def answered() -> bool:
+            a.say(hung, 1000)
+            return 1000 in a.rounds
+
+        until(answered)
+        process.kill()
+
+
+def test_what_is_no_message_ends_the_exchange(nodes: Callable[..., Node]) -> None:
+    b = nodes("b")
+    client = flight.connect(f"grpc://{b.peer.address}")
+    for nonsense in (b"nonsense", b"nyla\1\0\xff\xff", b"nyla\2\0" + bytes(20)):
+        writer, reader = client.do_exchange(flight.FlightDescriptor.for_command(b"x"))
+        writer.write_metadata(nonsense)
+        with pytest.raises(flight.FlightServerError):
+            reader.read_chunk()
+    client.close()
+    a = nodes("a")
+    a.say(b, 1)
+    until(lambda: b.got)
