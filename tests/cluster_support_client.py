@@ -23,6 +23,7 @@ from nyala.cluster.wire.errors import error_from_body, error_to_body
 from nyala.cluster.wire.plain import (
     definition_from_plain,
     entry_to_plain,
+    sketch_to_plain,
     spec_from_plain,
     statistics_to_plain,
     step_from_plain,
@@ -36,6 +37,7 @@ from nyala.storage.clock import HybridClock
 from nyala.storage.database import Database
 from nyala.storage.keys.keys import Keys
 from nyala.storage.maintenance.table_compaction import compact_tablets
+from nyala.storage.maintenance.tablet_flush import flush
 from nyala.storage.schema import Table
 from nyala.storage.store import Op, ScanCounters, WriteBatch
 from nyala.storage.tables.analysis import Analysis, analyze, table_storage
@@ -69,7 +71,7 @@ class FakeCluster:
         self.batch_rows = batch_rows
         self.scanners: dict[tuple[str, str], list[Any]] = {}
         self.streams: list[FakeStream] = []
-        self.hidden_versions: set[int] = set()
+        self.analyses: dict[str, Analysis] = {}
         self._lock = threading.RLock()
 
     def client(self, **options: Any) -> Client:
@@ -145,7 +147,7 @@ class FakeCluster:
         current = self.database._catalog.current
         if request.known_version == current.version:
             return methods.CatalogReply(version=current.version, cluster_id="fake")
-        entries = [e for e in current.entries.values() if e.table.version not in self.hidden_versions]
+        entries = list(current.entries.values())
         return methods.CatalogReply(
             version=current.version,
             cluster_id="fake",
@@ -261,7 +263,8 @@ class FakeCluster:
         for tablet_id in request.tablet_ids:
             store = self._store(tablet_id)
             tablet = next(t for t in store.tablets if t.id == tablet_id)
-            statistics = StatisticsCache(store.table, Analysis({})).get({tablet.id: tablet.state})
+            cache = StatisticsCache(store.table, self.analyses.get(tablet_id, Analysis({})))
+            statistics, sketches = cache.get_with_sketches({tablet.id: tablet.state})
             found.append(
                 methods.TabletFacts(
                     tablet_id=tablet_id,
@@ -269,6 +272,7 @@ class FakeCluster:
                     bytes=sum(stored.metadata.data_bytes for stored in tablet.state.rowsets),
                     statistics=statistics_to_plain(statistics),
                     storage=storage_to_plain(table_storage(store.table, [tablet])),
+                    sketches={name: sketch_to_plain(sketch) for name, sketch in sketches.items()},
                 )
             )
         return methods.TabletFactsReply(tablets=tuple(found))
@@ -280,10 +284,12 @@ class FakeCluster:
     def _do_work_on_tablet(self, address: str, request: methods.WorkOnTablet) -> Any:
         store = self._store(request.tablet_id)
         tablet = next(t for t in store.tablets if t.id == request.tablet_id)
+        if request.work == "flush":
+            return methods.WorkReply(numbers={"rows": flush(tablet)})
         if request.work == "compact":
             done: Any = compact_tablets([tablet], None)
         else:
-            done = analyze([tablet], self.database.now(), None)[1]
+            self.analyses[request.tablet_id], done = analyze([tablet], self.database.now(), None)
         return methods.WorkReply(numbers={name: getattr(done, name) for name in done.__slots__})
 
     def _do_close_scanner(self, address: str, request: methods.CloseScanner) -> Any:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from ...errors import ClusterError, DeadlineExceeded
 
-START_SECONDS = 30.0
+START_SECONDS = 60.0
 """For a server to listen."""
 STOP_SECONDS = 30.0
 """For a server to hand over its tablets and end by itself."""

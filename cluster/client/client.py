@@ -235,6 +235,11 @@ class Client:
         self._check()
         return self._facts.compact(table, check)
 
+    def flush(self, table: Table | None = None) -> int:
+        """Write what is in memory at the servers, of one table or all, to their disks; how many rows that were."""
+        self._check()
+        return self._facts.flush(self.tables() if table is None else [table])
+
     def table_storage(self, table: Table) -> TableStorage:
         """How the table lies on the leaders' disks."""
         self._check()
@@ -292,7 +297,7 @@ class Client:
         """Start a bulk load of a table; see `loads` for what it promises."""
         self._check()
         known = self._catalog.known(table)
-        return ClusterLoader(self._shared, self._writer, known, self._facts.counted)
+        return ClusterLoader(self._shared, self._writer, known, self._facts.counted, self._facts.flush)
 
 
 def _note_process() -> None:

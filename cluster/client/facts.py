@@ -34,7 +34,7 @@ from ..wire.methods import (
     WorkOnTablet,
     WorkReply,
 )
-from ..wire.plain import statistics_from_plain, storage_from_plain
+from ..wire.plain import sketch_from_plain, statistics_from_plain, storage_from_plain
 from ..wire.values import key_from_plain
 from .catalog_cache import CatalogCache, KnownTable
 from .locations import Location, Locations
@@ -172,7 +172,10 @@ class Facts:
             tablets = {**{t: f for t, f in before.tablets.items() if t in known.tablet_ids}, **tablets}
         ordered = {tablet_id: tablets[tablet_id] for tablet_id in known.tablet_ids if tablet_id in tablets}
         parts = [statistics_from_plain(facts.statistics) for facts in ordered.values()]
-        return TableFacts(known, ordered, merged_statistics(known.table, parts), at, written)
+        sketches = [
+            {name: sketch_from_plain(data) for name, data in facts.sketches.items()} for facts in ordered.values()
+        ]
+        return TableFacts(known, ordered, merged_statistics(known.table, parts, sketches), at, written)
 
     def _describe(self, locations: Mapping[str, Location], tablet_ids: Sequence[str]) -> list[TabletFacts]:
         """The facts of those tablets that answer, one message per server."""
@@ -205,6 +208,10 @@ class Facts:
     def analyze(self, table: Table, check: Callable[[], None] | None) -> AnalyzeResult:
         """`Store.analyze_table`, likewise."""
         return AnalyzeResult(**self._work(table, "analyze", check))
+
+    def flush(self, tables: Sequence[Table]) -> int:
+        """Write what the tablets of some tables have in memory to their disks; how many rows that were, at leaders."""
+        return sum(self._work(table, "flush", None).get("rows", 0) for table in tables)
 
     def _work(self, table: Table, work: str, check: Callable[[], None] | None) -> dict[str, int]:
         known = self._catalog.known(table)

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from ...errors import AlreadyPresent
 from ...storage.keys.keys import Keys
-from ...storage.schema import Schema, Table
+from ...storage.schema import Table
 from ...storage.writing.incoming_rows import describe_key
 from .routing import cut
 
@@ -42,12 +42,9 @@ class LoadRuns:
 
     def __init__(self, table: Table):
         self._table = table
-        self._schema = Schema(
-            tuple(c for c in table.schema.columns if not c.auto_increment),
-            table.schema.key_columns - (table.schema.auto_increment is not None),
-        )
-        """Without the numbers, which the tablets assign."""
         self._is_unique = table.schema.auto_increment is None
+        self._key = [column.name for column in table.schema.key if not column.auto_increment]
+        """Without the numbers, which the tablets assign; perhaps nothing is left."""
         self._file: IO[bytes] | None = None
         self._end = 0
         self.pieces: dict[str, list[StoredPiece]] = {}
@@ -56,8 +53,8 @@ class LoadRuns:
     def add(self, tablet_id: str, batches: Sequence[pa.RecordBatch], spill: bool) -> None:
         """Sort the rows of a run that belong to a tablet; `AlreadyPresent` where a key is there twice."""
         rows = pa.Table.from_batches(batches).combine_chunks()
-        keys = Keys.from_rows(self._schema, rows)
-        if not keys.is_strictly_ascending():
+        keys = Keys.from_rows(self._table.schema, rows, self._key) if self._key else None
+        if keys is not None and not keys.is_strictly_ascending():
             if self._is_unique:
                 self._refuse_repeated(keys)
             order = keys.order()
@@ -65,7 +62,8 @@ class LoadRuns:
         for whole in rows.combine_chunks().to_batches():
             for start, stop in cut(whole, 0, whole.num_rows):
                 piece = whole.slice(start, stop - start)
-                first, last = keys.encode_one(start), keys.encode_one(stop - 1)
+                ends = (start, stop - 1)
+                first, last = (b"" if keys is None else keys.encode_one(row) for row in ends)
                 stored = self._spilled(tablet_id, first, last, piece) if spill else None
                 self.pieces.setdefault(tablet_id, []).append(stored or StoredPiece(tablet_id, first, last, piece))
 
@@ -77,9 +75,8 @@ class LoadRuns:
             ordered = sorted(pieces, key=lambda piece: piece.first_key)
             if all(before.last_key < after.first_key for before, after in pairwise(ordered)):
                 continue
-            names = [column.name for column in self._schema.key]
-            found = pa.Table.from_batches([self.read(piece).select(names) for piece in ordered]).combine_chunks()
-            self._refuse_repeated(Keys.from_rows(self._schema, found))
+            found = pa.Table.from_batches([self.read(piece).select(self._key) for piece in ordered]).combine_chunks()
+            self._refuse_repeated(Keys.from_rows(self._table.schema, found))
 
     def _refuse_repeated(self, keys: Keys) -> None:
         repeated = keys.duplicates()

@@ -14,15 +14,17 @@ what it had written by then. Rows of a table without a unique key cannot be told
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
 
 from ...errors import Error, IntegrityError, InterfaceError
+from ...storage.schema import Table
 from ...storage.store import Op, WriteBatch
-from ...storage.tables.bulk_load import ROUTED_ROWS, batches_of, numbered_later
+from ...storage.tables.bulk_load import batches_of, numbered_later
 from ...storage.writing.incoming_rows import conform, limit_errors, no_partition, null_errors
 from .catalog_cache import KnownTable
 from .load_runs import LoadRuns, StoredPiece, numbered
@@ -43,6 +45,9 @@ class ClusterLoader:
     ----------
     rows_of : callable
         How many rows the tablets of a table have now, by their ids; those that are left out are not known.
+    flush : callable
+        Has the tablets write what they have in memory to their disks: a load lies there when it has ended, in as few
+        files as it would in an embedded store.
     """
 
     def __init__(
@@ -51,12 +56,14 @@ class ClusterLoader:
         writer: Writer,
         known: KnownTable,
         rows_of: Callable[[KnownTable], Mapping[str, int]],
+        flush: Callable[[Sequence[Table]], object],
         buffer_bytes: int = BUFFER_BYTES,
     ):
         self._shared = shared
         self._writer = writer
         self._known = known
         self._rows_of = rows_of
+        self._flush = flush
         self._buffer_bytes = buffer_bytes
         self._buffers: dict[str, list[pa.RecordBatch]] = {}
         self._buffered = 0
@@ -141,6 +148,8 @@ class ClusterLoader:
             self._write()
         finally:
             self._abandon()
+        with suppress(Error):  # maintenance does so later
+            self._flush([self._known.table])
         return self._rows
 
     def _check_tablets(self) -> None:
@@ -224,6 +233,3 @@ def _error(future: Future[None]) -> Error | None:
     except Error as error:
         return error
     return None
-
-
-__all__ = ["BUFFER_BYTES", "ROUTED_ROWS", "ClusterLoader"]

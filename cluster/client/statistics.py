@@ -1,9 +1,10 @@
 """One table's statistics, put together from its tablets'.
 
-Rows, NULLs and bounds add up. Distinct values do not: how many two tablets have in common is not told. They have none
-in common where the column decides to which tablet a row belongs, or where their bounds lie apart; then the counts add
-up. Otherwise the tablets are taken for samples of the same values: with D values that are all as likely, n rows show
-D (1 - (1 - 1/D)^n) of them. The largest tablet's count gives D, and D what all rows together show.
+Rows, NULLs and bounds add up. Distinct values do not. Where the tablets have told their sketches, these are merged, as
+those of one store's rowsets are. Otherwise nobody knows how many values two tablets have in common. They have none in
+common where the column decides to which tablet a row belongs, or where their bounds lie apart; then the counts add up.
+In all other cases the tablets are taken for samples of the same values: with D values that are all as likely, n rows
+show D (1 - (1 - 1/D)^n) of them. The largest tablet's count gives D, and D what all rows together show.
 
     rows       distinct, of 4 tablets    together
     4 x 1000   10 each                   10          few values: each tablet has seen them all
@@ -18,7 +19,7 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ...storage.columns.sketch import SketchBuilder
+from ...storage.columns.sketch import ColumnSketch, SketchBuilder
 from ...storage.schema import Table
 from ...storage.store import ColumnStatistics, ColumnStorage, TableStatistics, TableStorage
 
@@ -26,16 +27,24 @@ _NEARLY_ALL = 0.95
 """From this share of the rows on, every row's value counts as another."""
 
 
-def merged_statistics(table: Table, tablets: Sequence[TableStatistics]) -> TableStatistics:
-    """What is known of the table as a whole."""
+def merged_statistics(
+    table: Table, tablets: Sequence[TableStatistics], sketches: Sequence[Mapping[str, ColumnSketch]] = ()
+) -> TableStatistics:
+    """What is known of the table as a whole; `sketches` are those of the same tablets, by column."""
     rows = sum(tablet.row_count for tablet in tablets)
     if len(tablets) == 1:
         return tablets[0]
     dividing = _dividing_columns(table)
     found: dict[str, ColumnStatistics] = {}
     for column in table.schema.columns:
-        parts = [(t.row_count, t.columns[column.name]) for t in tablets if column.name in t.columns]
         builder = SketchBuilder()
+        known = [of_tablet[column.name] for of_tablet in sketches if column.name in of_tablet]
+        if known and len(known) == len(tablets):
+            for sketch in known:
+                builder.add_sketch(sketch)
+            found[column.name] = builder.finish().to_statistics()
+            continue
+        parts = [(t.row_count, t.columns[column.name]) for t in tablets if column.name in t.columns]
         for count, part in parts:
             builder.add(part.low, part.high, part.null_count, count)
         whole = builder.finish()

@@ -17,6 +17,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections.abc import Callable
 from typing import Protocol
@@ -33,6 +34,8 @@ from .interfaces import ReplicatedState
 from .proposals import Proposals
 from .raft_log import RaftLog
 from .workers import Job
+
+_logger = logging.getLogger("nyala.cluster.consensus")
 
 _LEAD_MARGIN = 1_000_000
 """Microseconds by which the clock lead in the consensus file is greater than was needed when it was written."""
@@ -204,6 +207,8 @@ class PeerDriver:
     # ---- what a step says ------------------------------------------------------------------------------------------
 
     def _take(self, ready: Ready) -> None:
+        if ready.ignored:
+            _logger.debug("tablet %s ignores %s", self.tablet_id, ready.ignored)
         if ready.clock_floor is not None:
             self.services.clock.update(Timestamp(ready.clock_floor))
         if ready.truncated_to is not None:
@@ -359,7 +364,11 @@ class PeerDriver:
 
     def _fail_locked(self, error: Exception) -> None:
         if self._stop(error):
-            self.applier.stop(lambda: self.state.failed(error))
+            self.applier.stop(lambda: self._tell_failure(error))
+
+    def _tell_failure(self, error: Exception) -> None:
+        _logger.error("tablet %s has failed: %s", self.tablet_id, error, exc_info=error)
+        self.state.failed(error)
 
     def _stop(self, error: Exception) -> bool:
         if self.error is not None:

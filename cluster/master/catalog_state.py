@@ -38,7 +38,7 @@ class Fate(enum.Enum):
     ALIEN = enum.auto()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CatalogState:
     """All that is durable.
 

@@ -111,12 +111,12 @@ class Surplus:
         """The master itself has added a replica, or removed one."""
         (self.own.add if is_added else self.own.discard)(tablet_id)
 
-    def look(self, counts: Mapping[str, tuple[int, int]], now: float) -> frozenset[str]:
-        """The tablets that may lose a replica, given the voters that each has and should have."""
-        self.since = {
-            tablet: self.since.get(tablet, now) for tablet, (voters, wanted) in counts.items() if voters > wanted
-        }
-        self.own &= counts.keys()
+    def look(self, tablets: Iterable[tuple[str, Configuration, int]], now: float) -> frozenset[str]:
+        """The tablets that may lose a replica: (id, its configuration, how many replicas it should have) each."""
+        larger = [(id_, len(found.voters) > wanted) for id_, found, wanted in tablets if len(found.peers) > wanted]
+        self.own &= {id_ for id_, _ in larger}
+        # From when the replica has a vote: as long as it copies, nobody is to choose.
+        self.since = {id_: self.since.get(id_, now) for id_, has_votes in larger if has_votes}
         return frozenset(
             tablet for tablet, since in self.since.items() if now - since >= self.grace or tablet in self.own
         )
@@ -136,16 +136,14 @@ def view_cluster(
 
 
 def _tablets(state: CatalogState, directory: TabletDirectory, surplus: Surplus, now: float) -> Mapping[str, TabletView]:
-    counts = {
-        tablet.id: (len(directory.tablets[tablet.id].configuration.voters), state.tables[tablet.table_id].replicas)
-        for tablet in state.tablets.values()
-    }
-    may_shrink = surplus.look(counts, now)
+    wanted = {tablet.id: state.tables[tablet.table_id].replicas for tablet in state.tablets.values()}
+    sizes = [(id_, directory.tablets[id_].configuration, count) for id_, count in wanted.items()]
+    may_shrink = surplus.look(sizes, now)
     return {
         tablet.id: TabletView(
             tablet.id,
             tablet.table_id,
-            counts[tablet.id][1],
+            wanted[tablet.id],
             state.tables[tablet.table_id].table.version,
             tablet.is_created or directory.tablets[tablet.id].is_serving,
             directory.tablets[tablet.id],

@@ -19,15 +19,16 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 from ...errors import Error, NotTheLeader
-from ..wire.methods import ConfigurationReply, Reply, TabletReports
-from ..wire.rpc import Channels
+from ..wire.methods import ConfigurationReply, Reply, ReportTablets, TabletReports
+from ..wire.rpc import Channel, Channels
 from .catalog_changes import forgotten_calls, settled
 from .catalog_manager import CatalogManager
 from .cluster_view import ClusterView, Surplus, view_cluster
 from .ddl import Ddl
 from .options import MasterOptions
 from .order_book import OrderBook
-from .orders import AddReplica, AlterReplicas, CreateReplica, Order, RemoveReplica, request_of
+from .orders import AddReplica, AlterReplicas, AskReport, CreateReplica, Order, RemoveReplica, request_of
+from .records import TableRecord
 from .repair import Limits, decide
 
 ROUND_SECONDS = 0.5
@@ -38,6 +39,8 @@ _ORDER_SECONDS = 10.0
 _SLOW_ORDER_SECONDS = 60.0
 """For orders that write files."""
 _THREADS = 16
+_PAUSE_SECONDS = 10.0
+"""A round that comes so late tells that the process stood still."""
 _KEEP_CALLS_SECONDS = 3600.0
 _HOUSEKEEPING_SECONDS = 60.0
 _log = logging.getLogger("nyala.cluster.master")
@@ -68,7 +71,9 @@ class Coordinator:
         """Since when tablets wait for their first leader."""
         self._seen: object = None
         """What the last round saw that left nothing to do."""
+        self._wrote = 0.0
         self._kept_house = 0.0
+        self._last_round = manager.monotonic()
         self._stopped = False
         self._pool = ThreadPoolExecutor(_THREADS, "nyala-master-order")
         self._thread = threading.Thread(target=self._run, name="nyala-master-coordinator", daemon=True)
@@ -111,6 +116,7 @@ class Coordinator:
 
     def round(self) -> None:
         """One round; raises where another master leads, or a write failed."""
+        self._allow_for_pauses()
         if self._manager.load():
             with self._lock:
                 self._book = OrderBook(self._rng)
@@ -123,7 +129,7 @@ class Coordinator:
         seen = self._look()
         if seen == self._seen:
             return
-        self._write_down()
+        is_written = self._write_down()
         self._place_anew()
         view = self._view()
         orders = decide(view, Limits(), self._rng)
@@ -131,8 +137,17 @@ class Coordinator:
             # One that was deposed and does not know it must not delete what its successor has made.
             self._manager.rows.check_leader()
         self._give(view, orders)
-        is_settled = not (orders or self._creating or self._surplus.since or len(self._book))
+        is_settled = is_written and not (orders or self._creating or self._surplus.since or len(self._book))
         self._seen = seen if is_settled else None
+
+    def _allow_for_pauses(self) -> None:
+        """Where this process stood still (or its machine), the servers that it did not hear of have not been silent."""
+        now = self._manager.monotonic()
+        pause, self._last_round = now - self._last_round, now
+        if pause > _PAUSE_SECONDS:
+            with self._manager.changed:
+                if self._manager.is_leading:
+                    self._manager.leading()[1].pass_over(pause)
 
     def _look(self) -> object:
         """What a round goes by. Where it led to nothing, the same will do so again."""
@@ -148,17 +163,24 @@ class Coordinator:
             state, directory = manager.leading()
             return view_cluster(state, directory, self._surplus, manager.monotonic(), self._options.dead_after)
 
-    def _write_down(self) -> None:
+    def _write_down(self) -> bool:
+        """Write down what reports have shown; False where some of it can wait for more."""
+        now = time.monotonic()
         with self._manager.changed:
             state, directory = self._manager.leading()
-            if not settled(state, directory.tablets):
-                return
-        deadline = time.monotonic() + _WRITE_SECONDS
-        with self._manager.changing(deadline) as state:
+            change = settled(state, directory.tablets)
+        if not change:
+            return True
+        is_waited_for = any(isinstance(record, TableRecord) for record in change.puts)
+        if not is_waited_for and now - self._wrote < ROUND_SECONDS:
+            return False
+        self._wrote = now
+        with self._manager.changing(now + _WRITE_SECONDS) as state:
             with self._manager.changed:
                 change = settled(state, directory.tablets)
             if change:
-                self._manager.commit(change, deadline)
+                self._manager.commit(change, now + _WRITE_SECONDS)
+        return True
 
     def _place_anew(self) -> None:
         manager = self._manager
@@ -219,8 +241,22 @@ class Coordinator:
             return  # dropped meanwhile
         is_slow = isinstance(order, CreateReplica | AlterReplicas)
         seconds = _SLOW_ORDER_SECONDS if is_slow else _ORDER_SECONDS
-        reply = self._channels.get(address).call(request_of(order, told), timeout=seconds)
-        self._note(order, reply)
+        channel = self._channels.get(address)
+        if not isinstance(order, AskReport):
+            self._note(order, channel.call(request_of(order, told), timeout=seconds))
+        if is_slow or isinstance(order, AskReport):
+            # Somebody waits for it: sooner than by the next heartbeat.
+            self._ask(order, channel)
+
+    def _ask(self, order: Order, channel: Channel) -> None:
+        manager = self._manager
+        with manager.changed:
+            before = manager.leading()[1].known(order.server, order.tablet_id)
+        reply: TabletReports = channel.call(ReportTablets(tablet_ids=(order.tablet_id,)), timeout=_ORDER_SECONDS)
+        with manager.changed:
+            directory = manager.leading()[1]
+            for report in reply.tablets:
+                directory.take_answer(order.server, before, report)
 
     def _note(self, order: Order, reply: Reply) -> None:
         """Take note of what an answer tells; reports tell the rest."""
@@ -228,9 +264,8 @@ class Coordinator:
         if isinstance(order, AddReplica | RemoveReplica):
             with self._lock:
                 self._surplus.moved(order.tablet_id, isinstance(order, AddReplica))
-        with manager.changed:
-            _, directory = manager.leading()
-            if isinstance(reply, ConfigurationReply):
-                directory.note_configuration(order.tablet_id, reply.configuration)
-            elif isinstance(reply, TabletReports):
-                directory.take(order.server, reply.tablets)
+        if isinstance(reply, ConfigurationReply):
+            with manager.changed:
+                manager.leading()[1].note_configuration(order.tablet_id, reply.configuration)
+        if not isinstance(order, CreateReplica | AlterReplicas):
+            _log.info("an order was carried out", extra={"fields": {"order": repr(order)}})

@@ -177,13 +177,31 @@ class TabletDirectory:
         """Take the reports of a known server's replicas."""
         server = self.servers[server_id]
         for report in reports:
-            if server.reports.get(report.tablet_id) == report:
+            is_news = server.reports.get(report.tablet_id) != report
+            server.reports[report.tablet_id] = report
+            if not is_news:
                 continue
             self.version += 1
-            server.reports[report.tablet_id] = report
             observed = self.tablets.get(report.tablet_id)
             if observed is not None:
                 self.tablets[report.tablet_id] = observed.reported(server.id, report)
+
+    def known(self, server_id: str, tablet_id: str) -> TabletReport | None:
+        """The newest report of a replica; None where there is none."""
+        server = self.servers.get(server_id)
+        return None if server is None else server.reports.get(tablet_id)
+
+    def take_answer(self, server_id: str, before: TabletReport | None, report: TabletReport) -> None:
+        """Take a report that was asked for when `before` was the newest (`known`). Where a heartbeat has brought
+        another since, nobody knows which is older, and the heartbeat's stays: what changes after it, the next one
+        brings."""
+        if server_id in self.servers and self.known(server_id, report.tablet_id) is before:
+            self.take(server_id, [report])
+
+    def pass_over(self, seconds: float) -> None:
+        """So long this process stood still: nobody's silence counts."""
+        for server in self.servers.values():
+            server.last_heard += seconds
 
     def _server(self, peer: Peer, now: float) -> Server:
         server = self.servers.get(peer.id)

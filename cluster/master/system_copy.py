@@ -141,8 +141,8 @@ class SystemCopies:
         try:
             channel = self._channels.get(source.address)
 
-            def call(method: Request) -> Any:
-                reply = channel.call(method, _CALL_SECONDS)
+            def call(request: Request) -> Any:
+                reply = channel.call(request, _CALL_SECONDS)
                 if isinstance(reply, BootstrapSession):
                     self._make_way(reply)
                 return reply

@@ -61,7 +61,7 @@ from ..consensus.tracked import as_log_entry
 from ..raft.messages import Configuration, Entry, Peer
 from ..wire import methods
 from ..wire.methods import Call, ChecksumReply, TabletFacts, TabletReport
-from ..wire.plain import statistics_to_plain, storage_to_plain
+from ..wire.plain import sketch_to_plain, statistics_to_plain, storage_to_plain
 from .checksum import checksum
 from .layout import ReplicaLayout, decode_description, encode_description, schema_behind
 from .leader_writes import LeaderWrites
@@ -508,12 +508,14 @@ class Replica:
         """What a planner wants to know."""
         self._check_running()
         tablet = self.tablet
+        statistics, sketches = self._statistics.get_with_sketches({tablet.id: tablet.state})
         return TabletFacts(
             tablet_id=self.tablet_id,
             rows=tablet.row_count,
             bytes=self.data_bytes,
-            statistics=statistics_to_plain(self._statistics.get({tablet.id: tablet.state})),
+            statistics=statistics_to_plain(statistics),
             storage=storage_to_plain(table_storage(self.table, [tablet])),
+            sketches={name: sketch_to_plain(sketch) for name, sketch in sketches.items()},
         )
 
     def key_samples(self) -> Sequence[tuple[Any, ...]]:

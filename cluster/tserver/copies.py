@@ -28,7 +28,7 @@ from ..consensus.consensus_file import read_consensus
 from ..raft.messages import Peer
 from ..tablets.bootstrap import BootstrapSources, copy_replica
 from ..tablets.replica import Replica
-from ..wire.methods import BootstrapSession, EndBootstrap, Request, StartBootstrap
+from ..wire.methods import BeginBootstrap, BootstrapSession, EndBootstrap, Request, StartBootstrap
 from ..wire.rpc import Channel, Channels
 from .directories import DataDirectory, ServerDirectories
 from .removal import Removal
@@ -38,8 +38,10 @@ COPIERS, ASKERS = 2, 2
 """Threads that copy from other servers, and that ask other servers to copy."""
 ASK_SECONDS = 5.0
 """Until a server that is asked to copy has answered: it does so at once."""
-CALL_SECONDS = 60.0
-"""Until the source has answered: it may have to flush first."""
+BEGIN_SECONDS = 60.0
+"""Until the source has begun: it may have to flush first."""
+CALL_SECONDS = 10.0
+"""Until it has answered anything else."""
 RELEASE_SECONDS = 30.0
 """A replica that is to be replaced waits so long for scans to end."""
 _log = logging.getLogger("nyala.cluster.tserver")
@@ -247,7 +249,8 @@ class _SourceCalls:
         """Of all files of the session."""
 
     def __call__(self, request: Request) -> Any:
-        reply = self._channel.call(request, CALL_SECONDS)
+        seconds = BEGIN_SECONDS if isinstance(request, BeginBootstrap) else CALL_SECONDS
+        reply = self._channel.call(request, seconds)
         if isinstance(reply, BootstrapSession):
             self.bytes = sum(reply.files.values())
             try:

@@ -93,12 +93,7 @@ class MasterReporter:
     def _run(self) -> None:
         while not self._stopped.is_set():
             began = time.monotonic()
-            try:
-                again = self._beat()
-            except Exception:
-                # A server that reports no more counts as dead: whatever went wrong, the next one is tried.
-                _log.exception("a heartbeat failed", extra={"fields": {"master": self.address}})
-                again = False
+            again = self._beat()
             self._stopped.wait(max(0.0, LEAST_SECONDS - (time.monotonic() - began)))
             if not again:
                 self._wake.wait(max(0.0, self._interval - (time.monotonic() - began)))
@@ -113,7 +108,7 @@ class MasterReporter:
                 self._changed = set()
         try:
             reply = self._send(is_full, taken)
-        except Error as error:
+        except Exception as error:
             self._failed(error, taken)
             return False
         if self.error:
@@ -136,12 +131,15 @@ class MasterReporter:
         reply: HeartbeatReply = self._channels.get(self.address).call(request, TIMEOUT)
         return reply
 
-    def _failed(self, error: Error, taken: set[str]) -> None:
+    def _failed(self, error: Exception, taken: set[str]) -> None:
         with self._lock:
             self._changed |= taken
         # Whoever answers next may be another process: it is told everything.
         self.is_leader = self._sends_all = False
-        if not self.error:
+        if not isinstance(error, Error):
+            # A server that reports no more counts as dead: whatever it was, the next heartbeat is tried.
+            _log.exception("a heartbeat failed", extra={"fields": {"master": self.address}})
+        elif not self.error:
             _log.warning("master cannot be reached", extra={"fields": {"master": self.address, "error": str(error)}})
         self.error = str(error)
 

@@ -11,6 +11,7 @@ What peers replicate is not refused; it is the flushes that make room for it.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator
 
 from ...errors import DiskError, MemoryLimitExceeded, ServerOverloaded
@@ -31,6 +32,8 @@ from ...storage.maintenance.tablet_flush import needs_flush
 from ...storage.tablet.tablet import Tablet
 from ..tablets.replica import Replica
 
+REFUSAL_SECONDS = 0.05
+"""After a write was refused, others are for so long without a look at memory."""
 _GROWTH_BYTES = 1 << 20
 """So much is written until somebody looks whether a flush is due."""
 _log = logging.getLogger("nyala.cluster.tserver")
@@ -76,6 +79,8 @@ class Maintenance:
         self._disk_failed = disk_failed
         self._closed = False
         self._grown = 0
+        self._refusal = ""
+        self._refuses_until = 0.0
         self.memory = Memory(self._memory_bytes, cache, self._relieve, limit_bytes)
         policy = CompactionPolicy(target_bytes=rowset_bytes)
         self._manager = MaintenanceManager(self.tablets, policy, lambda: self.memory.is_short)
@@ -96,8 +101,13 @@ class Maintenance:
         try:
             self.memory.admit(size, waits=False)
         except MemoryLimitExceeded as error:
+            self._refusal, self._refuses_until = str(error), time.monotonic() + REFUSAL_SECONDS
             self.wake()
             raise ServerOverloaded(str(error)) from None
+
+    def is_overloaded(self) -> str:
+        """Why no write would be admitted now; "" where one may be. Costs nothing: memory is not measured for it."""
+        return self._refusal if time.monotonic() < self._refuses_until else ""
 
     def written(self, tablet: Tablet, size: int) -> None:
         """A write of about so many bytes has been done: a flush may be due."""

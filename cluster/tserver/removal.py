@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from ...errors import ConfigurationRefused, CorruptionError, DiskError, Error
 from ...storage.files.filesystem import FileSystem
 from ..consensus.consensus_file import NAME as CONSENSUS_FILE
-from ..consensus.consensus_file import read_consensus
+from ..consensus.consensus_file import ConsensusState, read_consensus
 from ..tablets.bootstrap import remove_data
 from ..tablets.replica import Replica
 from ..tablets.superblock import NAME as SUPERBLOCK_FILE
@@ -68,6 +68,8 @@ class Removal:
         replica = slot.replica
         if replica is None:
             return
+        status = replica.consensus.status()
+        slot.kept = ConsensusState(status.term, "", status.configuration)  # for reports, until the file is read
         replica.consensus.close()
         slot.replica = None
         with self._mutex:

@@ -1,6 +1,6 @@
 """The tablet server: everything tied together, in the order in which it starts and stops.
 
-    start   directories locked ─► port taken ─► consensus and peer streams ─► answering ─► tablets opened, heartbeats
+    start   directories locked ─► port taken ─► consensus, peer streams ─► tablets known ─► answering ─► tablets opened
     drain   leaderships handed over ─► nothing new ─► calls and scans that run end
     stop    heartbeats ─► peer streams, port ─► maintenance ─► scans ─► tablets ─► consensus ─► directories
 
@@ -82,7 +82,13 @@ class TabletServer:
         with ExitStack() as stack:
             self._directories = ServerDirectories(files, options.directory, options.data_directories)
             stack.callback(self._directories.release)
-            self._rpc = RpcServer(options.bind, self.clock, id=self._directories.id, limits=Limits())
+            self._rpc = RpcServer(
+                options.bind,
+                self.clock,
+                id=self._directories.id,
+                limits=Limits(),
+                is_overloaded=lambda: self.maintenance.is_overloaded(),
+            )
             stack.callback(self._rpc.stop)
             self.peer = Peer(self._directories.id, options.advertise or self._rpc.address)
             self._cache = PageCache(options.cache_bytes)
@@ -156,8 +162,8 @@ class TabletServer:
 
     def start(self) -> None:
         """Answer calls, open the tablets in the background, and report to the masters."""
+        self.tablets.open_all()  # first: nobody may make a tablet that is there
         self._rpc.start()
-        self.tablets.open_all()
         self._heartbeats.start()
         _log.info(
             "tablet server started",

@@ -20,12 +20,18 @@ import msgspec
 from msgspec import Struct
 
 from ... import errors
+from ...storage.clock import HybridClock, split_timestamp, wall_microseconds
+from ...storage.store import Timestamp
 from .methods import Reply, Request, ScanTablet
 
 PROTOCOL_VERSION = 1
 """Grows when a message changes so that one side would not understand the other."""
 MAX_BODY_BYTES = 16 << 20
 """Of a request or a ticket, before it is decoded."""
+
+MAX_CLOCK_LEAD = 24 * 3600
+"""Seconds that another's clock may be ahead of this machine's. A hybrid clock follows all that it hears of and never
+goes back, so one message with an absurd time would do lasting damage."""
 
 _MAGIC = b"nyla"
 _HEAD = struct.Struct("<4sH")
@@ -95,6 +101,16 @@ def unpack(body: bytes | memoryview, decoder: msgspec.msgpack.Decoder[Any], what
         raise errors.ProtocolError(
             f"a malformed {what} (version {PROTOCOL_VERSION} of the protocol): {error}"
         ) from None
+
+
+def note_clock(clock: HybridClock, timestamp: int) -> None:
+    """Take note of another's clock; `ProtocolError` where it is absurd."""
+    lead = split_timestamp(Timestamp(timestamp))[0] / 1e6 - wall_microseconds() / 1e6
+    if lead > MAX_CLOCK_LEAD:
+        raise errors.ProtocolError(
+            f"the other side's clock is {lead:.0f} s ahead of this machine's; at most {MAX_CLOCK_LEAD} s can be right"
+        )
+    clock.update(Timestamp(timestamp))
 
 
 def request_decoder() -> msgspec.msgpack.Decoder[Any]:

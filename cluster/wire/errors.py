@@ -1,7 +1,9 @@
-"""Errors across the wire: what was raised at a server is raised at its caller's, as the same class with the same attributes.
+"""Errors across the wire: what was raised at a server is raised at its caller's, of the same class with the same
+attributes.
 
-A class that the caller does not know (a newer server's) comes out as the nearest one above it that it does. What is none
-of nyala's errors is a bug of the server: its caller gets an `InternalError` in one line, the server's log the traceback.
+A class that the caller does not know (a newer server's) comes out as the nearest one above it that it does. What is
+none of nyala's errors is a bug of the server: its caller gets an `InternalError` in one line, the server's log the
+traceback.
 """
 
 from __future__ import annotations

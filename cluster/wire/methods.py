@@ -267,13 +267,15 @@ class ReportTablets(Request, frozen=True, tag="report_tablets"):
 
 class TabletFacts(Struct, frozen=True, kw_only=True):
     """What a planner and a person want to know of a tablet. `statistics`: `plain.statistics_to_plain`; `storage`: the
-    numbers of `TableStorage`."""
+    numbers of `TableStorage`; `sketches`, by column: `plain.sketch_to_plain`, so that those of several tablets can be
+    merged."""
 
     tablet_id: str
     rows: int
     bytes: int
     statistics: dict[str, Any]
     storage: dict[str, Any]
+    sketches: dict[str, dict[str, Any]] = {}
 
 
 class TabletFactsReply(Reply, frozen=True):

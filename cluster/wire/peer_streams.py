@@ -31,9 +31,8 @@ from pyarrow import flight
 
 from ... import errors
 from ...storage.clock import HybridClock
-from ...storage.store import Timestamp
 from ..raft.messages import AppendRequest, Message, Peer
-from .envelope import pack, unpack
+from .envelope import note_clock, pack, unpack
 from .errors import raised_by_flight
 from .faults import FAULTS
 from .peers import PeerBatch
@@ -298,10 +297,11 @@ class FlightTransport:
         self._server = server
         self._clock = clock
         self._receive = receive
-        # Guards the four below.
+        # Guards the five below.
         self._lock = threading.Lock()
         self._links: dict[str, _Link] = {}
         self._accepted: set[_Stream] = set()
+        self._readers: set[threading.Thread] = set()
         self._watcher: threading.Thread | None = None
         self._is_closed = False
         self._closing = threading.Event()
@@ -350,6 +350,7 @@ class FlightTransport:
         with self._lock:
             self._is_closed = True
             links, accepted, watcher = list(self._links.values()), list(self._accepted), self._watcher
+            readers = list(self._readers)
         self._closing.set()
         for link in links:
             link.close()
@@ -358,6 +359,9 @@ class FlightTransport:
             threading.Thread(target=stream.say_goodbye, name="nyala-peer-goodbye", daemon=True).start()
         if watcher is not None:
             watcher.join()
+        for reader in readers:
+            if reader is not threading.current_thread():
+                reader.join(1.0)
 
     # ---- for links -------------------------------------------------------------------------------------------------
 
@@ -376,12 +380,15 @@ class FlightTransport:
             connection.failed(client, raised)
             raise raised from None
         stream = _Stream(writer, reader.cancel)
-        threading.Thread(
+        thread = threading.Thread(
             target=self._read_own,
             args=(stream, reader, client, connection, link),
             name=f"nyala-peer-read-{peer.id}",
             daemon=True,
-        ).start()
+        )
+        with self._lock:
+            self._readers.add(thread)
+        thread.start()
         stream.write(self.packed([]))
         return stream
 
@@ -401,6 +408,8 @@ class FlightTransport:
         finally:
             link.lost(stream)
             stream.finish()
+            with self._lock:
+                self._readers.discard(threading.current_thread())
 
     def _link(self, peer: Peer) -> _Link | None:
         with self._lock:
@@ -428,7 +437,7 @@ class FlightTransport:
     def _take_in(self, batch: PeerBatch) -> None:
         if FAULTS.is_cut(batch.sender.id, batch.sender.address):
             return
-        self._clock.update(Timestamp(batch.clock))
+        note_clock(self._clock, batch.clock)
         if batch.messages and not self._is_closed:
             self._receive(batch)
 

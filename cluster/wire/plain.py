@@ -4,10 +4,11 @@
     entry_to_plain        CatalogEntry          view_to_plain         View
     step_to_plain         AlterStep             spec_to_plain         ScanSpec, with its predicates
     statistics_to_plain   TableStatistics       storage_to_plain      TableStorage
+    sketch_to_plain       ColumnSketch
 
-Each has its `..._from_plain`. They are total: everything that storage can mean comes out as it went in, integers beyond 64
-bits too (`values`). What is no such map is a `ProtocolError`; a map that describes what storage refuses (two columns of
-one name) is the error that storage raises.
+Each has its `..._from_plain`. They are total: everything that storage can mean comes out as it went in, integers beyond
+64 bits too (`values`). What is no such map is a `ProtocolError`; a map that describes what storage refuses (two columns
+of one name) is the error that storage raises.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from ...storage.alterations import (
     SetDefault,
     SetStorage,
 )
+from ...storage.columns.sketch import ColumnSketch
 from ...storage.predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, IsNull, Range
 from ...storage.schema import Compression, Encoding, Table, TableDefinition, View
 from ...storage.store import (
@@ -286,6 +288,19 @@ def statistics_from_plain(data: Plain) -> TableStatistics:
         for name, (low, high, null_count, distinct_count) in data["columns"].items()
     }
     return TableStatistics(data["row_count"], columns)
+
+
+def sketch_to_plain(sketch: ColumnSketch) -> Plain:
+    """A summary of some rows of a column."""
+    data = sketch.to_dict()
+    return {**data, "low": value_to_plain(sketch.low), "high": value_to_plain(sketch.high)}
+
+
+@_reads("sketch")
+def sketch_from_plain(data: Plain) -> ColumnSketch:
+    """The summary of `sketch_to_plain`."""
+    low, high = value_from_plain(data["low"]), value_from_plain(data["high"])
+    return ColumnSketch.from_dict({**data, "low": low, "high": high})
 
 
 def storage_to_plain(storage: TableStorage) -> Plain:

@@ -22,8 +22,7 @@ from pyarrow import flight
 
 from ... import errors
 from ...storage.clock import HybridClock
-from ...storage.store import Timestamp
-from .envelope import Caller, ReplyEnvelope, RequestEnvelope, pack, reply_decoder, unpack
+from .envelope import Caller, ReplyEnvelope, RequestEnvelope, note_clock, pack, reply_decoder, unpack
 from .errors import error_from_body, raised_by_flight
 from .faults import FAULTS
 from .methods import Reply, Request, ScanTablet, SetFaults
@@ -140,7 +139,7 @@ class Channel:
         if len(results) != 1:
             raise errors.ProtocolError(f"{self.address} answered with {len(results)} replies instead of one")
         answer: ReplyEnvelope[Reply] = unpack(results[0].body, reply_decoder(request.reply), "reply")
-        self._clock.update(Timestamp(answer.clock))
+        note_clock(self._clock, answer.clock)
         self._server_id = answer.server
         if not isinstance(request, SetFaults):
             FAULTS.check(answer.server)

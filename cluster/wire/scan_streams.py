@@ -28,10 +28,9 @@ from pyarrow import flight
 
 from ... import errors
 from ...storage.clock import HybridClock
-from ...storage.store import Timestamp
 from ...storage.vector import Batch
 from .batches import BatchDecoder, BatchEncoder, DictionaryHead, PartHead
-from .envelope import ErrorBody
+from .envelope import ErrorBody, note_clock
 from .errors import error_from_body, error_to_body, raised_by_flight
 from .faults import FAULTS
 from .methods import ScanEnd
@@ -309,7 +308,7 @@ class ScanStream:
                 self.batches += 1
 
     def _take_end(self, head: EndHead) -> None:
-        self._clock.update(Timestamp(head.clock))
+        note_clock(self._clock, head.clock)
         if head.error is not None:
             self._is_closed = True
             raise error_from_body(head.error)

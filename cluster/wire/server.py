@@ -6,7 +6,8 @@
 
 gRPC gives each call a thread of its own, as many as come. So the server counts them and turns away what is too much,
 with `ServerOverloaded`, before anything is decoded or done: calls, scans and peer streams each have their limit, and
-so have bodies. A server that drains turns away everything new with `ServerUnavailable` and lets what runs come to its end.
+so have bodies. A server that drains turns away everything new with `ServerUnavailable` and lets what runs come to its
+end.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from pyarrow import flight
 
 from ... import errors
 from ...storage.clock import HybridClock
-from ...storage.store import Timestamp
 from ...storage.vector import Batch
 from .envelope import (
     MAX_BODY_BYTES,
     Caller,
     ReplyEnvelope,
     RequestEnvelope,
+    note_clock,
     pack,
     request_decoder,
     ticket_decoder,
@@ -43,6 +44,9 @@ from .rpc import METHOD_ACTION
 from .scan_streams import STREAM_SCHEMA, Expiries, ScanMessages
 
 _logger = logging.getLogger("nyala.cluster.wire")
+
+LONGEST_CALL = 24 * 3600.0
+"""Seconds; no deadline is further away, whatever the caller says."""
 
 Scan = Callable[[ScanTablet, "CallContext"], Iterator[Batch | ScanEnd]]
 Exchange = Callable[[Any, Any, Any], None]
@@ -230,8 +234,8 @@ class RpcServer:
             raise flight_error(error) from None
 
     def _answered(self, envelope: RequestEnvelope, flight_context: Any) -> bytes:
-        self._clock.update(Timestamp(envelope.clock))
         try:
+            note_clock(self._clock, envelope.clock)
             context = self._context(envelope, flight_context, always=isinstance(envelope.method, SetFaults))
             handler = self.handlers.get(type(envelope.method))
             if handler is None:
@@ -249,9 +253,9 @@ class RpcServer:
             FAULTS.check(envelope.caller.id, envelope.caller.address)
         if self._state != "running":
             raise errors.ServerUnavailable(f"the server at {self.address} is {self._state}")
-        if envelope.remaining <= 0:
+        if not envelope.remaining > 0:  # nor is it a number
             raise errors.DeadlineExceeded("the call's time was up when it came")
-        deadline = time.monotonic() + envelope.remaining
+        deadline = time.monotonic() + min(envelope.remaining, LONGEST_CALL)
         return CallContext(envelope.caller, deadline, flight_context, self._stopped.is_set)
 
     def _check_size(self, body: pa.Buffer) -> None:
@@ -276,10 +280,10 @@ class RpcServer:
                     gate.enter()
                     entered.callback(gate.leave)
                 envelope: RequestEnvelope = unpack(ticket, ticket_decoder(), "ticket of a scan")
+                note_clock(self._clock, envelope.clock)
                 entered.pop_all()
         except errors.Error as error:
             raise flight_error(error) from None
-        self._clock.update(Timestamp(envelope.clock))
         messages = ScanMessages(
             lambda: self._begin_scan(envelope, flight_context),
             self._clock,

@@ -39,9 +39,17 @@ class StatisticsCache:
         self._rowsets: tuple[StoredRowSet, ...] = ()
         self._sketched_rows = -1
         self._columns: dict[str, ColumnStatistics] = {}
+        self._sketches: dict[str, ColumnSketch] = {}
 
     def get(self, tablets: Mapping[str, TabletState]) -> TableStatistics:
         """The statistics of a table whose tablets, by their ids, have these states."""
+        return self.get_with_sketches(tablets)[0]
+
+    def get_with_sketches(
+        self, tablets: Mapping[str, TabletState]
+    ) -> tuple[TableStatistics, Mapping[str, ColumnSketch]]:
+        """The statistics, and the sketches by column name that they were made of: those of other tablets' rows can be
+        merged with them."""
         states = tablets.values()
         rowsets = tuple(r for state in states for r in state.rowsets)
         memrowsets = [m for state in states for m in state.memrowsets if m.row_count]
@@ -54,8 +62,9 @@ class StatisticsCache:
                 self._sketched_rows = memory_rows
                 small = memory_rows < MEMORY_SHARE * stored_rows
                 sketches = [self.analysis.of(name, r.rowset) for name, state in tablets.items() for r in state.rowsets]
-                self._columns = _columns(self._table, sketches, memrowsets, not small)
-            return TableStatistics(live_rows, self._columns)
+                self._sketches = _columns(self._table, sketches, memrowsets, not small)
+                self._columns = {name: sketch.to_statistics() for name, sketch in self._sketches.items()}
+            return TableStatistics(live_rows, self._columns), self._sketches
 
     def _is_stale(self, rowsets: tuple[StoredRowSet, ...], memory_rows: int) -> bool:
         if len(rowsets) != len(self._rowsets) or any(a is not b for a, b in zip(rowsets, self._rowsets)):
@@ -65,9 +74,9 @@ class StatisticsCache:
 
 def _columns(
     table: Table, sketches: Sequence[Mapping[int, ColumnSketch]], memrowsets: Sequence[MemRowSet], count_distinct: bool
-) -> dict[str, ColumnStatistics]:
+) -> dict[str, ColumnSketch]:
     rows = [m.snapshot(table.schema).to_table()[0] for m in memrowsets]
-    found: dict[str, ColumnStatistics] = {}
+    found: dict[str, ColumnSketch] = {}
     for place, column in enumerate(table.schema.columns):
         builder = SketchBuilder()
         for of_rowset in sketches:
@@ -76,5 +85,5 @@ def _columns(
         for part in rows:
             for chunk in part.column(place).chunks:
                 add_values(builder, column, chunk, count_distinct)
-        found[column.name] = builder.finish().to_statistics()
+        found[column.name] = builder.finish()
     return found

@@ -41,6 +41,7 @@ class Profile:
     writes: float = 0.7
     short_reigns: float = 0.0
     fragile: float = 0.0
+    faint: float = 0.0
     faults: dict[str, float] = field(default_factory=lambda: dict.fromkeys(FAULTS, 1.0))
     max_batch_bytes: int = 64
     window: int = 4
@@ -69,6 +70,7 @@ class Profile:
             fault_interval=chance.choice((0.3, 0.6, 1.2)),
             fault_length=chance.choice((0.5, 1.5, 3.0)),
             short_reigns=chance.choice((0.0, 0.0, 0.0, 0.4, 0.8)),
+            faint=chance.choice((0.0, 0.0, 0.0, 0.4, 0.7)),
             fragile=chance.choice((0.0, 0.0, 0.1, 0.3)),
             faults=weights if any(weights.values()) else dict.fromkeys(FAULTS, 1.0),
             max_batch_bytes=chance.choice((1, 40, 1000)),

@@ -58,6 +58,7 @@ class Server:
         self.digest = 0
         self.proposals: dict[int, int] = {}
         self.leading = -1
+        self.first_index = 0
         self.served = 0
 
     # ---- clocks ---------------------------------------------------------------------------------------------
@@ -214,7 +215,7 @@ class Server:
         if self.crash_point is not None and (ready.messages or ready.commit_index is not None):
             self._crash_within(ready, self.crash_point)
             return
-        if ready.hard_state is not None and self.chance.random() < self.simulation.fragile:
+        if self.simulation.fragile and self._is_delicate(ready) and self.chance.random() < self.simulation.fragile:
             self._crash_within(ready, self.chance.randrange(CRASH_POINTS))
             return
         self._save(ready)
@@ -223,6 +224,13 @@ class Server:
             self.simulation.send(self, peer.id, message)
         self._apply(ready)
         self._tell(ready)
+
+    def _is_delicate(self, ready: Ready) -> bool:
+        """A new term, vote or leadership, or the first thing that a leader commits."""
+        if ready.hard_state is not None:
+            return True
+        is_first_commit = ready.commit_index is not None and self.node.commit_index <= self.first_index
+        return self.node.role is RaftRole.LEADER and (self.leading != self.node.term or is_first_commit)
 
     def _crash_within(self, ready: Ready, point: int) -> None:
         if point >= 1:
@@ -283,6 +291,7 @@ class Server:
         if node.role is RaftRole.LEADER:
             if self.leading != node.term:
                 self.leading = node.term
+                self.first_index = self.log.last_index
                 simulation.leaders[self.id] = self
                 simulation.count["elected"] += 1
                 simulation.invariants.elected(self)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nyala.cluster.raft.events import Campaign, ChangePeers, Propose, Transfer
-from nyala.cluster.raft.messages import Configuration, HardState, Message, Peer, PeerRole
+from nyala.cluster.raft.messages import AppendRequest, Configuration, HardState, Message, Peer, PeerRole
 from nyala.cluster.raft.node import RaftNode, RaftOptions
 from nyala.storage.log.wal_format import EntryKind
 
@@ -76,6 +76,7 @@ class Simulation:
         self._sequence = 0
         self._cut: Counter[tuple[str, str]] = Counter()
         self._storms = 0
+        self._faint: dict[tuple[int, str, str], bool] = {}
         self._is_healed = False
         self.fragile = self.profile.fragile
         self._is_done = False
@@ -143,6 +144,8 @@ class Simulation:
             fate = chance()
             if fate < profile.drop or (self._storms and fate < 0.35):
                 return
+            if profile.faint and type(message) is AppendRequest and self._is_faint(message, receiver):
+                return
             if fate > 1.0 - profile.long_delay:
                 delay += chance() * 2.0
             elif fate > 1.0 - profile.long_delay - profile.duplicate:
@@ -150,6 +153,13 @@ class Simulation:
             if self._storms:
                 delay += chance() * 0.4
         self.after(delay, self.servers[receiver].receive, message, sender.latest)
+
+    def _is_faint(self, message: AppendRequest, receiver: str) -> bool:
+        """Whether nothing of this leader, in this term, gets through to a peer."""
+        key = (message.term, message.sender, receiver)
+        if (is_faint := self._faint.get(key)) is None:
+            is_faint = self._faint[key] = self.chance.random() < self.profile.faint
+        return is_faint
 
     def disk_delay(self, server: Server) -> float:
         chance = self.chance

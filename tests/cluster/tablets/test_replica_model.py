@@ -375,3 +375,31 @@ def test_all_peers_have_what_was_committed_and_nothing_else(seed: int) -> None:
         for _ in range(60):
             run.step()
         run.verify()
+
+
+def insert(run: Run, key: int) -> None:
+    with suppress(DeadlineExceeded), run.leader.log.waiting_until(0.0):
+        run.write_row(Op.INSERT, {"k": key, "n": key})
+
+
+def test_the_index_of_an_entry_that_came_to_nothing_is_not_taken_for_one_that_is_in_files() -> None:
+    run = Run(0)
+    old = run.leader
+    insert(run, 1)
+    run.settle()
+    insert(run, 2)
+    old.background(flush)  # waits for the row in flight
+    run.shared.cut_off()
+    old.settle()
+    old.join()
+    old.applied = run.shared.committed
+    assert old.tablet.metadata.durable_index == 1
+    run.leader = run.peers[1]
+    run.leader.apply(10)
+    insert(run, 3)
+    run.shared.commit(2)
+    run.leader.settle()
+    old.apply(10)
+    old.restart(run.rng)
+    old.apply(10)
+    assert [row[0] for row in old.rows(run.clock.now())] == [1, 3]

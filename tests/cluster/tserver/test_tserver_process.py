@@ -49,7 +49,7 @@ def test_a_server_keeps_what_it_acknowledged_however_it_ends(tmp_path: Path) -> 
         configuration = Configuration((Peer(status.id, status.address),))
         channel.call(methods.CreateTablet(tablet=tablet(), configuration=configuration))
         for part, number in enumerate((signal.SIGKILL, signal.SIGTERM)):
-            wait_for(lambda part=part: rows_at(channel) == 100 * part)
+            wait_for(lambda channel=channel, part=part: rows_at(channel) == 100 * part)
             batch = WriteBatch(rows(range(100 * part, 100 * part + 100)), Op.INSERT)
             channel.call(write_to_request(batch, tablet_id="t1-p0", schema_version=0, call=None))
             process.send_signal(number)

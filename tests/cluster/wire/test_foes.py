@@ -1,0 +1,305 @@
+"""What a server bears: nonsense, floods, readers that do not read, callers that die; then it answers as before."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from nyala import errors
+from nyala.cluster.wire.envelope import Caller, ReplyEnvelope, RequestEnvelope, methods, pack
+from nyala.cluster.wire.errors import error_from_body, raised_by_flight
+from nyala.cluster.wire.methods import CloseScanner, Done, KeepAlive, ScanEnd, ScanTablet, Write
+from nyala.cluster.wire.rpc import METHOD_ACTION, Channel
+from nyala.cluster.wire.server import CallContext, Limits, RpcServer
+from nyala.storage.clock import HybridClock
+from nyala.storage.types import BIGINT
+from nyala.storage.vector import Batch, Flat
+from pyarrow import flight
+
+PATIENCE = 60.0
+BATCH_ROWS = 100_000
+
+
+def until(condition: Callable[[], Any]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it never came about"
+        time.sleep(0.01)
+
+
+def many_batches(ticket: ScanTablet, context: CallContext) -> Iterator[Batch | ScanEnd]:
+    numbers = np.arange(BATCH_ROWS)
+    for _ in range(ticket.spec["batches"]):
+        yield Batch([Flat(BIGINT, numbers)], BATCH_ROWS)
+    yield ScanEnd(batches=ticket.spec["batches"])
+
+
+def ticket(batches: int) -> ScanTablet:
+    return ScanTablet(tablet_id="t", schema_version=0, spec={"batches": batches}, scanner="s")
+
+
+class Besieged:
+    """A server, a channel that behaves, and a way to send what one likes."""
+
+    def __init__(self) -> None:
+        self.server = RpcServer(
+            "127.0.0.1:0",
+            HybridClock(),
+            handlers={KeepAlive: lambda request, context: Done()},
+            scan=many_batches,
+            limits=Limits(body_bytes=1 << 20, calls=16, scans=8),
+        )
+        self.server.start()
+        self.channel = Channel(self.server.address, HybridClock())
+        self.client = flight.connect(f"grpc://{self.server.address}")
+
+    def send(self, body: bytes, action: str = METHOD_ACTION) -> bytes:
+        """The reply to a body; the error that the server names."""
+        try:
+            (result,) = self.client.do_action((action, body), flight.FlightCallOptions(timeout=PATIENCE))
+        except pa.ArrowException as error:
+            raise raised_by_flight(error, "the server") from None
+        return bytes(result.body)
+
+    def is_well(self) -> bool:
+        return bool(self.channel.call(KeepAlive(scanner="s"), timeout=PATIENCE) == Done())
+
+
+@pytest.fixture(scope="module")
+def besieged() -> Iterator[Besieged]:
+    one = Besieged()
+    yield one
+    assert one.is_well()
+    until(lambda: not any(one.server.under_way.values()))
+    one.client.close()
+    assert one.server.stop()
+
+
+def body(method: Any = None, **changes: Any) -> bytes:
+    fields = {"clock": 1, "remaining": 5.0, "caller": Caller("c"), "method": method or KeepAlive(scanner="s")}
+    return pack(RequestEnvelope(**{**fields, **changes}))
+
+
+def headed(payload: bytes, magic: bytes = b"nyla", version: int = 1) -> bytes:
+    return struct.pack("<4sH", magic, version) + payload
+
+
+# ---- malformed messages ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        (b"", "cut short"),
+        (b"nyla\1", "cut short"),
+        (b"GET / HTTP/1.1\r\n\r\n", "no request of nyala"),
+        (headed(b"", version=2), "version 2 of the protocol came; this side speaks version 1"),
+        (headed(b""), "truncated"),
+        (headed(b"\x91" * 100_000), "nested too deeply|malformed"),
+        (headed(b"\xdd\xff\xff\xff\xff"), r"malformed|truncated"),
+        (headed(b"\xc6\xff\xff\xff\xff"), r"malformed"),
+        (body()[:-3], "truncated"),
+        (body() + b"\x00", "trailing"),
+        (body({"type": "make_coffee"}), r"'make_coffee' - at `\$\[3\]\.type`"),
+        (body({"type": "keep_alive"}), r"required field `scanner`"),
+        (body({"type": "keep_alive", "scanner": 7}), r"Expected `str`, got `int` - at `\$\[3\]\.scanner`"),
+        (body({"scanner": "s"}), "type"),
+        (body(clock="noon"), r"Expected `int`, got `str` - at `\$\[0\]`"),
+        (body(clock=2**64 - 1), "s ahead of this machine's"),
+        (body(Write(tablet_id="t", schema_version=0, rows=bytes(2 << 20), ops=1, call=None)), "too large: .* 1048576"),
+    ],
+)
+def test_malformed_requests_are_told_what_is_wrong(besieged: Besieged, sent: bytes, told: str) -> None:
+    with pytest.raises(errors.ProtocolError, match=told):
+        reply = msgspec.msgpack.decode(besieged.send(sent)[6:], type=ReplyEnvelope[Done])
+        assert reply.error is not None
+        raise error_from_body(reply.error)
+    assert besieged.is_well()
+
+
+@pytest.mark.parametrize("remaining", [float("nan"), float("-inf"), -1.0, float("inf"), 1e300])
+def test_absurd_deadlines(besieged: Besieged, remaining: float) -> None:
+    reply = msgspec.msgpack.decode(besieged.send(body(remaining=remaining))[6:], type=ReplyEnvelope[Done])
+    if remaining > 0:
+        assert reply.reply == Done()
+    else:
+        assert reply.error is not None and reply.error.classes[0] == "DeadlineExceeded"
+
+
+def test_deep_nesting_where_anything_may_stand(besieged: Besieged) -> None:
+    marker = b"0123456789"
+    whole = body({"type": "create_table", "definition": {"a": marker}, "replicas": None, "call": ["c", 1, 1]})
+    at = whole.index(b"\xc4\x0a" + marker)
+    nested = whole[:at] + b"\x91" * 50_000 + b"\xc0" + whole[at + 12 :]
+    with pytest.raises(errors.ProtocolError, match="nested too deeply"):
+        besieged.send(nested)
+    huge = whole[:at] + b"\xdd\xff\xff\xff\xf0" + whole[at + 12 :]
+    with pytest.raises(errors.ProtocolError, match="malformed"):
+        besieged.send(huge)
+
+
+def test_other_actions_and_tickets(besieged: Besieged) -> None:
+    with pytest.raises(errors.ProtocolError, match="no action 'CreateSession'"):
+        besieged.send(b"", action="CreateSession")
+    for sent in (b"", b"\xff" * 100, headed(b"\xc0"), body(), bytes(2 << 20)):
+        with pytest.raises(flight.FlightServerError) as caught:
+            besieged.client.do_get(flight.Ticket(sent))
+        assert isinstance(raised_by_flight(caught.value, ""), errors.ProtocolError)
+    for attempt in (
+        lambda: list(besieged.client.list_flights()),
+        lambda: besieged.client.get_flight_info(flight.FlightDescriptor.for_path("x")),
+        lambda: besieged.client.get_schema(flight.FlightDescriptor.for_command(b"")),
+    ):
+        with pytest.raises(pa.ArrowException):
+            attempt()
+    assert besieged.is_well()
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(payload=st.binary(max_size=60), is_headed=st.booleans())
+def test_random_bytes(besieged: Besieged, payload: bytes, is_headed: bool) -> None:
+    with pytest.raises(errors.ProtocolError):
+        besieged.send(headed(payload) if is_headed else payload)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_damaged_requests(besieged: Besieged, data: st.DataObject) -> None:
+    """Every method, with a byte changed or the end cut off: an error of the protocol, or an answer."""
+    good = data.draw(st.sampled_from(SAMPLES))
+    damaged = bytearray(good)
+    place = data.draw(st.integers(0, len(good) - 1))
+    damaged[place] ^= data.draw(st.integers(1, 255))
+    try:
+        besieged.send(bytes(damaged[:place]) if data.draw(st.booleans()) else bytes(damaged))
+    except errors.Error as error:
+        assert isinstance(error, errors.ProtocolError)
+
+
+def _samples() -> list[bytes]:
+    """A message of each method that can be made of nothing but texts and numbers, and some others."""
+    made = [body(KeepAlive(scanner="s")), body(CloseScanner(scanner="t"))]
+    for method in methods():
+        guesses = {
+            field.name: {str: "text", int: 7, bool: True, float: 0.5, bytes: b"123"}.get(field.type)
+            for field in msgspec.structs.fields(method)
+        }
+        made.append(body(method(**guesses)))
+    return made
+
+
+SAMPLES = _samples()
+
+
+# ---- floods ---------------------------------------------------------------------------------------------------------
+
+
+def test_hundreds_of_connections_at_once(besieged: Besieged) -> None:
+    host, _, port = besieged.server.address.rpartition(":")
+    rng = random.Random(1)
+    with contextlib.ExitStack() as opened:
+        for number in range(300):
+            one = opened.enter_context(socket.create_connection((host, int(port))))
+            with contextlib.suppress(OSError):
+                if number % 3 == 0:
+                    one.sendall(rng.randbytes(200))
+                elif number % 3 == 1:
+                    one.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        assert besieged.is_well()
+    assert besieged.is_well()
+
+
+def test_many_clients_call_at_once(besieged: Besieged) -> None:
+    """Some are turned away, all are answered."""
+    outcomes: list[str] = []
+
+    def call() -> None:
+        channel = Channel(besieged.server.address, HybridClock())
+        try:
+            channel.call(KeepAlive(scanner="s"), timeout=PATIENCE)
+            outcomes.append("done")
+        except errors.ServerOverloaded:
+            outcomes.append("overloaded")
+        finally:
+            channel.close()
+
+    callers = [threading.Thread(target=call) for _ in range(150)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join(PATIENCE)
+    assert len(outcomes) == 150 and "done" in outcomes
+
+
+# ---- readers and callers --------------------------------------------------------------------------------------------
+
+
+def test_a_slow_reader_holds_up_no_other(besieged: Besieged) -> None:
+    slow = [besieged.channel.scan(ticket(10_000), timeout=PATIENCE) for _ in range(4)]
+    for stream in slow:
+        next(stream)
+    assert sum(batch.length for batch in besieged.channel.scan(ticket(50), timeout=PATIENCE)) == 50 * BATCH_ROWS
+    assert besieged.is_well()
+    for stream in slow:
+        assert next(stream).length == BATCH_ROWS
+        stream.close()
+    until(lambda: not besieged.server.under_way["scans"])
+
+
+_READER = """
+import sys
+from nyala.cluster.wire.methods import ScanTablet
+from nyala.cluster.wire.rpc import Channel
+from nyala.storage.clock import HybridClock
+stream = Channel(sys.argv[1], HybridClock()).scan(
+    ScanTablet(tablet_id="t", schema_version=0, spec={"batches": 100_000}, scanner="s"), timeout=600)
+next(stream)
+print("reads", flush=True)
+sys.stdin.read()
+"""
+
+
+def _threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="counts threads by /proc")
+def test_callers_that_die_in_the_middle_of_a_scan_leave_nothing(besieged: Besieged) -> None:
+    def begun_and_killed() -> None:
+        with subprocess.Popen(
+            [sys.executable, "-c", _READER, besieged.server.address],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as reader:
+            assert reader.stdout is not None and reader.stdout.readline() == "reads\n"
+            assert besieged.server.under_way["scans"]
+            reader.send_signal(signal.SIGKILL)
+        until(lambda: not besieged.server.under_way["scans"])
+        assert besieged.is_well()
+
+    begun_and_killed()
+    gc.collect()
+    before, memory = _threads(), pa.total_allocated_bytes()
+    for _ in range(3):
+        begun_and_killed()
+    until(lambda: pa.total_allocated_bytes() <= memory + (1 << 20))
+    # gRPC keeps a few threads ready for what comes next.
+    until(lambda: _threads() <= before + 4)
