@@ -25,7 +25,6 @@ from dataclasses import dataclass
 
 from ..raft.messages import Peer, PeerRole
 from .cluster_view import FAILED, TOMBSTONED, ClusterView, TabletView, healthy_voters
-from .directory import is_committed
 from .orders import (
     AddReplica,
     AlterReplicas,
@@ -136,9 +135,8 @@ class _Repairs:
         leader = self._view.servers.get(observed.leader)
         if leader is None or not leader.is_alive or not observed.is_serving:
             return False
-        report = observed.reports[observed.leader]
-        # What the leader has not committed yet may still change, and it refuses another change until it has.
-        return is_committed(report) and report.configuration.index == tablet.configuration.index
+        # Where the leader has a newer one, that is not known to be committed: it refuses another change until it is.
+        return observed.reports[observed.leader].configuration.index == tablet.configuration.index
 
     def _is_bad(self, tablet: TabletView, peer: Peer) -> bool:
         server, report = self._view.servers.get(peer.id), tablet.report(peer.id)

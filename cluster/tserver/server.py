@@ -86,7 +86,7 @@ class TabletServer:
                 options.bind,
                 self.clock,
                 id=self._directories.id,
-                limits=Limits(),
+                limits=Limits(idle_scan_seconds=options.scanner_ttl),
                 is_overloaded=lambda: self.maintenance.is_overloaded(),
             )
             stack.callback(self._rpc.stop)

@@ -27,7 +27,9 @@ from .methods import Reply, Request, ScanTablet
 PROTOCOL_VERSION = 1
 """Grows when a message changes so that one side would not understand the other."""
 MAX_BODY_BYTES = 16 << 20
-"""Of a request or a ticket, before it is decoded."""
+"""Of a request, before it is decoded."""
+MAX_TICKET_BYTES = 64 << 20
+"""Of a scan's ticket, which may carry runtime filters (a bitmap has up to 8 MiB)."""
 
 MAX_CLOCK_LEAD = 24 * 3600
 """Seconds that another's clock may be ahead of this machine's. A hybrid clock follows all that it hears of and never

@@ -167,6 +167,7 @@ class _Link:
                 self._changed.wait_for(lambda: self._outbox or self._is_closed or self._sender is not me)
                 if self._is_closed or self._sender is not me:
                     return
+            stream: _Stream | None = None
             try:
                 stream = self._stream_to_use()
                 waiting = self._take()
@@ -175,11 +176,11 @@ class _Link:
                 self._pause = 0.0
             except errors.Error as error:
                 _logger.debug("no exchange with %s: %s", self._peer.id, error)
-                self._rest(me)
+                self._rest(me, stream)
             except Exception:
                 # A message that cannot be packed is lost; those that follow are not.
                 _logger.exception("messages to %s could not be sent", self._peer.id)
-                self._rest(me)
+                self._rest(me, stream)
 
     def _take(self) -> list[tuple[str, Message]]:
         """What waits, oldest first, as far as one batch goes."""
@@ -194,12 +195,15 @@ class _Link:
             self._outbox_bytes -= size
         return [] if FAULTS.is_cut(peer.id, peer.address) else taken
 
-    def _rest(self, me: threading.Thread) -> None:
-        """After a failure: give up the stream, and wait a while before the next is opened."""
+    def _rest(self, me: threading.Thread, stream: _Stream | None) -> None:
+        """After a failure: give up the stream, and wait a while before the next is opened, unless there is one."""
+        if stream is not None:
+            stream.give_up()
         with self._changed:
             if self._sender is not me:
                 return
-            stream, self._stream = self._stream, None
+            if self._stream is stream:
+                self._stream = None
             self._pause = min(LONGEST_PAUSE, max(SHORTEST_PAUSE, 2 * self._pause))
             if self._pause > SHORTEST_PAUSE:
                 # The peer is away: by the time that it is back, there is newer to say.
@@ -207,8 +211,6 @@ class _Link:
                 self._outbox_bytes = 0
             # An exchange that the peer opens ends the pause, as does the end of all.
             self._changed.wait_for(lambda: self._is_closed or self._stream is not None, self._pause)
-        if stream is not None:
-            stream.give_up()
 
     def _stream_to_use(self) -> _Stream:
         with self._changed:

@@ -28,6 +28,7 @@ from ...storage.clock import HybridClock
 from ...storage.vector import Batch
 from .envelope import (
     MAX_BODY_BYTES,
+    MAX_TICKET_BYTES,
     Caller,
     ReplyEnvelope,
     RequestEnvelope,
@@ -62,6 +63,7 @@ class Limits:
     streams: int = 256
     exchanges: int = 64
     body_bytes: int = MAX_BODY_BYTES
+    ticket_bytes: int = MAX_TICKET_BYTES
     idle_scan_seconds: float = 60.0
     growing: frozenset[type[Request]] = frozenset({Write, WriteRow})
 
@@ -226,7 +228,7 @@ class RpcServer:
     def answer(self, body: pa.Buffer, flight_context: Any) -> bytes:
         """The reply to a request's body, as bytes; Flight's own error for what may not understand one."""
         try:
-            self._check_size(body)
+            _check_size(body.size, self.limits.body_bytes)
             with self._calls.one():
                 envelope: RequestEnvelope = unpack(memoryview(body), self._decoder, "request")
                 return self._answered(envelope, flight_context)
@@ -258,12 +260,6 @@ class RpcServer:
         deadline = time.monotonic() + min(envelope.remaining, LONGEST_CALL)
         return CallContext(envelope.caller, deadline, flight_context, self._stopped.is_set)
 
-    def _check_size(self, body: pa.Buffer) -> None:
-        if body.size > self.limits.body_bytes:
-            raise errors.ProtocolError(
-                f"a message of {body.size} bytes is too large: this server takes up to {self.limits.body_bytes}"
-            )
-
     def _check_memory(self) -> None:
         reason = self._is_overloaded()
         if reason:
@@ -274,7 +270,7 @@ class RpcServer:
     def stream(self, ticket: bytes, flight_context: Any) -> Iterator[Any]:
         """The messages of a scan; what goes wrong is the last of them."""
         try:
-            self._check_size(pa.py_buffer(ticket))
+            _check_size(len(ticket), self.limits.ticket_bytes)
             with ExitStack() as entered:
                 for gate in (self._streams, self._scans):
                     gate.enter()
@@ -311,6 +307,11 @@ class RpcServer:
                 self.exchange(flight_context, reader, writer)
         except errors.Error as error:
             raise flight_error(error) from None
+
+
+def _check_size(size: int, limit: int) -> None:
+    if size > limit:
+        raise errors.ProtocolError(f"a message of {size} bytes is too large: this server takes up to {limit}")
 
 
 class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types

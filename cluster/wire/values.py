@@ -38,11 +38,12 @@ def value_to_plain(value: Any) -> Any:
 def value_from_plain(data: Any) -> Any:
     """The value of `value_to_plain`; lists come out as tuples. `ProtocolError` where it is none."""
     if isinstance(data, Ext):
+        content = bytes(data.data)
         if data.code == _WIDE:
-            return int.from_bytes(data.data, "little", signed=True)
-        if data.code == _INTERVAL and len(data.data) == 24:
-            return Interval(*(int.from_bytes(data.data[i : i + 8], "little", signed=True) for i in (0, 8, 16)))
-        raise errors.ProtocolError(f"a value of an unknown sort ({data.code}, {len(data.data)} bytes)")
+            return int.from_bytes(content, "little", signed=True)
+        if data.code == _INTERVAL and len(content) == 24:
+            return Interval(*(int.from_bytes(content[i : i + 8], "little", signed=True) for i in (0, 8, 16)))
+        raise errors.ProtocolError(f"a value of an unknown sort ({data.code}, {len(content)} bytes)")
     if isinstance(data, list | tuple):
         return tuple(value_from_plain(item) for item in data)
     return data

@@ -35,7 +35,7 @@ def table_to_dict(table: Table) -> dict[str, Any]:
         "next_column_id": table.next_column_id,
         **_shape_to_dict(table.schema, table.partitions),
     }
-    return data if table.replicas is None else {**data, "replicas": table.replicas}
+    return data if table.replicas is None else {**data, "asked_replicas": table.replicas}
 
 
 def table_from_dict(data: Mapping[str, Any]) -> Table:
@@ -49,7 +49,7 @@ def table_from_dict(data: Mapping[str, Any]) -> Table:
         version=data["version"],
         comment=data["comment"],
         next_column_id=data["next_column_id"],
-        replicas=data.get("replicas"),
+        replicas=data.get("asked_replicas"),
     )
 
 

@@ -420,11 +420,13 @@ def simulate(seed: int, *, node_class: type[RaftNode] = RaftNode, keeps_trace: b
     return Simulation(seed, node_class=node_class, keeps_trace=keeps_trace).run()
 
 
-def find_violation(seeds: Iterable[int], *, node_class: type[RaftNode] = RaftNode) -> InvariantViolation | None:
-    """The first violation that one of the seeds meets."""
+def find_violation(
+    seeds: Iterable[int], draw: Callable[[random.Random], Profile] = Profile.draw
+) -> InvariantViolation | None:
+    """The first violation that one of the seeds meets, of profiles of a kind."""
     for seed in seeds:
         try:
-            simulate(seed, node_class=node_class)
+            Simulation(seed, profile=draw(random.Random(seed))).run()
         except InvariantViolation as violation:
             return violation
     return None

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from cluster_tablets_support import FAST, TABLE, Group, batch, describe, rows_at, soon, until
+from cluster_tablets_support import TABLE, Group, batch, describe, rows_at, soon, until
 from nyala.cluster.raft.messages import Peer, PeerRole
 from nyala.cluster.wire.methods import Call
 from nyala.errors import (
@@ -318,24 +318,6 @@ def test_a_new_server_copies_the_data_while_rows_are_written() -> None:
         agree(group, [*keys, *range(1_000_000, 1_002_000)])
 
 
-def test_a_copy_keeps_the_own_term_and_vote() -> None:
-    with Group() as group:
-        group.write(batch(range(10)))
-        source, victim = group.leader(), group.followers()[0]
-        victim.replica.close()
-        victim.replica = None
-        before = victim.host.create_files and victim.fs
-        from nyala.cluster.consensus.consensus_file import read_consensus, write_consensus
-
-        state = read_consensus(victim.fs, victim.directory)
-        import msgspec
-
-        write_consensus(victim.fs, victim.directory, msgspec.structs.replace(state, term=77, vote="s1"))
-        group.bootstrap(victim, source)
-        assert before is victim.fs
-        assert victim.replica.consensus.hard_state.term >= 77
-
-
 # ---- alterations -------------------------------------------------------------------------------------------------
 
 
@@ -383,6 +365,3 @@ def test_a_copy_of_an_altered_tablet_replays_no_older_schema() -> None:
         group.bootstrap(sink, group.servers[0])
         now = group.servers[0].clock.now()
         assert rows_at(sink.replica, now) == rows_at(group.servers[0].replica, now) == [(k, 5, 0) for k in range(10)]
-
-
-assert FAST.election_timeout < 1

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nyala.cluster.raft.messages import Configuration
-from nyala.cluster.wire import methods
+from nyala.cluster.wire import methods, plain
+from nyala.cluster.wire.rows import write_to_request
 from nyala.cluster.wire.values import key_to_plain
 from nyala.errors import NotTheLeader, ProtocolError, ReplicaUnavailable, ScannerExpired, ServerOverloaded, StaleSchema
 from nyala.storage.predicates import Range
-from nyala.storage.store import Op, ScanSpec
-from tserver_support import SECONDS, Servers, rows, tablet, tuples, wait_for
+from nyala.storage.store import Op, ScanSpec, WriteBatch
+from tserver_support import Servers, rows, tablet, tuples, wait_for
 
 
 @pytest.fixture
@@ -165,6 +165,37 @@ def test_tickets_that_do_not_fit(one: Servers) -> None:
         one.read(0, id, fragment=b"unknown")
 
 
+def test_facts_and_work(one: Servers) -> None:
+    id = one.create()
+    one.write(id, rows(range(20_000)))
+    flushed = one.call(0, methods.WorkOnTablet(tablet_id=id, work="flush"))
+    assert flushed.numbers == {"rows": 20_000}
+    one.write(id, rows(range(100), "w"))
+    one.call(0, methods.WorkOnTablet(tablet_id=id, work="flush"))
+    compacted = one.call(0, methods.WorkOnTablet(tablet_id=id, work="compact")).numbers
+    assert compacted["rowsets_after"] == 1
+    analyzed = one.call(0, methods.WorkOnTablet(tablet_id=id, work="analyze")).numbers
+    assert analyzed["rows"] == 20_000
+    (facts,) = one.call(0, methods.DescribeTablets(tablet_ids=(id, "t9-p0"))).tablets
+    assert (facts.rows, plain.statistics_from_plain(facts.statistics).columns["k"].high) == (20_000, 19_999)
+    keys = one.call(0, methods.KeySamples(tablet_id=id)).keys
+    assert keys == tuple(sorted(keys))
+    assert len(keys) == 5
+    with pytest.raises(ProtocolError, match="flush, compact and analyze"):
+        one.call(0, methods.WorkOnTablet(tablet_id=id, work="polish"))
+
+
+def test_calls_that_are_none_do_no_harm(one: Servers) -> None:
+    id = one.create()
+    for call in (methods.Call("me", 1, 1), methods.Call(uuid.uuid4().hex, 0, 0), methods.Call(uuid.uuid4().hex, 1, 2)):
+        row = methods.WriteRow(tablet_id=id, schema_version=0, op=Op.INSERT, row={"k": 1, "v": "x"}, call=call)
+        with pytest.raises(ProtocolError, match="UUID"):
+            one.call(0, row)
+    with pytest.raises(ProtocolError, match="99"):
+        one.call(0, methods.WriteRow(tablet_id=id, schema_version=0, op=99, row={"k": 1}, call=None))
+    assert one.keys(0, id) == []
+
+
 # ---- tablets that come and go --------------------------------------------------------------------------------------
 
 
@@ -236,9 +267,9 @@ def test_writes_are_shed_while_memory_is_full(tmp_path: Path) -> None:
         refused: list[Any] = []
         for start in range(0, 400_000, 10_000):
             batch = rows(range(start, start + 10_000))
-            request = methods.Write
+            request = write_to_request(WriteBatch(batch, Op.UPSERT), tablet_id=id, schema_version=0, call=None)
             try:
-                one.call(0, _write(request, one, id, batch))
+                one.call(0, request)
             except ServerOverloaded as error:
                 refused.append(error)
                 break
@@ -249,13 +280,3 @@ def test_writes_are_shed_while_memory_is_full(tmp_path: Path) -> None:
         one.running[0].maintenance.maintain()
         one.write(id, rows(range(start, start + 10)))
         assert len(one.keys(0, id)) == count + 10
-
-
-def _write(_: Any, servers: Servers, id: str, batch: Any) -> methods.Write:
-    from nyala.cluster.wire.rows import write_to_request
-    from nyala.storage.store import WriteBatch
-
-    return write_to_request(WriteBatch(batch, Op.UPSERT), tablet_id=id, schema_version=0, call=None)
-
-
-__all__ = ["SECONDS", "Configuration"]
