@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import DataError, StaleSchema, UnknownColumn
+from ...errors import DataError, StaleSchema, TabletGone, UnknownColumn
 from ...storage.clock import format_timestamp
 from ...storage.schema import ColumnSchema, Table
 from ...storage.store import Op, Timestamp, WriteBatch, WriteResult
@@ -74,6 +74,8 @@ class SingleRows:
         call = numbers.start()
         try:
             reply = self._write(known, op, row, physical, known.tablet_ids[place], call)
+        except TabletGone:
+            return self._write_batch(table, as_batch(known.codec, op, row, stored))
         finally:
             numbers.finish(call)
         if reply.applied:
@@ -139,16 +141,24 @@ class SingleRows:
             raise DataError(
                 f"cannot read table {table.name} as of {format_timestamp(snapshot)}: it is only {format_timestamp(now)}"
             )
-        if any(name not in known.table.schema for name in names):
+        try:
+            schemas = known.codec.projection(names)
+        except UnknownColumn:
             known = self._catalog.fitting(table, lambda found: self._checked(table, found, names))
-        schemas = known.codec.projection(names)
+            schemas = known.codec.projection(names)
         values = known.codec.take_key(key)
-        place = known.partitioner.route_one(values)
-        if place < 0:
-            return None
-        tablet_id = known.tablet_ids[place]
         attempts = self._shared.attempts(f"a read of a row of table {table.name}")
         while True:
+            place = known.partitioner.route_one(values)
+            if place < 0:
+                # No range has it; but one may have been added since.
+                self._catalog.refresh()
+                now = self._catalog.known(table)
+                if now is known or now.partitioner.route_one(values) < 0:
+                    return None
+                known = self._checked(known.table, now, names)
+                continue
+            tablet_id = known.tablet_ids[place]
             request = ReadRow(
                 tablet_id=tablet_id,
                 schema_version=known.table.version,
@@ -158,7 +168,7 @@ class SingleRows:
             )
             try:
                 reply = self._calls.replica(request, RowReply, known, tablet_id, attempts, snapshot)
-            except StaleSchema as error:
+            except (StaleSchema, TabletGone) as error:
                 attempts.failed(error)
             else:
                 return None if reply.row is None else _python(schemas, reply.row)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ...errors import Error, StaleSchema
+from ...errors import Error, NoPartition, StaleSchema, TabletGone
 from ...storage.schema import Table
 from ...storage.store import RowError, Timestamp, WriteBatch, WriteResult
 from ...storage.tables.altered_table import check_same_columns
@@ -27,15 +27,12 @@ from .tablet_calls import TabletCalls
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Answer:
-    """What became of a piece."""
+class Answer:
+    """What became of a piece; `errors` have the rows' numbers in the caller's batch."""
 
-    piece: Piece
-    reply: WriteReply
-
-    @property
-    def errors(self) -> list[RowError]:
-        return row_errors(self.reply.errors, self.piece.numbers)
+    applied: int
+    timestamp: int
+    errors: list[RowError]
 
 
 class Writer:
@@ -56,6 +53,11 @@ class Writer:
     def write(self, table: Table, batch: WriteBatch) -> WriteResult:
         """`Store.write`."""
         known, routed = self._catalog.fitting(table, lambda known: (known, _routed(table, known, batch)))
+        if any(isinstance(error.error, NoPartition) for error in routed.errors):
+            # The range may have been added since.
+            self._catalog.refresh()
+            if self._catalog.known(table) is not known:
+                known, routed = self._catalog.fitting(table, lambda now: (now, _routed(table, now, batch)))
         if batch.all_or_none and (routed.errors or len(routed.pieces) > 1):
             refused = self._refusals(known, routed)
             if refused:
@@ -63,8 +65,8 @@ class Writer:
         answers = self.send(known, routed.pieces)
         errors = [*routed.errors, *(error for answer in answers for error in answer.errors)]
         errors.sort(key=lambda error: error.row)
-        applied = sum(answer.reply.applied for answer in answers)
-        timestamp = max((answer.reply.timestamp for answer in answers), default=0) or self._shared.clock.now()
+        applied = sum(answer.applied for answer in answers)
+        timestamp = max((answer.timestamp for answer in answers), default=0) or self._shared.clock.now()
         return WriteResult(applied, tuple(errors), Timestamp(timestamp))
 
     def _refusals(self, known: KnownTable, routed: Routed) -> list[RowError]:
@@ -79,34 +81,54 @@ class Writer:
         """Which rows of some pieces would be refused now, in the order of pieces; nothing is changed."""
         return [error for answer in self._each(known, pieces, check_only=True) for error in answer.errors]
 
-    def send(self, known: KnownTable, pieces: Sequence[Piece]) -> list[_Answer]:
+    def send(self, known: KnownTable, pieces: Sequence[Piece]) -> list[Answer]:
         """Write pieces; their answers. Where one fails, its error is raised when all have ended."""
         try:
             answers = self._each(known, pieces, check_only=False)
         except Error:
             self._wrote(known.table, sum(len(piece.numbers) for piece in pieces))
             raise
-        changed = sum(answer.reply.applied for answer in answers)
+        changed = sum(answer.applied for answer in answers)
         if changed:
             self._wrote(known.table, changed)
         if answers:
-            self._shared.written(max(answer.reply.timestamp for answer in answers))
+            self._shared.written(max(answer.timestamp for answer in answers))
         return answers
 
-    def _each(self, known: KnownTable, pieces: Sequence[Piece], check_only: bool) -> list[_Answer]:
+    def _each(self, known: KnownTable, pieces: Sequence[Piece], check_only: bool) -> list[Answer]:
         if len(pieces) <= 1:
             return [self._send(known, piece, check_only) for piece in pieces]
         futures = [self._shared.pool.submit(self._send, known, piece, check_only) for piece in pieces]
         return results(futures)
 
-    def _send(self, known: KnownTable, piece: Piece, check_only: bool) -> _Answer:
+    def _send(self, known: KnownTable, piece: Piece, check_only: bool) -> Answer:
         attempts = self._shared.attempts(f"a write of {len(piece.numbers)} rows to table {known.table.name}")
-        if check_only:
-            return _Answer(piece, self._answer(known, piece, None, attempts))
-        with self._shared.numbers.numbered() as call:
-            return _Answer(piece, self._answer(known, piece, call, attempts))
+        try:
+            if check_only:
+                reply = self._reply(known, piece, None, attempts)
+            else:
+                with self._shared.numbers.numbered() as call:
+                    reply = self._reply(known, piece, call, attempts)
+        except TabletGone:
+            return self._rerouted(known, piece, check_only)
+        return Answer(reply.applied, reply.timestamp, row_errors(reply.errors, piece.numbers))
 
-    def _answer(self, known: KnownTable, piece: Piece, call: Call | None, attempts: Attempts) -> WriteReply:
+    def _rerouted(self, known: KnownTable, piece: Piece, check_only: bool) -> Answer:
+        """The rows of a tablet whose range partition was dropped, by the partitions that there are now."""
+        routed = route(self._catalog.known(known.table), piece.batch)
+        errors = [RowError(int(piece.numbers[error.row]), error.error) for error in routed.errors]
+        if piece.batch.all_or_none and errors:
+            return Answer(0, self._shared.clock.now(), errors)
+        applied, timestamp = 0, int(self._shared.clock.now())
+        for part in routed.pieces:
+            if part.tablet_id == piece.tablet_id:
+                raise TabletGone(f"tablet {piece.tablet_id} of table {known.table.name} has no replica")
+            answer = self._send(known, replace(part, numbers=piece.numbers[part.numbers]), check_only)
+            applied, timestamp = applied + answer.applied, max(timestamp, answer.timestamp)
+            errors += answer.errors
+        return Answer(applied, timestamp, errors)
+
+    def _reply(self, known: KnownTable, piece: Piece, call: Call | None, attempts: Attempts) -> WriteReply:
         while True:
             request = _request(known, piece, call)
             try:
@@ -134,7 +156,7 @@ def _request(known: KnownTable, piece: Piece, call: Call | None) -> Write:
     )
 
 
-def results(futures: Sequence[Future[_Answer]]) -> list[_Answer]:
+def results(futures: Sequence[Future[Answer]]) -> list[Answer]:
     """The results in order; where one failed, the first error, once all have ended."""
     wait(futures)
     failed = [future for future in futures if future.exception() is not None]

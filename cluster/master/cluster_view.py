@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ..raft.messages import Configuration, PeerRole
 from ..wire.methods import TabletReport
 from .catalog_state import CatalogState, Fate
-from .directory import Observed, TabletDirectory, is_committed
+from .directory import Observed, TabletDirectory
 from .placement import Loads
 from .records import TableState
 
@@ -67,7 +67,7 @@ class ReplicaAt:
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """Servers and tablets by id. `dropped`: replicas of tablets that are no more; `unsettled`: replicas whose report
-    has a configuration that was not committed yet."""
+    has a configuration that was not committed yet, and leaders whose report has an old one."""
 
     servers: Mapping[str, ServerView]
     tablets: Mapping[str, TabletView]
@@ -131,7 +131,10 @@ def view_cluster(
         for s in directory.servers.values()
     }
     return ClusterView(
-        servers, _tablets(state, directory, surplus, now), _dropped(state, directory, servers), _unsettled(directory)
+        servers,
+        _tablets(state, directory, surplus, now),
+        _dropped(state, directory, servers),
+        _unsettled(directory, servers),
     )
 
 
@@ -174,12 +177,15 @@ def _is_changing(state: CatalogState, report: TabletReport) -> bool:
     return table is not None and table.state is TableState.ALTERING
 
 
-def _unsettled(directory: TabletDirectory) -> tuple[ReplicaAt, ...]:
+def _unsettled(directory: TabletDirectory, servers: Mapping[str, ServerView]) -> tuple[ReplicaAt, ...]:
+    """Replicas that are asked for a report, since their last one leaves open what the configuration is."""
     return tuple(
         ReplicaAt(tablet_id, server)
         for tablet_id, observed in directory.tablets.items()
         for server, report in observed.reports.items()
-        if report.configuration.index > observed.configuration.index and not is_committed(report)
+        if report.configuration.index != observed.configuration.index
+        and (server == observed.leader or report.configuration.index > observed.configuration.index)
+        and servers[server].is_alive
     )
 
 

@@ -215,11 +215,11 @@ class Coordinator:
             due = self._book.take(orders, self._manager.monotonic())
             book = self._book
         for order in due:
-            self._pool.submit(self._carry, book, order, view.address(order.server))
+            self._pool.submit(self._carry_out, book, order, view.address(order.server))
 
-    def _carry(self, book: OrderBook, order: Order, address: str) -> None:
+    def _carry_out(self, book: OrderBook, order: Order, address: str) -> None:
         """Give one order to its server, in a thread of the pool."""
-        failure: BaseException | None = None
+        failure: Exception | None = None
         try:
             self._send(order, address)
         except Exception as error:
@@ -227,10 +227,19 @@ class Coordinator:
         with self._lock:
             now = self._manager.monotonic()
             failures = book.carried_out(order, now) if failure is None else book.failed(order, now)
-        if failure is not None and failures in (1, 10):
-            fields = {"order": repr(order), "to": address, "error": str(failure), "failures": failures}
-            _log.info("an order failed", extra={"fields": fields}, exc_info=not isinstance(failure, Error))
+        self._log(order, address, failure, failures)
         self.wake()
+
+    def _log(self, order: Order, address: str, failure: Exception | None, failures: int) -> None:
+        fields = {"order": type(order).__name__, "tablet": order.tablet_id, "to": address}
+        if isinstance(order, AddReplica | RemoveReplica):
+            fields["replica"] = order.peer.address
+        if failure is None:
+            if not isinstance(order, CreateReplica | AlterReplicas | AskReport):
+                _log.info("an order was carried out", extra={"fields": fields})
+        elif failures in (1, 10):
+            fields |= {"error": str(failure), "failures": str(failures)}
+            _log.info("an order failed", extra={"fields": fields}, exc_info=not isinstance(failure, Error))
 
     def _send(self, order: Order, address: str) -> None:
         with self._manager.changed:
@@ -267,5 +276,3 @@ class Coordinator:
         if isinstance(reply, ConfigurationReply):
             with manager.changed:
                 manager.leading()[1].note_configuration(order.tablet_id, reply.configuration)
-        if not isinstance(order, CreateReplica | AlterReplicas):
-            _log.info("an order was carried out", extra={"fields": {"order": repr(order)}})

@@ -10,6 +10,7 @@ to be done at tablet servers is not done here: the coordinator sees it from the 
 
 from __future__ import annotations
 
+import logging
 import random
 import time
 from collections.abc import Callable, Sequence
@@ -52,6 +53,7 @@ _WRITE_SECONDS = 15.0
 again."""
 _FRESH_SECONDS = 5.0
 """Servers heard of within so long are preferred."""
+_log = logging.getLogger("nyala.cluster.master")
 
 
 class Ddl:
@@ -67,6 +69,7 @@ class Ddl:
     def create_table(self, request: CreateTable, context: CallContext) -> TableReply:
         """`CreateTable`."""
         definition = definition_from_plain(request.definition)
+        what = f"creation of table {definition.name}"
         self._manager.wait(self._is_warm, context.deadline, lambda: "the tablet servers have reported to this master")
 
         def change(state: CatalogState) -> tuple[Change, TableRecord]:
@@ -74,31 +77,35 @@ class Ddl:
             replicas = replication_factor(asked, len(self._live(state)), self._options.default_replicas)
             return created(state, definition, replicas, self._place(state))
 
-        return self._served(self._once(request.call, context, change), context, f"creation of {definition.name}")
+        return self._served(self._once(request.call, context, what, change), context, what)
 
     def alter_table(self, request: AlterTable, context: CallContext) -> TableReply:
         """`AlterTable`."""
         steps = [step_from_plain(step) for step in request.steps]
+        what = f"alteration of table {request.name}"
 
         def change(state: CatalogState) -> tuple[Change, TableRecord]:
             return altered(state, request.name, steps, self._place(state))
 
-        return self._served(self._once(request.call, context, change), context, f"alteration of {request.name}")
+        return self._served(self._once(request.call, context, what, change), context, what)
 
     def drop_table(self, request: DropTable, context: CallContext) -> Done:
         """`DropTable`. The replicas are deleted afterwards."""
-        self._once(request.call, context, lambda state: (dropped(state, request.name, request.views), None))
+        what = f"drop of table {request.name}"
+        self._once(request.call, context, what, lambda state: (dropped(state, request.name, request.views), None))
         return Done()
 
     def create_view(self, request: CreateView, context: CallContext) -> Done:
         """`CreateView`."""
         view = view_from_plain(request.view)
-        self._once(request.call, context, lambda state: (view_created(state, view, request.replace), None))
+        what = f"creation of view {view.name}"
+        self._once(request.call, context, what, lambda state: (view_created(state, view, request.replace), None))
         return Done()
 
     def drop_views(self, request: DropViews, context: CallContext) -> Done:
         """`DropViews`."""
-        self._once(request.call, context, lambda state: (views_dropped(state, request.names), None))
+        what = f"drop of views {', '.join(request.names)}"
+        self._once(request.call, context, what, lambda state: (views_dropped(state, request.names), None))
         return Done()
 
     def leave_cluster(self, request: LeaveCluster, context: CallContext) -> Done:
@@ -115,6 +122,8 @@ class Ddl:
             if request.leaving != (request.server in state.leaving):
                 change = Change((record,)) if request.leaving else Change((), (record.key,))
                 manager.commit(change, _write_deadline())
+                fields = {"server": request.server, "leaving": request.leaving}
+                _log.info("server leaves or stays", extra={"fields": fields})
         return Done()
 
     # ---- what the coordinator does by itself -------------------------------------------------------------------------
@@ -133,6 +142,7 @@ class Ddl:
         self,
         call: Call,
         context: CallContext,
+        what: str,
         change: Callable[[CatalogState], tuple[Change, TableRecord | None]],
     ) -> CallRecord:
         """Make the change, unless this very call has made it before; what is known of the call."""
@@ -143,8 +153,9 @@ class Ddl:
             made, table = change(state)
             table_id, version = ("", 0) if table is None else (table.id, table.table.version)
             done = CallRecord(call.client, call.sequence, time.time(), table_id, version)
-            self._manager.commit(with_call(state, made, done, call.first_incomplete), _write_deadline())
-            return done
+            after = self._manager.commit(with_call(state, made, done, call.first_incomplete), _write_deadline())
+        _log.info("catalog changed", extra={"fields": {"change": what, "version": after.catalog.version}})
+        return done
 
     def _served(self, done: CallRecord, context: CallContext, what: str) -> TableReply:
         """The answer, once the version of the table that a call made is served by all tablets."""

@@ -265,6 +265,8 @@ class Replica:
         if self._is_behind and entries[-1].index >= self._known_index:
             self._is_behind = False
             self.tablet.flush_lock.release()
+        if any(entry.kind == EntryKind.CONFIGURATION for entry in entries):
+            self._listener.on_change(self)
 
     def _apply_rows(self, entries: Sequence[Entry]) -> None:
         if not entries:

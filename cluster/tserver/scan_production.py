@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 
-from ...errors import Cancelled, StoreClosed
+from ...errors import Cancelled
 from ...storage.vector import Batch
 from .scan_sources import batch_bytes
 
@@ -157,12 +157,13 @@ class Production:
         return self._idle.popleft()
 
     def _put_down(self, source: Iterator[Batch]) -> None:
-        """It goes on later."""
+        """It goes on later: on a scan thread, where there is room."""
         with self._changed:
             self._working -= 1
             is_stopped = self._stopped
             if not is_stopped:
                 self._idle.append(source)
+                self._call_threads()
             self._changed.notify_all()
         if is_stopped:
             _close(source)
@@ -191,8 +192,8 @@ class Production:
             self._called += 1
             try:
                 self._threads.submit(self._work)
-            except RuntimeError:
-                raise StoreClosed("the server is shutting down") from None
+            except RuntimeError:  # the server stops; until it does, the stream's own thread reads
+                self._threads = None
 
     def _has_room(self) -> bool:
         """May more be read ahead? Needs `_changed`."""
@@ -219,9 +220,6 @@ class Production:
                 goes_on = self._has_room() and time.monotonic() < ends
             if not goes_on:
                 self._put_down(source)
-                with self._changed:
-                    if not self._stopped:
-                        self._call_threads()
                 return
 
 

@@ -123,7 +123,7 @@ def partial_of(aggregation: Aggregation, batch: Batch, keys: int) -> Partial:
     layout = columns[0].slice(0, 1).to_arrow()[0].as_py()
     states = []
     place = 1 + keys
-    for accumulator, count in zip(aggregation.states.accumulators, layout.split(","), strict=True):
+    for accumulator, count in zip(aggregation.states.accumulators, layout.split(",") if layout else (), strict=True):
         states.append(accumulator.from_vectors(columns[place : place + int(count)], batch.length))
         place += int(count)
     return Partial(columns[1 : 1 + keys], states, batch.length)

@@ -1,5 +1,5 @@
 """One tablet: its state in memory and on disk, opening and closing. What is done with it has modules of its own:
-`tablet_write`, `tablet_replay`, `tablet_scan`, `tablet_flush`, `delta_compaction`, `rowset_compaction`.
+`tablet_write`, `tablet_replay`, `tablet_apply`, `tablet_scan`, `tablet_flush`, `delta_compaction`, `rowset_compaction`.
 
     tables/<table id>/<tablet id>/metadata       which rowsets there are, how far they reach in the log
                                   wal/           log segments

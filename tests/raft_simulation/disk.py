@@ -28,6 +28,7 @@ class Disk:
     hard_state: HardState
     configuration: Configuration
     clock_limit: int = 0
+    clock_lead: int = 0
     base_index: int = 0
     base_term: int = 0
     entries: list[Entry] = field(default_factory=list)

@@ -22,6 +22,10 @@ class Profile:
     `short_reigns`: how often a new leader crashes, or is cut off, soon after its election. `fragile`: how often a
     server crashes on the way through a `Ready` with a new term, vote or leadership. `faint`: how often a leader is not
     heard by some peer in all its term.
+
+    Drivers may differ. `holds_messages`: while hard state is written, the node goes on, and what it says is held;
+    otherwise it waits. `keeps_lead`: the clock limit is kept as its distance from the wall clock, which does not jump
+    here; otherwise as itself.
     """
 
     voters: int = 3
@@ -44,6 +48,8 @@ class Profile:
     short_reigns: float = 0.0
     fragile: float = 0.0
     faint: float = 0.0
+    holds_messages: bool = False
+    keeps_lead: bool = False
     faults: dict[str, float] = field(default_factory=lambda: dict.fromkeys(FAULTS, 1.0))
     max_batch_bytes: int = 64
     window: int = 4
@@ -82,6 +88,8 @@ class Profile:
             short_reigns=chance.choice((0.0, 0.0, 0.0, 0.4, 0.8)),
             fragile=chance.choice((0.0, 0.0, 0.1, 0.3)),
             faint=chance.choice((0.0, 0.0, 0.0, 0.4)),
+            holds_messages=chance.random() < 0.5,
+            keeps_lead=chance.random() < 0.5,
             faults=weights if any(weights.values()) else dict.fromkeys(FAULTS, 1.0),
             max_batch_bytes=chance.choice((1, 40, 1000)),
             window=chance.choice((1, 2, 8)),
@@ -105,6 +113,7 @@ class Profile:
             short_reigns=chance.choice((0.0, 0.3, 0.7)),
             fragile=chance.choice((0.2, 0.4)),
             faint=0.5,
+            holds_messages=chance.random() < 0.5,
             faults={"crash": 1.0, "cut_link": 1.0},
             max_batch_bytes=1,
             window=1,

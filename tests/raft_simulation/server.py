@@ -2,7 +2,9 @@
 
 It deals with a `Ready` in the order that `raft.events` states, and may crash between any two steps of it:
 
-    0 ─ hard state ─ 1 ─ the log's sync begins ─ 2 ─ half the messages ─ 3 ─ the others ─ 4 ─ apply ─ 5
+    0 ─ hard state, the log's sync begins ─ 1, 2 ─ half the messages ─ 3 ─ the others ─ 4 ─ apply ─ 5
+
+At 6 all has been done, but the messages go down with the process, in the buffers of its sockets.
 
 The state machine is the sequence that it has applied, as a digest; it is flushed, and the log trimmed, now and then.
 """
@@ -21,8 +23,9 @@ from .disk import Disk, SimulatedLog
 if TYPE_CHECKING:
     from .simulation import Simulation
 
-CRASH_POINTS = 6
+CRASH_POINTS = 7
 LOGICAL_BITS = 12
+LEAD_MARGIN = 50_000 << LOGICAL_BITS
 LATE_TICK = 0.01
 """A tick comes up to so many seconds after it is due."""
 
@@ -51,6 +54,8 @@ class Server:
         self.busy_until = 0.0
         self.waiting: list[Event] = []
         self.unfinished: Ready | None = None
+        self.saving: tuple[HardState, int] | None = None
+        self.held: list[tuple[Peer, Message]] = []
         self.is_syncing = False
         self.tick_at = float("inf")
         self.latest = 0
@@ -67,10 +72,13 @@ class Server:
         """The monotonic clock, which drifts."""
         return self.offset + self.rate * self.simulation.time
 
+    def physical(self) -> int:
+        """The wall clock as a hybrid time; it is off by `skew`."""
+        return int((1000.0 + self.simulation.time + self.skew) * 1e6) << LOGICAL_BITS
+
     def hybrid(self) -> int:
-        """The hybrid clock, which is off by `skew`, but never goes back."""
-        physical = int((1000.0 + self.simulation.time + self.skew) * 1e6) << LOGICAL_BITS
-        self.latest = max(physical, self.latest + 1, self.log.newest_timestamp + 1 if self.has_node else 0)
+        """The hybrid clock, which never goes back."""
+        self.latest = max(self.physical(), self.latest + 1, self.log.newest_timestamp + 1 if self.has_node else 0)
         return self.latest
 
     # ---- life -----------------------------------------------------------------------------------------------
@@ -89,10 +97,14 @@ class Server:
         *history, configuration = disk.configurations()
         self.log = SimulatedLog(disk, self)
         self.latest = self.log.newest_timestamp
+        self.hard_state = disk.hard_state
+        clock_limit = disk.clock_limit
+        if simulation.profile.keeps_lead and disk.clock_lead:
+            clock_limit = max(clock_limit, self.physical() + disk.clock_lead)
         self.applied, self.digest = disk.snapshot_index, disk.snapshot_digest
         self.node = simulation.node_class(
             self.id, self.log, disk.hard_state, configuration, simulation.options, now=self.now(),
-            random=self.chance, hybrid=self.hybrid, clock_limit=disk.clock_limit, is_new=is_new,
+            random=self.chance, hybrid=self.hybrid, clock_limit=clock_limit, is_new=is_new,
             history=history, commit_index=disk.snapshot_index,
         )  # fmt: skip
         self.has_node = True
@@ -102,6 +114,8 @@ class Server:
     def crash(self, *, stays_down: bool = False) -> None:
         """The process is gone at once; of what was not synced, some part may have reached the disk."""
         if self.disk is not None and self.has_node:
+            if self.saving is not None and self.chance.random() < 0.5:
+                self.save(*self.saving)
             lost = self.log.crash(self.chance.randint(0, len(self.log.pending)))
             self.simulation.invariants.lost(lost, self.disk.hard_state.term)
         self.simulation.leaders.pop(self.id, None)
@@ -202,13 +216,16 @@ class Server:
         if ready.truncated_to is not None:
             self.simulation.invariants.truncated(self, ready.truncated_to)
             self.proposals = {i: term for i, term in self.proposals.items() if i <= ready.truncated_to}
-        if ready.hard_state is None and self.node.clock_limit == self.disk.clock_limit:
-            self._finish(ready)
-        elif self.is_slow and self.chance.random() < 0.5:
-            self.unfinished = ready
-            self.hold(self.simulation.disk_delay(self))
-        else:
-            self._finish(ready)
+        if ready.hard_state is not None:
+            self.hard_state = ready.hard_state
+        profile = self.simulation.profile
+        if (self.is_slow or profile.slow_disk or profile.holds_messages) and self.needs_saving():
+            if not profile.holds_messages:
+                self.unfinished = ready
+                self.hold(self.simulation.disk_delay(self))
+                return
+            self._begin_saving()
+        self._finish(ready)
 
     def _finish(self, ready: Ready) -> None:
         assert self.disk is not None
@@ -218,10 +235,7 @@ class Server:
         if self.simulation.fragile and self._is_delicate(ready) and self.chance.random() < self.simulation.fragile:
             self._crash_within(ready, self.chance.randrange(CRASH_POINTS))
             return
-        self._save(ready)
-        self.start_sync()
-        for peer, message in ready.messages:
-            self.simulation.send(self, peer.id, message)
+        self._send(ready, len(ready.messages))
         self._apply(ready)
         self._tell(ready)
 
@@ -234,26 +248,62 @@ class Server:
 
     def _crash_within(self, ready: Ready, point: int) -> None:
         if point >= 1:
-            self._save(ready)
-        if point >= 2:
-            self.start_sync()
-        sent = 0 if point < 3 else len(ready.messages) // 2 if point == 3 else len(ready.messages)
-        for peer, message in ready.messages[:sent]:
-            self.simulation.send(self, peer.id, message)
+            count = len(ready.messages)
+            self._send(ready, count // 2 if point == 3 else count if point in (4, 5) else 0)
         if point >= 5:
             self._apply(ready)
         self.crash()
 
-    def _save(self, ready: Ready) -> None:
-        """Hard state and clock limit, before anything is sent."""
-        if ready.hard_state is not None:
-            self.disk.hard_state = ready.hard_state
-        self.disk.clock_limit = self.node.clock_limit
+    def _send(self, ready: Ready, count: int) -> None:
+        """The messages, behind everything that they rest on."""
+        if not self.saving and self.needs_saving():
+            self.save(self.hard_state, self.node.clock_limit)
+        self.start_sync()
+        if self.saving:
+            self.held += ready.messages[:count]
+            return
+        for peer, message in ready.messages[:count]:
+            self.simulation.send(self, peer.id, message)
+
+    def needs_saving(self) -> bool:
+        """Whether the disk would tell, after a crash, another term or vote, or a lower clock limit."""
+        if self.hard_state is not self.disk.hard_state:
+            return True
+        limit = self.node.clock_limit
+        if self.simulation.profile.keeps_lead:
+            return limit > self.physical() + self.disk.clock_lead
+        return limit != self.disk.clock_limit
+
+    def save(self, hard_state: HardState, clock_limit: int) -> None:
+        """As one file. A limit that keeps its distance from the wall clock need not be written each time it rises."""
+        self.disk.hard_state = hard_state
+        self.disk.clock_limit = clock_limit
+        self.disk.clock_lead = max(clock_limit - self.physical(), 0) + LEAD_MARGIN
+
+    def _begin_saving(self) -> None:
+        """The file is written while the node goes on; what it says meanwhile is held."""
+        if not self.saving:
+            self.saving = (self.hard_state, self.node.clock_limit)
+            self.simulation.after(self.simulation.disk_delay(self), self._saved, self.incarnation)
+
+    def _saved(self, incarnation: int) -> None:
+        if incarnation != self.incarnation or self.saving is None:
+            return
+        self.save(*self.saving)
+        self.saving = None
+        if self.needs_saving():
+            self._begin_saving()
+            return
+        held, self.held = self.held, []
+        for peer, message in held:
+            self.simulation.send(self, peer.id, message)
+        self.start_sync()
+        self._note_leadership()
 
     def start_sync(self) -> None:
-        """Begin to write what is pending; one sync at a time, as a group commit."""
+        """Begin to write what is pending; one sync at a time, as a group commit, and behind the hard state."""
         pending = self.log.pending
-        if pending and not self.is_syncing:
+        if pending and not self.is_syncing and not self.saving:
             self.is_syncing = True
             self.simulation.after(
                 self.simulation.disk_delay(self), self._synced, self.incarnation, len(pending), self.log.truncations
@@ -288,8 +338,20 @@ class Server:
     def _tell(self, ready: Ready) -> None:
         """The news, and what only holds after the whole Ready."""
         simulation, node = self.simulation, self.node
+        self._note_leadership()
+        if ready.clock_floor is not None:
+            self.latest = max(self.latest, ready.clock_floor)
+        self.keep_configuration(node.committed_configuration)
+        for peer in ready.bootstraps:
+            simulation.bootstrap_wanted(self, peer)
+        self._serve_follower_read()
+        self.schedule_tick()
+        self.start_sync()
+
+    def _note_leadership(self) -> None:
+        simulation, node = self.simulation, self.node
         if node.role is RaftRole.LEADER:
-            if self.leading != node.term:
+            if self.leading != node.term and not self.saving:  # before that, nobody has heard of this leader
                 self.leading = node.term
                 self.first_index = self.log.last_index
                 simulation.leaders[self.id] = self
@@ -301,14 +363,6 @@ class Server:
         elif self.leading >= 0:
             self.leading = -1
             simulation.leaders.pop(self.id, None)
-        if ready.clock_floor is not None:
-            self.latest = max(self.latest, ready.clock_floor)
-        self.keep_configuration(node.committed_configuration)
-        for peer in ready.bootstraps:
-            simulation.bootstrap_wanted(self, peer)
-        self._serve_follower_read()
-        self.schedule_tick()
-        self.start_sync()
 
     def keep_configuration(self, configuration: Configuration) -> None:
         """The configuration that was committed last is durable before the log could be trimmed behind it."""
@@ -370,11 +424,12 @@ class Server:
         return Disk(
             hard_state,
             self.node.committed_configuration,
-            clock_limit=max(self.disk.clock_limit, own.clock_limit if own is not None else 0),
+            clock_limit=max(self.node.clock_limit, own.clock_limit if own is not None else 0),
             base_index=self.applied,
             base_term=term,
             snapshot_index=self.applied,
             snapshot_digest=self.digest,
+            clock_lead=own.clock_lead if own is not None else 0,
         )
 
     def describe(self) -> str:

@@ -18,7 +18,7 @@ from nyala.cluster.client import routing
 from nyala.cluster.client.client import Client
 from nyala.cluster.wire import methods
 from nyala.driver.connection import Connection
-from nyala.storage.alterations import AddColumn, DropColumn, RenameColumn
+from nyala.storage.alterations import AddColumn, AddRangePartition, DropColumn, DropRangePartition, RenameColumn
 from nyala.storage.clock import LOGICAL_BITS, wall_microseconds
 from nyala.storage.database import Database
 from nyala.storage.keys.partition import Partitioner
@@ -324,6 +324,24 @@ def test_a_tablet_that_lags_behind_the_catalog_is_waited_for(client, table, clus
     assert client.write(table, WriteBatch(some([1]))).applied == 1
     cluster.faults.append(once(methods.ReadRow, errors.StaleSchema("not yet"), times=3))
     assert client.read_row(table, (1,), ("n",)) == (1,)
+
+
+def test_ranges_that_come_and_go_are_seen(client, make_client, table):
+    other = make_client()
+    client.write(table, WriteBatch(some([5, 15])))
+    other.alter_table("t", [AddRangePartition(RangePartition((30,), (40,)))])
+    assert told(client.write(table, WriteBatch(some([35])))) == (1, [])
+    assert client.read_row(table, (35,), ("n",)) == (35,)
+    other.alter_table("t", [DropRangePartition(RangePartition((10,), (30,)))])
+    model = "NoPartition"
+    applied, refused = told(client.write(table, WriteBatch(some([6, 16, 36]))))
+    assert (applied, [(row, kind) for row, kind, _ in refused]) == (2, [(1, model)])
+    other.alter_table("t", [DropRangePartition(RangePartition((30,), (40,)))])
+    applied, refused = told(client.write_row(table, Op.UPSERT, {"k": 37, "n": 1}))
+    assert (applied, [kind for _, kind, _ in refused]) == (0, [model])
+    assert client.read_row(table, (36,), ("n",)) is None
+    with pytest.raises(errors.UnknownColumn):
+        client.read_row(table, (5,), ("nothing",))
 
 
 def test_a_dropped_table_is_unknown(client, make_client, table):

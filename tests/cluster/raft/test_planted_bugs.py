@@ -7,16 +7,15 @@ these schedules are about; most are met within some dozens.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
 from nyala.cluster.raft.core import Core
 from nyala.cluster.raft.election import Election
-from nyala.cluster.raft.events import Ready
 from nyala.cluster.raft.following import Following
 from nyala.cluster.raft.leading import Leading
 from nyala.cluster.raft.lease import Lease
-from nyala.cluster.raft.messages import AppendRequest, AppendResponse, HardState, VoteRequest
+from nyala.cluster.raft.messages import AppendRequest, AppendResponse, Entry, HardState, VoteRequest
 from nyala.cluster.raft.progress import PeerProgress
 from nyala.cluster.raft.replication import Replication
 from raft_simulation import Invariant, Profile, find_violation
@@ -186,12 +185,14 @@ def clock_limit_ignored(patch: pytest.MonkeyPatch) -> None:
 def clock_limit_not_durable(patch: pytest.MonkeyPatch) -> None:
     """The driver forgets, with a crash, up to where it has let leaders give out timestamps."""
 
-    def save(self: Server, ready: Ready) -> None:
-        assert self.disk is not None
-        if ready.hard_state is not None:
-            self.disk.hard_state = ready.hard_state
+    original = Server.start
 
-    patch.setattr(Server, "_save", save)
+    def start(self: Server, *, is_new: bool = False) -> None:
+        if self.disk is not None:
+            self.disk.clock_limit = self.disk.clock_lead = 0
+        original(self, is_new=is_new)
+
+    patch.setattr(Server, "start", start)
 
 
 def clock_limit_before_a_majority(patch: pytest.MonkeyPatch) -> None:
@@ -224,13 +225,27 @@ def copies_never_wanted(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Replication, "ask_for_copy", lambda self, progress: setattr(progress, "needs_copy", True))
 
 
-def committed_entries_cut(patch: pytest.MonkeyPatch) -> None:
-    """A message that was overtaken by later ones cuts off what they brought."""
+def commits_what_may_differ(patch: pytest.MonkeyPatch) -> None:
+    """A follower commits as far as its log goes, not only as far as that is known to agree with the leader's."""
+    original = Following._take
+
+    def take(self: Following, request: AppendRequest) -> None:
+        original(self, request)
+        committed = min(request.commit_index, self._core.log.last_index)
+        if committed > self._core.commit_index:
+            self._core.commit(committed)
+
+    patch.setattr(Following, "_take", take)
+
+
+def overtaken_messages_cut(patch: pytest.MonkeyPatch) -> None:
+    """A message that was overtaken by later ones cuts off what they brought, though nothing contradicts it."""
     original = Following._new_entries
 
-    def new_entries(self: Following, entries: Sequence[object]) -> Sequence[object]:
-        self._core.log.truncate(entries[0].index - 1)  # type: ignore[attr-defined]
-        return original(self, entries)  # type: ignore[arg-type]
+    def new_entries(self: Following, entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+        if self._core.commit_index < entries[-1].index < self._core.log.last_index:
+            self._core.truncate(entries[-1].index)
+        return original(self, entries)
 
     patch.setattr(Following, "_new_entries", new_entries)
 
@@ -257,7 +272,8 @@ BUGS: dict[Plant, set[Invariant]] = {
     refusals_ignored: {Invariant.LIVENESS},
     lost_messages_forgotten: {Invariant.LIVENESS},
     copies_never_wanted: {Invariant.LIVENESS},
-    committed_entries_cut: {Invariant.CONTRACT, Invariant.STATE_MACHINE_SAFETY},
+    commits_what_may_differ: {Invariant.STATE_MACHINE_SAFETY},
+    overtaken_messages_cut: {Invariant.DURABILITY},
 }
 
 

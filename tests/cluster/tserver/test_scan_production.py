@@ -16,6 +16,7 @@ from nyala.errors import Cancelled, DiskError, ProtocolError, ScannerExpired
 from nyala.storage.store import ScanCounters
 from nyala.storage.types import BIGINT
 from nyala.storage.vector import Batch, Flat
+from tserver_support import wait_for
 
 
 def never() -> bool:
@@ -73,6 +74,14 @@ def test_one_source_keeps_its_order(threads: ThreadPoolExecutor) -> None:
     production = Production(Budget(1 << 30))
     production.begin((Source(0, 500).batches,), threads)
     assert read(production) == list(range(500))
+
+
+def test_what_comes_next_is_read_while_the_reader_is_busy(threads: ThreadPoolExecutor) -> None:
+    source = Source(0, 10)
+    production = Production(Budget(1 << 30))
+    production.begin((source.batches,), threads)
+    assert production.next(never) is not None
+    wait_for(lambda: source.made > AHEAD_BATCHES)
 
 
 def test_a_slow_reader_holds_no_thread_and_little_memory(threads: ThreadPoolExecutor) -> None:
