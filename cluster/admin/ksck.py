@@ -16,12 +16,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from ...errors import ClusterError
-from ..raft.messages import PeerRole
+from ..raft.messages import Peer, PeerRole
 from ..wire.methods import ChecksumReply, ChecksumTablet
 from ..wire.rpc import Channels
 from .view import ClusterView, TabletView, call
 
 _CHECKSUM_SECONDS = 600.0
+_CHECKSUMS_AT_ONCE = 16
 
 
 class Health(enum.StrEnum):
@@ -136,10 +137,14 @@ def _with_checksums(
     judged: list[TabletFinding] = []
     rows: dict[str, int] = dict.fromkeys(view.tables, 0)
     sums: dict[str, int] = dict.fromkeys(view.tables, 0)
-    with ThreadPoolExecutor(4, "nyala-ksck") as pool:
-        for tablet, finding in zip(view.tablets, findings, strict=True):
-            peers = [p for p in tablet.replicas if p.id in tablet.reports and tablet.reports[p.id].state == "RUNNING"]
-            told = list(pool.map(lambda peer, id_=tablet.id: _checksum(channels, peer.address, id_, view.clock), peers))
+    # Followers wait for their leader's word that nothing is missing: many wait at once.
+    with ThreadPoolExecutor(_CHECKSUMS_AT_ONCE, "nyala-ksck") as pool:
+        asked = [
+            {p: pool.submit(_checksum, channels, p.address, tablet.id, view.clock) for p in _running(tablet)}
+            for tablet in view.tablets
+        ]
+        for tablet, finding, answers in zip(view.tablets, findings, asked, strict=True):
+            peers, told = list(answers), [answer.result() for answer in answers.values()]
             failures = [f"the replica at {p.address}: {t}" for p, t in zip(peers, told) if isinstance(t, str)]
             found = {(t.rows, t.checksum) for t in told if not isinstance(t, str)}
             if len(found) > 1:
@@ -156,6 +161,11 @@ def _with_checksums(
                 sums[tablet.table] = (sums[tablet.table] + int(sum_, 16)) % (1 << 64)
             judged.append(finding)
     return judged, {name: (rows[name], f"{sums[name]:016x}") for name in view.tables}
+
+
+def _running(tablet: TabletView) -> list[Peer]:
+    """The replicas that can be read."""
+    return [p for p in tablet.replicas if p.id in tablet.reports and tablet.reports[p.id].state == "RUNNING"]
 
 
 def _checksum(channels: Channels, address: str, tablet_id: str, snapshot: int) -> ChecksumReply | str:

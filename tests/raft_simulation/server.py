@@ -12,6 +12,7 @@ The state machine is the sequence that it has applied, as a digest; it is flushe
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from nyala.cluster.raft.events import Event, Persisted, RaftRole, Ready, Received, Tick
@@ -232,19 +233,22 @@ class Server:
         if self.crash_point is not None and (ready.messages or ready.commit_index is not None):
             self._crash_within(ready, self.crash_point)
             return
-        if self.simulation.fragile and self._is_delicate(ready) and self.chance.random() < self.simulation.fragile:
-            self._crash_within(ready, self.chance.randrange(CRASH_POINTS))
-            return
+        if self.simulation.fragile and self.chance.random() < self.simulation.fragile:
+            points = self._delicate_points(ready)
+            if points:
+                self._crash_within(ready, self.chance.choice(points))
+                return
         self._send(ready, len(ready.messages))
         self._apply(ready)
         self._tell(ready)
 
-    def _is_delicate(self, ready: Ready) -> bool:
-        """A new term, vote or leadership, or the first thing that a leader commits."""
-        if ready.hard_state is not None:
-            return True
-        is_first_commit = ready.commit_index is not None and self.node.commit_index <= self.first_index
-        return self.node.role is RaftRole.LEADER and (self.leading != self.node.term or is_first_commit)
+    def _delicate_points(self, ready: Ready) -> Sequence[int]:
+        """Where a crash hurts: anywhere in a new term, vote or leadership; after the first commit of a leader."""
+        is_leader = self.node.role is RaftRole.LEADER
+        if ready.hard_state is not None or (is_leader and self.leading != self.node.term):
+            return range(CRASH_POINTS)
+        is_first_commit = ready.commit_index is not None and ready.commit_index <= self.first_index
+        return (5, 6) if is_leader and is_first_commit else ()
 
     def _crash_within(self, ready: Ready, point: int) -> None:
         if point >= 1:
