@@ -54,6 +54,11 @@ class HybridClock:
             self._latest = latest = now if now > latest else latest
         return latest  # type: ignore[return-value]  # the call of a NewType would cost a third of all this
 
+    @property
+    def latest(self) -> Timestamp:
+        """The greatest timestamp that this clock gave out or saw; 0 before the first."""
+        return Timestamp(self._latest)
+
     def update(self, timestamp: Timestamp) -> None:
         """Take note of a timestamp from elsewhere: every later `now` lies above it."""
         with self._lock:

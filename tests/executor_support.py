@@ -65,6 +65,8 @@ def encoded(type_: DataType, array: pa.Array | pa.ChunkedArray) -> Vector:
 class MemoryStore:
     """Tables in memory; `batch_rows` and `tablets` decide how finely they are cut."""
 
+    runs_fragments = False
+
     def __init__(self, batch_rows: int = 1000, tablets: int = 3):
         self._tables: dict[str, Table] = {}
         self._parts: dict[str, list[list[Vector]]] = {}

@@ -132,6 +132,12 @@ class Client:
         self._check()
         return self._shared.clock.now()
 
+    @property
+    def last_observed(self) -> Timestamp:
+        """The greatest time that this client has seen: a token for another client's `update`, which then reads what this
+        one has written and read."""
+        return self._shared.clock.latest
+
     def update(self, timestamp: Timestamp) -> None:
         """Take note of a time that another client has written at, or read: whatever this one reads from now on shows
         what was there then."""

@@ -16,7 +16,7 @@ import random
 import threading
 import time
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from ...errors import Error, NotTheLeader
 from ..wire.methods import ConfigurationReply, Reply, ReportTablets, TabletReports
@@ -30,11 +30,12 @@ from .order_book import OrderBook
 from .orders import AddReplica, AlterReplicas, AskReport, CreateReplica, Order, RemoveReplica, request_of
 from .records import TableRecord
 from .repair import Limits, decide
+from .threads import Callers
 
 ROUND_SECONDS = 0.5
 LEAST_SECONDS = 0.02
 """Between the beginnings of two rounds."""
-_WRITE_SECONDS = 15.0
+_WRITE_SECONDS = 10.0
 _ORDER_SECONDS = 10.0
 _SLOW_ORDER_SECONDS = 60.0
 """For orders that write files."""
@@ -75,7 +76,7 @@ class Coordinator:
         self._kept_house = 0.0
         self._last_round = manager.monotonic()
         self._stopped = False
-        self._pool = ThreadPoolExecutor(_THREADS, "nyala-master-order")
+        self._callers = Callers("master-order", _THREADS)
         self._thread = threading.Thread(target=self._run, name="nyala-master-coordinator", daemon=True)
 
     def start(self) -> None:
@@ -88,12 +89,12 @@ class Coordinator:
             self._manager.notify()
 
     def stop(self) -> None:
-        """End after the round that runs; orders on their way are not waited for."""
+        """End after the round that runs; orders on their way are hardly waited for."""
         self._stopped = True
         self.wake()
         if self._thread.is_alive():
             self._thread.join()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._callers.close()
 
     # ---- rounds ----------------------------------------------------------------------------------------------------
 
@@ -193,6 +194,7 @@ class Coordinator:
         for tablet in waiting:
             if now - self._creating[tablet.id] >= self._options.creation_timeout:
                 stuck.setdefault(tablet.table_id, []).append(tablet.id)
+                self._creating[tablet.id] = now  # where that cannot be done now, it is tried again so much later
         for table_id, tablet_ids in stuck.items():
             _log.warning("tablets are placed anew", extra={"fields": {"table": table_id, "tablets": tablet_ids}})
             self._ddl.replace_tablets(table_id, tablet_ids)
@@ -215,7 +217,7 @@ class Coordinator:
             due = self._book.take(orders, self._manager.monotonic())
             book = self._book
         for order in due:
-            self._pool.submit(self._carry_out, book, order, view.address(order.server))
+            self._callers.submit(partial(self._carry_out, book, order, view.address(order.server)))
 
     def _carry_out(self, book: OrderBook, order: Order, address: str) -> None:
         """Give one order to its server, in a thread of the pool."""

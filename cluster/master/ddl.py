@@ -48,7 +48,7 @@ from .options import MasterOptions
 from .placement import place_tablets, replication_factor
 from .records import CallRecord, Change, ServerRecord, TableRecord, TableState
 
-_WRITE_SECONDS = 15.0
+_WRITE_SECONDS = 10.0
 """For a change to be replicated, however soon its caller gives up: one that is cut short has everything loaded
 again."""
 _FRESH_SECONDS = 5.0

@@ -10,10 +10,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
-from ...errors import ClusterError, ConfigurationRefused, Error, ReplicaUnavailable
+from ...errors import ClusterError, ConfigurationRefused, Error, ReplicaUnavailable, ServerUnavailable
 from ..raft.messages import Peer
 from ..tablets.bootstrap import BootstrapSources, copy_replica
 from ..tablets.replica import Replica
@@ -32,6 +32,7 @@ from ..wire.methods import (
 from ..wire.rpc import Channels
 from ..wire.server import CallContext
 from .system_tablet import TABLET_ID, SystemTablet
+from .threads import Callers
 
 _ASK_SECONDS = 5.0
 _CALL_SECONDS = 60.0
@@ -72,7 +73,7 @@ class SystemCopies:
         """Held while a copy replaces this master's replica."""
         self._asked: set[str] = set()
         """Masters that are being asked to copy."""
-        self._pool = ThreadPoolExecutor(3, "nyala-master-copy")
+        self._callers = Callers("master-copy", 3)
 
     @property
     def handlers(self) -> Mapping[type[Request], Callable[[Any, CallContext], Reply]]:
@@ -85,8 +86,8 @@ class SystemCopies:
         }
 
     def close(self) -> None:
-        """End; a copy that is on its way is waited for."""
-        self._pool.shutdown(cancel_futures=True)
+        """End; a copy that is on its way ends with its next piece."""
+        self._callers.close()
         self.sources.close()
 
     # ---- from here -------------------------------------------------------------------------------------------------
@@ -95,7 +96,7 @@ class SystemCopies:
         """As leader: have another master copy this one's replica."""
         if peer.id not in self._asked:
             self._asked.add(peer.id)
-            self._pool.submit(self._ask, replica, peer)
+            self._callers.submit(partial(self._ask, replica, peer))
 
     def _ask(self, replica: Replica, peer: Peer) -> None:
         term = replica.consensus.status().term
@@ -130,7 +131,7 @@ class SystemCopies:
         if replica is not None and replica.consensus.status().term > request.term:
             raise ConfigurationRefused(f"a leader of term {request.term} is none any more")
         if not self._is_copying.locked():
-            self._pool.submit(self._copy, request.source)
+            self._callers.submit(partial(self._copy, request.source))
         return Done()
 
     def _copy(self, source: Peer) -> None:
@@ -148,7 +149,10 @@ class SystemCopies:
                 return reply
 
             with self._tablet.work_lock:
-                copy_replica(call, TABLET_ID, self._peer.id, self._tablet.fs, self._tablet.directory)
+                copy_replica(
+                    call, TABLET_ID, self._peer.id, self._tablet.fs, self._tablet.directory, check=self._check_open
+                )
+                self._check_open()
                 self._tablet.open()
         except Error as error:
             _log.warning("copy broke off", extra={"fields": {"source": source.address, "error": str(error)}})
@@ -158,6 +162,10 @@ class SystemCopies:
             _log.info("copied", extra={"fields": {"source": source.address, "seconds": time.monotonic() - began}})
         finally:
             self._is_copying.release()
+
+    def _check_open(self) -> None:
+        if self._callers.is_closed:
+            raise ServerUnavailable("the master is shutting down")
 
     def _make_way(self, session: BootstrapSession) -> None:
         """The source is ready: see that a copy is needed, and close what it is to replace."""

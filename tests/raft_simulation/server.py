@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from nyala.cluster.raft.events import Event, Persisted, RaftRole, Ready, Received, Tick
 from nyala.cluster.raft.messages import AppendRequest, AppendResponse, Configuration, HardState, Message, Peer
+from nyala.cluster.raft.node import RaftNode
 from nyala.errors import ClusterError
 
 from .disk import Disk, SimulatedLog
@@ -103,7 +104,7 @@ class Server:
         if simulation.profile.keeps_lead and disk.clock_lead:
             clock_limit = max(clock_limit, self.physical() + disk.clock_lead)
         self.applied, self.digest = disk.snapshot_index, disk.snapshot_digest
-        self.node = simulation.node_class(
+        self.node = RaftNode(
             self.id, self.log, disk.hard_state, configuration, simulation.options, now=self.now(),
             random=self.chance, hybrid=self.hybrid, clock_limit=clock_limit, is_new=is_new,
             history=history, commit_index=disk.snapshot_index,
