@@ -296,6 +296,9 @@ class FakeCluster:
         self.scanners.pop((address, request.scanner), None)
         return methods.Done()
 
+    def _do_keep_alive(self, address: str, request: methods.KeepAlive) -> Any:
+        return methods.Done()
+
     # ---- scans ---------------------------------------------------------------------------------------------------
 
     def scan(self, address: str, ticket: methods.ScanTablet) -> Iterator[Batch | methods.ScanEnd]:

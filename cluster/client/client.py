@@ -134,8 +134,8 @@ class Client:
 
     @property
     def last_observed(self) -> Timestamp:
-        """The greatest time that this client has seen: a token for another client's `update`, which then reads what this
-        one has written and read."""
+        """The greatest time that this client has seen: a token for another client's `update`, which then reads what
+        this one has written and read."""
         return self._shared.clock.latest
 
     def update(self, timestamp: Timestamp) -> None:

@@ -153,10 +153,10 @@ class SingleRows:
             if place < 0:
                 # No range has it; but one may have been added since.
                 self._catalog.refresh()
-                now = self._catalog.known(table)
-                if now is known or now.partitioner.route_one(values) < 0:
+                newer = self._catalog.known(table)
+                if newer is known or newer.partitioner.route_one(values) < 0:
                     return None
-                known = self._checked(known.table, now, names)
+                known = self._checked(known.table, newer, names)
                 continue
             tablet_id = known.tablet_ids[place]
             request = ReadRow(

@@ -2,7 +2,8 @@
 
 A thread that waits for the next batch of a stream hears nothing else: neither that its statement was cancelled, nor
 that the server stands still. One thread of the client looks for all of them: every 50 ms at the statement, and where a
-stream has been silent for some seconds, whether its server answers at all.
+stream has been silent for some seconds, whether its server answers at all. A scan whose reader takes its time is kept
+alive at its server.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from ...errors import DeadlineExceeded, Error, ServerUnavailable
-from ..wire.methods import GetStatus
+from ..wire.methods import GetStatus, KeepAlive
 from ..wire.scan_streams import ScanStream
 from .shared import Shared
 
@@ -21,6 +22,8 @@ LOOK_SECONDS = 0.05
 SILENT_SECONDS = 3.0
 """After so long a server is asked whether it is there."""
 ANSWER_SECONDS = 3.0
+KEEP_ALIVE_SECONDS = 15.0
+"""After so long a server is told that a scan is still wanted; it would keep it for a minute."""
 
 
 class Watched:
@@ -45,6 +48,8 @@ class StreamWatch:
         self._changed = threading.Condition()
         """Guards what follows."""
         self._waiting: set[Watched] = set()
+        self._idle: dict[tuple[str, str], float] = {}
+        """Scans that their readers do not ask for just now, by address and scanner: when they were heard of last."""
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -55,11 +60,8 @@ class StreamWatch:
         watched = Watched(stream, address, look)
         with self._changed:
             self._waiting.add(watched)
-            if self._thread is None and not self._closed:
-                self._thread = threading.Thread(target=self._run, name="nyala-client-watch", daemon=True)
-                self._thread.start()
             if len(self._waiting) == 1:
-                self._changed.notify()
+                self._wake()
         try:
             yield
         except BaseException:
@@ -72,6 +74,26 @@ class StreamWatch:
         if watched.error is not None:
             raise watched.error
 
+    @contextlib.contextmanager
+    def idle(self, address: str, scanner: str) -> Iterator[None]:
+        """While the caller does something else, the server keeps a scan that it has begun."""
+        with self._changed:
+            self._idle[address, scanner] = time.monotonic()
+            if len(self._idle) == 1:
+                self._wake()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._idle.pop((address, scanner), None)
+
+    def _wake(self) -> None:
+        """Have the thread look. Needs the lock."""
+        if self._thread is None and not self._closed:
+            self._thread = threading.Thread(target=self._run, name="nyala-client-watch", daemon=True)
+            self._thread.start()
+        self._changed.notify()
+
     def close(self) -> None:
         """End the thread."""
         with self._changed:
@@ -82,17 +104,31 @@ class StreamWatch:
             thread.join()
 
     def _run(self) -> None:
-        while True:
-            with self._changed:
-                while not self._waiting and not self._closed:
-                    self._changed.wait()
-                if self._closed:
-                    return
-            time.sleep(LOOK_SECONDS)
+        while self._rest():
             with self._changed:
                 waiting = list(self._waiting)
+                now = time.monotonic()
+                due = [scan for scan, heard in self._idle.items() if now - heard > KEEP_ALIVE_SECONDS]
+                self._idle.update(dict.fromkeys(due, now))
             for watched in waiting:
                 self._look_at(watched)
+            for address, scanner in due:
+                with contextlib.suppress(RuntimeError):  # the pool has been shut down
+                    self._shared.pool.submit(self._keep_alive, address, scanner)
+
+    def _rest(self) -> bool:
+        """Wait until there is something to look after; False where that is over."""
+        with self._changed:
+            if not self._waiting and not self._closed:
+                self._changed.wait(KEEP_ALIVE_SECONDS / 2 if self._idle else None)
+            if self._closed:
+                return False
+        time.sleep(LOOK_SECONDS)
+        return True
+
+    def _keep_alive(self, address: str, scanner: str) -> None:
+        with contextlib.suppress(Error):  # its reader will see
+            self._shared.channels.get(address).call(KeepAlive(scanner=scanner), timeout=ANSWER_SECONDS)
 
     def _look_at(self, watched: Watched) -> None:
         try:

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ...errors import Error, ScannerExpired, ServerUnavailable
+from ...errors import Error, ServerUnavailable
 from ...storage.keys.keys import Keys
 from ...storage.store import ScanCounters, ScanToken
 from ...storage.vector import Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide
@@ -111,7 +111,9 @@ class TokenScan:
                         continue
                     is_out = True
                 for ready in held or [batch]:
-                    yield self._given(ready)
+                    given = self._given(ready)
+                    with self._watch.idle(self._route.address, self._scanner):
+                        yield given
                 held.clear()
             for ready in held:
                 yield self._given(ready)
@@ -181,7 +183,8 @@ class TokenScan:
         if said is Verdict.OUT:
             raise error
         attempts = self._trying()
-        if is_out and not self._is_resuming and said is not Verdict.SCHEMA and not isinstance(error, ScannerExpired):
+        # A stream that nobody read for long is given up before the scan is: that goes on by another stream.
+        if is_out and not self._is_resuming and said is not Verdict.SCHEMA:
             attempts.failed(error)
             self._is_resuming = True
             return

@@ -29,7 +29,7 @@ class Invariant(enum.StrEnum):
     DURABILITY = "a committed entry is on the disks of a majority"
     LEASE_SAFETY = "a leader with a lease is the only one that serves, and misses no acknowledged write"
     TIMESTAMPS = "timestamps ascend along the log, and none is written at or below a time that was served"
-    LIVENESS = "once all is healed, a leader commits and all peers catch up"
+    LIVENESS = "once all is healed, a leader commits, all peers catch up and vote"
     CONTRACT = "the node keeps to the contract of its driver"
 
 

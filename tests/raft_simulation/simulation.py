@@ -2,7 +2,7 @@
 
 A schedule has two parts. While it is rough (`Profile.duration`), faults come and go at random. Then all heals: what
 is down starts, what is cut off is joined, disks and messages are quick; clocks stay as wrong as they are. Within
-`LIVENESS_BOUND` a leader must commit a new entry, and every peer of its configuration apply it.
+`LIVENESS_BOUND` a leader with a lease must commit a new entry, and every peer of its configuration apply it and vote.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from nyala.cluster.raft.events import Campaign, ChangePeers, Propose, Transfer
+from nyala.cluster.raft.events import Campaign, ChangePeers, Propose, Renew, Transfer
 from nyala.cluster.raft.messages import AppendRequest, Configuration, HardState, Message, Peer, PeerRole
 from nyala.cluster.raft.node import RaftOptions
 from nyala.storage.log.wal_format import EntryKind
@@ -202,6 +202,8 @@ class Simulation:
         node = leader.node
         if not node.is_serving or entries[-1][0] > node.timestamp_limit:
             self.count["beyond the limit"] += 1
+            if self.chance.random() < 0.5:
+                leader.step(Renew())
             return False
         first, term = leader.log.last_index + 1, node.term
         self._last_proposal = (first, term)
@@ -331,6 +333,21 @@ class Simulation:
             self._change(leader, tuple(peer for peer in peers if peer is not removed))
             self.after(seconds, self._forget, self.servers[removed.id])
 
+    def _readdress(self, server: Server, seconds: float) -> None:
+        """A server listens elsewhere from now on."""
+        leader = self._leader()
+        if leader is not None:
+            peers = list(leader.node.configuration.peers)
+            place = self.chance.randrange(len(peers))
+            old = peers[place]
+            peers[place] = Peer(old.id, f"{old.id}:{self.events}", old.role)
+            self._change(leader, tuple(peers))
+
+    def _campaign(self, server: Server, seconds: float) -> None:
+        """Somebody thinks that there should be an election."""
+        if server.has_node:
+            server.submit(Campaign())
+
     def _change(self, leader: Server, peers: tuple[Peer, ...]) -> None:
         expected = self.chance.choice((None, leader.node.configuration.index))
         if leader.step(ChangePeers(peers, expected)):
@@ -372,11 +389,12 @@ class Simulation:
         self.after(HEALING_STEP, self._check_recovery, self.time + LIVENESS_BOUND, None)
 
     def _check_recovery(self, deadline: float, goal: int | None) -> None:
-        """A new entry is committed by the newest leader, and then everywhere."""
+        """The newest leader commits a new entry, which gets everywhere; no PRE_VOTER is left, and the lease is there."""
         leader = max(self.leaders.values(), key=lambda server: server.node.term, default=None)
         if goal is not None and len(self.invariants.committed) >= goal and leader is not None:
             peers = leader.node.configuration.peers
-            if all(self.servers[peer.id].applied >= goal for peer in peers):
+            is_whole = all(self.servers[peer.id].applied >= goal and peer.role is PeerRole.VOTER for peer in peers)
+            if is_whole and leader.node.has_lease(leader.now()):
                 self._is_done = True
                 self.count["healing"] += int(self.time - deadline + LIVENESS_BOUND)
                 return
@@ -403,7 +421,9 @@ _FAULTS: dict[str, Callable[[Simulation, Server, float], None]] = {
     "transfer": Simulation._transfer,
     "add": Simulation._add,
     "remove": Simulation._remove,
+    "readdress": Simulation._readdress,
     "trim": Simulation._trim,
+    "campaign": Simulation._campaign,
 }
 
 

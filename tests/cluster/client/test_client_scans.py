@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -145,6 +146,25 @@ def test_a_query_is_run_again_where_no_row_has_come_out(connection: Connection, 
     die_after(cluster, 3)
     assert connection.execute("SELECT count(*), sum(k), min(v) FROM t WHERE k >= 0").fetchall() == [(60, 1770, "v0")]
     assert len({address for address, _ in cluster.requests(methods.ScanTablet)}) == 2
+
+
+def test_a_slow_reader_keeps_its_scan(client, table, cluster, monkeypatch):
+    monkeypatch.setattr(stream_watch, "KEEP_ALIVE_SECONDS", 0.05)
+    batches = reading(client, token_of(client, table, ScanSpec(("k",))), 0)
+    found = values([next(batches)], 0)
+    while not cluster.requests(methods.KeepAlive):
+        time.sleep(0.01)
+    ((_, ticket),) = cluster.requests(methods.ScanTablet)
+    assert cluster.requests(methods.KeepAlive)[0][1].scanner == ticket.scanner
+    gone = [errors.ScannerExpired("nobody read the scan's stream for too long")]
+
+    def fault(address: str, request: Any, when: str) -> None:
+        if isinstance(request, FakeStream) and gone:
+            raise gone.pop()
+
+    cluster.faults.append(fault)
+    assert sorted(found + values(batches, 0)) == list(range(ROWS))
+    assert [ticket.resume_batch for _, ticket in cluster.requests(methods.ScanTablet)] == [0, 1]
 
 
 def test_a_silent_server_is_given_up(client, table, cluster, monkeypatch):
