@@ -8,6 +8,10 @@ from .messages import AppendRequest, Entry
 from .progress import PeerProgress
 
 
+_FEW_IN_FLIGHT = 2
+"""With so many messages on their way, entries wait until they fill a batch, or until one is answered (Nagle)."""
+
+
 class Replication:
     """Sends; what is to be sent follows from each peer's `PeerProgress`.
 
@@ -71,6 +75,8 @@ class Replication:
                     progress.needs_copy = True  # and told when the peer answers: it may be gone
                     return
                 entries = tuple(core.log.entries(first, last_index, core.options.max_batch_bytes))
+                if len(progress.in_flight) >= _FEW_IN_FLIGHT and len(entries) > last_index - first:
+                    return  # not a whole batch: what comes until the others are answered goes along
                 request = shared[first] = self._request(first - 1, previous_term, entries)
             core.send(progress.peer, request)
             progress.sent(first + len(request.entries) - 1)

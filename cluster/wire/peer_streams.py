@@ -44,6 +44,8 @@ BATCH_BYTES = 4 << 20
 """Of one `PeerBatch`, about; a single message may be larger."""
 OUTBOX_BYTES = 64 << 20
 """Waiting for one peer; beyond it everything that waits is thrown away."""
+GATHERING, GATHERED_BYTES = 0.001, 64 << 10
+"""Batches to one peer are so many seconds apart, unless so many bytes wait."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Between attempts to open an exchange, in seconds."""
 SILENCE = 10.0
@@ -122,6 +124,7 @@ class _Link:
         self._stream: _Stream | None = None
         self._is_closed = False
         self._pause = 0.0
+        self._sent_at = 0.0
         self.heard = 0.0
         """When something last came from the peer, by `time.monotonic`."""
         self._connection = Connection(peer.address)
@@ -167,12 +170,14 @@ class _Link:
                 self._changed.wait_for(lambda: self._outbox or self._is_closed or self._sender is not me)
                 if self._is_closed or self._sender is not me:
                     return
+            self._gather()
             stream: _Stream | None = None
             try:
                 stream = self._stream_to_use()
                 waiting = self._take()
                 if waiting:
                     stream.write(self._transport.packed(waiting))
+                    self._sent_at = time.monotonic()
                 self._pause = 0.0
             except errors.Error as error:
                 _logger.debug("no exchange with %s: %s", self._peer.id, error)
@@ -181,6 +186,13 @@ class _Link:
                 # A message that cannot be packed is lost; those that follow are not.
                 _logger.exception("messages to %s could not be sent", self._peer.id)
                 self._rest(me, stream)
+
+    def _gather(self) -> None:
+        """Let small messages come together where the last batch has only just gone: under load a message costs both
+        servers more than what it says, and one that comes after a quiet moment does not wait."""
+        left = self._sent_at + GATHERING - time.monotonic()
+        if left > 0 and self._outbox_bytes < GATHERED_BYTES:
+            time.sleep(left)
 
     def _take(self) -> list[tuple[str, Message]]:
         """What waits, oldest first, as far as one batch goes."""

@@ -44,6 +44,7 @@ class Profile:
     client_interval: float = 0.3
     fault_interval: float = 1.0
     fault_length: float = 1.5
+    longest_restart: float = 1.5
     writes: float = 0.7
     short_reigns: float = 0.0
     fragile: float = 0.0
@@ -84,6 +85,7 @@ class Profile:
             client_interval=chance.choice((0.2, 0.4, 0.8, 1.6)),
             fault_interval=chance.choice((0.3, 0.6, 1.2)),
             fault_length=chance.choice((0.5, 1.5, 3.0)),
+            longest_restart=chance.choice((0.2, 1.0, 3.0)),
             writes=chance.choice((0.05, 0.4, 0.8)),
             short_reigns=chance.choice((0.0, 0.0, 0.0, 0.4, 0.8)),
             fragile=chance.choice((0.0, 0.0, 0.1, 0.3)),
@@ -110,6 +112,7 @@ class Profile:
             writes=chance.choice((0.05, 0.5)),
             fault_interval=2.0,
             fault_length=chance.choice((0.8, 2.0)),
+            longest_restart=chance.choice((0.3, 1.0, 2.0)),
             short_reigns=chance.choice((0.0, 0.3, 0.7)),
             fragile=chance.choice((0.2, 0.4)),
             faint=0.5,
@@ -131,8 +134,9 @@ class Profile:
             writes=chance.choice((0.02, 0.1)),
             fault_interval=chance.choice((0.3, 0.6)),
             fault_length=chance.choice((1.0, 2.0)),
+            longest_restart=chance.choice((0.2, 0.2, 2.0)),
             faults={
-                "crash": chance.choice((0.0, 2.0)),
+                "crash": chance.choice((0.0, 2.0, 4.0)),
                 "cut_link": 2.0,
                 "cut_one_way": 1.0,
                 "pause": chance.choice((0.0, 1.0)),

@@ -187,11 +187,13 @@ class Simulation:
 
     def _client(self) -> None:
         chance = self.chance
+        # Peers that get one entry per message would never catch up with clients that write more.
+        writes = self.profile.writes if not self._is_healed else 0.05
         self.after(chance.random() * 2 * self.profile.client_interval, self._client)
         for leader in list(self.leaders.values()):
             if not leader.is_busy:
                 leader.serve_leader_read(at_limit=chance.random() < 0.1)
-                if chance.random() < self.profile.writes:
+                if chance.random() < writes:
                     self._propose(leader, chance.randint(1, 3))
                 if chance.random() < 0.4:
                     leader.announce_safe_time()
@@ -389,7 +391,7 @@ class Simulation:
         self.after(HEALING_STEP, self._check_recovery, self.time + LIVENESS_BOUND, None)
 
     def _check_recovery(self, deadline: float, goal: int | None) -> None:
-        """The newest leader commits a new entry, which gets everywhere; no PRE_VOTER is left, and the lease is there."""
+        """The newest leader commits a new entry, which gets everywhere; no PRE_VOTER is left, and it has the lease."""
         leader = max(self.leaders.values(), key=lambda server: server.node.term, default=None)
         if goal is not None and len(self.invariants.committed) >= goal and leader is not None:
             peers = leader.node.configuration.peers
