@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import ClusterError
+from ..raft.messages import Peer
 from ..wire.methods import (
     GetCatalog,
     GetStatus,
     ListServers,
     LocateTablets,
     NamedServer,
-    Peer,
     ReportTablets,
     Request,
     ServerStatus,

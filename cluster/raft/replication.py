@@ -7,7 +7,6 @@ from .lease import Lease
 from .messages import AppendRequest, Entry
 from .progress import PeerProgress
 
-
 _FEW_IN_FLIGHT = 2
 """With so many messages on their way, entries wait until they fill a batch, or until one is answered (Nagle)."""
 

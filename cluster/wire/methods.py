@@ -102,9 +102,9 @@ class WriteReply(Reply, frozen=True):
 
 
 class Write(Request, frozen=True, tag="write"):
-    """Apply a batch to a tablet, at its leader. `rows`: one record batch as an Arrow IPC stream. `ops`: one code, or one
-    per row. `isset`: per column a bitmap of bytes, as `WriteBatch.isset`. `schema_version` is that of the table which
-    the client knows. `check_only`: say what would be refused, and change nothing."""
+    """Apply a batch to a tablet, at its leader. `rows`: one record batch as an Arrow IPC stream. `ops`: one code, or
+    one per row. `isset`: per column a bitmap of bytes, as `WriteBatch.isset`. `schema_version` is that of the table
+    which the client knows. `check_only`: say what would be refused, and change nothing."""
 
     reply = WriteReply
     tablet_id: str
@@ -232,8 +232,8 @@ class AlterTablet(Request, frozen=True, tag="alter_tablet"):
 
 
 class TabletReport(Struct, frozen=True, kw_only=True):
-    """A replica about itself. `state`: "RUNNING", "COPYING" (remote bootstrap), "BOOTSTRAPPING" (opening), "FAILED" (with
-    `error`), "TOMBSTONED"."""
+    """A replica about itself. `state`: "RUNNING", "COPYING" (remote bootstrap), "BOOTSTRAPPING" (opening), "FAILED"
+    (with `error`), "TOMBSTONED"."""
 
     tablet_id: str
     table_id: str
@@ -367,8 +367,8 @@ class StartBootstrap(Request, frozen=True, tag="start_bootstrap"):
 
 class BootstrapSession(Reply, frozen=True):
     """A copy of a replica that stands still for as long as the session lives: `files` by path in the tablet's
-    directory, with their sizes; `base_index`, `base_term`: the log entry up to which the files have everything (from the
-    next on, entries come by the log)."""
+    directory, with their sizes; `base_index`, `base_term`: the log entry up to which the files have everything (from
+    the next on, entries come by the log)."""
 
     session: str
     metadata: dict[str, Any]
@@ -429,8 +429,9 @@ class NamedServer(Struct, frozen=True, kw_only=True):
 
 class HeartbeatReply(Reply, frozen=True):
     """`is_leader`: this is the master to report to; otherwise `leader` is its address ("" where it is not known).
-    `wants_full_report`: the next heartbeat is to list all tablets. `cluster_id`: the cluster's, as the leader knows it; a
-    server whose tablets are of another one must not take orders here, since ids of tablets repeat between clusters."""
+    `wants_full_report`: the next heartbeat is to list all tablets. `cluster_id`: the cluster's, as the leader knows it;
+    a server whose tablets are of another one must not take orders here, since ids of tablets repeat between
+    clusters."""
 
     is_leader: bool
     leader: str = ""
@@ -452,7 +453,8 @@ class Heartbeat(Request, frozen=True, tag="heartbeat"):
 
 
 class CatalogReply(Reply, frozen=True):
-    """All tables (`plain.table_to_plain` with their tablets' ids) and views; None where `known_version` is the newest."""
+    """All tables (`plain.table_to_plain` with their tablets' ids) and views; None where `known_version` is the
+    newest."""
 
     version: int
     cluster_id: str

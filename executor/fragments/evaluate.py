@@ -46,9 +46,9 @@ def evaluator(data: bytes, width: int) -> Operator:
     return lambda batches: _run(fragment, batches)
 
 
-def table_evaluator(data: bytes, table: Table, spec: ScanSpec) -> Operator:
+def table_evaluator(fragment: bytes, table: Table, spec: ScanSpec) -> Operator:
     """`evaluator` for a scan of a table: what a tablet server calls (`cluster.tserver.fragments`)."""
-    return evaluator(data, len(spec.columns))
+    return evaluator(fragment, len(spec.columns))
 
 
 def _run(fragment: Fragment, batches: Iterator[Batch]) -> Iterator[Batch]:

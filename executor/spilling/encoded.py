@@ -1,7 +1,8 @@
 """Batches as Arrow record batches without decoding them, and back: `storage.encoded_batches`, with one form more.
 
-    form     array
-    list     lists of encoded items
+| form | array |
+|---|---|
+| list | lists of encoded items |
 """
 
 from __future__ import annotations

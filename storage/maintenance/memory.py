@@ -140,8 +140,8 @@ class Memory:
     def admit(self, size: int, waits: bool = True) -> None:
         """Let a write of `size` bytes pass; it may have to wait. To be called without locks.
 
-        Raises `MemoryLimitExceeded` where memory is full and could not be freed; nothing has happened then. `waits` False:
-        also where it would have to wait until memory is freed.
+        Raises `MemoryLimitExceeded` where memory is full and could not be freed; nothing has happened then. `waits`
+        False: also where it would have to wait until memory is freed.
         """
         # Two threads may add at the same moment and one of them be lost: the next measurement sets it right.
         self._estimate += size

@@ -1,4 +1,5 @@
-"""TPC-H at scale factor 0.1 on a cluster of three servers with three replicas: the answers of DuckDB, replicas alike."""
+"""TPC-H at scale factor 0.1 on a cluster of three servers with three replicas: the answers of DuckDB, replicas
+alike."""
 
 from __future__ import annotations
 
