@@ -23,6 +23,7 @@ from typing import Any
 
 from ...errors import Error, ServerUnavailable
 from ...storage.keys.keys import Keys
+from ...storage.predicates import BloomFilter, ColumnPredicate
 from ...storage.store import ScanCounters, ScanToken
 from ...storage.vector import Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide
 from ..wire.methods import CloseScanner, ScanEnd, ScanTablet
@@ -37,8 +38,15 @@ from .stream_watch import StreamWatch
 from .tablet_calls import TabletCalls
 
 HELD_BYTES = 64 << 20
+BLOOM_BYTES = 8 << 20
+"""A larger Bloom filter stays here."""
 STREAM_SECONDS = 24 * 3600.0
 """A stream may take long; `StreamWatch` sees to it that its server is alive."""
+
+
+def _is_worth_sending(predicate: ColumnPredicate) -> bool:
+    """All but Bloom filters that are larger than what they save: whoever made one bears rows that it would drop."""
+    return not isinstance(predicate, BloomFilter) or predicate.words.nbytes <= BLOOM_BYTES
 
 
 class TokenScan:
@@ -67,7 +75,7 @@ class TokenScan:
         """Does each batch tell where another replica would go on?"""
         key = [column.name for column in token.table.schema.key] if self._is_resumable else []
         columns = (*spec.columns, *(name for name in key if name not in spec.columns))
-        self._spec = replace(spec, columns=columns)
+        self._spec = replace(spec, columns=columns, predicates=tuple(filter(_is_worth_sending, spec.predicates)))
         self._key_places = [columns.index(name) for name in key]
         self._known = catalog.known(token.table)
         self._route = calls.reading(self._known, token.tablet_id, spec.snapshot)
