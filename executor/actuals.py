@@ -20,7 +20,8 @@ class Actual:
 
     `usages` tell what it held, `spill_files` are where it put what it could not hold; `seconds` is the time spent
     inside it and its inputs, summed over threads (so it may exceed the time on the wall); `counters` are a table
-    scan's; `filtered` names the runtime filters that a scan was given ("bitmap on x").
+    scan's; `filtered` names the runtime filters that a scan was given ("bitmap on x"), `fragment` what
+    was done with its rows before they left their servers.
     """
 
     rows: int = 0
@@ -30,6 +31,7 @@ class Actual:
     spill_files: list[SpillFile] = field(default_factory=list)
     counters: ScanCounters | None = None
     filtered: tuple[str, ...] = ()
+    fragment: str = ""
 
     @property
     def memory(self) -> int:

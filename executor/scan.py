@@ -37,6 +37,8 @@ def open_table_scan(node: TableScan, context: ExecutionContext, filters: Runtime
     fragment = b""
     if node.residual is not None and context.store.runs_fragments:
         fragment = encoded(scan_fragment(node)) or b""
+        if fragment and context.collect:
+            context.actuals.of(node).fragment = "the condition"
     finish = _finisher(node) if not fragment else _as_it_is
     tokens = _open_tokens(node, context, filters, limit, fragment)
     morsels = tuple(

@@ -37,6 +37,8 @@ def remote_aggregate(node: HashAggregate, context: ExecutionContext, filters: Ru
     partitioned_by = _partitioned_by(scan, fragment)
     is_apart = keeps_apart(node, root, partitioned_by)
     source = open_fragment_scan(scan, context, filters, data)
+    if context.collect:
+        context.actuals.of(scan).fragment = "all up to partial groups"
     orders = {id(morsel): place for place, morsel in enumerate(source.morsels)}
 
     def work(batches: Iterator[Batch], morsel: Morsel) -> None:

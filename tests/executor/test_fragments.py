@@ -168,3 +168,13 @@ def test_bytes_from_anywhere_are_refused(data: bytes) -> None:
 def test_a_fragment_for_another_scan_is_refused() -> None:
     with pytest.raises(DataError, match="over a scan of 3"):
         evaluator(Fragment((A,), 1).to_bytes(), 3)
+
+
+def test_explain_analyze_tells_what_is_done_beside_the_rows(both: tuple[nyala.Connection, nyala.Connection]) -> None:
+    plain, remote = both
+    for query, told in (
+        ("SELECT sum(n) FROM t WHERE n % 3 = 1", "at the tablets' servers: all up to partial groups"),
+        ("SELECT id FROM t WHERE n % 3 = 1", "at the tablets' servers: the condition"),
+    ):
+        assert told in str(remote.execute(f"EXPLAIN ANALYZE {query}").fetchall())
+        assert told not in str(plain.execute(f"EXPLAIN ANALYZE {query}").fetchall())
