@@ -150,8 +150,8 @@ class Consensus:
 
     def _may_serve(self, timestamp: int) -> bool:
         self.log.check_serving()
-        node = self._driver.node
-        return timestamp <= node.timestamp_limit and node.has_lease(self._driver.services.now())
+        driver = self._driver
+        return timestamp <= driver.timestamp_limit and driver.node.has_lease(driver.services.now())
 
     def wait_safe(self, timestamp: int, deadline: float) -> None:
         """Return when every write at or below a time, now and for ever, is in this replica's memory; at the leader some
@@ -173,7 +173,7 @@ class Consensus:
         driver.check_running()
         node = driver.node
         if driver.is_serving:
-            return timestamp <= node.timestamp_limit and node.has_lease(driver.services.now())
+            return timestamp <= driver.timestamp_limit and node.has_lease(driver.services.now())
         return timestamp <= node.safe_time and driver.applier.applied_index >= node.safe_index
 
     # ---- entries -------------------------------------------------------------------------------------------------

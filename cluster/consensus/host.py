@@ -46,7 +46,9 @@ class ConsensusHost:
     durability : str
         "fsync": an entry counts as durable here when it is on the disk. "os": when the system has it.
     threads : int
-        Log threads, and as many of the pool.
+        Of the pool.
+    log_threads : int
+        Few: while one tablet's log is synced, the entries of the others gather, and are synced together.
     is_missing : callable
         Has this server no data of a tablet that is not open? Then a leader is told so, and sends a copy. Not given: so
         it is with all that are not open.
@@ -61,6 +63,7 @@ class ConsensusHost:
         *,
         durability: str = "fsync",
         threads: int = 4,
+        log_threads: int = 2,
         is_missing: Callable[[str], bool] | None = None,
         segment_bytes: int = SEGMENT_BYTES,
         wall_clock: Callable[[], int] = wall_microseconds,
@@ -80,7 +83,7 @@ class ConsensusHost:
         self._lock = threading.Lock()
         """Guards the three; never held together with a tablet's."""
         self._closed = False
-        self._log_threads = Workers("log", threads)
+        self._log_threads = Workers("log", log_threads)
         self._pool = Workers("apply", threads)
         self._timer = Timer("consensus-timer")
         self.on_disk = self._log_threads.submit

@@ -193,6 +193,15 @@ class PeerDriver:
             self._renewed_at = now
             self.step_locked(Renew())
 
+    @property
+    def timestamp_limit(self) -> int:
+        """`RaftNode.timestamp_limit`, as far as it would outlive a crash now: while the consensus file is to be written,
+        a group of one voter, which waits for nobody's answer, is bound to what the file says. Needs the lock."""
+        limit = self.node.timestamp_limit
+        if self._needs_file or self._is_writing_file:
+            limit = min(limit, self.file.state.clock_limit_at(self.services.wall_clock()))
+        return limit
+
     def wait(self, until: float) -> bool:
         """Wait for a step, at most until then (`Services.now`); False where that time has come already. Needs the
         lock, and gives it up meanwhile."""
@@ -338,6 +347,8 @@ class PeerDriver:
             if not self._needs_file:
                 held, self._held = self._held, []
                 self._send(held)
+                if self.waiting:
+                    self.changed.notify_all()
 
     def _persist(self) -> None:
         position = self.log.persist()

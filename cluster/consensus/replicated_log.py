@@ -172,10 +172,10 @@ class ReplicatedLog:
         until = driver.services.now() + LIMIT_WAIT
         while True:
             self.check_serving()
-            if timestamp <= driver.node.timestamp_limit:
+            if timestamp <= driver.timestamp_limit:
                 break
             driver.renew()
-            if timestamp > driver.node.timestamp_limit and not driver.wait(until):
+            if timestamp > driver.timestamp_limit and not driver.wait(until):
                 raise ServerOverloaded(
                     f"no majority of tablet {driver.tablet_id} has agreed to timestamps as late as "
                     f"{format_timestamp(Timestamp(timestamp))} yet"

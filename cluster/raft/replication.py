@@ -7,8 +7,9 @@ from .lease import Lease
 from .messages import AppendRequest, Entry
 from .progress import PeerProgress
 
-_FEW_IN_FLIGHT = 2
-"""With so many messages on their way, entries wait until they fill a batch, or until one is answered (Nagle)."""
+_FEW_IN_FLIGHT = 1
+"""With so many messages on their way, entries wait until they fill a batch, or until one is answered (Nagle): a message
+costs both sides, and their disks, far more than one entry more in it."""
 
 
 class Replication:

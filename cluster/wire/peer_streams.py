@@ -44,8 +44,9 @@ BATCH_BYTES = 4 << 20
 """Of one `PeerBatch`, about; a single message may be larger."""
 OUTBOX_BYTES = 64 << 20
 """Waiting for one peer; beyond it everything that waits is thrown away."""
-GATHERING, GATHERED_BYTES = 0.001, 64 << 10
-"""Batches to one peer are so many seconds apart, unless so many bytes wait."""
+GATHERING, BUSY_GATHERING, GATHERED_BYTES = 0.001, 0.002, 64 << 10
+"""Batches to one peer are so many seconds apart, unless so many bytes wait; the second where the last batch had several
+messages, so that more are likely to come."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Between attempts to open an exchange, in seconds."""
 SILENCE = 10.0
@@ -125,6 +126,7 @@ class _Link:
         self._is_closed = False
         self._pause = 0.0
         self._sent_at = 0.0
+        self._gathering = GATHERING
         self.heard = 0.0
         """When something last came from the peer, by `time.monotonic`."""
         self._connection = Connection(peer.address)
@@ -178,6 +180,7 @@ class _Link:
                 if waiting:
                     stream.write(self._transport.packed(waiting))
                     self._sent_at = time.monotonic()
+                    self._gathering = GATHERING if len(waiting) == 1 else BUSY_GATHERING
                 self._pause = 0.0
             except errors.Error as error:
                 _logger.debug("no exchange with %s: %s", self._peer.id, error)
@@ -190,7 +193,7 @@ class _Link:
     def _gather(self) -> None:
         """Let small messages come together where the last batch has only just gone: under load a message costs both
         servers more than what it says, and one that comes after a quiet moment does not wait."""
-        left = self._sent_at + GATHERING - time.monotonic()
+        left = self._sent_at + self._gathering - time.monotonic()
         if left > 0 and self._outbox_bytes < GATHERED_BYTES:
             time.sleep(left)
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import datetime
 import faulthandler
+import gc
 import json
 import logging
 import os
@@ -29,6 +30,9 @@ _logger = logging.getLogger("nyala.cluster.process")
 
 GRACE_SECONDS = 25.0
 """For drain and stop together; then the process ends at once."""
+_COLLECTIONS = 50_000, 20, 20
+"""Thresholds of the garbage collector. Messages and rows make no cycles: reference counts free them, and to look for
+cycles after each 700 new objects, as Python does, takes every thread's time. What few cycles there are can wait."""
 KILLED_STATUS = 3
 """The exit status of a server that did not end by itself in time."""
 
@@ -119,6 +123,10 @@ def run_server(
     except errors.Error as error:
         _logger.error("the server cannot start: %s", error, extra={"fields": {"class": type(error).__name__}})
         return 1
+    # What the modules have made stays: it need not be looked at again.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_COLLECTIONS)
     if address_file is not None:
         _announce(address_file, server.address)
     if ready is not None:

@@ -161,8 +161,10 @@ class _OsWritable(_OpenFile):
     def sync(self) -> None:
         if self._descriptor < 0:  # fsync calls that a ValueError
             raise DiskError(f"cannot sync {self._path}: Bad file descriptor")
-        with _disk_errors("sync", self._path):
+        try:  # as in `write`
             os.fsync(self._descriptor)
+        except OSError as error:
+            raise DiskError(f"cannot sync {self._path}: {error.strerror or error}") from error
 
 
 class _OsReadable(_OpenFile):

@@ -171,11 +171,11 @@ class Simulation:
         if source.incarnation != incarnation or source.is_busy or not target.is_up or target.is_busy:
             return
         if target.has_node:
-            # What the target has acknowledged may be part of a majority: the copy must not be older than what its
-            # log has in common with that of the source, nor than the log's end here (nothing is committed behind it).
-            if source.applied < min(target.log.last_index, source.log.last_index):
-                return
-            if target.applied >= source.log.base_index:  # it has caught up meanwhile, or can go on from there
+            # What the target has acknowledged may be part of a majority, so what its log has in common with that of the
+            # source must be in the copy. It is if the logs part before the source's begins; otherwise the target can
+            # go on from its own.
+            base = source.log.base_index
+            if target.applied >= base or target.log.term(base) == source.log.base_term:
                 return
             target.crash(stays_down=True)
         disk = source.copy_for(target)

@@ -192,25 +192,46 @@ def test_entries_of_earlier_terms_are_committed_by_one_of_this_term_only() -> No
     assert node.step(Received(AppendResponse("C", 4, 1, True, 3)), 3.0).commit_index == 3
 
 
-def test_proposals_are_sent_without_waiting_up_to_the_window() -> None:
-    group = Group(options=RaftOptions(window=3))
+def bodies_sent(group: Group, to: str) -> list[list[bytes]]:
+    """By message with entries that the leader A has sent a peer."""
+    sent = [message for ready in group.readies["A"] for peer, message in ready.messages if peer.id == to]
+    found = [[entry.body for entry in message.entries] for message in sent if isinstance(message, AppendRequest)]
+    return [bodies for bodies in found if bodies]
+
+
+def test_small_proposals_wait_for_an_answer_and_go_together() -> None:
+    group = Group()
     group.elect()
-    group.wire.clear()
+    group.readies["A"].clear()
     for n in range(5):
         group.propose("A", b"%d" % n)
-    sent = [message for id, message in group.wire if id == "B" and isinstance(message, AppendRequest)]
-    assert [[entry.body for entry in message.entries] for message in sent] == [[b"0"], [b"1"], [b"2"]]
+    assert bodies_sent(group, "B") == [[b"0"]], "at once, where nothing is on its way"
     group.settle()
+    assert bodies_sent(group, "B") == [[b"0"], [b"1", b"2", b"3", b"4"]]
     assert group.bodies("A") == [b"0", b"1", b"2", b"3", b"4"]
     assert group.logs["B"].last_index == 6
+
+
+def test_whole_batches_are_sent_without_waiting_up_to_the_window() -> None:
+    group = Group(options=RaftOptions(window=3, max_batch_bytes=4))
+    group.elect()
+    group.readies["A"].clear()
+    for n in range(9):
+        group.propose("A", b"%03d" % n)
+    assert bodies_sent(group, "B") == [[b"000"], [b"001"], [b"002"]]
+    group.settle()
+    assert len(group.bodies("A")) == 9
+    assert group.logs["B"].last_index == 10
 
 
 def test_messages_are_cut_by_bytes() -> None:
     group = Group(options=RaftOptions(max_batch_bytes=10))
     group.elect()
-    ready = group.propose("A", *[b"12345"] * 5, b"x" * 100)
-    counts = [len(message.entries) for peer, message in ready.messages if peer.id == "B"]  # type: ignore[union-attr]
-    assert counts == [2, 2, 1, 1]
+    group.readies["A"].clear()
+    group.propose("A", *[b"12345"] * 5, b"x" * 100)
+    assert [len(bodies) for bodies in bodies_sent(group, "B")] == [2, 2, 1], "the last one is no whole batch yet"
+    group.settle()
+    assert [len(bodies) for bodies in bodies_sent(group, "B")] == [2, 2, 1, 1]
 
 
 def test_peers_that_are_equally_far_get_the_same_message() -> None:
@@ -222,10 +243,10 @@ def test_peers_that_are_equally_far_get_the_same_message() -> None:
 
 @pytest.mark.parametrize("lost", [1, 2, 4])
 def test_a_lost_message_is_noticed_at_the_next(lost: int) -> None:
-    group = Group()
+    group = Group(options=RaftOptions(max_batch_bytes=1))
     group.elect()
     for n in range(5):
-        group.propose("A", b"%d" % n)
+        group.propose("A", b"%d" % n * 2)
         if n + 1 == lost:
             group.wire = [(id, message) for id, message in group.wire if id != "B"]
     group.settle()
@@ -247,10 +268,9 @@ def test_a_lost_message_is_noticed_by_the_heartbeat_if_there_is_no_next() -> Non
 
 
 def test_one_loss_sends_the_rest_once_more_only() -> None:
-    group = Group()
+    group = Group(options=RaftOptions(max_batch_bytes=1))
     group.elect()
-    for n in range(8):
-        group.propose("A", b"%d" % n)
+    group.propose("A", *[b"%d" % n for n in range(9)])  # the last is held back
     lost = group.wire.index(next((id, message) for id, message in group.wire if id == "B"))
     del group.wire[lost]
     group.settle()
