@@ -213,7 +213,7 @@ class LogSegments:
 
     def sync(self) -> None:
         """Make everything written durable."""
-        if self._is_synced:
+        if self._is_synced or not self._segments:  # what was written may have been cut off, with its file
             return
         if self._file is None:
             self._file = self._fs.append(self._segments[-1].path)

@@ -98,7 +98,8 @@ class _Stream:
     def say_goodbye(self) -> None:
         """Ask the other side to end it."""
         with self._writing, contextlib.suppress(pa.ArrowException, OSError, ValueError):
-            self._writer.write_metadata(_GOODBYE)
+            if not self.is_dead:  # a writer must not be touched once its exchange has ended (`wait_unused`)
+                self._writer.write_metadata(_GOODBYE)
 
     def finish(self) -> None:
         """Let go of one of this side's that has ended."""
@@ -332,7 +333,7 @@ class FlightTransport:
         link = self._links.get(peer.id)
         if link is None:
             link = self._link(peer)
-        if link is not None:
+        if link is not None and not FAULTS.is_cut(peer.id, peer.address):  # now, and again when it would go
             link.send(peer, tablet_id, message)
 
     def serve(self, flight_context: Any, reader: Any, writer: Any) -> None:
