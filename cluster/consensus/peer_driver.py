@@ -195,8 +195,9 @@ class PeerDriver:
 
     @property
     def timestamp_limit(self) -> int:
-        """`RaftNode.timestamp_limit`, as far as it would outlive a crash now: while the consensus file is to be written,
-        a group of one voter, which waits for nobody's answer, is bound to what the file says. Needs the lock."""
+        """`RaftNode.timestamp_limit`, as far as it would outlive a crash now: while the consensus file is to be
+        written, a group of one voter, which waits for nobody's answer, is bound to what the file says. Needs the
+        lock."""
         limit = self.node.timestamp_limit
         if self._needs_file or self._is_writing_file:
             limit = min(limit, self.file.state.clock_limit_at(self.services.wall_clock()))

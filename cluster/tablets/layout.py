@@ -31,7 +31,7 @@ def decode_description(body: bytes | memoryview) -> Tablet:
     """The inverse; `ProtocolError` where the bytes describe no tablet."""
     try:
         return _decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError) as error:
         raise ProtocolError(f"{len(body)} bytes describe no tablet: {error}") from error
 
 

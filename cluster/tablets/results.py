@@ -77,7 +77,7 @@ def decode_result(data: bytes) -> WriteResult:
     """The inverse; `ProtocolError` where the bytes are none."""
     try:
         content = _decode(data)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError) as error:
         raise ProtocolError(f"{len(data)} bytes are not a write's result: {error}") from error
     refused = tuple([RowError(row.row, _ERRORS.get(row.error, IntegrityError)(row.message)) for row in content.errors])
     return WriteResult(content.applied, refused, Timestamp(content.timestamp))
@@ -140,7 +140,7 @@ class SavedResults(Struct, frozen=True):
         """The inverse; `ProtocolError` where the bytes are none."""
         try:
             return msgspec.msgpack.decode(data, type=cls)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, ValueError) as error:
             raise ProtocolError(f"{len(data)} bytes are no results of writes: {error}") from error
 
 

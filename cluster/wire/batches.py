@@ -193,7 +193,7 @@ def decode_batch(data: bytes) -> list[Batch]:
     decoder = BatchDecoder()
     try:
         messages = msgspec.msgpack.decode(data, type=list[tuple[DictionaryHead | PartHead, bytes]])
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:  # a text that is no UTF-8 is a ValueError
         raise errors.ProtocolError(f"a malformed batch came: {error}") from None
     parts = [decoder.decode(head, pa.py_buffer(body)) for head, body in messages]
     return [part for part in parts if part is not None]

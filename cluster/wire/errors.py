@@ -86,7 +86,7 @@ def raised_by_flight(error: pa.ArrowException | OSError, address: str) -> errors
     if told:
         try:
             return error_from_body(msgspec.msgpack.decode(told, type=ErrorBody))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, ValueError):
             pass
     text = _first_sentence(str(error))
     if isinstance(error, flight.FlightTimedOutError):

@@ -294,7 +294,7 @@ class ScanStream:
             raise error_ from None
         try:
             head = _head_decoder.decode(_unpadded(chunk.app_metadata))
-        except (msgspec.DecodeError, RecursionError) as malformed:
+        except (msgspec.DecodeError, ValueError, RecursionError) as malformed:
             raise errors.ProtocolError(f"a malformed message of a scan came: {malformed}") from None
         if isinstance(head, EndHead):
             self._take_end(head)

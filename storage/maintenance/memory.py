@@ -93,7 +93,8 @@ class Memory:
         self._measured = 0.0
         self._freed = threading.Condition()
         self._relieving = threading.Lock()
-        _processwide.add(self)
+        with _processwide_lock:
+            _processwide.add(self)
         self.measure()
 
     # ---- measuring -----------------------------------------------------------------------------------------------
@@ -106,7 +107,8 @@ class Memory:
 
     def measure(self) -> MemoryStatus:
         """Count, and give the page cache what is left for it."""
-        others = [memory for memory in _processwide.copy() if memory is not self]
+        with _processwide_lock:  # or another store may open while this looks at all of them
+            others = [memory for memory in _processwide if memory is not self]
         own = self.own
         stores = own + sum(memory.own for memory in others)
         other_caches = sum(memory._cache.size for memory in others)
@@ -132,7 +134,8 @@ class Memory:
 
     def close(self) -> None:
         """The store is closed and holds nothing any more."""
-        _processwide.discard(self)
+        with _processwide_lock:
+            _processwide.discard(self)
         self.note_freed()
 
     # ---- admission -----------------------------------------------------------------------------------------------
@@ -192,5 +195,6 @@ class Memory:
         return freed
 
 
+_processwide_lock = threading.Lock()
 _processwide: weakref.WeakSet[Memory] = weakref.WeakSet()
 """The memory of every open store of this process."""
