@@ -1,0 +1,83 @@
+"""`nyala cluster` and `nyala tablet`, from an empty directory to a stopped cluster, as somebody types them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nyala
+import pytest
+
+
+def run(*words: str, status: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "nyala", *words], capture_output=True, text=True, check=False, timeout=180
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def status(home: str) -> list[dict[str, Any]]:
+    return json.loads(run("cluster", "status", "--dir", home, "--json"))  # type: ignore[no-any-return]
+
+
+@pytest.mark.slow
+def test_a_cluster_from_start_to_stop(tmp_path: Path) -> None:
+    home = str(tmp_path / "demo")
+    url = run("cluster", "start", "--tservers", "4", "--dir", home, "--durability", "os").split()[-1]
+    try:
+        assert url in run("cluster", "start", "--dir", home), "all of them run already"
+        with nyala.connect(url) as connection:
+            connection.execute(
+                "CREATE TABLE t (k INT PRIMARY KEY, v STRING) DISTRIBUTE BY HASH (k) INTO 4 BUCKETS REPLICAS 3"
+            )
+            connection.executemany("INSERT INTO t VALUES (?, ?)", [(k, "x" * k) for k in range(200)])
+        servers = {server["address"]: server for server in status(home)}
+        assert len(servers) == 5
+        assert sum(server["replicas"] for server in servers.values() if server["kind"] == "tserver") == 12
+        tablets = json.loads(run("tablet", "list", home, "t", "--json"))
+        assert len(tablets) == 4
+
+        tablet = tablets[0]
+        there = [replica["address"] for replica in tablet["replicas"]]
+        free = next(a for a, server in servers.items() if server["kind"] == "tserver" and a not in there)
+        run("tablet", "move", url, tablet["tablet"], "--from", there[0], "--to", free)
+        after = json.loads(run("tablet", "list", home, "--json"))
+        moved = next(t for t in after if t["tablet"] == tablet["tablet"])
+        assert {replica["address"] for replica in moved["replicas"]} == {*there[1:], free}
+
+        leader = next(replica["address"] for replica in moved["replicas"] if replica["leads"])
+        run("tablet", "leader-step-down", home, tablet["tablet"])
+        after = json.loads(run("tablet", "list", home, "--json"))
+        moved = next(t for t in after if t["tablet"] == tablet["tablet"])
+        assert not any(replica["leads"] for replica in moved["replicas"] if replica["address"] == leader)
+
+        run("cluster", "rebalance", home)
+        counts = [server["replicas"] for server in status(home) if server["kind"] == "tserver"]
+        assert max(counts) - min(counts) <= 2
+        run("cluster", "leave", home, free, "--wait")
+        assert next(server["replicas"] for server in status(home) if server["address"] == free) == 0
+        assert "200 rows" in run("cluster", "ksck", home, "--checksum")
+        assert "has no table s; it has: t" in run("tablet", "list", home, "s", status=1)
+        assert "has no replica at x" in run(
+            "tablet", "move", home, tablet["tablet"], "--from", "x", "--to", free, status=1
+        )
+    finally:
+        run("cluster", "stop", "--dir", home)
+    stopped = json.loads(run("cluster", "status", "--dir", home, "--json", status=1))
+    assert [server["pid"] for server in stopped] == [None] * 5
+    run("cluster", "start", "--dir", home)
+    try:
+        with nyala.connect(url) as connection:
+            assert connection.execute("SELECT count(*), sum(length(v)) FROM t").fetchone() == (200, 19900)
+    finally:
+        run("cluster", "stop", "--dir", home)
+
+
+def test_mistakes_are_told(tmp_path: Path) -> None:
+    assert "holds no cluster" in run("cluster", "stop", "--dir", str(tmp_path), status=1)
+    (tmp_path / "file").write_text("x")
+    assert "is not empty" in run("cluster", "start", "--dir", str(tmp_path), status=1)

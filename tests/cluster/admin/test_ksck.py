@@ -1,0 +1,90 @@
+"""What ksck says of a cluster, for every way in which one can be ill."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from nyala.cluster.admin.ksck import Health, describe, ksck
+from nyala.cluster.admin.view import ClusterView, ServerView, TabletView
+from nyala.cluster.raft.messages import Configuration, Peer, PeerRole
+from nyala.cluster.wire.methods import NamedServer, ServerStatus, TabletReport
+
+PEERS = tuple(Peer(id, f"{id}:1") for id in "abc")
+
+
+def status(id: str, is_leader: bool = False) -> ServerStatus:
+    return ServerStatus(
+        id=id, kind="tserver", address=f"{id}:1", version="1", pid=1, started=0.0, clock=1, is_leader=is_leader
+    )
+
+
+def report(leads: bool = False, state: str = "RUNNING", term: int = 3, index: int = 0, error: str = "") -> TabletReport:
+    return TabletReport(
+        tablet_id="p0",
+        table_id="t1",
+        state=state,
+        role="LEADER" if leads else "FOLLOWER",
+        term=term,
+        leader="a",
+        configuration=Configuration(PEERS, index),
+        schema_version=1,
+        is_serving=leads,
+        error=error,
+    )
+
+
+def view(reports: dict[str, TabletReport], peers: tuple[Peer, ...] = PEERS) -> ClusterView:
+    servers = tuple(
+        NamedServer(id=id, address=f"{id}:1", state="ALIVE", seconds_silent=0.0, replicas=1, leaders=0) for id in "abc"
+    )
+    return ClusterView(
+        masters=(ServerView("m:1", status("m", is_leader=True)),),
+        tservers=servers,
+        answers={id: ServerView(f"{id}:1", status(id)) for id in "abc"},
+        tablets=(TabletView("p0", "t", "a", peers, reports),),
+        tables=("t",),
+        clock=1,
+    )
+
+
+WHOLE = {"a": report(leads=True), "b": report(), "c": report()}
+LEARNER = (*PEERS, Peer("d", "d:1", PeerRole.PRE_VOTER))
+
+
+@pytest.mark.parametrize(
+    ("reports", "peers", "health", "reason"),
+    [
+        (WHOLE, PEERS, Health.HEALTHY, ""),
+        ({"a": report(leads=True), "b": report()}, PEERS, Health.UNDER_REPLICATED, "the replica at c:1 is missing"),
+        (WHOLE | {"c": report(state="FAILED", error="EIO")}, PEERS, Health.UNDER_REPLICATED, "is FAILED: EIO"),
+        (WHOLE | {"c": report(state="COPYING")}, PEERS, Health.RECOVERING, "is COPYING"),
+        (WHOLE | {"d": report()}, LEARNER, Health.RECOVERING, "a change of its replicas"),
+        (WHOLE | {"b": report(index=7)}, PEERS, Health.RECOVERING, "a change of its replicas"),
+        ({"a": report(), "b": report(), "c": report()}, PEERS, Health.UNAVAILABLE, "no replica leads"),
+        ({"a": report(leads=True)}, PEERS, Health.UNAVAILABLE, "b:1 is missing"),
+        (WHOLE | {"b": report(leads=True)}, PEERS, Health.CONFLICT, "2 replicas lead in one term"),
+        (WHOLE | {"b": report(leads=True, term=2)}, PEERS, Health.HEALTHY, ""),  # it has not heard of its successor yet
+    ],
+)
+def test_tablets(reports: dict[str, TabletReport], peers: tuple[Peer, ...], health: Health, reason: str) -> None:
+    found = ksck(view(reports, peers))
+    assert found.health is health
+    assert reason in describe(found)
+    assert found.is_clean is (health is Health.HEALTHY)
+
+
+def test_servers() -> None:
+    whole = view(WHOLE)
+    silent = replace(whole, answers=whole.answers | {"c": ServerView("c:1", None, "refused")})
+    two = replace(whole, masters=(*whole.masters, ServerView("n:1", status("n", is_leader=True))))
+    none = replace(whole, masters=(ServerView("m:1", None, "refused"),))
+    for ill, told in (
+        (silent, "tablet server c:1 (ALIVE) does not answer: refused"),
+        (two, "2 masters say that they lead: m:1, n:1"),
+        (none, "master m:1 does not answer: refused"),
+    ):
+        found = ksck(ill)
+        assert told in found.servers
+        assert not found.is_clean
+        assert describe(found).endswith("FAILED")
