@@ -68,6 +68,7 @@ class _Stream:
         self._writing = threading.Lock()
         self.is_own = cancel is not None
         self.is_dead = False
+        self._has_ended = False
         self.busy_since: float | None = None
         self.opened = time.monotonic()
 
@@ -98,7 +99,7 @@ class _Stream:
     def say_goodbye(self) -> None:
         """Ask the other side to end it."""
         with self._writing, contextlib.suppress(pa.ArrowException, OSError, ValueError):
-            if not self.is_dead:  # a writer must not be touched once its exchange has ended (`wait_unused`)
+            if not self._has_ended:  # a writer must not be touched once its exchange has ended (`wait_unused`)
                 self._writer.write_metadata(_GOODBYE)
 
     def finish(self) -> None:
@@ -111,7 +112,7 @@ class _Stream:
         """Return when nobody writes on it, nor will: of one that the other side has ended."""
         self.is_dead = True
         with self._writing:
-            pass
+            self._has_ended = True
 
 
 class _Link:
