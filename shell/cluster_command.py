@@ -20,8 +20,10 @@ from ..cluster.admin.view import ClusterView, look
 from ..cluster.wire.methods import LeaveCluster, ListServers
 from ..cluster.wire.rpc import Channels
 from ..driver.servers import servers
+from ..driver.stores import is_cluster
 from ..errors import InterfaceError, did_you_mean
 from ..storage.clock import HybridClock
+from ..storage.inspect.text import table_lines
 
 _POLL_SECONDS = 0.2
 
@@ -57,7 +59,7 @@ def status_command(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps([_plain(server) for server in found], indent=2))
     else:
-        _print_table(("server", "pid", "address", "state", "role", "replicas", "leads"), [_row(one) for one in found])
+        _print(("server", "pid", "address", "state", "role", "replicas", "leads"), [_row(one) for one in found])
     return 0 if all(server.status is not None for server in found) else 1
 
 
@@ -175,7 +177,7 @@ def tablets_command(arguments: argparse.Namespace) -> int:
         )
         for tablet in tablets
     ]
-    _print_table(("tablet", "table", "leader", "followers"), rows)
+    _print(("tablet", "table", "leader", "followers"), rows)
     return 0
 
 
@@ -212,7 +214,7 @@ class _Reached:
 @contextmanager
 def _connected(arguments: argparse.Namespace) -> Iterator[_Reached]:
     """The cluster that the command line names: a directory of `nyala cluster start`, or nyala://."""
-    if "://" in arguments.cluster:
+    if is_cluster(arguments.cluster):
         masters = [f"{host}:{port}" for host, port in servers(arguments.cluster)]
     else:
         masters = LocalCluster.open(Path(arguments.cluster)).masters
@@ -224,7 +226,5 @@ def _connected(arguments: argparse.Namespace) -> Iterator[_Reached]:
         channels.close()
 
 
-def _print_table(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    widths = [max(len(row[i]) for row in (names, *rows)) for i in range(len(names))]
-    for row in (names, *rows):
-        print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths)).rstrip())
+def _print(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    print("\n".join(table_lines(header, rows, left=header)))

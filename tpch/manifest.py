@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..driver.connection import Connection, connect
+from ..driver.stores import is_cluster
 from ..errors import OperationalError, UnknownTable
 
 NAME = "tpch.json"
@@ -15,11 +16,6 @@ TABLE = "tpch_manifest"
 
 Target = Path | str
 """A directory, or the URL of a cluster."""
-
-
-def is_url(target: Target) -> bool:
-    """Is it a cluster?"""
-    return isinstance(target, str) and "://" in target
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +32,7 @@ class Manifest:
     def write(self, database: Target, connection: Connection) -> None:
         """Leave it with the database, whole or not at all."""
         text = json.dumps(asdict(self), indent=2)
-        if is_url(database):
+        if is_cluster(database):
             connection.execute(f"CREATE TABLE {TABLE} (name STRING PRIMARY KEY, content STRING NOT NULL)")
             connection.execute(f"INSERT INTO {TABLE} VALUES (?, ?)", (NAME, text))
             return
@@ -47,7 +43,7 @@ class Manifest:
 
 def remove(database: Target, connection: Connection) -> None:
     """Take it away before the tables are changed that it vouches for."""
-    if is_url(database):
+    if is_cluster(database):
         connection.execute(f"DROP TABLE IF EXISTS {TABLE}")
     else:
         (Path(database) / NAME).unlink(missing_ok=True)
@@ -55,9 +51,9 @@ def remove(database: Target, connection: Connection) -> None:
 
 def read(database: Target) -> Manifest:
     """The manifest of a loaded database; `OperationalError` says how to load where there is none."""
-    text = _read_table(str(database)) if is_url(database) else _read_file(Path(database))
+    text = _read_table(str(database)) if is_cluster(database) else _read_file(Path(database))
     if text is None:
-        where = f"table {TABLE}" if is_url(database) else NAME
+        where = f"table {TABLE}" if is_cluster(database) else NAME
         raise OperationalError(
             f"{database} holds no TPC-H tables (there is no {where}); load them with: nyala tpch load --sf 1 {database}"
         )

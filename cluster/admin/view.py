@@ -48,7 +48,7 @@ class TabletView:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """A cluster at about one time. `wanted_replicas` is by table name, where the table says."""
+    """A cluster at about one time."""
 
     masters: tuple[ServerView, ...]
     tservers: tuple[NamedServer, ...]

@@ -95,14 +95,6 @@ class CatalogState:
             return Fate.DROPPED
         return Fate.ALIEN
 
-    def replica_counts(self) -> dict[str, int]:
-        """How many replicas each server has, by the configurations that the master knows."""
-        counts: dict[str, int] = {}
-        for tablet in self.tablets.values():
-            for peer in tablet.configuration.peers:
-                counts[peer.id] = counts.get(peer.id, 0) + 1
-        return counts
-
 
 class _Parts:
     """A state being changed: what a change touches is copied once."""

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...errors import CorruptionError, OperationalError, UnsupportedFormat
-from ...storage.files.checked_file import TEMPORARY_SUFFIX, read_checked, replace_checked
+from ...errors import OperationalError
+from ...storage.files.checked_file import read_checked, replace_checked
 from ...storage.files.filesystem import FileSystem
-from ...storage.tables.store_directory import make_durable_directory
+from ...storage.tables.store_directory import make_durable_directory, require_format, write_format
 
 FORMAT = b"nyala server, format 1\n"
 KIND = "master"
@@ -87,29 +87,10 @@ class MasterDirectory:
         fs.sync_directory(tablets)
         content = {"id": self.id, "kind": KIND, "masters": self._masters}
         replace_checked(fs, f"{self.path}/instance", _INSTANCE_MAGIC, VERSION, content)
-        path = f"{self.path}/FORMAT"
-        file = fs.create(path + TEMPORARY_SUFFIX)
-        try:
-            file.write(FORMAT)
-            file.sync()
-        finally:
-            file.close()
-        fs.rename(path + TEMPORARY_SUFFIX, path)
-        fs.sync_directory(self.path)
+        write_format(fs, self.path, FORMAT)
 
     def _check(self) -> None:
-        path = f"{self.path}/FORMAT"
-        file = self._fs.open(path)
-        try:
-            found = file.read_at(0, 64)
-        finally:
-            file.close()
-        if not found.startswith(FORMAT.rpartition(b" ")[0]):
-            raise CorruptionError(f"expected {FORMAT!r}, found {found!r}", path, "offset 0")
-        if found != FORMAT:
-            raise UnsupportedFormat(
-                f"{path} says {found.decode(errors='replace').strip()!r}; this nyala reads format 1"
-            )
+        require_format(self._fs, self.path, FORMAT)
         instance = read_checked(self._fs, f"{self.path}/instance", _INSTANCE_MAGIC, VERSION)
         if instance.get("kind") != KIND:
             raise OperationalError(f"{self.path} belongs to a {instance.get('kind')}, not to a master")

@@ -4,7 +4,7 @@ carried out. Each has a key: of all orders with one key, one is on its way at a 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from ..raft.messages import Configuration, Peer, PeerRole
 from ..wire.methods import (
@@ -22,96 +22,82 @@ OrderKey: TypeAlias = tuple[str, str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class CreateReplica:
+class _Order:
+    """What all orders have: a tablet, and the server that is told."""
+
+    kind: ClassVar[str]
+    tablet_id: str
+    server: str
+
+    @property
+    def key(self) -> OrderKey:
+        return self.kind, self.tablet_id, self.server
+
+
+@dataclass(frozen=True, slots=True)
+class CreateReplica(_Order):
     """Make an empty replica of a new tablet."""
 
-    tablet_id: str
-    server: str
+    kind = "create"
     configuration: Configuration
 
-    @property
-    def key(self) -> OrderKey:
-        return "create", self.tablet_id, self.server
-
 
 @dataclass(frozen=True, slots=True)
-class AlterReplicas:
+class AlterReplicas(_Order):
     """Bring a tablet to its table's version; to the leader."""
 
-    tablet_id: str
-    server: str
+    kind = "alter"
     version: int
-
-    @property
-    def key(self) -> OrderKey:
-        return "alter", self.tablet_id, self.server
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteReplica:
+class DeleteReplica(_Order):
     """Delete a replica: of a tablet that is no more (`configuration_index` None), or one that the configuration of this
     index does not name."""
 
-    tablet_id: str
-    server: str
+    kind = "delete"
     configuration_index: int | None = None
 
-    @property
-    def key(self) -> OrderKey:
-        return "delete", self.tablet_id, self.server
-
 
 @dataclass(frozen=True, slots=True)
-class AddReplica:
-    """Take a server into the configuration of this index; to the leader. It copies the data, then it gets a vote."""
-
-    tablet_id: str
-    server: str
-    peer: Peer
-    configuration_index: int
-
-    @property
-    def key(self) -> OrderKey:
-        return "change", self.tablet_id, ""
-
-
-@dataclass(frozen=True, slots=True)
-class RemoveReplica:
-    """Take a server out of the configuration of this index; to the leader, which is another."""
-
-    tablet_id: str
-    server: str
-    peer: Peer
-    configuration_index: int
-
-    @property
-    def key(self) -> OrderKey:
-        return "change", self.tablet_id, ""
-
-
-@dataclass(frozen=True, slots=True)
-class MoveLeader:
-    """Hand leadership to another server; to the leader."""
-
-    tablet_id: str
-    server: str
-    target: str
-
-    @property
-    def key(self) -> OrderKey:
-        return "change", self.tablet_id, ""
-
-
-@dataclass(frozen=True, slots=True)
-class AskReport:
+class AskReport(_Order):
     """Report a replica again: its configuration was not committed when it was reported."""
 
-    tablet_id: str
-    server: str
+    kind = "report"
+
+
+@dataclass(frozen=True, slots=True)
+class _Change(_Order):
+    """To the leader; a tablet's configuration and leader are changed by one order at a time."""
+
+    kind = "change"
 
     @property
     def key(self) -> OrderKey:
-        return "report", self.tablet_id, self.server
+        return self.kind, self.tablet_id, ""
+
+
+@dataclass(frozen=True, slots=True)
+class AddReplica(_Change):
+    """Take a server into the configuration of this index. It copies the data, then it gets a vote."""
+
+    peer: Peer
+    configuration_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveReplica(_Change):
+    """Take a server out of the configuration of this index; to the leader, which is another."""
+
+    peer: Peer
+    configuration_index: int
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLeader(_Change):
+    """Hand leadership to another server."""
+
+    target: str
 
 
 Order: TypeAlias = CreateReplica | AlterReplicas | DeleteReplica | AddReplica | RemoveReplica | MoveLeader | AskReport

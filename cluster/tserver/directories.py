@@ -29,7 +29,7 @@ from typing import Any
 from ...errors import CorruptionError, DiskError, OperationalError, UnsupportedFormat
 from ...storage.files.checked_file import TEMPORARY_SUFFIX, read_checked, replace_checked
 from ...storage.files.filesystem import FileSystem
-from ...storage.tables.store_directory import make_durable_directory
+from ...storage.tables.store_directory import make_durable_directory, require_format, write_format
 
 FORMAT = b"nyala server, format 1\n"
 KIND = "tserver"
@@ -111,26 +111,16 @@ class ServerDirectories:
     # ---- the server's own ----------------------------------------------------------------------------------------
 
     def _open_instance(self) -> dict[str, Any]:
-        fs, path = self._fs, f"{self._path}/FORMAT"
-        if not fs.exists(path):
-            self._begin(path)
-        file = fs.open(path)
-        try:
-            found = file.read_at(0, 64)
-        finally:
-            file.close()
-        if not found.startswith(FORMAT.rpartition(b" ")[0]):
-            raise CorruptionError(f"expected {FORMAT!r}, found {found!r}", path, "offset 0")
-        if found != FORMAT:
-            raise UnsupportedFormat(
-                f"{path} says {found.decode(errors='replace').strip()!r}; this nyala reads format 1"
-            )
+        fs = self._fs
+        if not fs.exists(f"{self._path}/FORMAT"):
+            self._begin()
+        require_format(fs, self._path, FORMAT)
         instance = _read_instance(fs, f"{self._path}/instance")
         if instance.get("kind") != KIND:
             raise OperationalError(f"{self._path} belongs to a {instance.get('kind')}, not to a tablet server")
         return instance
 
-    def _begin(self, path: str) -> None:
+    def _begin(self) -> None:
         fs = self._fs
         strangers = [name for name in fs.list(self._path) if name not in _FIRST_FILES]
         if strangers or (fs.exists(self.tablets_path) and fs.list(self.tablets_path)):
@@ -141,12 +131,7 @@ class ServerDirectories:
         fs.make_directory(self.tablets_path)
         self._known = {}
         self._write_instance(uuid.uuid4().hex)
-        file = fs.create(path + TEMPORARY_SUFFIX)
-        file.write(FORMAT)
-        file.sync()
-        file.close()
-        fs.rename(path + TEMPORARY_SUFFIX, path)
-        fs.sync_directory(self._path)
+        write_format(fs, self._path, FORMAT)
 
     @property
     def tablets_path(self) -> str:

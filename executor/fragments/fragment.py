@@ -60,11 +60,6 @@ class Fragment:
     steps: tuple[Step, ...] = ()
     aggregation: PartialAggregation | None = None
 
-    @property
-    def does_something(self) -> bool:
-        """Is there anything to be done with the scan's batches?"""
-        return self.residual is not None or bool(self.steps) or self.aggregation is not None
-
     def to_bytes(self) -> bytes:
         """For a request; `NotSupportedError` where something cannot travel."""
         aggregation = self.aggregation

@@ -35,15 +35,34 @@ def check_format(fs: FileSystem, directory: str) -> None:
     path = f"{directory}/FORMAT"
     if not fs.exists(path):
         _begin(fs, directory, path)
+    require_format(fs, directory, FORMAT)
+
+
+def require_format(fs: FileSystem, directory: str, expected: bytes) -> None:
+    """`UnsupportedFormat` or `CorruptionError` where DIR/FORMAT does not say what it is expected to."""
+    path = f"{directory}/FORMAT"
     file = fs.open(path)
     try:
         found = file.read_at(0, 64)
     finally:
         file.close()
-    if not found.startswith(FORMAT.rpartition(b" ")[0]):
-        raise CorruptionError(f"expected {FORMAT!r}, found {found!r}", path, "offset 0")
-    if found != FORMAT:
+    if not found.startswith(expected.rpartition(b" ")[0]):
+        raise CorruptionError(f"expected {expected!r}, found {found!r}", path, "offset 0")
+    if found != expected:
         raise UnsupportedFormat(f"{path} says {found.decode(errors='replace').strip()!r}; this nyala reads format 1")
+
+
+def write_format(fs: FileSystem, directory: str, content: bytes) -> None:
+    """Write DIR/FORMAT, durably and as a whole: the last step of making a directory."""
+    path = f"{directory}/FORMAT"
+    file = fs.create(path + TEMPORARY_SUFFIX)
+    try:
+        file.write(content)
+        file.sync()
+    finally:
+        file.close()
+    fs.rename(path + TEMPORARY_SUFFIX, path)
+    fs.sync_directory(directory)
 
 
 def _begin(fs: FileSystem, directory: str, path: str) -> None:
@@ -56,12 +75,7 @@ def _begin(fs: FileSystem, directory: str, path: str) -> None:
     _refuse_to_begin_over_data(fs, directory, path)
     fs.make_directory(f"{directory}/tables")
     Catalog().write(fs, f"{directory}/catalog")
-    file = fs.create(path + TEMPORARY_SUFFIX)
-    file.write(FORMAT)
-    file.sync()
-    file.close()
-    fs.rename(path + TEMPORARY_SUFFIX, path)
-    fs.sync_directory(directory)
+    write_format(fs, directory, FORMAT)
 
 
 def _refuse_to_begin_over_data(fs: FileSystem, directory: str, path: str) -> None:

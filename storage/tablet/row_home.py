@@ -9,12 +9,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from ..deltas.deltas import DeltaKind
 from ..keys.key_codec import KeyCodec
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.stored_rowset import StoredRowSet
 from .tablet import TabletState
 
 RowHome: TypeAlias = MemRowSet | StoredRowSet
+
+
+def change_row(home: RowHome, row: int, kind: DeltaKind, values: Any, timestamp: int, entry: int) -> None:
+    """Put an UPDATE or DELETE of a row into memory, where the row lives. Needs the tablet's `write_lock`.
+
+    Parameters
+    ----------
+    home, row
+        As `locate_row` gives them.
+    values : dict
+        The new ones by column id; empty for a DELETE.
+    entry : int
+        Index of the log entry.
+    """
+    if isinstance(home, MemRowSet):
+        home.mutate_row(row, kind, values, timestamp, entry)
+        return
+    home.memstore.append_row(row, kind, values, timestamp, entry)
+    if kind is DeltaKind.DELETE:
+        home.deleted.add_row(row)
 
 
 def locate_row(

@@ -36,7 +36,7 @@ from ..rowsets.memrowset import IndexKeys, MemRowSet, index_keys
 from ..schema import Schema
 from ..store import Op
 from ..vector import Array
-from .row_home import locate_row
+from .row_home import change_row, locate_row
 from .tablet import Tablet, TabletState
 
 STEP_ENTRIES = 4096
@@ -281,12 +281,7 @@ class _SingleRows:
             for place, value in physical.items()
             if place >= self.schema.key_columns
         }
-        if isinstance(home, MemRowSet):
-            home.mutate_row(row, kind, values, logged.timestamp, logged.index)
-        else:
-            home.memstore.append_row(row, kind, values, logged.timestamp, logged.index)
-            if kind is DeltaKind.DELETE:
-                home.deleted.add_row(row)
+        change_row(home, row, kind, values, logged.timestamp, logged.index)
 
     def _insert(
         self, tablet: Tablet, physical: dict[int, Any], index: int | bytes, ghost: int, logged: LoggedPart

@@ -35,7 +35,7 @@ from ..log.wal_format import EntryKind
 from ..log.wal_row import encode_row, row_front, wide_bytes
 from ..rowsets.memrowset import MemRowSet
 from ..store import Op, Timestamp, WriteBatch, WriteResult
-from ..tablet.row_home import RowHome, locate_row
+from ..tablet.row_home import RowHome, change_row, locate_row
 from ..tablet.tablet import Tablet
 from .row_codec import LONG_TEXT, MISSING, RowCodec
 
@@ -316,15 +316,12 @@ def _change_row(
     home: RowHome, row: int, change: _Change, timestamp: int, entry: int, logged: LoggedWrite | None
 ) -> None:
     kind, _, values = change
-    if isinstance(home, MemRowSet):
-        home.mutate_row(row, kind, values, timestamp, entry)
-        if logged is not None:
-            logged.inserted.append((home, []))
+    change_row(home, row, kind, values, timestamp, entry)
+    if logged is None:
         return
-    home.memstore.append_row(row, kind, values, timestamp, entry)
-    if kind is _DELETE:
-        home.deleted.add_row(row)
-    if logged is not None:
+    if isinstance(home, MemRowSet):
+        logged.inserted.append((home, []))
+    else:
         deleted = np.array([row] if kind is _DELETE else [], np.int64)
         logged.changed.append(ChangedRows(home.memstore, home.deleted, deleted))
 
