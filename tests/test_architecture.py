@@ -17,7 +17,8 @@ import pytest
 ROOT = Path(nyala.__file__).parent
 STOREYS = (
     ("__init__", "__main__", "testing"),
-    ("shell", "tpch", "spark", "bench"),
+    ("shell", "tpch", "bench"),
+    ("spark",),
     ("driver",),
     ("executor",),
     ("planner",),

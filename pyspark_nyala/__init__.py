@@ -1,0 +1,1 @@
+"""By this package's name Spark finds the data source of nyala unasked."""

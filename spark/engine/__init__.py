@@ -1,0 +1,1 @@
+"""Queries that nyala plans and Spark runs."""

@@ -1,0 +1,1 @@
+"""What of a plan runs beside the rows, and the tasks that read it."""

@@ -1,0 +1,1 @@
+"""From a logical plan to Spark SQL."""

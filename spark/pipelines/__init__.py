@@ -1,0 +1,1 @@
+"""Jobs as functions: ingest, export, backup, restore, TPC-H's raw files."""

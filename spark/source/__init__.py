@@ -1,0 +1,1 @@
+"""The data source: what `spark.read.format("nyala")` reads."""

@@ -1,0 +1,1 @@
+"""Writing from Spark: staged by task, published once."""
