@@ -77,7 +77,7 @@ from .store import (
 from .tables.altered_table import apply_steps, check_same_columns
 from .tables.analysis import table_storage
 from .tables.bulk_load import TableBulkLoader
-from .tables.catalog import CatalogEntry
+from .tables.catalog import Catalog, CatalogEntry
 from .tables.durable_catalog import DurableCatalog
 from .tables.store_directory import check_format, make_durable_directory
 from .tables.table_alteration import alter, remove_dropped
@@ -166,7 +166,7 @@ class Database:
         self._options = StoreOptions(
             durability, memrowset_bytes, segment_bytes, rowset_bytes, deltamemstore_bytes, history_seconds
         )
-        self._clock = HybridClock()
+        self.clock = HybridClock()
         self._cache = PageCache(cache_bytes)
         self._ddl_lock = threading.Lock()
         self._stores: dict[str, TableStore] = {}
@@ -215,7 +215,7 @@ class Database:
             directory,
             entry,
             cache=self._cache,
-            clock=self._clock,
+            clock=self.clock,
             options=self._options,
             pool=self._io_pool,
         )
@@ -268,6 +268,12 @@ class Database:
     def catalog_version(self) -> int:
         """Grows with every DDL; plans are cached under it."""
         return self._catalog.current.version
+
+    @property
+    def catalog(self) -> Catalog:
+        """All tables with their tablets, and all views, as of one moment."""
+        self._check_open()
+        return self._catalog.current
 
     def tables(self) -> Sequence[Table]:
         """All tables by name, ascending."""
@@ -384,7 +390,8 @@ class Database:
         with contextlib.suppress(DiskError):
             self._fs.remove_tree(store.directory)
 
-    def _store_of(self, table: Table) -> TableStore:
+    def open_table(self, table: Table) -> TableStore:
+        """The table with its tablets, for whoever serves them; `UnknownTable` where it has been dropped."""
         self._check_open()
         store = self._stores.get(table.id)
         if store is None:
@@ -395,27 +402,27 @@ class Database:
 
     def statistics(self, table: Table) -> TableStatistics:
         """What is known of a table's rows and columns; cheap."""
-        return self._store_of(table).statistics()
+        return self.open_table(table).statistics()
 
     def analyze_table(self, table: Table, check: Callable[[], None] | None = None) -> AnalyzeResult:
         """Bring the table's statistics up to date with all updates and deletions, durably."""
-        return self._store_of(table).analyze(check)
+        return self.open_table(table).analyze(check)
 
     def table_storage(self, table: Table) -> TableStorage:
         """How the table lies on disk."""
-        return table_storage(table, self._store_of(table).tablets)
+        return table_storage(table, self.open_table(table).tablets)
 
     def tablet_count(self, table: Table) -> int:
         """How many tablets the table has."""
-        return len(self._store_of(table).tablets)
+        return len(self.open_table(table).tablets)
 
     def describe_tablets(self, table: Table) -> Sequence[TabletDescription]:
         """The table's tablets, in the order of partitions."""
-        return describe_tablets(self._store_of(table).layout, self.temporary_directory)
+        return describe_tablets(self.open_table(table).layout, self.temporary_directory)
 
     def key_samples(self, table: Table, tablet_id: str) -> Sequence[tuple[Any, ...]]:
         """Primary keys (physical values, ascending) of every 4,096th row of each DiskRowSet of a tablet."""
-        return key_samples(self._store_of(table).layout, tablet_id)
+        return key_samples(self.open_table(table).layout, tablet_id)
 
     def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
         """The units of a scan; tablets and rowsets that the predicates rule out are left out.
@@ -423,7 +430,7 @@ class Database:
         Each token fixes the snapshot and pins what it reads, so it gives the same rows whenever it is read, also after
         flushes and after the table was dropped.
         """
-        store = self._store_of(table)
+        store = self.open_table(table)
         now = self.now()
         if spec.snapshot is None:
             spec = replace(spec, snapshot=now)
@@ -452,7 +459,7 @@ class Database:
         no such row. It sees every write that was acknowledged before the call, or the state at `snapshot`."""
         store = self._stores.get(table.id)
         if store is None or self._closed:
-            store = self._store_of(table)
+            store = self.open_table(table)
         if snapshot is not None and snapshot > (now := self.now()):
             raise DataError(
                 f"cannot read table {table.name} as of {format_timestamp(snapshot)}: it is only {format_timestamp(now)}"
@@ -462,7 +469,7 @@ class Database:
     def now(self) -> Timestamp:
         """A timestamp that every write acknowledged so far is at or below."""
         self._check_open()
-        return self._clock.now()
+        return self.clock.now()
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -473,7 +480,7 @@ class Database:
         Raises what is wrong with the batch as a whole (`UnknownColumn`, `TypeMismatch`, ...), or `DiskError`: then
         no row of a tablet whose log failed was applied, and the call may be repeated.
         """
-        store = self._store_of(table)
+        store = self.open_table(table)
         check_same_columns(table, store.table, batch.rows.schema.names)
         self._settle_catalog()
         self._memory.admit(batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows)
@@ -482,18 +489,18 @@ class Database:
             self._maintenance.wake()
         return result
 
-    def write_row(self, table: Table, op: Op, row: Mapping[str, Any]) -> WriteResult:
-        """`write` for one row of Python values by column name, by a shorter way: `row_write`.
+    def write_row(self, table: Table, op: Op, row: Mapping[str, Any], physical: bool = False) -> WriteResult:
+        """`write` for one row of Python (or `physical`) values by column name, by a shorter way: `row_write`.
 
         Raises `UnknownColumn`, `TypeMismatch`, `NumericOutOfRange` or `InvalidText` for a value that the column does
         not take; what is refused because of the table's rules is answered as for a batch.
         """
         store = self._stores.get(table.id)
         if store is None or self._closed:
-            store = self._store_of(table)
+            store = self.open_table(table)
         self._settle_catalog()
         self._memory.admit(ROW_BYTES)
-        result = store.write_row(table, op, row)
+        result = store.write_row(table, op, row, physical)
         writer = store.rows.writer
         if writer.grown > _GROWTH_BYTES:
             writer.grown = 0
@@ -505,21 +512,21 @@ class Database:
 
     def bulk_loader(self, table: Table) -> TableBulkLoader:
         """Start a bulk load of a table."""
-        store = self._store_of(table)
+        store = self.open_table(table)
         self._settle_catalog()
-        return TableBulkLoader(store, self._pool, lambda: self._store_of(table))
+        return TableBulkLoader(store, self._pool, lambda: self.open_table(table))
 
     def flush(self, table: Table | None = None) -> int:
         """Write what is in memory, of one table or all, to DiskRowSets; how many rows that were."""
         self._check_open()
-        stores = list(self._stores.values()) if table is None else [self._store_of(table)]
+        stores = list(self._stores.values()) if table is None else [self.open_table(table)]
         return sum(flush(tablet) for store in stores for tablet in store.tablets)
 
     def compact_table(self, table: Table, check: Callable[[], None] | None = None) -> CompactionResult:
         """Flush the table, bring all deltas into base data and merge overlapping rowsets, now and entirely. Reads and
         writes go on. What was compacted stays so after a `DiskError`, and where `check`, called before each step,
         raises."""
-        store = self._store_of(table)
+        store = self.open_table(table)
         self._settle_catalog()
         return compact_tablets(store.tablets, check)
 
@@ -583,4 +590,4 @@ class Database:
         """Hold every tablet against its invariants; reads everything. For tests and tools."""
         self._check_open()
         for tablet in self._tablets():
-            check_tablet(tablet, self._clock)
+            check_tablet(tablet, self.clock)

@@ -32,6 +32,7 @@ from nyala.cluster.wire.plain import (
     view_to_plain,
 )
 from nyala.cluster.wire.rows import write_from_request
+from nyala.cluster.wire.small_batches import small_batch
 from nyala.cluster.wire.values import key_from_plain, key_to_plain, row_from_plain
 from nyala.storage.clock import HybridClock
 from nyala.storage.database import Database
@@ -69,6 +70,8 @@ class FakeCluster:
         self.applied: list[tuple[str, int]] = []
         """(client, sequence) of each call that was carried out."""
         self.batch_rows = batch_rows
+        self.first_batches = 0
+        """So many the call gives that begins a scan."""
         self.scanners: dict[tuple[str, str], list[Any]] = {}
         self.streams: list[FakeStream] = []
         self.analyses: dict[str, Analysis] = {}
@@ -292,6 +295,16 @@ class FakeCluster:
             self.analyses[request.tablet_id], done = analyze([tablet], self.database.now(), None)
         return methods.WorkReply(numbers={name: getattr(done, name) for name in done.__slots__})
 
+    def _do_start_scan(self, address: str, request: methods.StartScan) -> Any:
+        """The first `first_batches` of a scan; the end only with all of them."""
+        ticket = request.ticket
+        found = self._batches(address, ticket)
+        given = tuple(small_batch(batch) for batch in found[:-1][: self.first_batches])
+        if self.first_batches >= len(found):
+            return methods.ScanStart(batches=given, end=found[-1])
+        self.scanners[address, ticket.scanner] = found
+        return methods.ScanStart(batches=given)
+
     def _do_close_scanner(self, address: str, request: methods.CloseScanner) -> Any:
         self.scanners.pop((address, request.scanner), None)
         return methods.Done()
@@ -379,18 +392,18 @@ class FakeChannel:
     def __init__(self, cluster: FakeCluster, address: str, clock: HybridClock) -> None:
         self._cluster, self._address, self._clock = cluster, address, clock
 
-    def call(self, request: Any, timeout: float = 30.0) -> Any:
+    def call(self, request: Any, timeout: float = 30.0, look: Callable[[], None] | None = None) -> Any:
         assert timeout > 0
         request = msgspec.msgpack.decode(msgspec.msgpack.encode(request), type=type(request))
         try:
             return self._cluster.handle(self._address, request)
         finally:
-            self._cluster.database._clock.update(self._clock.now())
+            self._cluster.database.clock.update(self._clock.now())
             self._clock.update(self._cluster.database.now())
 
     def scan(self, ticket: methods.ScanTablet, timeout: float = 30.0) -> FakeStream:
         ticket = msgspec.msgpack.decode(msgspec.msgpack.encode(ticket), type=type(ticket))
-        self._cluster.database._clock.update(self._clock.now())
+        self._cluster.database.clock.update(self._clock.now())
         return FakeStream(self._cluster, self._address, ticket)
 
 

@@ -267,7 +267,7 @@ class MvccMachine(RuleBasedStateMachine):
 
     def is_forgotten(self, time: int) -> bool:
         """Is the history of some tablet collected at a time? Reads must be refused then, and only then."""
-        tablets = self.db._store_of(self.table).tablets
+        tablets = self.db.open_table(self.table).tablets
         return any(tablet.metadata.ancient_history_mark > time for tablet in tablets)
 
     def by_key(self, rows, skipped=0):

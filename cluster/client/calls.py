@@ -19,6 +19,8 @@ class CallNumbers:
 
     def __init__(self) -> None:
         self.client = uuid.uuid4().hex
+        self.cluster = ""
+        """The id of the cluster, as far as it is known."""
         self._lock = threading.Lock()
         self._next = 1
         self._open: dict[int, None] = {}
@@ -30,7 +32,7 @@ class CallNumbers:
             number = self._next
             self._next += 1
             self._open[number] = None
-            return Call(self.client, number, next(iter(self._open)))
+            return Call(self.client, number, next(iter(self._open)), self.cluster)
 
     def finish(self, call: Call) -> None:
         """The call has its answer, or nobody waits for one any more: it will not be sent again."""

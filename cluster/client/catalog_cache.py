@@ -22,6 +22,7 @@ from ...storage.tables.catalog import CatalogEntry
 from ...storage.writing.row_codec import RowCodec
 from ..wire.methods import CatalogReply, GetCatalog
 from ..wire.plain import entry_from_plain, view_from_plain
+from .calls import CallNumbers
 from .masters import Masters
 from .retry import Attempts
 
@@ -74,9 +75,11 @@ class CatalogCache:
         Replaced as a whole. Its version never goes back.
     """
 
-    def __init__(self, masters: Masters):
+    def __init__(self, masters: Masters, numbers: CallNumbers | None = None):
         self.current = KnownCatalog()
         self.cluster_id = ""
+        self._numbers = numbers or CallNumbers()
+        """Told which cluster it is."""
         self._masters = masters
         self._lock = threading.Lock()
         """Held while the masters are asked: several threads that miss the same want one answer."""
@@ -148,7 +151,7 @@ class CatalogCache:
         if self.cluster_id and reply.cluster_id != self.cluster_id:
             # The same addresses, another cluster: nothing that is known holds any more.
             self.current = KnownCatalog(self.current.version)
-        self.cluster_id = reply.cluster_id
+        self.cluster_id = self._numbers.cluster = reply.cluster_id
         if reply.tables is None or reply.views is None:
             return
         known = [self._same_or_new(entry_from_plain(data)) for data in reply.tables]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from ...errors import InterfaceError
 from ...storage.alterations import AlterStep
 from ...storage.clock import HybridClock
 from ...storage.schema import Table, TableDefinition, View
@@ -27,6 +24,7 @@ from ...storage.store import (
     WriteResult,
 )
 from ...storage.vector import Batch
+from ..wire.forking import note_process
 from ..wire.methods import AlterTable, CreateTable, CreateView, Done, DropTable, DropViews, Reply, Request, TableReply
 from ..wire.plain import definition_to_plain, step_to_plain, view_to_plain
 from ..wire.rpc import Channels
@@ -46,9 +44,6 @@ from .writes import Writer
 
 _DDL_SECONDS = 10.0
 """For an answer that waits until all tablets have done their part; then another master is asked."""
-_process_lock = threading.Lock()
-_first_process: int | None = None
-"""The process in which the first client was made. gRPC does not survive a fork."""
 
 
 class Client:
@@ -80,14 +75,14 @@ class Client:
         clock: HybridClock | None = None,
         channels: Callable[[HybridClock], ChannelsLike] = Channels,
     ):
-        _note_process()
+        note_process()
         addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in masters]
         options = options or ClientOptions()
         clock = clock or HybridClock()
         self.name = f"nyala://{','.join(addresses)}"
         self._shared = shared = Shared(self.name, clock, channels(clock), options)
         self._masters = Masters(shared, addresses)
-        self._catalog = CatalogCache(self._masters)
+        self._catalog = CatalogCache(self._masters, shared.numbers)
         self._locations = Locations(self._masters)
         self._calls = TabletCalls(shared, self._catalog, self._locations)
         self._facts = Facts(shared, self._catalog, self._locations, self._calls)
@@ -304,16 +299,3 @@ class Client:
         self._check()
         known = self._catalog.known(table)
         return ClusterLoader(self._shared, self._writer, known, self._facts.counted, self._facts.flush)
-
-
-def _note_process() -> None:
-    """Refuse a client in a process that was forked from one that has had a client."""
-    global _first_process
-    with _process_lock:
-        if _first_process is None:
-            _first_process = os.getpid()
-        elif _first_process != os.getpid():
-            raise InterfaceError(
-                f"this process was forked from process {_first_process}, which is connected to a cluster; gRPC does "
-                "not survive that: use multiprocessing's 'spawn'"
-            )

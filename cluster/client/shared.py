@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -23,7 +24,7 @@ THREADS = 8
 class ChannelLike(Protocol):
     """`wire.rpc.Channel`, as far as a client needs it."""
 
-    def call(self, request: Request, timeout: float = 30.0) -> object: ...
+    def call(self, request: Request, timeout: float = 30.0, look: Callable[[], None] | None = None) -> object: ...
 
     def scan(self, ticket: ScanTablet, timeout: float = 30.0) -> ScanStream: ...
 

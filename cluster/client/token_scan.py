@@ -1,6 +1,10 @@
-"""Reading one token: a stream of batches from a replica, and what hides from the reader that a server died.
+"""Reading one token: batches from a replica, and what hides from the reader that a server died.
 
-    stream ─► held back, up to 64 MB ─► reader
+    call that begins the scan ─┐
+                               ├─► held back, up to 64 MB ─► reader
+    stream, where more comes ──┘
+
+A scan that is not surely large begins with a call, which costs a third of a stream and as a rule brings all of it.
 
     | the stream breaks | then |
     |---|---|
@@ -21,14 +25,16 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ...errors import Error, ServerUnavailable
+import msgspec
+
+from ...errors import DeadlineExceeded, Error, ServerUnavailable
 from ...storage.keys.keys import Keys
-from ...storage.predicates import BloomFilter, ColumnPredicate
-from ...storage.store import ScanCounters, ScanToken
+from ...storage.predicates import BitmapFilter, BloomFilter, ColumnPredicate
+from ...storage.store import ScanCounters, ScanSpec, ScanToken
 from ...storage.vector import Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide
-from ..wire.methods import CloseScanner, ScanEnd, ScanTablet
+from ..wire.methods import CloseScanner, ScanEnd, ScanStart, ScanTablet, StartScan
 from ..wire.plain import spec_to_plain
-from ..wire.scan_streams import ScanStream
+from ..wire.scan_streams import ScanStream, StartedScan
 from ..wire.values import key_to_plain
 from .catalog_cache import CatalogCache
 from .respelling import respelled
@@ -40,6 +46,10 @@ from .tablet_calls import TabletCalls
 HELD_BYTES = 64 << 20
 BLOOM_BYTES = 8 << 20
 """A larger Bloom filter stays here."""
+LARGE_ROWS = 100_000
+"""A tablet with so many rows of which all are wanted is no small scan."""
+STARTING_FILTER_BYTES = 1 << 20
+"""With more bytes of filters a ticket goes by a stream, which takes larger ones than a call."""
 STREAM_SECONDS = 24 * 3600.0
 """A stream may take long; `StreamWatch` sees to it that its server is alive."""
 
@@ -47,6 +57,21 @@ STREAM_SECONDS = 24 * 3600.0
 def _is_worth_sending(predicate: ColumnPredicate) -> bool:
     """All but Bloom filters that are larger than what they save: whoever made one bears rows that it would drop."""
     return not isinstance(predicate, BloomFilter) or predicate.words.nbytes <= BLOOM_BYTES
+
+
+def _may_be_small(token: ScanToken, spec: ScanSpec) -> bool:
+    """Is it worth while to ask for all of a scan at once?"""
+    filters = sum(_filter_bytes(predicate) for predicate in spec.predicates)
+    if filters > STARTING_FILTER_BYTES:
+        return False
+    is_reduced = spec.predicates or spec.fragment or spec.limit is not None or spec.changes is not None
+    return bool(is_reduced) or token.rows < LARGE_ROWS
+
+
+def _filter_bytes(predicate: ColumnPredicate) -> int:
+    if isinstance(predicate, BloomFilter):
+        return int(predicate.words.nbytes)
+    return len(predicate.bits) // 8 if isinstance(predicate, BitmapFilter) else 0
 
 
 class TokenScan:
@@ -79,10 +104,16 @@ class TokenScan:
         self._key_places = [columns.index(name) for name in key]
         self._known = catalog.known(token.table)
         self._route = calls.reading(self._known, token.tablet_id, spec.snapshot)
-        self._stream: ScanStream | None = None
-        self._scanner = ""
+        self._stream: ScanStream | StartedScan | None = None
+        self._starts_by_call = _may_be_small(token, self._spec)
+        self._ticket: ScanTablet | None = None
+        """Of the scan at the server that is asked."""
+        self._is_held = False
+        """May that server hold something ready for it?"""
         self._received = 0
-        """Batches of this scanner that came by streams which broke."""
+        """Batches of this scanner that came by a call, and by streams which broke."""
+        self._is_started = False
+        """Has the server begun the scan, so that a stream goes on with it?"""
         self._is_resuming = False
         """Has the server that the last stream broke of been asked to go on, without a batch since?"""
         self._rows_out = 0
@@ -142,40 +173,69 @@ class TokenScan:
     # ---- one stream ----------------------------------------------------------------------------------------------
 
     def _next(self) -> Batch | None:
-        """The next batch of the stream, which is opened where there is none; None at its end."""
+        """The next batch of the scan, which is begun, or gone on with, where there is no stream; None at its end."""
         self._shared.check_open()
         self._look()
-        stream = self._stream or self._open()
-        with self._watch.waiting(stream, self._route.address, self._look):
-            batch = next(stream, None)
-        self._attempts, self._is_resuming = None, False
-        if batch is None:
-            self._count(stream.end)
+        while True:
+            stream = self._stream or self._open()
+            if isinstance(stream, StartedScan):
+                batch = next(stream, None)
+            else:
+                with self._watch.waiting(stream, self._route.address, self._look):
+                    batch = next(stream, None)
+            self._attempts, self._is_resuming = None, False
+            if batch is not None:
+                self._pass(batch.length)
+                return batch
             self._stream = None
-            return None
-        self._pass(batch.length)
-        return batch
+            if stream.end is not None:
+                self._is_held = False
+                self._count(stream.end)
+                return None
+            self._received += stream.batches
+            self._is_started = True
 
-    def _open(self) -> ScanStream:
-        """Begin, or go on where the last stream broke."""
-        if not self._is_resuming:
+    def _open(self) -> ScanStream | StartedScan:
+        """Begin, or go on where the call that began it stopped, or the last stream broke."""
+        begins = self._ticket is None or not (self._is_resuming or self._is_started)
+        if begins:
             self._calls.next(self._route, self._known, self._token.tablet_id, self._trying())
-            self._scanner, self._received = uuid.uuid4().hex, 0
+            self._ticket, self._received = self._new_ticket(), 0
+        ticket = msgspec.structs.replace(self._ticket, resume_batch=self._received)
+        self._is_held = True
+        if begins and self._starts_by_call:
+            self._stream = self._start(ticket)
+        else:
+            self._stream = self._shared.channels.get(self._route.address).scan(ticket, timeout=STREAM_SECONDS)
+        return self._stream
+
+    def _new_ticket(self) -> ScanTablet:
+        """For what has not come out yet, by a name of its own."""
         spec = respelled(self._spec, self._token.table, self._known.table)
-        if self._after_key is not None and spec.limit is not None and not self._is_resuming:
+        if self._after_key is not None and spec.limit is not None:
             spec = replace(spec, limit=spec.limit - self._rows_out)
-        ticket = ScanTablet(
+        return ScanTablet(
             tablet_id=self._token.tablet_id,
             schema_version=self._known.table.version,
             spec=spec_to_plain(replace(spec, fragment=b"")),
-            scanner=self._scanner,
-            resume_batch=self._received,
-            after_key=None if self._is_resuming or self._after_key is None else key_to_plain(self._after_key),
+            scanner=uuid.uuid4().hex,
+            after_key=None if self._after_key is None else key_to_plain(self._after_key),
             leader_only=spec.snapshot is None,
             fragment=spec.fragment,
         )
-        self._stream = self._shared.channels.get(self._route.address).scan(ticket, timeout=STREAM_SECONDS)
-        return self._stream
+
+    def _start(self, ticket: ScanTablet) -> StartedScan:
+        """Begin by a call. A server that has not answered in time is slow, or stands still: the next is asked by a
+        stream, which may take its time, and whose server is looked after."""
+        channel = self._shared.channels.get(self._route.address)
+        try:
+            reply = channel.call(StartScan(ticket=ticket), timeout=self._trying().timeout(), look=self._look)
+        except DeadlineExceeded:
+            self._starts_by_call = False
+            self._forget()
+            raise
+        assert isinstance(reply, ScanStart)
+        return StartedScan(reply)
 
     def _trying(self) -> Attempts:
         if self._attempts is None:
@@ -188,6 +248,7 @@ class TokenScan:
         if self._stream is not None:
             self._received += self._stream.batches
         self._drop_stream()
+        self._is_held = False
         if said is Verdict.OUT:
             raise error
         attempts = self._trying()
@@ -196,7 +257,7 @@ class TokenScan:
             attempts.failed(error)
             self._is_resuming = True
             return
-        self._is_resuming = False
+        self._is_resuming = self._is_started = False
         if is_out and not self._is_resumable:
             raise ServerUnavailable(
                 f"a scan of table {self._token.table.name} was interrupted after {self._rows_out} rows and cannot "
@@ -207,6 +268,10 @@ class TokenScan:
             self._known = self._catalog.newer(self._known, attempts)
         else:
             self._calls.failed(self._route, error, attempts)
+
+    @property
+    def _scanner(self) -> str:
+        return "" if self._ticket is None else self._ticket.scanner
 
     # ---- counting and ending -------------------------------------------------------------------------------------
 
@@ -243,9 +308,11 @@ class TokenScan:
 
     def _end(self) -> None:
         """Where the scan is left before its end, the server need not hold anything ready."""
-        if self._stream is None:
-            return
         self._drop_stream()
+        if self._is_held:
+            self._forget()
+
+    def _forget(self) -> None:
         address, scanner = self._route.address, self._scanner
 
         def forget() -> None:

@@ -5,7 +5,7 @@ The work is done by `peer_driver`; here are the questions that can be asked of i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
@@ -148,6 +148,11 @@ class Consensus:
                         driver.node.term,
                     )
 
+    def can_serve(self, timestamp: int) -> bool:
+        """Would `check_can_serve` return at once? `NotTheLeader` where this is no leader that serves."""
+        with self._driver.lock:
+            return self._may_serve(timestamp)
+
     def _may_serve(self, timestamp: int) -> bool:
         self.log.check_serving()
         driver = self._driver
@@ -186,6 +191,10 @@ class Consensus:
     def wait(self, ticket: LogTicket, deadline: float) -> None:
         """Return when an entry is committed; raises as `ReplicatedLog.sync`."""
         self.log.wait(ticket, deadline)
+
+    def when_decided(self, ticket: LogTicket, told: Callable[[], None]) -> None:
+        """Call `told` when `wait` would not wait any more; see `ReplicatedLog.when_decided`."""
+        self.log.when_decided(ticket, told)
 
     def wait_applied(self, index: int, deadline: float) -> None:
         """Return when all entries up to `index` are committed and in this replica's memory. `DeadlineExceeded`."""

@@ -3,7 +3,7 @@
     Transport ──► receive(PeerBatch) ──► Consensus of each tablet ──► Transport.send
                                               │    │    │
                               timer (1) ──────┘    │    └────── pool (n): apply, news
-                                                   └─────────── log threads (n): fsync
+                              gatherer (1) ────────┴─────────── log threads (n): fsync
 
 No tablet has threads of its own: an idle one costs its heartbeats, nothing else.
 """
@@ -14,6 +14,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -27,6 +28,7 @@ from ..raft.node import RaftNode, RaftOptions
 from ..wire.peers import PeerBatch, Transport
 from .consensus import Consensus
 from .consensus_file import ConsensusFile, ConsensusState, write_consensus
+from .gatherer import Gatherer
 from .interfaces import ReplicatedState
 from .peer_driver import PeerDriver
 from .raft_log import SEGMENT_BYTES, AlterSchema, RaftLog
@@ -73,7 +75,7 @@ class ConsensusHost:
         self.wall_clock = wall_clock
         self.on_disk: Callable[[Job], None]
         self._transport = transport
-        self._options = RaftOptions() if options is None else options
+        self._options = replace(RaftOptions() if options is None else options, gathers=True)
         self._durability = durability
         self._is_missing = is_missing
         self._segment_bytes = segment_bytes
@@ -86,6 +88,8 @@ class ConsensusHost:
         self._log_threads = Workers("log", log_threads)
         self._pool = Workers("apply", threads)
         self._timer = Timer("consensus-timer")
+        self._gatherer = Gatherer()
+        self.send_later = self._gatherer.add
         self.on_disk = self._log_threads.submit
         self.on_pool = self._pool.submit
         self.schedule = self._timer.schedule
@@ -256,6 +260,7 @@ class ConsensusHost:
             except OperationalError as error:
                 errors.append(error)
         self._timer.close()
+        self._gatherer.close()
         self._log_threads.close()
         self._pool.close()
         if errors:

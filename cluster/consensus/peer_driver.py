@@ -25,7 +25,7 @@ from typing import Protocol
 from ...errors import ClusterError, NotTheLeader, ReplicaUnavailable
 from ...storage.clock import LOGICAL_BITS, HybridClock
 from ...storage.store import Timestamp
-from ..raft.events import Event, Persisted, RaftRole, Ready, Received, Renew, Tick
+from ..raft.events import Event, Persisted, RaftRole, Ready, Received, Renew, Send, Tick
 from ..raft.messages import AppendRequest, Message, Peer
 from ..raft.node import RaftNode
 from .applier import Applier
@@ -65,6 +65,9 @@ class Services(Protocol):
         """Have a thread do this that may take its time."""
 
     def schedule(self, when: float, job: Job) -> None: ...
+
+    def send_later(self, job: Job) -> None:
+        """Call this in a moment, once, however often it is asked for."""
 
 
 class PeerDriver:
@@ -181,6 +184,13 @@ class PeerDriver:
         """What may be announced, before the log's end is looked at; 0 for nothing. Without the lock."""
         return self.state.safe_timestamp() if self.is_serving else 0
 
+    def send_held(self) -> None:
+        """What was held back goes now."""
+        with self.lock:
+            if self.error is None:
+                with contextlib.suppress(ClusterError):
+                    self.step_locked(Send())
+
     def announce(self, timestamp: int) -> None:
         """Every write at or below a time is in the log; needs the lock, and a serving leader still."""
         if self.is_serving:
@@ -239,12 +249,14 @@ class PeerDriver:
         self._update_serving()
         if ready.is_leader_changed:
             self.applier.tell_leadership()
-        if not self._is_disk_busy and (self._needs_file or self.log.has_work):
+        if not self._is_disk_busy and (self._needs_file or (self.log.has_work and not ready.is_held)):
             self._is_disk_busy = True
             self.services.on_disk(self._work_on_disk)
         self._schedule()
         if self.waiting:
             self.changed.notify_all()
+        if ready.is_held:
+            self.services.send_later(self.send_held)
 
     def _send(self, messages: list[tuple[Peer, Message]]) -> None:
         for peer, message in messages:

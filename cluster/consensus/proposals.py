@@ -9,9 +9,9 @@ must be told (`ReplicatedState.entries_failed`).
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from ...errors import OperationalError
@@ -20,16 +20,17 @@ from ...storage.log.wal import LogMark, LogTicket
 
 @dataclass(slots=True, eq=False)
 class Proposal(LogTicket):
-    """The ticket of entries that were proposed together. Each waiter has a lock of its own, which is taken, and
-    released when the proposal is decided: so a commit wakes those alone whom it concerns."""
+    """The ticket of entries that were proposed together. Each waiter is called once, with the consensus's lock held,
+    when the proposal is decided or nobody here will: a thread's releases a lock that it waits for, so a commit wakes
+    those alone whom it concerns."""
 
     is_abandoned: bool = False
-    waiters: list[threading.Lock] = field(default_factory=list)
+    waiters: list[Callable[[], None]] = field(default_factory=list)
 
     def wake(self) -> None:
         """Let all who wait look again."""
-        for waiter in self.waiters:
-            waiter.release()
+        for wake in self.waiters:
+            wake()
         self.waiters.clear()
 
 

@@ -157,7 +157,7 @@ class ReplicatedLog:
                 driver.announce(safe)
             first = driver.log.last_index + 1
             last = first + len(bodies) - 1
-            driver.step_locked(Propose(tuple((timestamp, kind, body) for body in bodies)))
+            driver.step_locked(Propose(tuple([(timestamp, kind, body) for body in bodies])))
             # Behind the step: that alone never commits them, and here nobody has taken another one yet.
             proposal = driver.proposals.add(last, len(bodies), in_memory=in_memory)
             if in_memory:
@@ -244,14 +244,25 @@ class ReplicatedLog:
         with driver.lock:
             if proposal.is_decided or driver.error is not None:
                 return
-            proposal.waiters.append(waiter)
+            proposal.waiters.append(waiter.release)
         if waiter.acquire(timeout=max(0.0, deadline - driver.services.now())):
             return
         with driver.lock:
             if not proposal.is_decided:
                 proposal.is_abandoned = True
-                if waiter in proposal.waiters:
-                    proposal.waiters.remove(waiter)
+                if waiter.release in proposal.waiters:
+                    proposal.waiters.remove(waiter.release)
+
+    def when_decided(self, ticket: LogTicket, told: Callable[[], None]) -> None:
+        """Call `told`, once, when `sync` would not wait any more: at once, or later under the lock of the consensus, so
+        that it should only hand on the word."""
+        driver = self._driver
+        with driver.lock:
+            if not ticket.is_decided and driver.error is None:
+                assert isinstance(ticket, Proposal), "a ticket of this log"
+                ticket.waiters.append(told)
+                return
+        told()
 
     def decided(self, tickets: Iterable[LogTicket]) -> int:
         """How many tickets, from the first on, are decided; those that fail together are counted together."""

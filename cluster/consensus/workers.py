@@ -40,7 +40,7 @@ class Workers:
 
     def _run(self) -> None:
         while (job := self._jobs.get()) is not None:
-            _guarded(job)
+            guarded(job)
 
 
 class Timer:
@@ -70,7 +70,7 @@ class Timer:
 
     def _run(self) -> None:
         while (job := self._next()) is not None:
-            _guarded(job)
+            guarded(job)
 
     def _next(self) -> Job | None:
         with self._changed:
@@ -82,7 +82,8 @@ class Timer:
         return None
 
 
-def _guarded(job: Job) -> None:
+def guarded(job: Job) -> None:
+    """Do a job; an error that gets away from it is reported as that of a thread is."""
     try:
         job()
     except Exception:

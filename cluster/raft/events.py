@@ -80,6 +80,10 @@ class Propose(Struct, frozen=True):
     entries: tuple[tuple[int, int, bytes], ...]
 
 
+class Send(Struct, frozen=True):
+    """As leader, send the peers what they lack. Otherwise nothing."""
+
+
 class Persisted(Struct, frozen=True):
     """The log is durable up to entry `index`, which is of `term`: where it has another by now, this is old news. A sync
     that was begun before the last `Log.truncate` is not told."""
@@ -112,7 +116,7 @@ class Renew(Struct, frozen=True):
     to tell followers of a commit or a safe time at once. Otherwise nothing."""
 
 
-Event: TypeAlias = Tick | Received | Propose | Persisted | ChangePeers | Transfer | Campaign | Renew
+Event: TypeAlias = Tick | Received | Propose | Send | Persisted | ChangePeers | Transfer | Campaign | Renew
 
 
 # ---- results ------------------------------------------------------------------------------------------------------
@@ -137,6 +141,8 @@ class Ready(Struct):
     election timeout, until the peer answers from within the log."""
     silent: list[Peer] = []
     """Voters that the leader has not heard of for `RaftOptions.eviction_timeout`; told once per silence."""
+    is_held: bool = False
+    """Entries are held back (`RaftOptions.gathers`): step `Send` in a moment."""
     clock_floor: int | None = None
     """The peer has become leader: before it proposes anything, its clock must be above this (`HybridClock.update`)."""
     ignored: str = ""

@@ -161,6 +161,10 @@ class Leading:
                 )
             assert kind != CONFIGURATION, "configurations are changed by ChangePeers"
         self._append(entries)
+        self._replication.proposed()
+
+    def send(self) -> None:
+        """Send the peers what they lack, held back or not."""
         self._replication.send_all()
 
     def _append(self, entries: Sequence[tuple[int, int, bytes]]) -> None:
@@ -209,14 +213,15 @@ class Leading:
         if progress.needs_copy and match_index >= core.log.base_index:
             progress.needs_copy = False
             progress.next_index = match_index + 1
-        if match_index > progress.match_index:
+        answered = match_index - progress.match_index
+        if answered > 0:
             progress.matched(match_index)
             if match_index > core.commit_index:
                 self.count_entries()
             self.transferring.go_on()
         if progress.peer.role is PeerRole.PRE_VOTER:
             self._promote(progress)
-        self._replication.send(progress)
+        self._replication.go_on(progress, answered)
 
     def _refused(self, progress: PeerProgress, committed_index: int) -> None:
         """The log there does not join on: go back to the last entry that we both have, and no further."""

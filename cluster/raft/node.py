@@ -30,6 +30,7 @@ from .events import (
     Ready,
     Received,
     Renew,
+    Send,
     Tick,
     Transfer,
 )
@@ -259,6 +260,10 @@ class RaftNode:
     def _propose(self, event: Propose) -> None:
         self._leadership().propose(event.entries)
 
+    def _send(self, event: Send) -> None:
+        if self._leading is not None:
+            self._leading.send()
+
     def _change_peers(self, event: ChangePeers) -> None:
         self._leadership().change_peers(event.peers, event.expected_index)
 
@@ -339,6 +344,7 @@ _HANDLERS: Mapping[type[Event], Callable[..., None]] = {
     Tick: RaftNode._tick,
     Received: RaftNode._received,
     Propose: RaftNode._propose,
+    Send: RaftNode._send,
     Persisted: RaftNode._persisted,
     ChangePeers: RaftNode._change_peers,
     Transfer: RaftNode._transfer,

@@ -27,6 +27,10 @@ class RaftOptions:
         Most bytes of bodies in one message; a longer entry travels alone.
     window : int
         Most messages with entries on their way to one peer, unanswered.
+    gathers : bool
+        Where several propose at a time, each of whom waits for his entry before the next, a leader holds back entries
+        for a moment (`raft.replication`): `Ready.is_held` asks for a `Send` soon, which takes along what has come by
+        then.
     clock_lead : int
         How far ahead of its clock a leader asks to be let give out timestamps, as a difference of hybrid times.
     """
@@ -37,6 +41,7 @@ class RaftOptions:
     eviction_timeout: float = 60.0
     max_batch_bytes: int = 1 << 20
     window: int = 8
+    gathers: bool = False
     clock_lead: int = 3_000_000 << LOGICAL_BITS
 
     def __post_init__(self) -> None:

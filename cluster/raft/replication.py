@@ -1,15 +1,25 @@
-"""How a leader's entries get to its peers: batched, pipelined, and one message for all peers that are equally far."""
+"""How a leader's entries get to its peers: batched, pipelined, and one message for all peers that are equally far.
+
+A message costs both sides, and their disks, far more than one entry more in it. So while one is on its way, entries
+that do not fill another one wait for its answer (Nagle). And where several propose at a time, each of whom waits for
+his entry before he proposes the next, those whose entries were answered just now are about to propose again: what
+waited for the answer waits a moment longer for theirs (`RaftOptions.gathers`). Without that, all of them would take
+turns in two groups, with two messages where one could do.
+"""
 
 from __future__ import annotations
 
-from .core import Core
+from .core import NEVER, Core
 from .lease import Lease
 from .messages import AppendRequest, Entry
 from .progress import PeerProgress
 
 _FEW_IN_FLIGHT = 1
-"""With so many messages on their way, entries wait until they fill a batch, or until one is answered (Nagle): a message
-costs both sides, and their disks, far more than one entry more in it."""
+"""With so many messages on their way, entries wait until they fill a batch, or until one is answered."""
+_SEVERAL, _MANY = 3, 64
+"""Entries at a time, from which on they are worth a wait, and at which they come in bulk anyway."""
+_EXPECTED_SECONDS = 0.005
+"""So long after an answer its proposers are expected to come again."""
 
 
 class Replication:
@@ -21,12 +31,13 @@ class Replication:
         As told in every message.
     """
 
-    __slots__ = ("_core", "_lease", "_progress", "safe_index", "safe_time")
+    __slots__ = ("_core", "_expected_until", "_lease", "_progress", "safe_index", "safe_time")
 
     def __init__(self, core: Core, lease: Lease, progress: dict[str, PeerProgress]):
         self._core = core
         self._lease = lease
         self._progress = progress
+        self._expected_until = NEVER
         self.safe_time = 0
         self.safe_index = 0
 
@@ -50,6 +61,24 @@ class Replication:
         """Send a peer what it lacks, as far as its window allows."""
         if progress.next_index <= self._core.log.last_index:
             self._send(progress, {})
+
+    def proposed(self) -> None:
+        """Send all peers what they lack, unless more is about to come."""
+        core = self._core
+        if core.now < self._expected_until:
+            core.ready.is_held = True
+        else:
+            self.send_all()
+
+    def go_on(self, progress: PeerProgress, answered: int) -> None:
+        """Send a peer, which has just taken so many entries, what it lacks, unless more is about to come."""
+        core = self._core
+        lacking = core.log.last_index - progress.next_index + 1
+        if core.options.gathers and 0 < answered < _MANY and lacking < _MANY and lacking + answered >= _SEVERAL:
+            self._expected_until = core.now + _EXPECTED_SECONDS
+            core.ready.is_held |= lacking > 0
+        else:
+            self.send(progress)
 
     def send_at_least_one(self, progress: PeerProgress) -> None:
         """Send a peer what it lacks, and something even if that is nothing."""

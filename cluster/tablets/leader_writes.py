@@ -16,18 +16,19 @@ A deadline that passes in step 4 leaves the write in flight. What became of it i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
-from typing import Any, NoReturn, Protocol
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
 from ...storage.clock import HybridClock
 from ...storage.log.wal import LogTicket
-from ...storage.maintenance.tablet_flush import flush_overfull
+from ...storage.maintenance.tablet_flush import flush_overfull, is_overfull
 from ...storage.store import Op, RowError, Timestamp, WriteBatch, WriteResult
 from ...storage.tablet.tablet import Tablet
 from ...storage.writing.incoming_rows import incoming, row_errors, rows_without
-from ...storage.writing.row_write import RowWriter
+from ...storage.writing.row_write import RowWriter, StartedRow, finish_row
 from ...storage.writing.tablet_write import TabletWrite
 from ..consensus.consensus import Consensus
 from ..consensus.tracked import CallHeader
@@ -35,6 +36,11 @@ from ..wire.methods import Call
 from .layout import ReplicaLayout
 from .replica_log import ReplicaLog
 from .results import Results, decode_result, encode_result
+
+Done: TypeAlias = Callable[["WriteResult | Exception"], None]
+"""Told what became of a write."""
+Later: TypeAlias = Callable[[Callable[[], None]], None]
+"""Has another thread do a job soon; takes no time itself."""
 
 
 class Altering(Protocol):
@@ -111,22 +117,27 @@ class LeaderWrites:
     @contextmanager
     def _logging(self, call: Call | None, deadline: float, result: Callable[[int], WriteResult]) -> Iterator[None]:
         """While this thread appends and waits: `result` gives what the call is answered, by the entry's timestamp."""
-        with ExitStack() as stack:
-            stack.enter_context(self._log.waiting_until(deadline))
-            if call is not None:
-                made: list[tuple[CallHeader, int]] = []
+        with self._log.waiting_until(deadline), self._tracking(call, result):
+            yield
 
-                def header(timestamp: int) -> CallHeader:
-                    encoded = encode_result(result(timestamp))
-                    made.append((CallHeader(call.client, call.sequence, call.first_incomplete, encoded), timestamp))
-                    return made[-1][0]
+    @contextmanager
+    def _tracking(self, call: Call | None, result: Callable[[int], WriteResult]) -> Iterator[None]:
+        """While this thread appends: the entry has the call with its result, and `Results` has it, too."""
+        if call is None:
+            yield
+            return
+        made: list[tuple[CallHeader, int]] = []
 
-                def told(ticket: LogTicket) -> None:
-                    if made:
-                        self._results.note(made[-1][0], ticket.index, made[-1][1], ticket)
+        def header(timestamp: int) -> CallHeader:
+            encoded = encode_result(result(timestamp))
+            made.append((CallHeader(call.client, call.sequence, call.first_incomplete, encoded), timestamp))
+            return made[-1][0]
 
-                stack.enter_context(self._consensus.log.tracked(header))
-                stack.enter_context(self._log.telling(told))
+        def told(ticket: LogTicket) -> None:
+            if made:
+                self._results.note(made[-1][0], ticket.index, made[-1][1], ticket)
+
+        with self._consensus.log.tracked(header), self._log.telling(told):
             yield
 
     # ---- batches -------------------------------------------------------------------------------------------------
@@ -197,6 +208,46 @@ class LeaderWrites:
         if not result.applied:
             self._consensus.check_can_serve(result.timestamp)
         return result
+
+    # ---- single rows, without waiting ----------------------------------------------------------------------------
+
+    def start_row(
+        self, op: Op, row: Mapping[str, Any], call: Call | None, version: int | None, later: Later, done: Done
+    ) -> bool:
+        """`write_row` up to where it would wait; see `Replica.start_row`."""
+        self._consensus.check_serving()
+        if call is not None and not self._results.begin_at_once(call):
+            return False
+        started: StartedRow | None = None
+        try:
+            started = self._start_row(op, row, call, version)
+        finally:
+            if started is None and call is not None:
+                self._results.end(call)
+        if started is None:
+            return False
+        job = partial(self._finish_row, started, call, done)
+        self._consensus.when_decided(started.ticket, partial(later, job))
+        return True
+
+    def _start_row(self, op: Op, row: Mapping[str, Any], call: Call | None, version: int | None) -> StartedRow | None:
+        layout = self._altering.layout
+        layout.check_version(version)
+        if is_overfull(self._tablet):
+            return None
+        with self._tracking(call, lambda timestamp: WriteResult(1, (), Timestamp(timestamp))):
+            return self._writer(layout).start_physical(op, row)
+
+    def _finish_row(self, started: StartedRow, call: Call | None, done: Done) -> None:
+        """The ticket is decided, or the consensus has stopped."""
+        try:
+            with self._log.waiting_until(0.0):
+                outcome: WriteResult | Exception = finish_row(started)
+        except Exception as error:
+            outcome = error
+        if call is not None:
+            self._results.end(call)
+        done(outcome)
 
     def _writer(self, layout: ReplicaLayout) -> RowWriter:
         known = self._rows

@@ -58,24 +58,46 @@ class ReplicaReads:
     ) -> tuple[tuple[Any, ...] | None, Timestamp]:
         """A row by its key; see `Replica.read_row`."""
         while True:
-            layout = self._serving.layout
-            layout.check_version(version)
-            codec = layout.codec
-            chosen = codec.projection(tuple(columns))
-            values = codec.physical_key(key)
-            layout.check_key(values)
             if snapshot is None:
                 timestamp = self._latest(deadline)
             else:
                 timestamp = snapshot
                 self._wait(snapshot, deadline, leader_only=False)
-            pin = self._tablet.shared_pin()
-            if pin.table is not layout.table:
-                continue  # altered meanwhile; its layout is, too, or will be in a moment
-            if snapshot is not None:
-                self._tablet.check_history(snapshot)
-            row = find_row(pin.state, codec.key, values, chosen, timestamp)
-            return None if row is None else codec.physical(columns, row), timestamp
+            found = self._find(key, columns, timestamp, version, checks_history=snapshot is not None)
+            if found is not None:
+                return found
+
+    def row_at_once(
+        self, key: Sequence[Any], columns: Sequence[str], version: int | None
+    ) -> tuple[tuple[Any, ...] | None, Timestamp] | None:
+        """The latest `row`, at the leader; None where that would have to wait for a write or for the lease."""
+        timestamp = self._tablet.mvcc.clean_at_once()
+        if timestamp is None or not self._consensus.can_serve(timestamp) or timestamp <= self._serving.serving_since:
+            return None
+        return self._find(key, columns, timestamp, version, checks_history=False)
+
+    def _find(
+        self,
+        key: Sequence[Any],
+        columns: Sequence[str],
+        timestamp: Timestamp,
+        version: int | None,
+        checks_history: bool,
+    ) -> tuple[tuple[Any, ...] | None, Timestamp] | None:
+        """The row at a time that may be read at; None where the tablet is just being altered."""
+        layout = self._serving.layout
+        layout.check_version(version)
+        codec = layout.codec
+        chosen = codec.projection(tuple(columns))
+        values = codec.physical_key(key)
+        layout.check_key(values)
+        pin = self._tablet.shared_pin()
+        if pin.table is not layout.table:
+            return None  # its layout is another, too, or will be in a moment
+        if checks_history:
+            self._tablet.check_history(timestamp)
+        row = find_row(pin.state, codec.key, values, chosen, timestamp)
+        return None if row is None else codec.physical(columns, row), timestamp
 
     def view(self, snapshot: Timestamp, deadline: float, version: int | None, leader_only: bool) -> TabletView:
         """The tablet at a time; see `Replica.view`."""

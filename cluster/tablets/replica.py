@@ -64,7 +64,7 @@ from ..wire.methods import Call, ChecksumReply, TabletFacts, TabletReport
 from ..wire.plain import sketch_to_plain, statistics_to_plain, storage_to_plain
 from .checksum import checksum
 from .layout import ReplicaLayout, decode_description, encode_description, schema_behind
-from .leader_writes import LeaderWrites
+from .leader_writes import Done, Later, LeaderWrites
 from .reads import ReplicaReads
 from .replica_log import ReplicaLog
 from .results import Results, SavedResults
@@ -383,6 +383,22 @@ class Replica:
         self._check_running()
         return self._writes.write_row(op, row, call, deadline, schema_version)
 
+    def start_row(
+        self,
+        op: Op,
+        row: Mapping[str, Any],
+        call: Call | None,
+        *,
+        schema_version: int | None = None,
+        later: Later,
+        done: Done,
+    ) -> bool:
+        """`write_row` without waiting: when the write is decided, `later` gets a job that tells `done` the result or
+        the error. False, with nothing done, where it would have to wait before; raises as `write_row` where it is
+        refused at once."""
+        self._check_running()
+        return self._writes.start_row(op, row, call, schema_version, later, done)
+
     def alter(self, tablet: methods.Tablet, *, deadline: float) -> None:
         """Bring the tablet to another version of its table, at all replicas; returns when it is committed and this
         replica has it. Done where it has it or a later one."""
@@ -438,6 +454,13 @@ class Replica:
         so. Without a snapshot it is the latest, at the leader: it sees every write that was acknowledged before."""
         self._check_running()
         return self._reads.row(key, columns, snapshot, deadline, schema_version)
+
+    def read_row_at_once(
+        self, key: Sequence[Any], columns: Sequence[str], *, schema_version: int | None = None
+    ) -> tuple[tuple[Any, ...] | None, Timestamp] | None:
+        """The latest `read_row`; None where it would have to wait."""
+        self._check_running()
+        return self._reads.row_at_once(key, columns, schema_version)
 
     def view(
         self, snapshot: Timestamp, *, deadline: float, schema_version: int | None = None, leader_only: bool = False

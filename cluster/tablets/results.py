@@ -194,6 +194,15 @@ class Results:
             elif running is not None and not running.wait(deadline - time.monotonic()):
                 raise DeadlineExceeded(f"call {call.sequence} of client {call.client} is still being done")
 
+    def begin_at_once(self, call: Call) -> bool:
+        """Is the call the caller's to do now, and `end` to follow? Not where it was done before, or is on its way."""
+        with self._lock:
+            key = (call.client, call.sequence)
+            if key in self._running or self._find(call) is not None:
+                return False
+            self._running[key] = threading.Event()
+            return True
+
     def _find(self, call: Call) -> bytes | LogTicket | None:
         """The result of a call, the ticket of an entry that may have it, or None. Needs the lock."""
         client = self._clients.get(call.client)

@@ -33,6 +33,10 @@ _LOOK_SECONDS = 0.25
 """A stream that waits looks after so long whether its reader is still there."""
 
 
+class NotYet(Exception):
+    """There is nothing to give in the time that there was, and nothing is lost."""
+
+
 class Budget:
     """Bytes of batches of all scans, against a limit. Additions of two threads at once are not lost."""
 
@@ -90,9 +94,13 @@ class Production:
 
     # ---- the stream's side ---------------------------------------------------------------------------------------
 
-    def next(self, is_cancelled: Callable[[], bool]) -> tuple[Batch, int] | None:
+    def next(self, is_cancelled: Callable[[], bool], until: float | None = None) -> tuple[Batch, int] | None:
         """The next batch and its bytes; None at the end. What a source raises comes out here; `Cancelled` where nobody
-        reads any more, with nothing lost."""
+        reads any more, with nothing lost.
+
+        With `until` (monotonic), a scan that has scan threads is left to them, and `NotYet` says that they have made
+        nothing by then, or are not to read ahead.
+        """
         source = None
         with self._changed:
             self._paused = False
@@ -101,12 +109,12 @@ class Production:
                     raise self._error
                 if self._stopped:
                     raise Cancelled("the scan was closed")
-                if self._idle:
+                if self._idle and (until is None or self._threads is None):
                     source = self._take()
                     break
-                if not self._working:
+                if not self._idle and not self._working:
                     return None
-                self._changed.wait(_LOOK_SECONDS)
+                self._wait(until)
                 if is_cancelled():
                     self._paused = True
                     raise Cancelled("nobody reads the scan any more")
@@ -120,7 +128,17 @@ class Production:
         if found is not None:
             self._put_down(source)
             return found
-        return self.next(is_cancelled)
+        return self.next(is_cancelled, until)
+
+    def _wait(self, until: float | None) -> None:
+        """Wait a little for a batch. Needs `_changed`."""
+        seconds = _LOOK_SECONDS
+        if until is not None:
+            self._call_threads()
+            seconds = min(seconds, until - time.monotonic())
+            if seconds <= 0 or not (self._working or self._called):
+                raise NotYet
+        self._changed.wait(seconds)
 
     def pause(self) -> None:
         """Nobody reads for now: put down the sources after their next batches."""

@@ -1,29 +1,54 @@
-"""Scans as the wire brings them: a ticket becomes a scanner over the replica's view, and a stream of its batches."""
+"""Scans as the wire brings them: a ticket becomes a scanner over the replica's view, and a stream of its batches.
+
+Most scans are small, and a stream costs three times a call. So a scan may begin with a call (`StartScan`), which is
+answered with all of it where that is little and soon done, otherwise with what there is by then: at most `START_BYTES`,
+after `START_SECONDS`. Whatever takes longer (until everything up to the scan's time is here, for scan threads, for a
+slow reader) is waited for by the stream that goes on. At most `STARTS` such calls are served at once, and what one of
+them reads by itself, in its own thread, are some row groups (`ALONE_ROWS`).
+"""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
-from ...errors import ProtocolError
+from ...errors import DeadlineExceeded, ProtocolError, ReplicaUnavailable
 from ...storage.clock import HybridClock
 from ...storage.columns.column_file import ROW_GROUP_ROWS
+from ...storage.store import Timestamp
+from ...storage.tablet.tablet import Tablet, TabletView
 from ...storage.vector import Batch
-from ..tablets.replica import Replica
 from ..wire import plain
-from ..wire.methods import CloseScanner, Done, KeepAlive, ScanEnd, ScanTablet
+from ..wire.methods import CloseScanner, Done, KeepAlive, ScanEnd, ScanStart, ScanTablet, StartScan
 from ..wire.server import CallContext
+from ..wire.small_batches import small_batch
 from ..wire.values import key_from_plain
 from .fragments import Evaluator, Fragments
-from .scan_production import Budget, Production
-from .scan_sources import scan_sources
+from .scan_production import Budget, NotYet, Production
+from .scan_sources import ALONE_ROWS, scan_sources
 from .scanners import Scanner, Scanners
 
 SAFE_SECONDS = 10.0
 """A scan waits so long until everything up to its time is here; then another replica may be asked."""
+START_BYTES = 256 << 10
+START_SECONDS = 0.1
+STARTS = 32
 _CLOSE_SECONDS = 10.0
 """A server that stops waits so long for threads that read a tablet."""
+
+
+class Scannable(Protocol):
+    """What scans need of a `Replica`."""
+
+    @property
+    def tablet(self) -> Tablet: ...
+
+    def view(
+        self, snapshot: Timestamp, *, deadline: float, schema_version: int | None = None, leader_only: bool = False
+    ) -> TabletView: ...
 
 
 class ScanService:
@@ -46,7 +71,7 @@ class ScanService:
 
     def __init__(
         self,
-        replica: Callable[[str], Replica],
+        replica: Callable[[str], Scannable],
         clock: HybridClock,
         fragments: Fragments | None,
         *,
@@ -60,6 +85,7 @@ class ScanService:
         self._parallel = threads
         self._scanners = Scanners(Budget(budget_bytes), ttl)
         self._threads = ThreadPoolExecutor(threads, "nyala-scan")
+        self._starts = threading.BoundedSemaphore(STARTS)
 
     def scan(self, ticket: ScanTablet, context: CallContext) -> Iterator[Batch | ScanEnd]:
         """The stream of a ticket: begins the scan, or goes on with it. The iterator is to be closed."""
@@ -67,16 +93,28 @@ class ScanService:
             ticket.scanner, ticket.resume_batch, context.is_cancelled, lambda: self._begin(ticket, context)
         )
 
-    def _begin(self, ticket: ScanTablet, context: CallContext) -> Scanner:
+    def start(self, request: StartScan, context: CallContext) -> ScanStart:
+        """The first batches of a scan that begins; the end with them, unless a stream is to go on."""
+        ticket = request.ticket
+        if ticket.resume_batch:
+            raise ProtocolError(f"a scan begins with its first batch, not with batch {ticket.resume_batch}")
+        if not self._starts.acquire(blocking=False):
+            return ScanStart()
+        try:
+            until = min(context.deadline, time.monotonic() + START_SECONDS)
+            batches, end = self._scanners.start(
+                ticket.scanner, START_BYTES, until, context.is_cancelled, lambda: self._begin(ticket, context, until)
+            )
+            return ScanStart(batches=tuple(map(small_batch, batches)), end=end)
+        except NotYet:
+            return ScanStart()
+        finally:
+            self._starts.release()
+
+    def _begin(self, ticket: ScanTablet, context: CallContext, until: float | None = None) -> Scanner:
         replica = self._replica(ticket.tablet_id)
         spec = plain.spec_from_plain(ticket.spec)
-        # Without a time, the scan reads the latest, which the leader alone knows.
-        view = replica.view(
-            self._clock.now() if spec.snapshot is None else spec.snapshot,
-            deadline=min(context.deadline, time.monotonic() + SAFE_SECONDS),
-            schema_version=ticket.schema_version,
-            leader_only=ticket.leader_only or spec.snapshot is None,
-        )
+        view = self._view(replica, ticket, spec.snapshot, context, until)
         if spec.changes is not None:
             replica.tablet.check_history(spec.changes.since)
         evaluate: Evaluator | None = None
@@ -93,9 +131,32 @@ class ScanService:
             after_key=None if ticket.after_key is None else key_from_plain(ticket.after_key),
             evaluate=evaluate,
         )
-        # One batch is read soonest by the stream's own thread.
-        production.begin(sources.iterators, self._threads if sources.rows > ROW_GROUP_ROWS else None)
+        # A little is read soonest by the thread that asks; a stream is sent while more is read.
+        alone = ROW_GROUP_ROWS if until is None else ALONE_ROWS
+        production.begin(sources.iterators, self._threads if sources.rows > alone else None)
         return Scanner(ticket.scanner, ticket.tablet_id, production, sources.counters)
+
+    def _view(
+        self,
+        replica: Scannable,
+        ticket: ScanTablet,
+        snapshot: Timestamp | None,
+        context: CallContext,
+        until: float | None,
+    ) -> TabletView:
+        """The tablet at the scan's time; `NotYet` where it cannot be had by `until` (monotonic)."""
+        try:
+            # Without a time, the scan reads the latest, which the leader alone knows.
+            return replica.view(
+                self._clock.now() if snapshot is None else snapshot,
+                deadline=min(context.deadline, time.monotonic() + SAFE_SECONDS) if until is None else until,
+                schema_version=ticket.schema_version,
+                leader_only=ticket.leader_only or snapshot is None,
+            )
+        except (ReplicaUnavailable, DeadlineExceeded):
+            if until is None or time.monotonic() < until:
+                raise
+            raise NotYet from None
 
     def close_scanner(self, request: CloseScanner, context: CallContext) -> Done:
         """Forget a scan."""

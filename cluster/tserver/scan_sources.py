@@ -5,7 +5,7 @@
 
 The sources take tokens from one queue, whoever is free takes the next: they end at about the same time, however uneven
 the tokens are, and a fragment makes one partial result per source, not one per token. What comes out refers to no file
-and no view: it may wait for the network, or be sent twice, while the tablet goes on.
+and no view: it may wait for the network, or be sent twice, while the tablet goes on. A small tablet has one source.
 
 Scans in key order, of changes, and with a limit have one source. One that goes on behind a key (`ScanTablet.after_key`)
 begins with the pages in which the key's first column is as large, and leaves out the rows up to the key.
@@ -31,6 +31,8 @@ from .fragments import Evaluator
 
 MESSAGE_BYTES = 8 << 20
 """Batches that would be larger are cut, where they have more than one row."""
+ALONE_ROWS = 4 * ROW_GROUP_ROWS
+"""A scan of no more rows has one source: sharing it out costs more than it saves."""
 _TOKENS_PER_SOURCE = 4
 """So many tokens are cut for each source, where the tablet is large enough."""
 
@@ -91,7 +93,7 @@ def scan_sources(
 def _tokens(view: TabletView, spec: ScanSpec, parallel: int) -> tuple[deque[tuple[Piece, ...]], int]:
     """The tokens, and about how many rows they cover."""
     rows = sum(rowset.row_count for rowset in view.rowsets) + sum(m.row_count for m in view.memrowsets)
-    size = None if parallel == 1 else max(ROW_GROUP_ROWS, rows // (parallel * _TOKENS_PER_SOURCE))
+    size = None if parallel == 1 or rows <= ALONE_ROWS else max(ROW_GROUP_ROWS, rows // (parallel * _TOKENS_PER_SOURCE))
     tokens = deque(cut(view, replace(spec, split_rows=size)))
     return tokens, sum(piece.stop - piece.start for pieces in tokens for piece in pieces)
 

@@ -1,4 +1,4 @@
-"""Scans that clients read as streams: begun, gone on with after a stream broke, forgotten when nobody asks.
+"""Scans that clients read: begun, gone on with by a stream, also after one broke, forgotten when nobody asks.
 
     batch    0   1   2   3   4   5   6   7   8
              └─ gone ─┘  └── kept ──┘  └ ready ┘        kept: sent, perhaps not received
@@ -10,6 +10,9 @@ allows, until the scan is forgotten: `FINISHED_SECONDS` after its end, `scanner_
 one that has not ended. The client names the batch that it goes on with; what comes before is forgotten.
 
 A scan has one stream at a time: a new one takes it over from the one before, which its client has given up.
+
+The first batches may go out by a call instead (`Scanners.start`), as if a stream had begun and broken off after them. A
+scan that ends with that is forgotten at once: nothing of it was given out by its client without its end.
 """
 
 from __future__ import annotations
@@ -24,7 +27,8 @@ from ...errors import Cancelled, ProtocolError, ScannerExpired, ServerOverloaded
 from ...storage.store import ScanCounters
 from ...storage.vector import Batch
 from ..wire.methods import ScanEnd
-from .scan_production import Budget, Production
+from ..wire.small_batches import sent_bytes
+from .scan_production import Budget, NotYet, Production
 
 KEPT_BATCHES = 16
 """So many batches that went out are kept per scan at most,"""
@@ -67,14 +71,39 @@ class Scanner:
 
     def attach(self, number: int, is_cancelled: Callable[[], bool]) -> Iterator[Batch | ScanEnd]:
         """A stream from batch `number` on. `ScannerExpired` where that batch is not kept any more."""
+        return self._batches(self._attached_stream(number), number, is_cancelled)
+
+    def first(
+        self, most_bytes: int, until: float, is_cancelled: Callable[[], bool]
+    ) -> tuple[list[Batch], ScanEnd | None]:
+        """The batches from the first on that have at most so many bytes together, and that there are by a time
+        (monotonic); and the end, if it comes after these. A stream may take over meanwhile: `ScannerExpired`."""
+        stream = self._attached_stream(0)
+        found: list[Batch] = []
+        try:
+            # What has been made and does not fit any more is among those that are kept.
+            while len(found) < KEPT_BATCHES and (not found or time.monotonic() < until):
+                item = self._item(stream, len(found), is_cancelled, until)
+                if isinstance(item, ScanEnd):
+                    return found, item
+                most_bytes -= sent_bytes(item)
+                if most_bytes < 0:
+                    break
+                found.append(item)
+        except NotYet:
+            pass
+        finally:
+            self._detach(stream)
+        return found, None
+
+    def _attached_stream(self, number: int) -> int:
         with self._mutex:
             self._check(number)
             self._forget_to(number)
             self._stream += 1
             self._attached = True
             self._used = time.monotonic()
-            stream = self._stream
-        return self._batches(stream, number, is_cancelled)
+            return self._stream
 
     def _batches(self, stream: int, number: int, is_cancelled: Callable[[], bool]) -> Iterator[Batch | ScanEnd]:
         try:
@@ -87,7 +116,10 @@ class Scanner:
         finally:
             self._detach(stream)
 
-    def _item(self, stream: int, number: int, is_cancelled: Callable[[], bool]) -> Batch | ScanEnd:
+    def _item(
+        self, stream: int, number: int, is_cancelled: Callable[[], bool], until: float | None = None
+    ) -> Batch | ScanEnd:
+        """The batch of a number, or the end; `until` as `Production.next`."""
         with self._turn:
             with self._mutex:
                 if stream != self._stream:
@@ -98,7 +130,7 @@ class Scanner:
                     return self._kept[number - self._first][0]
                 if self.end is not None:
                     return self.end
-            made = self.production.next(is_cancelled)
+            made = self.production.next(is_cancelled, until)
             with self._mutex:
                 self._used = time.monotonic()
                 if made is None:
@@ -205,22 +237,43 @@ class Scanners:
         Raises `ScannerExpired` where it is not known any more, or not from there on, `ServerOverloaded` where there are
         too many.
         """
+        scanner = self._scanner(id, number, begin)
+        return self._watched(scanner, scanner.attach(number, is_cancelled))
+
+    def start(
+        self, id: str, most_bytes: int, until: float, is_cancelled: Callable[[], bool], begin: Callable[[], Scanner]
+    ) -> tuple[list[Batch], ScanEnd | None]:
+        """The first batches of a scan, and its end, as `Scanner.first`; where it has not ended, a stream may go on.
+        Raises as `stream`."""
+        scanner = self._scanner(id, 0, begin)
+        try:
+            found, end = scanner.first(most_bytes, until, is_cancelled)
+        except ScannerExpired:
+            raise  # a stream has it
+        except Exception:
+            self.close(id)
+            raise
+        if end is not None:
+            self.close(id)
+        return found, end
+
+    def _scanner(self, id: str, number: int, begin: Callable[[], Scanner]) -> Scanner:
+        """The scan of an id, begun where it is not known and nothing of it has been read."""
         with self._lock:
             scanner = self._live.get(id) or self._finished.get(id)
-            if scanner is None:
-                if number:
-                    raise ScannerExpired(f"there is no scan {id} to go on with from batch {number}")
-                if len(self._live) >= MOST_SCANS:
-                    raise ServerOverloaded(f"the server has {len(self._live)} scans open, and takes no more")
-        if scanner is None:
-            scanner = begin()
-            with self._lock:
-                # A client that sends the same twice at once gets one scan; the stream that came last has it.
-                first = self._live.setdefault(id, scanner)
-            if first is not scanner:
-                scanner.close()
-                scanner = first
-        return self._watched(scanner, scanner.attach(number, is_cancelled))
+            if scanner is not None:
+                return scanner
+            if number:
+                raise ScannerExpired(f"there is no scan {id} to go on with from batch {number}")
+            if len(self._live) >= MOST_SCANS:
+                raise ServerOverloaded(f"the server has {len(self._live)} scans open, and takes no more")
+        scanner = begin()
+        with self._lock:
+            # A client that sends the same twice at once gets one scan; the stream that came last has it.
+            first = self._live.setdefault(id, scanner)
+        if first is not scanner:
+            scanner.close()
+        return first
 
     def _watched(self, scanner: Scanner, items: Iterator[Batch | ScanEnd]) -> Iterator[Batch | ScanEnd]:
         with contextlib.closing(items):  # type: ignore[type-var]  # a generator

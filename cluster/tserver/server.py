@@ -29,6 +29,7 @@ from ..wire.peer_streams import FlightTransport
 from ..wire.process import run_server
 from ..wire.rpc import Channels
 from ..wire.server import Limits, RpcServer
+from .completions import Completions
 from .directories import KIND, ServerDirectories
 from .fragments import Fragments
 from .heartbeats import Heartbeats
@@ -144,8 +145,11 @@ class TabletServer:
                 also=(self.scans.expire, self.tablets.keep_house),
                 disk_failed=self.tablets.disk_failed,
             )
-            self._service = Service(self.tablets, self.scans, self.maintenance, self.status)
+            self._completions = Completions()
+            stack.callback(self._completions.close)
+            self._service = Service(self.tablets, self.scans, self.maintenance, self.status, self._completions)
             self._rpc.handlers = self._service.handlers(FAULTS.set if options.allow_faults else None)
+            self._rpc.later = self._service.later()
             self._rpc.scan = self.scans.scan
             self._rpc.exchange = self._transport.serve
             stack.pop_all()
@@ -185,6 +189,7 @@ class TabletServer:
             stack.callback(self._directories.release)
             stack.callback(self.maintenance.close)
             stack.callback(self._channels.close)
+            stack.callback(self._completions.close)  # what the consensus has decided, or given up, is finished
             stack.callback(self._host.close)
             stack.callback(self.tablets.close)
             stack.callback(self.scans.close)

@@ -16,8 +16,9 @@ from ...storage.store import Op, Timestamp, WriteResult
 from ..wire import methods
 from ..wire.methods import Done, Reply, Request
 from ..wire.rows import write_from_request
-from ..wire.server import CallContext
+from ..wire.server import Answer, CallContext, Later
 from ..wire.values import key_from_plain, row_from_plain, value_to_plain
+from .completions import Completions
 from .maintenance import Maintenance
 from .scan_service import ScanService
 from .tablet_manager import TabletManager
@@ -34,6 +35,8 @@ class Service:
         The server's parts.
     status : callable
         The server about itself.
+    completions : Completions
+        Finishes writes for which no thread waits.
     """
 
     def __init__(
@@ -42,7 +45,9 @@ class Service:
         scans: ScanService,
         maintenance: Maintenance,
         status: Callable[[], methods.ServerStatus],
+        completions: Completions,
     ):
+        self._completions = completions
         self._tablets = tablets
         self._scans = scans
         self._maintenance = maintenance
@@ -55,6 +60,7 @@ class Service:
             methods.Write: self.write,
             methods.WriteRow: self.write_row,
             methods.ReadRow: self.read_row,
+            methods.StartScan: self._scans.start,
             methods.CloseScanner: self._scans.close_scanner,
             methods.KeepAlive: self._scans.keep_alive,
             methods.CreateTablet: self.create_tablet,
@@ -75,6 +81,10 @@ class Service:
         if set_faults is not None:
             found[methods.SetFaults] = set_faults
         return found
+
+    def later(self) -> dict[type[Request], Later]:
+        """What small calls are answered by without a thread that waits, by class of request."""
+        return {methods.WriteRow: self.write_row_later, methods.ReadRow: self.read_row_at_once}
 
     # ---- rows ----------------------------------------------------------------------------------------------------
 
@@ -99,10 +109,7 @@ class Service:
     def write_row(self, request: methods.WriteRow, context: CallContext) -> methods.WriteReply:
         """One row, at the leader."""
         replica = self._tablets.get(request.tablet_id)
-        try:
-            op = Op(request.op)
-        except ValueError:
-            raise ProtocolError(f"no op of a write has the number {request.op}") from None
+        op = _op(request)
         self._maintenance.admit(ROW_BYTES)
         result = replica.write_row(
             op,
@@ -114,6 +121,41 @@ class Service:
         self._maintenance.written(replica.tablet, ROW_BYTES)
         return _write_reply(result)
 
+    def write_row_later(self, request: methods.WriteRow, context: CallContext, answer: Answer) -> bool:
+        """`write_row` that is answered when it is decided."""
+        replica = self._tablets.get(request.tablet_id)
+        op = _op(request)
+        self._maintenance.admit(ROW_BYTES)
+
+        def done(outcome: WriteResult | Exception) -> None:
+            if isinstance(outcome, Exception):
+                answer(outcome)
+            else:
+                self._maintenance.written(replica.tablet, ROW_BYTES)
+                answer(_write_reply(outcome))
+
+        return replica.start_row(
+            op,
+            row_from_plain(request.row),
+            _checked(request.call),
+            schema_version=request.schema_version,
+            later=self._completions.submit,
+            done=done,
+        )
+
+    def read_row_at_once(self, request: methods.ReadRow, context: CallContext, answer: Answer) -> bool:
+        """The latest `read_row`, where nothing has to be waited for."""
+        if request.snapshot is not None:
+            return False
+        replica = self._tablets.get(request.tablet_id)
+        found = replica.read_row_at_once(
+            key_from_plain(request.key), request.columns, schema_version=request.schema_version
+        )
+        if found is None:
+            return False
+        answer(_row_reply(*found))
+        return True
+
     def read_row(self, request: methods.ReadRow, context: CallContext) -> methods.RowReply:
         """One row by its key."""
         replica = self._tablets.get(request.tablet_id)
@@ -124,9 +166,7 @@ class Service:
             deadline=context.deadline,
             schema_version=request.schema_version,
         )
-        return methods.RowReply(
-            row=None if row is None else tuple(value_to_plain(value) for value in row), timestamp=timestamp
-        )
+        return _row_reply(row, timestamp)
 
     # ---- tablets -------------------------------------------------------------------------------------------------
 
@@ -222,6 +262,19 @@ def _checked(call: methods.Call | None) -> methods.Call | None:
     if not is_named or not 0 < call.sequence < 2**63 or not 0 <= call.first_incomplete <= call.sequence:
         raise ProtocolError(f"{call} is no call: a UUID in hex, a number from 1, and one up to that are expected")
     return call
+
+
+def _op(request: methods.WriteRow) -> Op:
+    try:
+        return Op(request.op)
+    except ValueError:
+        raise ProtocolError(f"no op of a write has the number {request.op}") from None
+
+
+def _row_reply(row: tuple[Any, ...] | None, timestamp: int) -> methods.RowReply:
+    return methods.RowReply(
+        row=None if row is None else tuple([value_to_plain(value) for value in row]), timestamp=timestamp
+    )
 
 
 def _write_reply(result: WriteResult) -> methods.WriteReply:

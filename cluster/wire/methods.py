@@ -15,12 +15,15 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from ..raft.messages import Configuration, Peer
+from .small_batches import SmallBatch
 
 
 class Request(Struct, frozen=True, kw_only=True):
     """A method's parameters. `reply` is the class of its answer."""
 
     reply: ClassVar[type[Reply]]
+    is_small: ClassVar[bool] = False
+    """Goes, as a rule, on the stream of small calls (`call_streams`)."""
 
 
 class Reply(Struct, frozen=True, kw_only=True):
@@ -35,12 +38,14 @@ class Call(Struct, frozen=True, array_like=True):
     """Which of a client's calls this is: the same call sent again has the same numbers and gets the same answer.
 
     `client` is a UUID in hex; `sequence` counts its calls from 1; all calls below `first_incomplete` were answered, and
-    their results may be forgotten.
+    their results may be forgotten. `cluster` is the id of the cluster that the client believes to talk to, "" where it
+    does not say.
     """
 
     client: str
     sequence: int
     first_incomplete: int
+    cluster: str = ""
 
 
 # ---- any server ---------------------------------------------------------------------------------------------------
@@ -121,6 +126,7 @@ class WriteRow(Request, frozen=True, tag="write_row"):
     """`Write` for one row of physical values by column name."""
 
     reply = WriteReply
+    is_small = True
     tablet_id: str
     schema_version: int
     op: int
@@ -140,6 +146,7 @@ class ReadRow(Request, frozen=True, tag="read_row"):
     answers once it has everything up to then."""
 
     reply = RowReply
+    is_small = True
     tablet_id: str
     schema_version: int
     key: tuple[Any, ...]
@@ -176,6 +183,23 @@ class ScanEnd(Struct, frozen=True, kw_only=True):
     pages_skipped: int = 0
     rowgroups_skipped: int = 0
     bytes_read: int = 0
+
+
+class ScanStart(Reply, frozen=True):
+    """The first batches of a scan. `end` None: more may come; a stream of the same scan with `resume_batch` set to
+    their number goes on with it."""
+
+    batches: tuple[SmallBatch, ...] = ()
+    end: ScanEnd | None = None
+
+
+class StartScan(Request, frozen=True, tag="start_scan"):
+    """Begin a scan, and give what is small and soon done of it at once: most scans end with that. Not to be sent twice
+    with the same `scanner`."""
+
+    reply = ScanStart
+    is_small = True
+    ticket: ScanTablet
 
 
 class CloseScanner(Request, frozen=True, tag="close_scanner"):

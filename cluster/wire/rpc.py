@@ -8,13 +8,15 @@ only its caller knows whether that is right. Everything that goes wrong comes ou
     no answer in time             DeadlineExceeded
     no server of nyala there      ProtocolError
 
-Calls and scans of an address have a connection each: a scan's flood does not hold up the calls.
+Calls and scans of an address have a connection each: a scan's flood does not hold up the calls. Small calls share one
+exchange (`call_streams`); where there is none, or no room on it, they go by themselves.
 """
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +24,7 @@ from pyarrow import flight
 
 from ... import errors
 from ...storage.clock import HybridClock
+from .call_streams import CallStream
 from .envelope import Caller, ReplyEnvelope, RequestEnvelope, note_clock, pack, reply_decoder, unpack
 from .errors import error_from_body, raised_by_flight
 from .faults import FAULTS
@@ -33,6 +36,8 @@ METHOD_ACTION = "nyala.call"
 
 _SILENT_SECONDS = 15.0
 """A connection on which nothing came for so long is made anew after a time-out."""
+_NO_STREAM_SECONDS = 1.0
+"""So long no exchange is opened after one could not be, or broke."""
 _OPTIONS: list[tuple[str, str | int]] = [
     # Each channel has a connection of its own, and knows nothing of others' failures to connect.
     ("grpc.use_local_subchannel_pool", 1),
@@ -114,19 +119,39 @@ class Channel:
         self._calls = Connection(address)
         self._scans = Connection(address)
         self._server_id = ""
+        # Guards the two below.
+        self._lock = threading.Lock()
+        self._stream: CallStream | None = None
+        self._no_stream_until = 0.0
 
     @property
     def server_id(self) -> str:
         """The id that the server named last; "" before its first answer."""
         return self._server_id
 
-    def call(self, request: Request, timeout: float = 30.0) -> Any:
-        """The method's reply (of `request.reply`), or the error that the server raised; `timeout` in seconds."""
+    def call(self, request: Request, timeout: float = 30.0, look: Callable[[], None] | None = None) -> Any:
+        """The method's reply (of `request.reply`), or the error that the server raised; `timeout` in seconds. While a
+        small call waits, `look` is called now and then; what it raises ends the waiting."""
         if not isinstance(request, SetFaults):
             FAULTS.check(self.address, self._server_id)
         if timeout <= 0:
             raise errors.DeadlineExceeded(f"no time was left to call {self.address}")
         body = self._pack(request, timeout)
+        answered: Any = self._call_on_stream(body, timeout, look) if request.is_small else None
+        if answered is None:
+            answered = self._call_alone(body, timeout)
+        answer: ReplyEnvelope[Reply] = unpack(answered, reply_decoder(request.reply), "reply")
+        note_clock(self._clock, answer.clock)
+        self._server_id = answer.server
+        if not isinstance(request, SetFaults):
+            FAULTS.check(answer.server)
+        if answer.error is not None:
+            raise error_from_body(answer.error)
+        if answer.reply is None:
+            raise errors.ProtocolError(f"{self.address} answered with neither a reply nor an error")
+        return answer.reply
+
+    def _call_alone(self, body: bytes, timeout: float) -> Any:
         client = self._calls.client()
         options = flight.FlightCallOptions(timeout=timeout)
         try:
@@ -138,16 +163,25 @@ class Channel:
         self._calls.heard()
         if len(results) != 1:
             raise errors.ProtocolError(f"{self.address} answered with {len(results)} replies instead of one")
-        answer: ReplyEnvelope[Reply] = unpack(results[0].body, reply_decoder(request.reply), "reply")
-        note_clock(self._clock, answer.clock)
-        self._server_id = answer.server
-        if not isinstance(request, SetFaults):
-            FAULTS.check(answer.server)
-        if answer.error is not None:
-            raise error_from_body(answer.error)
-        if answer.reply is None:
-            raise errors.ProtocolError(f"{self.address} answered with neither a reply nor an error")
-        return answer.reply
+        return results[0].body
+
+    def _call_on_stream(self, body: bytes, timeout: float, look: Callable[[], None] | None) -> bytes | None:
+        """The answer, None where the call must go by itself."""
+        stream = self._stream
+        if stream is None or stream.is_over:
+            stream = self._new_stream()
+        return None if stream is None else stream.call(body, timeout, look)
+
+    def _new_stream(self) -> CallStream | None:
+        with self._lock:
+            if self._stream is not None and not self._stream.is_over:
+                return self._stream
+            if time.monotonic() < self._no_stream_until:
+                return None
+            self._no_stream_until = time.monotonic() + _NO_STREAM_SECONDS
+            client = self._calls.client()
+            self._stream = CallStream(client, self.address, lambda error: self._calls.failed(client, error))
+            return self._stream
 
     def scan(self, ticket: ScanTablet, timeout: float = 30.0) -> ScanStream:
         """Begin to read a tablet. `timeout` in seconds is that of the whole stream."""
@@ -166,7 +200,11 @@ class Channel:
         return ScanStream(reader, self.address, self._clock, lambda error: self._scans.failed(client, error))
 
     def close(self) -> None:
-        """Let go of the connections; calls that run end as they will."""
+        """Let go of the connections; small calls that run fail, others end as they will."""
+        with self._lock:
+            stream, self._no_stream_until = self._stream, float("inf")
+        if stream is not None:
+            stream.close()
         self._calls.close()
         self._scans.close()
 

@@ -6,6 +6,8 @@
 Each message is a record batch of one row with one column of bytes (so that they travel without a copy), its head in the
 metadata. The last message has how the scan ended: a `ScanEnd`, or an error with all that belongs to it.
 
+A scan may begin with a call (`methods.StartScan`); `StartedScan` reads its answer as `ScanStream` does a stream.
+
 gRPC asks for the next message only when the reader has taken enough of those before. A scan that nobody has asked for
 a minute is given up: its iterator is closed, which frees what it held, and the reader, should it come back, gets
 `ScannerExpired`.
@@ -33,7 +35,8 @@ from .batches import BatchDecoder, BatchEncoder, DictionaryHead, PartHead
 from .envelope import ErrorBody, note_clock
 from .errors import error_from_body, error_to_body, raised_by_flight
 from .faults import FAULTS
-from .methods import ScanEnd
+from .methods import ScanEnd, ScanStart
+from .small_batches import batch_of
 
 STREAM_SCHEMA = pa.schema([pa.field("data", pa.large_binary())])
 
@@ -328,3 +331,22 @@ class ScanStream:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+class StartedScan:
+    """The batches of the answer that a scan began with. Where `end` is None behind the last, a stream goes on with
+    batch `batches`."""
+
+    def __init__(self, reply: ScanStart):
+        self._batches = iter(reply.batches)
+        self.batches = len(reply.batches)
+        self.end = reply.end
+
+    def __iter__(self) -> StartedScan:
+        return self
+
+    def __next__(self) -> Batch:
+        return batch_of(next(self._batches))
+
+    def close(self) -> None:
+        """Nothing is held anywhere but here."""

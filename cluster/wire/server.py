@@ -2,12 +2,12 @@
 
     do_action     a method: decoded, handed to its handler, answered with the handler's reply or error
     do_get        a scan: batches as they are made, a `ScanEnd` last (`scan_streams`)
-    do_exchange   a stream of peer messages, for as long as it stands (`peer_streams`)
+    do_exchange   peer messages, or small calls, for as long as it stands (`peer_streams`, `call_service`)
 
 gRPC gives each call a thread of its own, as many as come. So the server counts them and turns away what is too much,
-with `ServerOverloaded`, before anything is decoded or done: calls, scans and peer streams each have their limit, and
-so have bodies. A server that drains turns away everything new with `ServerUnavailable` and lets what runs come to its
-end.
+with `ServerOverloaded`, before anything is decoded or done: calls, scans and both kinds of streams each have their
+limit, and so have bodies. A server that drains turns away everything new with `ServerUnavailable` and lets what runs
+come to its end.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ from pyarrow import flight
 from ... import errors
 from ...storage.clock import HybridClock
 from ...storage.vector import Batch
+from . import call_streams
+from .call_service import CallService
 from .envelope import (
     MAX_BODY_BYTES,
     MAX_TICKET_BYTES,
@@ -49,6 +52,13 @@ _logger = logging.getLogger("nyala.cluster.wire")
 LONGEST_CALL = 24 * 3600.0
 """Seconds; no deadline is further away, whatever the caller says."""
 
+CALL_THREADS = 64
+"""For calls of streams that may have to wait."""
+
+Answer = Callable[["Reply | BaseException"], None]
+Later = Callable[[Any, "CallContext", Answer], bool]
+"""Answers a request without waiting: at once, or from another thread when what it waits for has come about. False, with
+nothing done and nothing answered, where it would have to wait; what it raises is the answer."""
 Scan = Callable[[ScanTablet, "CallContext"], Iterator[Batch | ScanEnd]]
 Exchange = Callable[[Any, Any, Any], None]
 
@@ -62,6 +72,7 @@ class Limits:
     scans: int = 64
     streams: int = 256
     exchanges: int = 64
+    call_streams: int = 256
     body_bytes: int = MAX_BODY_BYTES
     ticket_bytes: int = MAX_TICKET_BYTES
     idle_scan_seconds: float = 60.0
@@ -150,6 +161,8 @@ class RpcServer:
         Reads a tablet: batches, and a `ScanEnd` as the last item. It is closed where the reader goes away.
     exchange : callable, optional
         Serves a peer stream: (Flight's context, reader, writer).
+    later : mapping, optional
+        By class of request, besides its handler: answers it without waiting, where it came on a stream of calls.
     id : str
         The server's own.
     is_overloaded : callable, optional
@@ -164,6 +177,7 @@ class RpcServer:
         handlers: Mapping[type[Request], Callable[[Any, CallContext], Reply]] | None = None,
         scan: Scan | None = None,
         exchange: Exchange | None = None,
+        later: Mapping[type[Request], Later] | None = None,
         limits: Limits = Limits(),
         id: str = "",
         is_overloaded: Callable[[], str] = lambda: "",
@@ -171,6 +185,7 @@ class RpcServer:
         self.handlers: dict[type[Request], Callable[[Any, CallContext], Reply]] = dict(handlers or {})
         self.scan = scan
         self.exchange = exchange
+        self.later: dict[type[Request], Later] = dict(later or {})
         self.id = id
         self.limits = limits
         self._clock = clock
@@ -182,6 +197,9 @@ class RpcServer:
         self._scans = _Gate("scans", limits.scans)
         self._streams = _Gate("streams of scans", limits.streams)
         self._exchanges = _Gate("peer streams", limits.exchanges)
+        self._call_streams = _Gate("streams of calls", limits.call_streams)
+        self._call_service = CallService(self.take)
+        self._pool = ThreadPoolExecutor(CALL_THREADS, "nyala-call")
         self._expiries = Expiries(limits.idle_scan_seconds)
         host, _, port = bind.rpartition(":")
         try:
@@ -206,6 +224,8 @@ class RpcServer:
         seconds; they are left to end by themselves."""
         self._state = "stopped"
         self._stopped.set()
+        self._call_service.close()  # a port with a stream open is not given up
+        self._pool.shutdown(wait=False, cancel_futures=True)
         self._expiries.close()
         ending = threading.Thread(target=self._shut_down, name="nyala-rpc-stop", daemon=True)
         ending.start()
@@ -235,18 +255,58 @@ class RpcServer:
         except errors.Error as error:
             raise flight_error(error) from None
 
+    def take(self, body: bytes, flight_context: Any, send: Callable[[bytes], None]) -> None:
+        """Deal with a call of a stream: what `send` takes is its reply, now or later."""
+        try:
+            _check_size(len(body), self.limits.body_bytes)
+            self._calls.enter()
+        except errors.Error as error:
+            send(self._packed(error))
+            return
+
+        def answer(reply: Reply | BaseException) -> None:
+            self._calls.leave()
+            send(self._packed(reply))
+
+        try:
+            envelope: RequestEnvelope = unpack(body, self._decoder, "request")
+            context = self._begun(envelope, flight_context)
+            later = self.later.get(type(envelope.method))
+            if later is None or not later(envelope.method, context, answer):
+                self._pool.submit(self._answer_waiting, envelope.method, context, answer)
+        except Exception as error:
+            answer(error)
+
+    def _answer_waiting(self, method: Request, context: CallContext, answer: Answer) -> None:
+        try:
+            reply: Reply | BaseException = self._handled(method, context)
+        except Exception as error:
+            reply = error
+        answer(reply)
+
     def _answered(self, envelope: RequestEnvelope, flight_context: Any) -> bytes:
         try:
-            note_clock(self._clock, envelope.clock)
-            context = self._context(envelope, flight_context, always=isinstance(envelope.method, SetFaults))
-            handler = self.handlers.get(type(envelope.method))
-            if handler is None:
-                raise errors.ProtocolError(f"this server has no method {type(envelope.method).__name__}")
-            if type(envelope.method) in self.limits.growing:
-                self._check_memory()
-            reply = handler(envelope.method, context)
+            return self._packed(self._handled(envelope.method, self._begun(envelope, flight_context)))
         except Exception as error:
-            return pack(ReplyEnvelope(self._clock.now(), self.id, None, error_to_body(error)))
+            return self._packed(error)
+
+    def _begun(self, envelope: RequestEnvelope, flight_context: Any) -> CallContext:
+        """The context of a call that may be done now; raises otherwise."""
+        note_clock(self._clock, envelope.clock)
+        context = self._context(envelope, flight_context, always=isinstance(envelope.method, SetFaults))
+        if type(envelope.method) in self.limits.growing:
+            self._check_memory()
+        return context
+
+    def _handled(self, method: Request, context: CallContext) -> Reply:
+        handler = self.handlers.get(type(method))
+        if handler is None:
+            raise errors.ProtocolError(f"this server has no method {type(method).__name__}")
+        return handler(method, context)
+
+    def _packed(self, reply: Reply | BaseException) -> bytes:
+        if isinstance(reply, BaseException):
+            return pack(ReplyEnvelope(self._clock.now(), self.id, None, error_to_body(reply)))
         return pack(ReplyEnvelope(self._clock.now(), self.id, reply))
 
     def _context(self, envelope: RequestEnvelope, flight_context: Any, always: bool = False) -> CallContext:
@@ -296,11 +356,15 @@ class RpcServer:
             raise errors.ProtocolError("this server has no tablets to scan")
         return self.scan(envelope.method, context), context.check
 
-    def serve_exchange(self, flight_context: Any, reader: Any, writer: Any) -> None:
-        """Serve a peer stream until it ends."""
+    def serve_exchange(self, flight_context: Any, command: bytes, reader: Any, writer: Any) -> None:
+        """Serve a peer stream, or a stream of calls, until it ends."""
         try:
             if self._state != "running":
                 raise errors.ServerUnavailable(f"the server at {self.address} is {self._state}")
+            if command == call_streams.COMMAND:
+                with self._call_streams.one():
+                    self._call_service.serve(reader, writer)
+                return
             if self.exchange is None:
                 raise errors.ProtocolError("this server has no peers")
             with self._exchanges.one():
@@ -330,4 +394,4 @@ class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow h
         return flight.GeneratorStream(STREAM_SCHEMA, self._rpc.stream(ticket.ticket, context))
 
     def do_exchange(self, context: Any, descriptor: Any, reader: Any, writer: Any) -> None:
-        self._rpc.serve_exchange(context, reader, writer)
+        self._rpc.serve_exchange(context, descriptor.command, reader, writer)

@@ -22,6 +22,8 @@ from .findings import WHOLE_FILE, Report
 CACHE_BYTES = 128 << 20
 """For decoded pages: enough for the key columns of one rowset, which are read twice."""
 _PARTS = ("LOCK", "FORMAT", "catalog", "tables")
+_OF_SERVING = ("owner", "owner.log")
+"""Where the process that serves the store is found, and its log: no part of the store, and expected there."""
 
 
 def check_store(fs: FileSystem, directory: str) -> Report:
@@ -66,7 +68,7 @@ def _check_names(fs: FileSystem, directory: str, names: list[str], report: Repor
     for name in names:
         if name.endswith(TEMPORARY_SUFFIX) and name.removesuffix(TEMPORARY_SUFFIX) in _PARTS:
             report.note(f"{directory}/{name}", WHOLE_FILE, "left of a replacement that a crash interrupted; harmless")
-        elif name not in _PARTS:
+        elif name not in _PARTS and name not in _OF_SERVING:
             report.note(f"{directory}/{name}", WHOLE_FILE, "is no file of the store; it is left alone")
 
 

@@ -50,8 +50,13 @@ def needs_flush(tablet: Tablet) -> bool:
 
 def flush_overfull(tablet: Tablet) -> None:
     """Make a writer wait, and see the `DiskError`, where flushes cannot keep up: memory stays bounded."""
-    if tablet.state.memrowset.nbytes >= 2 * tablet.options.memrowset_bytes:
+    if is_overfull(tablet):
         flush(tablet)
+
+
+def is_overfull(tablet: Tablet) -> bool:
+    """Is `flush_overfull` to flush?"""
+    return tablet.state.memrowset.nbytes >= 2 * tablet.options.memrowset_bytes
 
 
 # ---- MemRowSets --------------------------------------------------------------------------------------------------

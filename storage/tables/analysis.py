@@ -14,7 +14,7 @@ The file is no truth about rows, and nothing is lost with it: one that is damage
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -54,6 +54,11 @@ class Analysis:
             if files.get(column) == file:
                 found[column] = sketch
         return found
+
+    def with_tablets(self, tablet_ids: Collection[str], newer: Analysis) -> Analysis:
+        """This, but of the tablets with these ids what a newer one says."""
+        kept = {tablet: rowsets for tablet, rowsets in self.sketches.items() if tablet not in tablet_ids}
+        return Analysis({**kept, **newer.sketches})
 
     def write(self, fs: FileSystem, directory: str) -> None:
         """Replace the file of a table's directory durably."""

@@ -13,8 +13,8 @@ from ..files.filesystem import FileSystem
 from .catalog import Catalog
 
 FORMAT = b"nyala store, format 1\n"
-_FIRST_FILES = ("LOCK", "tables", "catalog", "catalog.tmp", "FORMAT.tmp")
-"""What a crash may leave of a store that was being made."""
+_FIRST_FILES = ("LOCK", "tables", "catalog", "catalog.tmp", "FORMAT.tmp", "owner", "owner.tmp", "owner.log")
+"""What a crash may leave of a store that was being made, and what a process has there that is to serve it."""
 
 
 def make_durable_directory(fs: FileSystem, directory: str) -> None:

@@ -33,7 +33,7 @@ class StatisticsCache:
     """The statistics of one table, kept until its rows have changed enough. Safe for several threads."""
 
     def __init__(self, table: Table, analysis: Analysis):
-        self._table = table
+        self.table = table
         self.analysis = analysis
         self._lock = threading.Lock()
         self._rowsets: tuple[StoredRowSet, ...] = ()
@@ -62,7 +62,7 @@ class StatisticsCache:
                 self._sketched_rows = memory_rows
                 small = memory_rows < MEMORY_SHARE * stored_rows
                 sketches = [self.analysis.of(name, r.rowset) for name, state in tablets.items() for r in state.rowsets]
-                self._sketches = _columns(self._table, sketches, memrowsets, not small)
+                self._sketches = _columns(self.table, sketches, memrowsets, not small)
                 self._columns = {name: sketch.to_statistics() for name, sketch in self._sketches.items()}
             return TableStatistics(live_rows, self._columns), self._sketches
 

@@ -161,17 +161,18 @@ class TableStore:
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
-    def write(self, batch: WriteBatch) -> WriteResult:
-        """Apply a batch: visible at once to later snapshots and, tablet by tablet, all or nothing in a crash.
+    def write(self, batch: WriteBatch, check_only: bool = False) -> WriteResult:
+        """Apply a batch: visible at once to later snapshots and, tablet by tablet, all or nothing in a crash. With
+        `check_only`: say what would be refused now, and change nothing.
 
         Raises `DiskError` where a log fails: none of the failed tablets' rows are changed then, nor will be.
         """
         while True:
-            result = self._write(self.layout, batch)
+            result = self._write(self.layout, batch, check_only)
             if result is not None:
                 return result
 
-    def _write(self, layout: TableLayout, batch: WriteBatch) -> WriteResult | None:
+    def _write(self, layout: TableLayout, batch: WriteBatch, check_only: bool) -> WriteResult | None:
         """`write`; None where the table was altered meanwhile, with nothing done."""
         self.repair()
         rows = incoming(layout.table, batch)
@@ -180,7 +181,7 @@ class TableStore:
         for part in parts:
             flush_overfull(part.tablet)
             part.probe()
-        outcome = self._apply(layout, parts, batch.all_or_none, errors)
+        outcome = self._apply(layout, parts, batch.all_or_none, errors, check_only)
         if outcome is None:
             return None
         timestamp, applied, failures = outcome
@@ -193,11 +194,16 @@ class TableStore:
         for part in parts:
             errors += part.errors
         errors.sort(key=lambda error: error.row)
-        is_refused = batch.all_or_none and bool(errors)
+        is_refused = check_only or (batch.all_or_none and bool(errors))
         return WriteResult(0 if is_refused else sum(part.applied for part in parts), tuple(errors), timestamp)
 
     def _apply(
-        self, layout: TableLayout, parts: list[TabletWrite], all_or_none: bool, errors: list[RowError]
+        self,
+        layout: TableLayout,
+        parts: list[TabletWrite],
+        all_or_none: bool,
+        errors: list[RowError],
+        check_only: bool,
     ) -> tuple[Timestamp, list[TabletWrite], list[DiskError]] | None:
         """Check and apply all parts at one timestamp: (that, the parts to wait for, why others failed); None where the
         layout is not this one any more."""
@@ -211,7 +217,7 @@ class TableStore:
             for part in parts:
                 part.check()
             changing = [part for part in parts if part.has_changes]
-            is_refused = all_or_none and (errors or any(part.errors for part in parts))
+            is_refused = check_only or (all_or_none and (errors or any(part.errors for part in parts)))
             if is_refused or not changing:
                 return self.clock.now(), parts, failures
             timestamp = start_together([part.tablet.mvcc for part in changing])
@@ -226,13 +232,15 @@ class TableStore:
 
     # ---- single rows ---------------------------------------------------------------------------------------------
 
-    def write_row(self, table: Table, op: Op, row: Mapping[str, Any]) -> WriteResult:
-        """`write` for one row of Python values, by a shorter way: `row_write`. `table` is as the caller knows it."""
+    def write_row(self, table: Table, op: Op, row: Mapping[str, Any], physical: bool = False) -> WriteResult:
+        """`write` for one row of Python (or `physical`) values, by a shorter way: `row_write`. `table` is as the caller
+        knows it."""
         if self.repairs:
             self.repair()
         if table is not self.layout.table:
             check_same_columns(table, self.layout.table, list(row))
-        return self.rows.writer.write(op, row)
+        writer = self.rows.writer
+        return writer.write_physical(op, row) if physical else writer.write(op, row)
 
     def read_row(
         self,
@@ -290,10 +298,15 @@ class TableStore:
         """Estimates for the planner; computed again when rowsets have changed."""
         return self.statistics_cache.get({tablet.id: tablet.state for tablet in self.tablets})
 
-    def analyze(self, check: Callable[[], None] | None = None) -> AnalyzeResult:
-        """Flush the table, and look at what updates and deletions made of its rows: `analysis`."""
-        analysis, result = analyze(self.tablets, self.clock.now(), check)
+    def analyze(
+        self, check: Callable[[], None] | None = None, tablets: Sequence[Tablet] | None = None
+    ) -> AnalyzeResult:
+        """Flush the table, or some of its tablets, and look at what updates and deletions made of the rows:
+        `analysis`."""
+        analysis, result = analyze(self.tablets if tablets is None else tablets, self.clock.now(), check)
         with self.alter_lock:
+            if tablets is not None:
+                analysis = self.statistics_cache.analysis.with_tablets([tablet.id for tablet in tablets], analysis)
             analysis.write(self.fs, self.directory)
             self.statistics_cache = StatisticsCache(self.table, analysis)
         return result

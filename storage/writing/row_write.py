@@ -72,6 +72,25 @@ insertion is called here: the whole row. UPDATE: the new values by column id. DE
 _NO_VALUES: dict[int, Any] = {}
 
 
+class StartedRow(NamedTuple):
+    """A row that was changed in memory, and whose log entry is not decided yet."""
+
+    tablet: Tablet
+    timestamp: Timestamp
+    ticket: LogTicket
+    logged: LoggedWrite | None
+    size: int
+    """Of the log entry's body, in bytes."""
+
+
+class _Unchanged(NamedTuple):
+    """A row that changes nothing, by what a log entry says that is perhaps not decided yet."""
+
+    tablet: Tablet
+    timestamp: Timestamp
+    ticket: LogTicket | None
+
+
 class _LongWay(Exception):
     """The row must be written as a batch; nothing has been done."""
 
@@ -136,6 +155,19 @@ class RowWriter:
     def write_physical(self, op: Op, row: Mapping[str, Any]) -> WriteResult:
         """`write` for one row of physical values."""
         return self._write_taken(op, row, *self.codec.take_physical(row))
+
+    def start_physical(self, op: Op, row: Mapping[str, Any]) -> StartedRow | None:
+        """The first half of `write_physical`, up to where it waits for the log: `finish_row` is the rest, to be called
+        when the ticket is decided. None, with nothing done, where the row must be written by `write_physical`: it goes
+        the long way, or changes nothing."""
+        physical, stored = self.codec.take_physical(row)
+        try:
+            rules = _RULES[op]
+            self._prepare(rules, physical, stored)
+            started = self._start(rules, physical, stored)
+        except _LongWay:
+            return None
+        return started if isinstance(started, StartedRow) else None
 
     def _write_taken(self, op: Op, row: Mapping[str, Any], physical: list[Any], stored: list[Any]) -> WriteResult:
         try:
@@ -229,6 +261,22 @@ class RowWriter:
     # ---- the short way -------------------------------------------------------------------------------------------
 
     def _write(self, rules: _Rules, physical: list[Any], stored: list[Any]) -> WriteResult:
+        started = self._start(rules, physical, stored)
+        ticket = started.ticket
+        if not isinstance(started, StartedRow):
+            if ticket is not None and not ticket.durable:
+                started.tablet.log.sync(ticket)
+            return WriteResult(0, (), started.timestamp)
+        tablet, timestamp = started.tablet, started.timestamp
+        assert ticket is not None
+        if not ticket.durable:
+            _sync(tablet, ticket, started.logged)
+        tablet.mvcc.commit(timestamp)
+        self.grown += started.size
+        return WriteResult(1, (), timestamp)
+
+    def _start(self, rules: _Rules, physical: list[Any], stored: list[Any]) -> StartedRow | _Unchanged:
+        """All that is done before the log is waited for."""
         codec = self.codec
         place = self._partitioner.route_one(physical)
         if place < 0:
@@ -248,25 +296,18 @@ class RowWriter:
                     awaited = tablet.undecided[-1].ticket
             home, number, ghost = locate_row(tablet.state, codec.key, key, index, rules.is_insert)
             change = self._resolve(rules, physical, stored, home is not None)
-            logged: LoggedWrite | None = None
             if change is None:
-                timestamp, ticket = self._clock.now(), awaited
+                return _Unchanged(tablet, self._clock.now(), awaited)
+            timestamp, ticket = _log(tablet, change[1], awaited)
+            logged: LoggedWrite | None = None
+            if not ticket.durable:
+                logged = LoggedWrite(ticket, timestamp)
+                tablet.undecided.append(logged)
+            if home is None:
+                self._insert(tablet, change[2], index, ghost, timestamp, ticket.index, logged)
             else:
-                timestamp, ticket = _log(tablet, change[1], awaited)
-                if not ticket.durable:
-                    logged = LoggedWrite(ticket, timestamp)
-                    tablet.undecided.append(logged)
-                if home is None:
-                    self._insert(tablet, change[2], index, ghost, timestamp, ticket.index, logged)
-                else:
-                    _change_row(home, number, change, timestamp, ticket.index, logged)
-        if ticket is not None and not ticket.durable:
-            _sync(tablet, ticket, logged)
-        if change is None:
-            return WriteResult(0, (), timestamp)
-        tablet.mvcc.commit(timestamp)
-        self.grown += len(change[1])
-        return WriteResult(1, (), timestamp)
+                _change_row(home, number, change, timestamp, ticket.index, logged)
+        return StartedRow(tablet, timestamp, ticket, logged, len(change[1]))
 
     def _insert(
         self,
@@ -298,6 +339,16 @@ def as_batch(codec: RowCodec, op: Op, row: Mapping[str, Any], stored: Sequence[A
         for name, field in zip(row, fields)
     ]
     return WriteBatch(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)), op)
+
+
+def finish_row(started: StartedRow) -> WriteResult:
+    """The second half of a write whose ticket is decided, or will not be by anybody here: the log's error where the row
+    was not written, with its change taken back."""
+    tablet = started.tablet
+    if not started.ticket.durable:
+        _sync(tablet, started.ticket, started.logged)
+    tablet.mvcc.commit(started.timestamp)
+    return WriteResult(1, (), started.timestamp)
 
 
 def _log(tablet: Tablet, body: bytes, awaited: LogTicket | None) -> tuple[Timestamp, LogTicket]:

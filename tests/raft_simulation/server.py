@@ -15,7 +15,7 @@ import random
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from nyala.cluster.raft.events import Event, Persisted, RaftRole, Ready, Received, Tick
+from nyala.cluster.raft.events import Event, Persisted, RaftRole, Ready, Received, Send, Tick
 from nyala.cluster.raft.messages import AppendRequest, AppendResponse, Configuration, HardState, Message, Peer
 from nyala.cluster.raft.node import RaftNode
 from nyala.errors import ClusterError
@@ -56,6 +56,7 @@ class Server:
         self.busy_until = 0.0
         self.waiting: list[Event] = []
         self.unfinished: Ready | None = None
+        self.is_sending = False
         self.saving: tuple[HardState, int] | None = None
         self.held: list[tuple[Peer, Message]] = []
         self.is_syncing = False
@@ -123,6 +124,7 @@ class Server:
         self.simulation.leaders.pop(self.id, None)
         self.simulation.count["crash"] += 1
         self.incarnation += 1
+        self.is_sending = False
         self.crash_point = None
         self._reset()
         self.is_up = False
@@ -171,6 +173,12 @@ class Server:
         elif isinstance(message, AppendRequest):
             answer = AppendResponse(self.id, message.term, message.round, False, 0, is_missing=True)
             self.simulation.send(self, message.sender, answer)
+
+    def send_held(self, incarnation: int) -> None:
+        """What the leader has held back goes."""
+        if incarnation == self.incarnation:
+            self.is_sending = False
+            self.submit(Send())
 
     def tick(self, incarnation: int, at: float) -> None:
         """A tick was due at true time `at`."""
@@ -349,6 +357,9 @@ class Server:
         for peer in ready.bootstraps:
             simulation.bootstrap_wanted(self, peer)
         self._serve_follower_read()
+        if ready.is_held and not self.is_sending:
+            self.is_sending = True
+            simulation.after(self.simulation.profile.delay, self.send_held, self.incarnation)
         self.schedule_tick()
         self.start_sync()
 

@@ -57,6 +57,7 @@ class Simulation:
             lease=self.profile.election_timeout * 0.9,
             max_batch_bytes=self.profile.max_batch_bytes,
             window=self.profile.window,
+            gathers=seed % 2 == 1,
         )
         self.time = 0.0
         self.invariants = Invariants()

@@ -7,19 +7,20 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from cluster_support_client import FakeCluster, FakeStream, once
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala import errors
-from nyala.cluster.client import stream_watch
+from nyala.cluster.client import stream_watch, token_scan
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.token_scan import TokenScan
 from nyala.cluster.wire import methods
 from nyala.driver.connection import Connection
 from nyala.storage.alterations import DropColumn, RenameColumn
-from nyala.storage.predicates import InList, Range
+from nyala.storage.predicates import BloomFilter, InList, Range
 from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, Table, TableDefinition
 from nyala.storage.store import ChangeRange, Op, ScanCounters, ScanSpec, ScanToken, Timestamp, WriteBatch
 from nyala.storage.types import INT, STRING
@@ -88,7 +89,7 @@ def die_after(cluster: FakeCluster, batches: int, kill: bool = True) -> None:
 # ---- servers that die ------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     broken=st.integers(0, 12),
     kill=st.booleans(),
@@ -96,9 +97,12 @@ def die_after(cluster: FakeCluster, batches: int, kill: bool = True) -> None:
     ordered=st.booleans(),
     limit=st.one_of(st.none(), st.integers(1, 70)),
     columns=st.sampled_from([("v",), ("k", "v"), ("v", "a", "k"), ()]),
+    first=st.sampled_from([0, 1, 4, 11, 12, 13]),
 )
-def test_a_server_that_dies_changes_nothing(broken, kill, held, ordered, limit, columns):
+def test_a_server_that_dies_changes_nothing(broken, kill, held, ordered, limit, columns, first):
+    """`first` batches come by the call that begins the scan, the rest by streams."""
     cluster = FakeCluster(batch_rows=5)
+    cluster.first_batches = first
     client = cluster.client()
     try:
         table = client.create_table(DEFINITION)
@@ -134,6 +138,89 @@ def test_a_stream_that_breaks_goes_on_at_the_same_server(client, table, cluster)
     assert sorted(values(reading(client, token, 0), 0)) == list(range(ROWS))
     first, again = (ticket for _, ticket in cluster.requests(methods.ScanTablet))
     assert (again.scanner, first.resume_batch, again.resume_batch) == (first.scanner, 0, 7)
+
+
+# ---- the call that begins a scan -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("first", [1, 5, 11])
+def test_more_than_an_answer_holds_comes_by_a_stream(client, table, cluster, first):
+    cluster.first_batches = first
+    assert values(client.scan(token_of(client, table, ScanSpec(("k",), ordered=True))), 0) == [
+        k for a in range(3) for k in range(a, ROWS, 3)
+    ]
+    ((_, begun),) = cluster.requests(methods.StartScan)
+    ((_, ticket),) = cluster.requests(methods.ScanTablet)
+    assert (ticket.scanner, ticket.resume_batch) == (begun.ticket.scanner, first)
+
+
+def test_a_small_scan_is_one_call(client, table, cluster):
+    cluster.first_batches = 100
+    token = token_of(client, table, ScanSpec(("k",), limit=7))
+    cluster.log.clear()
+    assert len(values(client.scan(token), 0)) == 7
+    assert [type(request) for _, request in cluster.log] == [methods.StartScan]
+    batches = client.scan(token)
+    next(batches)
+    batches.close()
+    assert not cluster.requests(methods.CloseScanner), "the server has nothing to forget"
+
+
+def test_a_large_scan_is_a_stream_from_the_first(client, table, cluster, monkeypatch):
+    monkeypatch.setattr(token_scan, "LARGE_ROWS", ROWS)
+    client.statistics(table)
+    list(client.scan(token_of(client, table, ScanSpec(("k",)))))
+    assert not cluster.requests(methods.StartScan)
+    list(client.scan(token_of(client, table, ScanSpec(("k",), (Range("k", upper=9),)))))
+    assert len(cluster.requests(methods.StartScan)) == 1
+    monkeypatch.setattr(token_scan, "STARTING_FILTER_BYTES", 100)
+    bloom = BloomFilter("k", np.full(64, 2**64 - 1, np.uint64))
+    assert len(values(client.scan(token_of(client, table, ScanSpec(("k",), (bloom,)))), 0)) == ROWS
+    assert len(cluster.requests(methods.StartScan)) == 1
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        errors.ServerOverloaded("64 scans at once"),
+        errors.ServerUnavailable("the server stops"),
+        errors.ReplicaUnavailable("no replica here"),
+        errors.DeadlineExceeded("no answer in time"),
+        errors.NotTheLeader("another leads", "", 1),
+    ],
+)
+def test_a_beginning_that_fails_is_tried_again(client, table, cluster, error):
+    cluster.first_batches = 3
+    cluster.faults.append(once(methods.StartScan, error))
+    token = token_of(client, table, ScanSpec(("k",)))
+    assert sorted(values(client.scan(token), 0)) == list(range(ROWS))
+    is_slow = isinstance(error, errors.DeadlineExceeded)
+    assert len(cluster.requests(methods.StartScan)) == (1 if is_slow else 2), "the next one is asked by a stream"
+    client.close()
+    assert len(cluster.requests(methods.CloseScanner)) == is_slow
+
+
+def test_an_error_of_the_data_ends_a_beginning(client, table, cluster):
+    cluster.faults.append(once(methods.StartScan, errors.HistoryGone("history is kept from ... on")))
+    with pytest.raises(errors.HistoryGone, match="history is kept"):
+        list(client.scan(token_of(client, table, ScanSpec(("k",)))))
+    assert (len(cluster.requests(methods.StartScan)), cluster.requests(methods.ScanTablet)) == (1, [])
+
+
+@pytest.mark.parametrize("held", [0, 64 << 20])
+def test_a_server_that_dies_behind_its_answer(client, table, cluster, held):
+    """The stream that is to go on finds nobody."""
+    cluster.first_batches = 4
+
+    def fault(address: str, request: Any, when: str) -> None:
+        if isinstance(request, methods.ScanTablet) and request.resume_batch == 4:
+            cluster.kill(address)
+            raise errors.ServerUnavailable(f"{address} cannot be reached")
+
+    cluster.faults.append(fault)
+    token = token_of(client, table, ScanSpec(("k",), ordered=True))
+    assert values(reading(client, token, held), 0) == [k for a in range(3) for k in range(a, ROWS, 3)]
+    assert len({address for address, _ in cluster.requests(methods.StartScan)}) == 2
 
 
 def test_a_query_is_run_again_where_no_row_has_come_out(connection: Connection, client, table, cluster, monkeypatch):

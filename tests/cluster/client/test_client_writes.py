@@ -361,7 +361,7 @@ def test_a_dropped_table_is_unknown(client, make_client, table):
 def test_commit_wait_lets_the_time_of_the_write_pass(make_client: Callable[..., Client], cluster):
     client = make_client(commit_wait=True)
     table = client.create_table(DEFINITION)
-    cluster.database._clock.update((wall_microseconds() + 50_000) << LOGICAL_BITS)
+    cluster.database.clock.update((wall_microseconds() + 50_000) << LOGICAL_BITS)
     result = client.write_row(table, Op.INSERT, {"k": 1, "n": 1})
     assert result.timestamp >> LOGICAL_BITS < wall_microseconds()
 

@@ -1,0 +1,49 @@
+"""What tablets hold back for a moment, so that more comes along (`raft.replication`), goes when the moment is over: one
+thread for all tablets of a server."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from .workers import Job, guarded
+
+GATHERING = 0.002
+"""Seconds."""
+
+
+class Gatherer:
+    """Does jobs a moment after they were added. Safe for several threads."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._jobs: dict[Job, None] = {}
+        self._is_closed = False
+        self._thread = threading.Thread(target=self._run, name="nyala-gatherer", daemon=True)
+        self._thread.start()
+
+    def add(self, job: Job) -> None:
+        """Have this done in a moment, once, however often it is added."""
+        with self._changed:
+            self._jobs[job] = None
+            if len(self._jobs) == 1:
+                self._changed.notify()
+
+    def close(self) -> None:
+        """Return when what was added is done, and the thread has ended."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._jobs or self._is_closed)
+                if not self._jobs:
+                    return
+            time.sleep(GATHERING)
+            with self._changed:
+                jobs, self._jobs = self._jobs, {}
+            for job in jobs:
+                guarded(job)

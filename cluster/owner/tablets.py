@@ -1,0 +1,200 @@
+"""The tablets of an embedded store, each as a replica that leads and has nobody to ask.
+
+    tablet id ──► table, by the catalog ──► `TableStore` ──► the tablet as it is now
+
+The store's own threads go on meanwhile. So whoever has taken hold of a tablet's rows looks whether the table is still
+there: from then on its files stay until he lets go.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from heapq import merge
+from typing import Any
+
+from ...errors import DataError, ReplicaUnavailable, StaleSchema, UnknownTable
+from ...storage.clock import LOGICAL_BITS, format_timestamp
+from ...storage.database import Database
+from ...storage.maintenance.table_compaction import compact_tablets
+from ...storage.maintenance.tablet_flush import flush
+from ...storage.reading.row_read import find_row
+from ...storage.schema import Table
+from ...storage.store import AnalyzeResult, CompactionResult, Timestamp
+from ...storage.tables.analysis import Analysis, table_storage
+from ...storage.tables.catalog import Catalog
+from ...storage.tables.table_statistics import StatisticsCache
+from ...storage.tables.table_store import TableStore
+from ...storage.tablet.tablet import Tablet, TabletView
+from ..tablets.checksum import checksum
+from ..tablets.reads import AHEAD_SECONDS
+from ..wire.methods import ChecksumReply, TabletFacts
+from ..wire.plain import sketch_to_plain, statistics_to_plain, storage_to_plain
+
+
+class OwnedTablets:
+    """All tablets of a store by id. Safe for several threads."""
+
+    def __init__(self, store: Database):
+        self.store = store
+        self._places: tuple[Catalog, dict[str, Table]] | None = None
+        self._statistics: dict[str, StatisticsCache] = {}
+        self._statistics_lock = threading.Lock()
+
+    def get(self, tablet_id: str) -> OwnedTablet:
+        """A tablet as it is now; `ReplicaUnavailable` where there is none with this id (any more)."""
+        table = self._tables().get(tablet_id)
+        if table is not None:
+            with suppress(UnknownTable):
+                found = self.store.open_table(table)
+                for tablet in found.tablets:
+                    if tablet.id == tablet_id:
+                        return OwnedTablet(self, found, tablet)
+        raise ReplicaUnavailable(f"the store has no tablet {tablet_id}")
+
+    def _tables(self) -> dict[str, Table]:
+        """The tables of all tablets, as of the catalog."""
+        catalog, known = self.store.catalog, self._places
+        if known is None or known[0] is not catalog:
+            tables = {id: entry.table for entry in catalog.entries.values() for id in entry.tablet_ids}
+            known = self._places = catalog, tables
+        return known[1]
+
+    def is_there(self, owned: OwnedTablet) -> bool:
+        """Is a tablet still its table's, and the table the store's?"""
+        try:
+            found = self.store.open_table(owned.table)
+        except UnknownTable:
+            return False
+        return found is owned.table_store and owned.tablet in found.tablets
+
+    def statistics(self, tablet_id: str, table: Table, analysis: Analysis) -> StatisticsCache:
+        """What keeps the statistics of one tablet, of a table in this version and analyzed so."""
+        with self._statistics_lock:
+            found = self._statistics.get(tablet_id)
+            if found is None or found.table is not table or found.analysis is not analysis:
+                found = self._statistics[tablet_id] = StatisticsCache(table, analysis)
+            return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnedTablet:
+    """A tablet for as long as one request needs it. What it offers is what servers need of a `Replica`."""
+
+    tablets: OwnedTablets
+    table_store: TableStore
+    tablet: Tablet
+
+    @property
+    def table(self) -> Table:
+        """The table as it is now."""
+        return self.table_store.table
+
+    def check_version(self, version: int) -> Table:
+        """The table; `StaleSchema` where the caller knows another version of it."""
+        return _checked(self.table, version)
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def view(
+        self, snapshot: Timestamp, *, deadline: float, schema_version: int | None = None, leader_only: bool = False
+    ) -> TabletView:
+        """The rows at a time, once all writes up to then are decided. Raises `HistoryGone`, `StaleSchema`, `DataError`
+        for a time too far ahead, `ReplicaUnavailable` where the tablet is being dropped."""
+        self._wait(snapshot, deadline)
+        view = self.tablet.view(snapshot)
+        self._check_there()
+        if schema_version is not None:
+            _checked(view.table, schema_version)
+        return view
+
+    def read_row(
+        self, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None, deadline: float, version: int
+    ) -> tuple[tuple[Any, ...] | None, Timestamp]:
+        """The row with a primary key, physical values in and out, and the time at which that was so (None: the latest);
+        raises as `view`."""
+        while True:
+            table = self.check_version(version)
+            codec = self.table_store.rows.writer.codec
+            chosen = codec.projection(tuple(columns))
+            values = codec.physical_key(key)
+            if snapshot is None:
+                timestamp = self.tablet.mvcc.clean_now(deadline)
+            else:
+                timestamp = snapshot
+                self._wait(snapshot, deadline)
+            pin = self.tablet.shared_pin()
+            if pin.table is not table or codec.table is not table:
+                continue  # altered meanwhile; whoever asks will be told
+            self._check_there()
+            if snapshot is not None:
+                self.tablet.check_history(snapshot)
+            row = find_row(pin.state, codec.key, values, chosen, timestamp)
+            return None if row is None else codec.physical(columns, row), timestamp
+
+    def checksum(self, snapshot: Timestamp, deadline: float, watch: Callable[[int], None]) -> ChecksumReply:
+        """Rows and their sum at a time; raises as `view`, and what `watch` raises, called before each row group."""
+        return checksum(self.view(snapshot, deadline=deadline), watch)
+
+    def _wait(self, snapshot: Timestamp, deadline: float) -> None:
+        clock = self.tablets.store.clock
+        now = clock.now()
+        if snapshot > now:
+            if snapshot > now + ((AHEAD_SECONDS * 1_000_000) << LOGICAL_BITS):
+                raise DataError(
+                    f"cannot read table {self.table.name} as of {format_timestamp(snapshot)}: it is only "
+                    f"{format_timestamp(now)}"
+                )
+            clock.update(snapshot)
+        self.tablet.mvcc.wait_until_clean(snapshot, deadline)
+
+    def _check_there(self) -> None:
+        if not self.tablets.is_there(self):
+            raise ReplicaUnavailable(f"tablet {self.tablet.id} is being dropped")
+
+    # ---- facts and work ------------------------------------------------------------------------------------------
+
+    @property
+    def data_bytes(self) -> int:
+        """What the rowsets take on the disk."""
+        return sum(stored.metadata.data_bytes for stored in self.tablet.state.rowsets)
+
+    def facts(self) -> TabletFacts:
+        """What a planner wants to know."""
+        tablet, kept = self.tablet, self.table_store.statistics_cache
+        cache = self.tablets.statistics(tablet.id, kept.table, kept.analysis)
+        statistics, sketches = cache.get_with_sketches({tablet.id: tablet.state})
+        return TabletFacts(
+            tablet_id=tablet.id,
+            rows=tablet.row_count,
+            bytes=self.data_bytes,
+            statistics=statistics_to_plain(statistics),
+            storage=storage_to_plain(table_storage(kept.table, [tablet])),
+            sketches={name: sketch_to_plain(sketch) for name, sketch in sketches.items()},
+        )
+
+    def key_samples(self) -> Sequence[tuple[Any, ...]]:
+        """The keys of every 4,096th row of each DiskRowSet, ascending, as physical values."""
+        pin = self.tablet.pin()
+        self._check_there()
+        return list(merge(*(stored.rowset.key_samples for stored in pin.state.rowsets)))
+
+    def flush(self) -> int:
+        """Write what is in memory to DiskRowSets; how many rows that were."""
+        return flush(self.tablet)
+
+    def compact(self, check: Callable[[], None]) -> CompactionResult:
+        """`Store.compact_table` for this tablet."""
+        return compact_tablets([self.tablet], check)
+
+    def analyze(self, check: Callable[[], None]) -> AnalyzeResult:
+        """`Store.analyze_table` for this tablet."""
+        return self.table_store.analyze(check, [self.tablet])
+
+
+def _checked(table: Table, version: int) -> Table:
+    if table.version != version:
+        raise StaleSchema(f"table {table.name} is at version {table.version} here; the caller knows version {version}")
+    return table

@@ -1,0 +1,64 @@
+"""Finishes writes whose log entries are decided: one thread for all tablets of a server.
+
+Whoever decides an entry holds the lock of its consensus, and only hands on the word. Entries are decided many at a
+time; what was handed on together is finished together, so that its answers travel together.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import queue
+import threading
+from collections.abc import Callable
+
+from ..wire.call_service import gathering
+
+_log = logging.getLogger("nyala.cluster.tserver")
+
+MOST_TOGETHER = 256
+"""Jobs whose answers wait for each other."""
+
+Job = Callable[[], None]
+
+
+class Completions:
+    """See the module's page."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._thread = threading.Thread(target=self._run, name="nyala-completions", daemon=True)
+        self._thread.start()
+
+    def submit(self, job: Job) -> None:
+        """Have the job done soon; takes no time itself, and may be called with any lock held."""
+        self._jobs.put(job)
+
+    def close(self) -> None:
+        """Return when all jobs that were submitted are done, and the thread has ended."""
+        self._jobs.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        goes_on = True
+        while goes_on:
+            job = self._jobs.get()
+            with gathering():
+                goes_on = self._do(job) and self._do_waiting()
+
+    def _do_waiting(self) -> bool:
+        with contextlib.suppress(queue.Empty):
+            for _ in range(MOST_TOGETHER):
+                if not self._do(self._jobs.get_nowait()):
+                    return False
+        return True
+
+    def _do(self, job: Job | None) -> bool:
+        if job is None:
+            return False
+        try:
+            job()
+        except Exception:
+            # The others are to be done all the same; who waits for this one hears nothing and asks again.
+            _log.exception("a write could not be finished")
+        return True

@@ -1,0 +1,198 @@
+"""The server's end of streams of calls (`call_streams` draws both).
+
+Answers that come about together travel together: `gathering` holds back what its thread answers until its end, and then
+writes one frame for each stream. The thread that reads a stream does so for each frame of calls, and whoever completes
+what calls wait for does so for all that was completed at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from ... import errors
+from .call_streams import WINDOW, AnswerFrame, CallFrame, size_of
+from .envelope import pack, unpack
+
+OUTBOX_BYTES = 16 << 20
+"""Answers that wait for one client; what is beyond is dropped, and its caller's time runs out."""
+
+Take = Callable[[bytes, Any, Callable[[bytes], None]], None]
+"""Deals with a request's body: (body, what says whether anybody waits still, what takes the answer, now or later)."""
+_calls = msgspec.msgpack.Decoder(CallFrame)
+
+
+class _PerThread(threading.local):
+    held: dict[AnswerStream, None] | None = None
+
+
+_per_thread = _PerThread()
+
+
+@contextlib.contextmanager
+def gathering() -> Iterator[None]:
+    """Hold back this thread's answers, and send them at the end, one frame for each stream."""
+    if _per_thread.held is not None:
+        yield
+        return
+    held = _per_thread.held = {}
+    try:
+        yield
+    finally:
+        _per_thread.held = None
+        for stream in held:
+            stream.send()
+
+
+class AnswerStream:
+    """Where the answers to one client go. Safe to use from many threads."""
+
+    def __init__(self, writer: Any):
+        self._writer = writer
+        # Guards all below.
+        self._lock = threading.Lock()
+        self._outbox: list[tuple[int, bytes]] = []
+        self._outbox_bytes = 0
+        self._unread = 0
+        self._is_writing = False
+        self._is_last = False
+        self._is_dead = False
+        self._written = threading.Condition(self._lock)
+
+    def answer(self, number: int, body: bytes) -> None:
+        """Send an answer, soon."""
+        with self._lock:
+            if self._is_dead or self._outbox_bytes > OUTBOX_BYTES:
+                return
+            self._outbox.append((number, body))
+            self._outbox_bytes += len(body)
+        held = _per_thread.held
+        if held is None:
+            self.send()
+        else:
+            held[self] = None
+
+    def is_cancelled(self) -> bool:
+        """Does nobody read any more?"""
+        return self._is_dead
+
+    def say_goodbye(self) -> None:
+        """Ask the client, which alone can end the stream, to do so when it has its answers."""
+        with self._lock:
+            self._is_last = True
+        self.send()
+
+    def was_read(self, size: int) -> None:
+        """The client has read so many bytes of answers more."""
+        with self._lock:
+            self._unread -= size
+
+    def send(self) -> None:
+        """Write what waits, unless another thread is at it."""
+        with self._lock:
+            if self._is_writing or self._is_dead:
+                return
+            self._is_writing = True
+            if self._unread + self._outbox_bytes > WINDOW:
+                # The client may not be reading: whom it makes wait is to be nobody else.
+                threading.Thread(target=self._write_all, name="nyala-answers", daemon=True).start()
+                return
+        self._write_all()
+
+    def _write_all(self) -> None:
+        while True:
+            with self._lock:
+                answers, self._outbox, self._outbox_bytes = self._outbox, [], 0
+                is_last, self._is_last = self._is_last, False
+                if self._is_dead or not (answers or is_last):
+                    self._is_writing = False
+                    self._written.notify_all()
+                    return
+                self._unread += sum(size_of(body) for _, body in answers)
+            try:
+                self._writer.write_metadata(pack(AnswerFrame(tuple(answers), is_last)))
+            except (pa.ArrowException, OSError, ValueError):
+                with self._lock:
+                    self._is_dead = True  # who reads the stream sees why
+
+    def end(self) -> None:
+        """Return when nobody writes any more, nor will: the stream has ended, and must not be touched then."""
+        with self._written:
+            self._is_dead = True
+            self._written.wait_for(lambda: not self._is_writing)
+
+
+class CallService:
+    """All streams of calls of one server.
+
+    Parameters
+    ----------
+    take : callable
+        Deals with each call.
+    """
+
+    def __init__(self, take: Take):
+        self._take = take
+        # Guards the two below.
+        self._lock = threading.Lock()
+        self._streams: set[AnswerStream] = set()
+        self._is_closing = False
+
+    def serve(self, reader: Any, writer: Any) -> None:
+        """Read a stream until its client ends it. `ProtocolError` where what comes are no calls."""
+        stream = AnswerStream(writer)
+        with self._lock:
+            if self._is_closing:
+                raise errors.ServerUnavailable("the server takes no more calls")
+            self._streams.add(stream)
+        try:
+            read = 0
+            for data in _frames(reader):
+                frame: CallFrame = unpack(data, _calls, "frame of calls")
+                if frame.read > read:
+                    stream.was_read(frame.read - read)
+                    read = frame.read
+                with gathering():
+                    for number, body in frame.calls:
+                        # Not Flight's context, which ends with the stream: what was begun goes on.
+                        self._take(body, stream, _Answer(stream, number))
+        finally:
+            with self._lock:
+                self._streams.discard(stream)
+            stream.end()
+
+    def close(self) -> None:
+        """Take no more streams, and ask the clients to end theirs."""
+        with self._lock:
+            self._is_closing = True
+            streams = list(self._streams)
+        for stream in streams:
+            stream.say_goodbye()
+
+
+class _Answer:
+    """Takes the answer to one call."""
+
+    __slots__ = ("_number", "_stream")
+
+    def __init__(self, stream: AnswerStream, number: int):
+        self._stream = stream
+        self._number = number
+
+    def __call__(self, body: bytes) -> None:
+        self._stream.answer(self._number, body)
+
+
+def _frames(reader: Any) -> Iterator[bytes]:
+    while True:
+        try:
+            chunk = reader.read_chunk()
+        except (StopIteration, pa.ArrowException, OSError):
+            return
+        if chunk.app_metadata is not None:
+            yield chunk.app_metadata.to_pybytes()

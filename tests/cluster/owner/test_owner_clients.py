@@ -1,0 +1,236 @@
+"""Clients of an owner at work: plans whose parts run there, many at once, broken streams, owners that come and go."""
+
+from __future__ import annotations
+
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import nyala
+import pyarrow as pa
+import pytest
+from nyala import errors
+from nyala.cluster.client.token_scan import TokenScan
+from nyala.cluster.owner.server import OwnerServer
+from nyala.storage.alterations import AddColumn
+from nyala.storage.schema import ColumnSchema, Schema, TableDefinition
+from nyala.storage.store import Op, ScanCounters, ScanSpec
+from nyala.storage.types import INT
+from owner_support import Owned
+
+ROWS = 60_000
+QUERIES = (
+    "SELECT g, count(*), sum(v), min(s), max(d), avg(v) FROM t WHERE v > 0.25 GROUP BY g ORDER BY g",
+    "SELECT count(*), count(DISTINCT s), sum(d) FROM t WHERE s LIKE 's1%' OR g + 1 = 3",
+    "SELECT a.g, count(*) FROM t a JOIN t b ON a.k = b.k + 1 WHERE b.v < 0.1 GROUP BY a.g ORDER BY 2 DESC, 1",
+    "SELECT k, s FROM t WHERE v IN (SELECT max(v) FROM t GROUP BY g) ORDER BY k LIMIT 7",
+)
+
+
+@pytest.fixture(scope="module")
+def loaded():
+    """A table of some size, partly in memory."""
+    random_ = np.random.default_rng(3)
+    keys = random_.permutation(ROWS)
+    with Owned() as owned:
+        connection = owned.connection()
+        connection.execute(
+            "CREATE TABLE t (k INT PRIMARY KEY, g INT, v DOUBLE, s STRING, d DECIMAL(20, 2)) "
+            "PARTITION BY HASH (k) INTO 3 BUCKETS"
+        )
+        rows = pa.table(
+            {
+                "k": pa.array(keys, pa.int32()),
+                "g": pa.array(keys % 7, pa.int32()),
+                "v": random_.random(ROWS),
+                "s": [f"s{k % 100}" for k in keys.tolist()],
+                "d": pa.array((keys % 1000).tolist(), pa.decimal128(20, 2)),
+            }
+        )
+        assert connection.load("t", rows) == ROWS
+        connection.execute("UPDATE t SET v = v / 2 WHERE g = 5")
+        connection.execute("DELETE FROM t WHERE k % 1000 = 3")
+        yield owned
+
+
+@pytest.mark.parametrize("query", QUERIES)
+def test_plans_that_run_in_part_at_the_owner_give_what_embedded_ones_give(loaded, query):
+    served, embedded = loaded.connection(), loaded.embedded()
+    assert served.store.runs_fragments and not embedded.store.runs_fragments
+    rows = served.execute(query).fetchall()
+    expected = embedded.execute(query).fetchall()
+    assert len(rows) == len(expected) > 0
+    for row, other in zip(rows, expected):
+        for value, same in zip(row, other, strict=True):
+            # The order in which parts are added is nobody's promise.
+            assert value == (pytest.approx(same, rel=1e-9) if isinstance(same, float) else same)
+
+
+def test_the_past_and_its_changes_are_the_same_from_both_sides(owned):
+    served, embedded = owned.connection(), owned.embedded()
+    served.execute("CREATE TABLE t (k INT PRIMARY KEY, v INT)")
+    served.execute("INSERT INTO t VALUES (1, 1), (2, 2)")
+    first = served.last_timestamp
+    embedded.execute("UPDATE t SET v = 20 WHERE k = 2")
+    second = embedded.last_timestamp
+    served.execute("DELETE FROM t WHERE k = 1")
+    for one in (served, embedded):
+        for moment, rows in ((first, [(1, 1), (2, 2)]), (second, [(1, 1), (2, 20)])):
+            with one.at(moment) as past:
+                assert past.execute("SELECT * FROM t ORDER BY k").fetchall() == rows
+    seen = [one.table("t").changes(first, net=False).to_arrow().to_pylist() for one in (served, embedded)]
+    assert seen[0] == seen[1] and [row["_change"] for row in seen[0]] == ["delete", "update"]
+    with pytest.raises(errors.DataError, match="it is only"):
+        served.execute("SELECT * FROM t FOR SYSTEM_TIME AS OF TIMESTAMP '2999-01-01 00:00:00'")
+
+
+def test_everybody_sees_what_was_acknowledged_before(owned):
+    """Whoever wrote it, and whoever looks: clients of their own clocks, and the owner's own connection."""
+    sides = [owned.connection(), owned.connection(), owned.embedded()]
+    sides[0].execute("CREATE TABLE t (k INT PRIMARY KEY, v INT)")
+    for number in range(60):
+        writer, reader = random.Random(number).sample(sides, 2)
+        writer.table("t").upsert([(number % 5, number)])
+        assert reader.execute("SELECT max(v) FROM t").fetchall() == [(number,)]
+        assert reader.store.read_row(reader.store.table("t"), (number % 5,), ("v",)) == (number,)
+
+
+def test_many_write_and_scan_at_once(owned):
+    """Sums that every transaction keeps: rows are moved by whole batches, and each scan is of one moment."""
+    owned.connection().execute("CREATE TABLE t (k INT PRIMARY KEY, v INT) PARTITION BY HASH (k) INTO 3 BUCKETS")
+    owned.embedded().table("t").insert([(k, 0) for k in range(300)])
+    stop = threading.Event()
+
+    def write(seed: int, connection: nyala.Connection) -> int:
+        for number in range(25):
+            low = random.Random(seed * 100 + number).randrange(100) * 3
+            connection.execute(f"UPDATE t SET v = v + 1 WHERE k BETWEEN {low} AND {low + 2}")
+        return 25
+
+    def scan(connection: nyala.Connection) -> int:
+        before = 0
+        while not stop.is_set():
+            ((rows, total),) = connection.execute("SELECT count(*), sum(v) FROM t").fetchall()
+            assert rows == 300 and total >= before
+            before = total
+        return 0
+
+    with ThreadPoolExecutor(6) as pool:
+        scans = [pool.submit(scan, connection) for connection in (owned.connection(), owned.embedded())]
+        writes = [pool.submit(write, n, c) for n, c in enumerate([owned.connection(), owned.connection()])]
+        done = [future.result() for future in writes]
+        stop.set()
+        assert [future.result() for future in scans] == [0, 0]
+    ((total,),) = owned.connection().execute("SELECT sum(v) FROM t").fetchall()
+    assert total <= 3 * sum(done), "two UPDATEs at once may both have read the same value, and never do a row twice"
+    owned.database.check()
+
+
+def test_tables_are_altered_while_they_are_written_and_read(owned):
+    client = owned.client()
+    connection = owned.connection()
+    connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v INT)")
+
+    def write() -> int:
+        return sum(client.write_row(client.table("t"), Op.UPSERT, {"k": k % 50, "v": k}).applied for k in range(300))
+
+    with ThreadPoolExecutor(2) as pool:
+        writing = pool.submit(write)
+        for number in range(8):
+            owned.database.alter_table("t", [AddColumn(ColumnSchema(f"c{number}", INT, True))])
+            assert connection.execute("SELECT count(*) FROM t WHERE k < 0").fetchall() == [(0,)]
+        assert writing.result() == 300
+    assert connection.execute("SELECT max(v), count(c7) FROM t").fetchall() == [(299, 0)]
+
+
+def test_a_scan_goes_on_behind_its_last_key_when_the_owner_has_forgotten_it(loaded):
+    client = loaded.client()
+    table = client.table("t")
+    for token in client.scan_tokens(table, ScanSpec(("k", "s"), ordered=True)):
+        scan = TokenScan(
+            client._shared, client._catalog, client._calls, client._watch, token, ScanCounters(), held_bytes=0
+        )
+        keys = []
+        for number, batch in enumerate(scan.batches()):
+            keys += batch.column(0).to_arrow().to_pylist()
+            if number == 0:
+                loaded.server._scans._scanners.close_all(5.0)
+        expected = [b.column(0).to_arrow().to_pylist() for b in client.scan(token)]
+        assert keys == [key for some in expected for key in some] == sorted(keys)
+
+
+def test_a_token_outlives_the_names_of_its_columns_but_not_its_table(owned):
+    client = owned.client()
+    connection = owned.connection()
+    connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v INT)")
+    connection.execute("INSERT INTO t VALUES (1, 2)")
+    (token,) = client.scan_tokens(client.table("t"), ScanSpec(("v",)))
+    connection.execute("ALTER TABLE t RENAME COLUMN v TO w")
+    assert [batch.column(0).to_arrow().to_pylist() for batch in client.scan(token)] == [[2]]
+    connection.execute("DROP TABLE t")
+    with pytest.raises((errors.UnknownTable, errors.TabletGone), match="t has been dropped"):
+        list(client.scan(token))
+
+
+def test_the_owner_may_be_another_one_at_the_same_address(tmp_path):
+    """The client learns of it: what it wrote is there, what it had under way is not done twice."""
+    with Owned(tmp_path / "store") as first:
+        address = first.server.address
+        client = first.client(deadline=20.0)
+        connection = first.connection(deadline=20.0)
+        connection.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, v INT)")
+        connection.execute("INSERT INTO t VALUES (1, 1)")
+        table, before = client.table("t"), client.cluster_id
+        first.server.close()
+        with _Second(first, address) as second:
+            with pytest.raises(errors.ClusterError, match="whether the one before it did this call is not known"):
+                client.write_row(table, Op.INSERT, {"k": 2, "v": 2})
+            client._catalog.refresh()
+            assert client.cluster_id == second.id != before
+            assert client.write_row(client.table("t"), Op.INSERT, {"k": 3, "v": 3}).applied == 1
+            assert connection.execute("SELECT k FROM t ORDER BY k").fetchall() == [(1,), (3,)]
+
+
+class _Second:
+    """Another server of the same store, at an address that was given up just now."""
+
+    def __init__(self, owned: Owned, address: str) -> None:
+        self._server = OwnerServer(owned.database, directory=None, bind=address)
+
+    def __enter__(self) -> OwnerServer:
+        self._server.start()
+        return self._server
+
+    def __exit__(self, *exc: object) -> None:
+        self._server.close(0.0)
+
+
+def test_errors_are_those_of_the_store(owned):
+    served, embedded = owned.connection(), owned.embedded()
+    served.execute("CREATE TABLE t (k INT PRIMARY KEY, v INT NOT NULL)")
+    served.execute("INSERT INTO t VALUES (1, 1)")
+    for statement in (
+        "INSERT INTO t VALUES (1, 2)",
+        "INSERT INTO t (k) VALUES (2)",
+        "CREATE TABLE t (k INT PRIMARY KEY)",
+        "DROP TABLE nothing",
+        "ALTER TABLE t DROP COLUMN k",
+        "ALTER TABLE t ADD COLUMN w INT NOT NULL",
+        "SELECT v / 0 FROM t",
+        "INSERT INTO t VALUES (99999999999, 1)",
+    ):
+        said = []
+        for one in (served, embedded):
+            with pytest.raises(errors.Error) as caught:
+                one.execute(statement).fetchall()
+            said.append((type(caught.value), str(caught.value)))
+        assert said[0] == said[1], statement
+
+
+def test_a_server_that_is_closed_is_no_more_there(owned):
+    client = owned.client(deadline=0.5)
+    owned.server.close()
+    owned.server.close()
+    with pytest.raises(errors.DeadlineExceeded, match="the last answer was ServerUnavailable"):
+        client.create_table(TableDefinition("t", Schema((ColumnSchema("k", INT, False),), 1)))

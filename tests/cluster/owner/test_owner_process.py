@@ -1,0 +1,88 @@
+"""`nyala serve` as a process: killed under writes, told to stop, idle."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import nyala
+import pytest
+from nyala import errors
+from nyala.cluster.owner.record import find_owner
+from nyala.storage.database import Database
+from owner_support import ServeProcess
+
+
+def test_no_row_that_was_acknowledged_is_lost_when_an_owner_is_killed(tmp_path):
+    directory = tmp_path / "store"
+    acknowledged: list[list[int]] = [[] for _ in range(3)]
+    failures: list[BaseException] = []
+    with ServeProcess(directory) as owner:
+        with nyala.connect(owner.url) as connection:
+            connection.execute("CREATE TABLE t (k INT PRIMARY KEY) PARTITION BY HASH (k) INTO 2 BUCKETS")
+
+        def write(writer: int) -> None:
+            try:
+                with nyala.connect(owner.url, deadline=2.0) as connection:
+                    table = connection.table("t")
+                    for number in range(1_000_000):
+                        keys = [(number * 3 + writer) * 2, (number * 3 + writer) * 2 + 1]
+                        table.insert([(key,) for key in keys])
+                        acknowledged[writer] += keys
+            except errors.Error as error:
+                failures.append(error)
+
+        threads = [threading.Thread(target=write, args=(writer,)) for writer in range(3)]
+        for thread in threads:
+            thread.start()
+        while min(map(len, acknowledged)) < 40:
+            time.sleep(0.01)
+        owner.kill()
+        for thread in threads:
+            thread.join()
+    assert [type(error) for error in failures] == [errors.DeadlineExceeded] * 3
+    assert all("ServerUnavailable" in str(error) for error in failures)
+    assert find_owner(str(directory)) is None, "what the killed one has left says nothing"
+    with nyala.connect(directory) as connection:
+        found = {k for (k,) in connection.execute("SELECT k FROM t").fetchall()}
+    wanted = {key for keys in acknowledged for key in keys}
+    assert wanted <= found and len(found - wanted) <= 3 * 2, "and at most what each had under way besides"
+
+
+def test_an_owner_that_is_told_to_stop_closes_the_store(tmp_path):
+    directory = tmp_path / "store"
+    with ServeProcess(directory) as owner:
+        found = find_owner(str(directory))
+        assert found is not None and found.url == owner.url and found.pid == owner.process.pid
+        with nyala.connect(owner.url) as connection:
+            connection.execute("CREATE TABLE t (k INT PRIMARY KEY)")
+            with pytest.raises(errors.StoreLocked):
+                Database(directory)
+            owner.process.send_signal(signal.SIGTERM)
+            assert owner.process.wait() == 0
+    assert not (directory / "owner").exists()
+    with Database(directory) as database:
+        assert [table.name for table in database.tables()] == ["t"]
+
+
+def test_an_owner_ends_when_nobody_calls_and_stays_while_somebody_does(tmp_path):
+    directory = tmp_path / "store"
+    with ServeProcess(directory, "--idle-exit", "1.5") as owner, nyala.connect(owner.url) as connection:
+        connection.execute("CREATE TABLE t (k INT PRIMARY KEY)")
+        began = time.monotonic()
+        while time.monotonic() - began < 3.0:
+            connection.execute("UPSERT INTO t VALUES (1)")
+            time.sleep(0.1)
+        assert owner.process.poll() is None
+        assert owner.process.wait() == 0
+    assert not (directory / "owner").exists()
+
+
+def test_a_wrong_option_or_directory_is_an_error(tmp_path):
+    (tmp_path / "stranger").write_text("x")
+    with ServeProcess(tmp_path) as owner:
+        assert owner.process.wait() == 1 and not owner.url
+    assert {path.name for path in tmp_path.iterdir()} <= {"stranger", "LOCK"}
+    with ServeProcess(tmp_path / "new", "--idle-exit", "0") as owner:
+        assert owner.process.wait() == 1 and not (tmp_path / "new").exists()

@@ -1,0 +1,238 @@
+"""Small calls on one exchange: each gets its own answer, none waits for another's, and neither side for one that does
+not read."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from nyala import errors
+from nyala.cluster.wire import call_service, call_streams, envelope
+from nyala.cluster.wire.envelope import Caller, RequestEnvelope
+from nyala.cluster.wire.faults import FAULTS
+from nyala.cluster.wire.methods import ReadRow, Reply, RowReply, SetFaults
+from nyala.cluster.wire.rpc import Channels
+from nyala.cluster.wire.server import Answer, CallContext, Limits, RpcServer
+from nyala.storage.clock import HybridClock
+from pyarrow import flight
+
+PATIENCE = 30.0
+
+
+def read(number: int, size: int = 0) -> ReadRow:
+    return ReadRow(tablet_id="t", schema_version=0, key=(number, "x" * size), columns=())
+
+
+def until(condition: Callable[[], Any]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < end, "it never came about"
+        time.sleep(0.002)
+
+
+class Echo:
+    """A server that answers reads with their keys: even ones at once, others that 3 divides later, the rest by
+    a thread."""
+
+    def __init__(self, **options: Any):
+        self.chance = random.Random(7)
+        self.alone = 0
+        self.opened = threading.Event()
+        self.opened.set()
+        self.server = RpcServer(
+            "127.0.0.1:0",
+            HybridClock(),
+            id="echo",
+            handlers={ReadRow: self.answer, SetFaults: FAULTS.set},
+            later={ReadRow: self.later},
+            **options,
+        )
+        self.server.start()
+        self.channels = Channels(HybridClock(), Caller("client", ""))
+        self.channel = self.channels.get(self.server.address)
+
+    def answer(self, request: ReadRow, context: CallContext) -> Reply:
+        self.alone += 1
+        assert self.opened.wait(PATIENCE)
+        if request.key[0] == -1:
+            raise errors.UnknownTable("no such table")
+        return RowReply(row=request.key, timestamp=1)
+
+    def later(self, request: ReadRow, context: CallContext, answer: Answer) -> bool:
+        number = request.key[0]
+        if number < 0 or number % 6 in (1, 5):
+            return False
+        reply = RowReply(row=request.key, timestamp=1)
+        if number % 2 == 0:
+            answer(reply)
+        else:
+            threading.Timer(self.chance.random() / 100, answer, (reply,)).start()
+        return True
+
+    def ask(self, number: int, size: int = 0, timeout: float = PATIENCE) -> Any:
+        return self.channel.call(read(number, size), timeout).row
+
+    def close(self) -> None:
+        FAULTS.clear()
+        self.opened.set()
+        self.channels.close()
+        assert self.server.stop()
+
+
+@pytest.fixture
+def echo() -> Iterator[Echo]:
+    one = Echo()
+    yield one
+    one.close()
+
+
+def test_each_call_of_many_threads_gets_its_own_answer(echo: Echo) -> None:
+    sizes = [0, 10, 1000, call_streams.WINDOW, 3 * call_streams.WINDOW]
+    with ThreadPoolExecutor(16) as pool:
+        found = list(pool.map(lambda n: echo.ask(n, sizes[n % 5]), range(600)))
+    assert [(row[0], len(row[1])) for row in found] == [(n, sizes[n % 5]) for n in range(600)]
+    assert echo.server.under_way["calls"] == 0
+
+
+def test_a_call_that_waits_holds_up_no_other(echo: Echo) -> None:
+    echo.opened.clear()
+    with ThreadPoolExecutor(8) as pool:
+        slow = [pool.submit(echo.ask, 1) for _ in range(4)]
+        until(lambda: echo.alone == 4)
+        assert [echo.ask(n)[0] for n in (0, 2, 3)] == [0, 2, 3]
+        echo.opened.set()
+        assert [call.result()[0] for call in slow] == [1] * 4
+
+
+def test_errors_come_out_as_they_were_raised(echo: Echo) -> None:
+    with pytest.raises(errors.UnknownTable, match="no such table"):
+        echo.ask(-1)
+    assert echo.ask(0)[0] == 0
+
+
+def test_time_that_is_up_is_told_and_late_answers_are_nobodys(echo: Echo) -> None:
+    echo.opened.clear()
+    with pytest.raises(errors.DeadlineExceeded):
+        echo.ask(1, timeout=0.05)
+    echo.opened.set()
+    assert [echo.ask(n)[0] for n in range(6)] == list(range(6))
+
+
+def test_all_who_wait_learn_that_the_server_is_gone() -> None:
+    echo = Echo()
+    echo.opened.clear()
+    with ThreadPoolExecutor(4) as pool:
+        waiting = [pool.submit(echo.ask, 1) for _ in range(4)]
+        until(lambda: echo.alone == 4)
+        echo.channel.close()
+        for call in waiting:
+            with pytest.raises(errors.ServerUnavailable):
+                call.result()
+        echo.opened.set()
+    echo.close()
+
+
+def test_a_server_that_stops_is_not_held_by_streams_and_they_begin_again_with_the_next() -> None:
+    first = Echo()
+    assert first.ask(0)[0] == 0
+    assert first.server.stop()
+    with pytest.raises(errors.Error):
+        first.ask(2, timeout=2.0)
+    first.channels.close()
+
+
+def test_a_cut_is_felt_on_a_stream_that_stands(echo: Echo) -> None:
+    assert echo.ask(0)[0] == 0
+    FAULTS.set(SetFaults(cut=("client",)))
+    with pytest.raises(errors.ServerUnavailable):
+        echo.ask(0)
+    FAULTS.clear()
+    assert echo.ask(0)[0] == 0
+
+
+def test_beyond_the_limit_of_streams_calls_go_by_themselves() -> None:
+    echo = Echo(limits=Limits(call_streams=1))
+    assert echo.ask(0)[0] == 0
+    others = Channels(HybridClock(), Caller("other", ""))
+    channel = others.get(echo.server.address)
+    answers = []
+    for number in (1, 2, 3):
+        try:
+            answers.append(channel.call(read(number)).row[0])
+        except (errors.ServerOverloaded, errors.ServerUnavailable):  # told so once, whichever side sees it
+            answers.append(channel.call(read(number)).row[0])
+    assert answers == [1, 2, 3]
+    others.close()
+    echo.close()
+
+
+# ---- foes ------------------------------------------------------------------------------------------------------------
+
+
+class Stranger:
+    """A client that does as it likes."""
+
+    def __init__(self, address: str):
+        self.client = flight.FlightClient(f"grpc+tcp://{address}")
+        descriptor = flight.FlightDescriptor.for_command(call_streams.COMMAND)
+        self.writer, self.reader = self.client.do_exchange(descriptor)
+
+    def say(self, data: bytes) -> None:
+        self.writer.write_metadata(data)
+
+    def ask(self, numbers: range, size: int = 0) -> None:
+        calls = [
+            (n, envelope.pack(RequestEnvelope(HybridClock().now(), 20.0, Caller("foe", ""), read(2 * n, size))))
+            for n in numbers
+        ]
+        self.say(envelope.pack(call_streams.CallFrame(0, tuple(calls))))
+
+    def close(self) -> None:
+        self.reader.cancel()
+        with contextlib.suppress(pa.ArrowException, OSError):
+            self.writer.close()
+        self.client.close()
+
+
+def test_who_does_not_read_holds_up_nobody_and_costs_little(echo: Echo, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_service, "OUTBOX_BYTES", 1 << 20)
+    foe = Stranger(echo.server.address)
+    for first in range(0, 100, 10):
+        foe.ask(range(first, first + 10), size=100_000)
+    assert [echo.ask(n)[0] for n in range(30)] == list(range(30))
+    (stream,) = [s for s in echo.server._call_service._streams if s._unread > call_streams.WINDOW]
+    assert stream._outbox_bytes < 2 << 20
+    foe.close()
+    until(lambda: echo.server.under_way["calls"] == 0)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"nyla", b"nyla\x09\x00", b"nyla\x01\x00\x93", b"nyla\x01\x00\x92\x00\x91\x92\x01\xa1x", b"\x00" * 5000],
+)
+def test_what_are_no_calls_end_the_stream_with_an_error_and_nothing_else(echo: Echo, data: bytes) -> None:
+    foe = Stranger(echo.server.address)
+    foe.say(data or b"?")
+    with pytest.raises((pa.ArrowException, OSError, StopIteration)):
+        while True:
+            foe.reader.read_chunk()
+    assert echo.ask(0)[0] == 0
+    foe.close()
+
+
+def test_a_malformed_call_is_answered_and_the_stream_goes_on(echo: Echo) -> None:
+    foe = Stranger(echo.server.address)
+    foe.say(envelope.pack(call_streams.CallFrame(0, ((1, b"nonsense"),))))
+    frame = envelope.unpack(foe.reader.read_chunk().app_metadata.to_pybytes(), call_streams._answers, "frame")
+    assert b"ProtocolError" in frame.answers[0][1]
+    foe.ask(range(1, 2))
+    frame = envelope.unpack(foe.reader.read_chunk().app_metadata.to_pybytes(), call_streams._answers, "frame")
+    assert frame.answers[0][0] == 1
+    foe.close()
