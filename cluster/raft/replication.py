@@ -9,10 +9,10 @@ turns in two groups, with two messages where one could do.
 
 from __future__ import annotations
 
-from .core import NEVER, Core
+from .core import Core
 from .lease import Lease
 from .messages import AppendRequest, Entry
-from .progress import PeerProgress
+from .progress import NEVER, PeerProgress
 
 _FEW_IN_FLIGHT = 1
 """With so many messages on their way, entries wait until they fill a batch, or until one is answered."""
