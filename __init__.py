@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from .driver import engines
 from .driver.dbapi_types import (
     BINARY,
     DATETIME,
@@ -101,6 +102,15 @@ def connect(target: str | Path = ":memory:", **options: Any) -> Connection:
     from .driver import connection
 
     return connection.connect(target, **options)
+
+
+def _spark(target: str | Path) -> engines.Engine:
+    from .spark.engine.engine import SparkEngine
+
+    return SparkEngine(target)
+
+
+engines.register("spark", _spark)
 
 
 def __getattr__(name: str) -> Any:

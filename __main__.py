@@ -2,9 +2,11 @@
 
     nyala shell [TARGET]                  SQL, interactive or from -c, -f or a pipe
     nyala fs check|dump|layout ...        look at a store's files from outside
+    nyala serve DIR                       a store's directory, for several processes at once
     nyala cluster start --dir DIR         a cluster of processes on this machine; stop, status, ksck, rebalance, leave
     nyala tablet list|move ...            where a cluster's tablets are
     nyala master|tserver --dir DIR        run one server of a cluster
+    nyala spark ingest|export|backup ...  pipelines on Spark: files into tables and out of them, backups
     nyala tpch load --sf N DIR            generate and load TPC-H
     nyala tpch run DIR [--check]          run the 22 queries, check the answers
     nyala tpch compare DIR                the same beside DuckDB, DataFusion, Spark, as ratios
@@ -31,6 +33,7 @@ from typing import TypeAlias
 from . import __version__
 from .errors import Error, did_you_mean
 from .shell.cluster_parsers import add_cluster_commands
+from .shell.spark_parsers import add_spark_commands
 
 EXIT_ERROR = 1
 EXIT_INTERRUPTED = 130
@@ -89,6 +92,13 @@ def _tpch_compare(arguments: argparse.Namespace) -> int:
     from .tpch.command import compare_command
 
     return compare_command(arguments)
+
+
+def _spark_tpch_etl(arguments: argparse.Namespace) -> int:
+    from .shell.spark_command import run_pipeline
+    from .tpch.etl import etl_pipeline
+
+    return run_pipeline(arguments, etl_pipeline(arguments))
 
 
 def _bench_load(arguments: argparse.Namespace) -> int:
@@ -190,6 +200,7 @@ def build_parser() -> Parser:
     _add_shell(commands)
     _add_fs(commands)
     add_cluster_commands(commands)
+    add_spark_commands(commands, _spark_tpch_etl)
     _add_tpch(commands)
     _add_bench(commands)
     _add_completion(commands)
@@ -216,6 +227,7 @@ def _add_shell(commands: Commands) -> None:
     parser.add_argument("--keep-going", action="store_true", help="go on behind an error; the exit code tells of it")
     parser.add_argument("--no-rc", action="store_true", help="do not run ~/.nyalarc at the start of a session")
     parser.add_argument("--timing", action="store_true", help="print how long each statement takes")
+    parser.add_argument("--engine", metavar="NAME", help="what runs queries: nyala (the default), or spark")
     _add_threads(parser)
     parser.examples = (
         "nyala shell weather",

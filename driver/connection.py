@@ -23,6 +23,7 @@ from ..executor.memory import default_limit
 from ..executor.progress import Handler
 from ..sql.settings import parse_bytes, read_option
 from ..storage.store import Store, Timestamp
+from . import engines
 from .cursor import Cursor
 from .loading import Source, load
 from .moments import Moment, hybrid_time
@@ -37,7 +38,7 @@ _STORE_OPTIONS: Final = ("durability", "history_seconds", "store_memory")
 _CLUSTER_OPTIONS: Final = ("deadline", "read_mode", "replica_selection", "commit_wait", "connect_deadline")
 _DATABASE_NAMES: Final = {"store_memory": "memory_limit_bytes"}
 """Options that `storage.database.Database` calls otherwise."""
-_SESSION_OPTIONS: Final = ("threads", "memory_limit", "temp_directory")
+_SESSION_OPTIONS: Final = ("threads", "memory_limit", "temp_directory", "engine")
 DURABILITIES: Final = ("fsync", "os")
 
 
@@ -59,6 +60,9 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
     durability : {"fsync", "os"}, optional
         "fsync" (the default): an acknowledged write survives a power failure. "os": it survives the end of the process;
         the operating system decides when it reaches the disk.
+    engine : {"nyala", "spark"}, optional
+        What runs queries: nyala's own executor (the default), or Spark, in a session that this process has or that is
+        started for it, over what the tablets give (`SET engine` changes it).
     history_seconds : int, optional
         How long the past stays readable (by default 604,800: seven days); older history may be collected.
     store_memory : int or str, optional
@@ -82,7 +86,7 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
     Raises
     ------
     StoreLocked
-        Another process has the directory open; the message names it.
+        Another process has the directory open, and does not serve it (`serve`); the message names it.
     InterfaceError
         An option is unknown or has no meaning, or not for this target; the URL is wrong.
     DeadlineExceeded
@@ -93,7 +97,8 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
     shared = acquire(target, settings.get("threads") or os.cpu_count() or 1, **options)
     try:
         given = {"memory_limit": default_limit(), **{n: settings[n] for n in _SESSION_OPTIONS if n in settings}}
-        session = Session(shared.store, **given, store_options={name: settings.get(name) for name in _STORE_OPTIONS})
+        known = {name: settings.get(name) for name in _STORE_OPTIONS}
+        session = Session(shared.store, **given, store_options=known, target=target)
         session.reads_latest = settings.get("read_mode") == "READ_LATEST"
     except BaseException:
         shared.release()
@@ -259,6 +264,18 @@ class Connection:
         session = self._session.as_of(hybrid_time(moment, store.now()))
         return Connection(self._shared.share(), session)
 
+    def serve(self) -> str:
+        """Let other processes reach this connection's store; the URL by which they do, as
+        `nyala.connect("nyala://127.0.0.1:...")`.
+
+        The store of a directory, or in memory, is served by this process from now on, until the last connection to it
+        is closed; connections of this process go on using it directly. Other processes that connect to the directory
+        itself are led here. A cluster's URL is the cluster's. Only this machine can reach it; there is no
+        authentication.
+        """
+        self.check_open()
+        return self._shared.serve()
+
     def set_progress_handler(self, handler: Handler | None) -> None:
         """From now on, tell a callable how far each statement and load of this connection has come; None: nobody.
 
@@ -363,7 +380,16 @@ def _check_options(options: dict[str, Any]) -> dict[str, Any]:
         raise InterfaceError(f"history_seconds={seconds!r}: a whole number of seconds is needed")
     if "store_memory" in checked:
         checked["store_memory"] = parse_bytes(checked["store_memory"], "store_memory")
-    for name in ("memory_limit", "temp_directory"):
+    for name in ("memory_limit", "temp_directory", "engine"):
         if name in checked:
             checked[name] = read_option(name, checked[name])
+    if "engine" in checked:
+        _check_engine(checked["engine"])
     return checked
+
+
+def _check_engine(name: str) -> None:
+    try:
+        engines.check(name)
+    except errors.StatementError as error:
+        raise InterfaceError(str(error)) from None

@@ -24,10 +24,12 @@ from ..executor.statements.single_rows import RowWrite, SingleRow
 from ..planner import Plan
 from ..sql import bound
 from ..storage.types import Interval
+from . import elsewhere
 from .settings import SettingStatement
 
 if TYPE_CHECKING:
     from ..sql.expressions import Column
+    from .engines import Engine
     from .session import Session
 
 ROWS_AT_ONCE = 1 << 12
@@ -79,8 +81,10 @@ class Execution:
         self.rowcount = -1
         self._seen = 0
 
-    def start(self, statement: bound.Statement, plan: Plan | None, context: ExecutionContext) -> None:
-        """Begin; a statement without a result set has done its work when this returns.
+    def start(
+        self, statement: bound.Statement, plan: Plan | None, context: ExecutionContext, engine: Engine | None = None
+    ) -> None:
+        """Begin; a statement without a result set has done its work when this returns. An `engine` runs its query.
 
         The first batch of a query is made now: whoever executes a wrong statement learns it here, and the rows of its
         tables are pinned before anybody waits.
@@ -88,6 +92,8 @@ class Execution:
         with self._interruptible():
             if isinstance(statement, SettingStatement):
                 result = self._session.settings.run(statement)
+            elif engine is not None:
+                result = elsewhere.run(engine, statement, plan, context)
             else:
                 result = run_statement(statement, context, plan)
             self.columns = result.columns

@@ -152,17 +152,13 @@ class ScanToken:
         HistoryGone
             The store does not keep the past for so long.
         """
-        store = connection.store
-        table = self._table(store)
-        columns = [_now(table, column) for column in self.columns]
-        names = {column.name: _now(table, column) for column in self.condition_columns}
-        predicates = [_renamed(predicate, names) for predicate in (*self.key_range, *self.predicates)]
+        table, spec = self.resolved(connection.store)
         try:
             return scan_of(
                 lambda: connection.store,
                 table,
-                columns,
-                predicates,
+                spec.columns,
+                spec.predicates,
                 self.snapshot,
                 names=[column.name for column in self.columns],
                 tablet=self.tablet,
@@ -172,6 +168,20 @@ class ScanToken:
             )
         except TabletGone as error:
             raise StaleScanToken(f"{error}; ask for new scan tokens") from error
+
+    def resolved(self, store: Store) -> tuple[Table, ScanSpec]:
+        """The table, and what is to be read of it by the names that its columns have today. `StaleScanToken` as
+        `open` says."""
+        table = self._table(store)
+        names = {column.name: _now(table, column) for column in self.condition_columns}
+        return table, ScanSpec(
+            tuple(_now(table, column) for column in self.columns),
+            tuple(_renamed(predicate, names) for predicate in (*self.key_range, *self.predicates)),
+            self.snapshot,
+            ordered=self.ordered,
+            limit=self.limit,
+            tablet=self.tablet,
+        )
 
     def _table(self, store: Store) -> Table:
         for table in store.tables():

@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from ..errors import InterfaceError, NotSupportedError, ProgrammingError, ServerUnavailable
@@ -27,6 +28,7 @@ from ..sql.binding.binder import bind_given
 from ..sql.parameters import match_parameters
 from ..storage.clock import format_timestamp
 from ..storage.store import Store, Timestamp
+from . import engines
 from .executions import TOO_DEEP, Execution, Halt, RowExecution, raise_if
 from .parameters import Normalized
 from .plan_cache import KEPT, PlanCache, Prepared, prepare
@@ -68,6 +70,10 @@ class Session:
         With what the store was opened, for SHOW.
     moment : Timestamp, optional
         Read as of this time, and refuse whatever would change the store.
+    engine : str, optional
+        What runs queries; by default nyala's own executor.
+    target : str or Path, optional
+        What the store was opened by, for engines that reach it from other processes.
     """
 
     def __init__(
@@ -78,9 +84,12 @@ class Session:
         temp_directory: str | None = None,
         store_options: Mapping[str, Any] | None = None,
         moment: Timestamp | None = None,
+        engine: str | None = None,
+        target: str | Path | None = None,
     ):
         self.store = store
-        own = {"threads": threads, "memory_limit": memory_limit, "temp_directory": temp_directory}
+        self.target = target
+        own = {"threads": threads, "memory_limit": memory_limit, "temp_directory": temp_directory, "engine": engine}
         self.settings = Settings({**own, **(store_options or {})})
         self.plans = PlanCache(store)
         self.progress: Handler | None = None
@@ -96,10 +105,11 @@ class Session:
         self._stoppers: set[Halt | threading.Event] = set()
         # Weak, so that a cursor that is dropped half-read takes its statement with it.
         self._running: weakref.WeakSet[Execution] = weakref.WeakSet()
+        self._engines: dict[str, engines.Engine] = {}
 
     def as_of(self, moment: Timestamp) -> Session:
         """A session of its own, with the settings of this one as they are now, which reads as of `moment`."""
-        found = Session(self.store, moment=moment)
+        found = Session(self.store, moment=moment, target=self.target)
         found.settings = self.settings.copy()
         return found
 
@@ -120,7 +130,8 @@ class Session:
             raise NotSupportedError(TOO_DEEP) from None
 
     def _run(self, text: str, parameters: Normalized | None, halt: Halt) -> Execution:
-        known = self.plans.find(text)
+        # What is kept of statements is for nyala's own executor.
+        known = self.plans.find(text) if self.settings.get("engine") == engines.LOCAL else ()
         for prepared in known or ():
             found = self._run_prepared(text, prepared, parameters, halt)
             if found is not None:
@@ -231,13 +242,24 @@ class Session:
             self._running.add(execution)
         try:
             raise_if(cancel)
-            execution.start(statement, plan or self._plan(statement, partial(raise_if, own)), context)
+            planned = plan or self._plan(statement, partial(raise_if, own))
+            execution.start(statement, planned, context, None if planned is None else self._engine())
         except BaseException:
             self.forget(execution)
             raise
         if not _is_reading(statement) and (execution.rowcount or not isinstance(statement, _BY_ROWS)):
             self.note_write()
         return execution
+
+    def _engine(self) -> engines.Engine | None:
+        """What runs queries in the place of nyala's own executor."""
+        name = self.settings.get("engine")
+        if name == engines.LOCAL:
+            return None
+        with self._lock:
+            if name not in self._engines:
+                self._engines[name] = engines.opened(name, self.target)
+            return self._engines[name]
 
     def note_write(self) -> None:
         """Something was written just now."""
@@ -295,6 +317,8 @@ class Session:
             running = list(self._running)
         for execution in running:
             execution.close()
+        for engine in self._engines.values():
+            engine.close()
 
 
 def _is_reading(statement: bound.Statement) -> bool:

@@ -10,6 +10,7 @@ from ..executor import StatementResult, listing
 from ..sql import bound
 from ..sql.settings import SETTINGS, Setting
 from ..storage.types import STRING
+from . import engines
 
 SettingStatement = bound.SetSetting | bound.ResetSettings | bound.ShowSettings
 """The statements that are about settings."""
@@ -25,7 +26,11 @@ class Settings:
     """
 
     def __init__(self, given: Mapping[str, Any]):
-        self._given = {"timezone": "UTC", **{name: value for name, value in given.items() if value is not None}}
+        self._given = {
+            "engine": engines.LOCAL,
+            "timezone": "UTC",
+            **{name: value for name, value in given.items() if value is not None},
+        }
         self._values = dict(self._given)
         self._lock = threading.Lock()
 
@@ -46,6 +51,8 @@ class Settings:
         with self._lock:
             values = dict(self._values)
             if isinstance(statement, bound.SetSetting):
+                if statement.name == "engine":
+                    engines.check(statement.value)
                 values[statement.name] = statement.value
             else:
                 for name in SETTINGS if statement.name is None else [statement.name]:

@@ -3,6 +3,8 @@
 A directory has one opening process at a time; within the process several connections (a pool's, or one per thread)
 use the same `Database`, which is closed with the last of them. Likewise the connections to a cluster share one
 `Client`. Every connection to ":memory:" has a store of its own.
+
+The process that has a directory open may serve it to others (`SharedStore.serve`); theirs then is a `Client`, too.
 """
 
 from __future__ import annotations
@@ -12,15 +14,20 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..errors import InterfaceError
+from ..errors import InterfaceError, StoreLocked
 from ..storage.database import Database
 from ..storage.store import Store
 from .servers import servers
 
+if TYPE_CHECKING:
+    from ..cluster.owner.server import OwnerServer
+
 MEMORY = ":memory:"
 CLUSTER = "nyala://"
+_DEFAULTS = {"durability": "fsync", "history_seconds": 7 * 24 * 3600}
+"""Of directories: to say so is to say nothing."""
 
 _lock = threading.Lock()
 _open: dict[str, SharedStore] = {}
@@ -34,6 +41,10 @@ class SharedStore:
     key: str | None
     options: dict[str, Any]
     holders: int = 1
+    url: str = ""
+    """Where servers have the store; "": this process has it."""
+    server: OwnerServer | None = None
+    """Serves the store to other processes, where this one has it."""
 
     def share(self) -> SharedStore:
         """Take another hold."""
@@ -50,7 +61,26 @@ class SharedStore:
             if self.key is not None:
                 _open.pop(self.key, None)
             # Inside the lock: whoever connects next must find the directory unlocked.
-            self.store.close()
+            try:
+                if self.server is not None:
+                    self.server.close()
+            finally:
+                self.store.close()
+            if self.server is not None:
+                self.server.forget()
+
+    def serve(self) -> str:
+        """The URL by which other processes reach the store: this one serves it from now on, until it is closed."""
+        with _lock:
+            return self._served()
+
+    def _served(self) -> str:
+        """`serve`. Needs the lock."""
+        if self.url:
+            return self.url
+        if self.server is None:
+            self.server = _server(self.store, self.key)
+        return self.server.url
 
 
 def is_cluster(target: str | Path) -> bool:
@@ -61,9 +91,9 @@ def is_cluster(target: str | Path) -> bool:
 def acquire(target: str | Path, threads: int, **options: Any) -> SharedStore:
     """The store behind a target: a directory (made if it is not there), ":memory:" or the URL of a cluster.
 
-    `threads` is how many encode bulk loads of a directory; whoever opens it first decides. Raises `StoreLocked` if
-    another process has it open, `InterfaceError` if this one has with other `options`, `DeadlineExceeded` where no
-    master of the cluster answers.
+    `threads` is how many encode bulk loads of a directory; whoever opens it first decides. A directory that another
+    process serves is reached there. Raises `StoreLocked` if another process has it open and does not serve it,
+    `InterfaceError` if this one has with other `options`, `DeadlineExceeded` where no master of the cluster answers.
     """
     text = str(target)
     if text == MEMORY:
@@ -75,15 +105,28 @@ def acquire(target: str | Path, threads: int, **options: Any) -> SharedStore:
             options,
             lambda _: _client(named, options),
         )
-    path = str(Path(text).expanduser().resolve())
-    return _shared(path, options, lambda key: Database(key, threads=threads, **options))
+    options = {name: value for name, value in options.items() if _DEFAULTS.get(name) != value}
+    return _shared(directory_of(target), options, lambda key: _opened(key, threads, options))
 
 
-def _shared(key: str, options: dict[str, Any], opened: Callable[[str], Store]) -> SharedStore:
+def directory_of(target: str | Path) -> str:
+    """The one name that a directory goes by here."""
+    return str(Path(target).expanduser().resolve())
+
+
+def serve_open(directory: str) -> str | None:
+    """The URL of a directory that this process has open, which is served from now on; None where it has not."""
+    with _lock:
+        shared = _open.get(directory)
+        return None if shared is None else shared._served()
+
+
+def _shared(key: str, options: dict[str, Any], opened: Callable[[str], tuple[Store, str]]) -> SharedStore:
     with _lock:
         shared = _open.get(key)
         if shared is None:
-            shared = _open[key] = SharedStore(opened(key), key, options)
+            store, url = opened(key)
+            shared = _open[key] = SharedStore(store, key, options, url=url)
         elif shared.options != options:
             raise InterfaceError(
                 f"{key} is open in this process with {_show(shared.options)}; it cannot be opened again with "
@@ -94,19 +137,51 @@ def _shared(key: str, options: dict[str, Any], opened: Callable[[str], Store]) -
         return shared
 
 
-def _client(named: Sequence[tuple[str, int]], options: dict[str, Any]) -> Store:
+def _opened(directory: str, threads: int, options: dict[str, Any]) -> tuple[Store, str]:
+    """The store in a directory, or a client of the process that serves it, and then its URL."""
+    try:
+        return Database(directory, threads=threads, **options), ""
+    except StoreLocked:
+        from .owners import locked, owner_of
+
+        url = owner_of(directory)
+    if not url:
+        try:  # an owner that was closing has closed it by now
+            return Database(directory, threads=threads, **options), ""
+        except StoreLocked as error:
+            raise locked(error) from None
+    if options:
+        raise InterfaceError(
+            f"{directory} is served by another process, which has opened it; {_show(options)} cannot be set here"
+        )
+    return _client(servers(url), {})
+
+
+def _client(named: Sequence[tuple[str, int]], options: dict[str, Any]) -> tuple[Store, str]:
     # gRPC and what belongs to it are loaded by those alone who use a cluster.
     from ..cluster.client.client import Client
     from ..cluster.client.options import client_options
 
-    return Client(named, client_options(**options))
+    client = Client(named, client_options(**options))
+    return client, client.name
+
+
+def _server(store: Store, key: str | None) -> OwnerServer:
+    """A server of a store that this process has."""
+    from ..cluster.owner.server import OwnerServer
+    from ..executor.fragments.evaluate import table_evaluator
+
+    assert isinstance(store, Database)
+    server = OwnerServer(store, directory=key, fragments=table_evaluator)
+    server.start()
+    return server
 
 
 def _forget_clients() -> None:
     """In a forked child: its parent's clients are of no use to it, and say so where they are used all the same."""
     global _lock
     _lock = threading.Lock()
-    for key in [key for key in _open if key.startswith(CLUSTER)]:
+    for key in [key for key, shared in _open.items() if shared.url or key.startswith(CLUSTER)]:
         del _open[key]
 
 

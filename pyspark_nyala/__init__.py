@@ -1,1 +1,8 @@
-"""By this package's name Spark finds the data source of nyala unasked."""
+"""By this package's name Spark finds the data source of nyala unasked: it looks into each module `pyspark_*` for a
+`DefaultSource`, when a data source in Python is used for the first time."""
+
+from __future__ import annotations
+
+from nyala.spark.source.data_source import NyalaDataSource as DefaultSource
+
+__all__ = ["DefaultSource"]

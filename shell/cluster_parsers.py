@@ -1,5 +1,5 @@
-"""The command line of clusters: `nyala master`, `tserver`, `cluster`, `tablet`. Their handlers are imported when they
-run, so that `nyala --help` answers at once."""
+"""The command line of clusters: `nyala master`, `tserver`, `cluster`, `tablet`; and `nyala serve`. Their handlers are
+imported when they run, so that `nyala --help` answers at once."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ _CLUSTER_HELP = "the directory of a local cluster, or nyala://HOST:PORT of its m
 
 def add_cluster_commands(commands: Commands) -> None:
     """Add all of them."""
+    _add_serve(commands)
     _add_master(commands)
     _add_tserver(commands)
     _add_cluster(commands)
@@ -21,6 +22,25 @@ def add_cluster_commands(commands: Commands) -> None:
 
 
 # ---- servers ---------------------------------------------------------------------------------------------------------
+
+
+def _add_serve(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "serve",
+        help="serve a store's directory to other processes",
+        description="Open a store and serve it to other processes of this machine, which reach it by its directory, or "
+        "by the URL that is printed. There is no authentication. SIGTERM ends it in good order.",
+    )
+    parser.add_argument("directory", type=Path, metavar="DIR", help="the store's directory; made if it is not there")
+    parser.add_argument(
+        "--idle-exit", type=float, metavar="SECONDS", help="end when nobody has called for so long (default: never)"
+    )
+    parser.add_argument(
+        "--bind", default="127.0.0.1:0", metavar="HOST:PORT", help="where to listen (default: a free port of 127.0.0.1)"
+    )
+    parser.add_argument("--durability", choices=("fsync", "os"), default="fsync", help="as of `nyala.connect`")
+    parser.examples = ("nyala serve weather", "nyala serve weather --idle-exit 600")
+    parser.set_defaults(run=_serve)
 
 
 def _add_master(commands: Commands) -> None:
@@ -233,6 +253,12 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
 
 
 # ---- handlers --------------------------------------------------------------------------------------------------------
+
+
+def _serve(arguments: argparse.Namespace) -> int:
+    from .serve_command import serve_command
+
+    return serve_command(arguments)
 
 
 def _master(arguments: argparse.Namespace) -> int:

@@ -17,7 +17,8 @@ from .runner import Shell
 def main(arguments: argparse.Namespace) -> int:
     """Run `-c`, `-f`, a pipe, or a session at the terminal; the exit code."""
     target = arguments.target or ":memory:"
-    options = {} if arguments.threads is None else {"threads": arguments.threads}
+    given = {"threads": arguments.threads, "engine": arguments.engine}
+    options = {name: value for name, value in given.items() if value is not None}
     sources = _sources(arguments)
     with connect(target, **options) as connection:
         shell = Shell(

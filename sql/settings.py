@@ -99,6 +99,12 @@ def _folder(value: Any) -> str:
     return value
 
 
+def _engine(value: Any) -> str:
+    if not isinstance(value, str):
+        raise StatementError(f"engine is the name of one, not {value}")
+    return value.lower()
+
+
 def _timezone(value: Any) -> str:
     if str(value).upper() not in ("UTC", "Z", "GMT", "ETC/UTC", "0"):
         raise StatementError(f"the time zone is UTC and cannot be set to {value}; timestamps have no time zone here")
@@ -113,6 +119,13 @@ SETTINGS: Final = {
             "word",
             "fsync, os",
             "What an acknowledged write survives: a power failure (fsync), or the end of the process (os)",
+        ),
+        Setting(
+            "engine",
+            "word",
+            "nyala, spark",
+            "What runs queries: nyala's own executor, or Spark over what the tablets give it",
+            _engine,
         ),
         Setting("history_seconds", "whole number", "from 0", "How many seconds back the past stays readable"),
         Setting(

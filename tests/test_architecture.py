@@ -30,7 +30,9 @@ STOREYS = (
 """Top to bottom: a room knows only the rooms below it, and of its own storey only itself."""
 FLOOR = {room: depth for depth, storey in enumerate(STOREYS) for room in storey}
 MAX_LINES = 600
-NOT_PACKAGE = {"tests", "docs", "build", "dist", "examples"}
+BESIDE = "pyspark_nyala"
+"""A package of its own beside ours, of one file, by which Spark finds us."""
+NOT_PACKAGE = {"tests", "docs", "build", "dist", "examples", BESIDE}
 
 
 def _is_source(path: Path) -> bool:
@@ -158,6 +160,7 @@ def test_the_package_list_equals_the_folders() -> None:
     listed = _pyproject()["tool"]["setuptools"]["packages"]
     assert isinstance(listed, list)
     folders = {".".join(["nyala", *p.relative_to(ROOT).parent.parts]) for p in SOURCES if p.name == "__init__.py"}
+    folders.add(BESIDE)
     assert set(listed) == folders, "a package missing from pyproject.toml is missing from the wheel, in silence"
     bare = {_name(path.parent) for path in SOURCES if not (path.parent / "__init__.py").exists()}
     assert not bare, f"{sorted(bare)} hold modules and need an __init__.py"

@@ -14,7 +14,7 @@ from rich.console import Console
 from ..driver.connection import connect
 from ..errors import InterfaceError
 from . import chart, compare, compare_report, load, manifest, run
-from .peers import Store, parse
+from .peers import SparkOverStore, Store, parse
 from .queries import Query, select
 
 
@@ -64,6 +64,9 @@ def compare_command(arguments: argparse.Namespace) -> int:
     peers, queries = parse(arguments.peers), select(arguments.queries)
     directory = _compared(arguments, console)
     loaded = manifest.read(directory)
+    for peer in peers:
+        if isinstance(peer, SparkOverStore):
+            peer.database = directory
     with connect(directory, threads=arguments.threads) as connection, _status(console) as progress:
         report = compare.compare(
             Store(connection),

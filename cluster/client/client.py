@@ -152,6 +152,11 @@ class Client:
         self._catalog.use()
         return self._catalog.current.version
 
+    def refresh_catalog(self) -> None:
+        """Ask the masters for the catalog as it is now; otherwise it is that of the last second or so."""
+        self._check()
+        self._catalog.refresh()
+
     def tables(self) -> Sequence[Table]:
         """All tables by name, ascending, as of the last second."""
         self._check()

@@ -197,11 +197,12 @@ class TokenScan:
 
     def _open(self) -> ScanStream | StartedScan:
         """Begin, or go on where the call that began it stopped, or the last stream broke."""
-        begins = self._ticket is None or not (self._is_resuming or self._is_started)
-        if begins:
+        ticket, begins = self._ticket, False
+        if ticket is None or not (self._is_resuming or self._is_started):
             self._calls.next(self._route, self._known, self._token.tablet_id, self._trying())
-            self._ticket, self._received = self._new_ticket(), 0
-        ticket = msgspec.structs.replace(self._ticket, resume_batch=self._received)
+            ticket, begins = self._new_ticket(), True
+            self._ticket, self._received = ticket, 0
+        ticket = msgspec.structs.replace(ticket, resume_batch=self._received)
         self._is_held = True
         if begins and self._starts_by_call:
             self._stream = self._start(ticket)

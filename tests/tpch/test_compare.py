@@ -11,7 +11,7 @@ import pytest
 from nyala.__main__ import main
 from nyala.errors import InterfaceError, OperationalError
 from nyala.tpch import chart, check, compare, manifest, peers
-from nyala.tpch.peers import DuckDB, Store, StorelessNyala, java, opened
+from nyala.tpch.peers import DuckDB, Store, StorelessNyala, opened
 from nyala.tpch.peers.spark import spark_sql
 from nyala.tpch.queries import QUERIES, select
 
@@ -233,23 +233,6 @@ def test_the_directory_may_be_left_out(parquet_directory, tmp_path, monkeypatch,
 def test_queries_become_spark_s():
     assert all(spark_sql(query.text) for query in QUERIES)
     assert "INTERVAL '3' MONTH" in spark_sql(QUERIES[14].text)
-
-
-def test_the_shim_drops_the_module_that_the_runtime_lacks(tmp_path):
-    home = tmp_path / "home"
-    (home / "bin").mkdir(parents=True)
-    (home / "lib").mkdir()
-    (home / "bin" / "keytool").write_text("")
-    program = home / "bin" / "java"
-    program.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
-    program.chmod(0o755)
-    java.make_shim(home, tmp_path / "shim")
-    shimmed = tmp_path / "shim" / "bin" / "java"
-    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "", "Main"]
-    done = subprocess.run([shimmed, *arguments], capture_output=True, text=True, check=True)
-    assert done.stdout == "-Xmx1g|a b||Main|"
-    assert (tmp_path / "shim" / "lib").resolve() == (home / "lib").resolve()
-    assert (tmp_path / "shim" / "bin" / "keytool").exists()
 
 
 def test_nothing_heavy_is_imported_before_it_is_asked_for():

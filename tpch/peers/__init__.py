@@ -4,7 +4,8 @@
     duckdb              DuckDB's own tables, in memory
     pyarrow-parquet     nyala's own executor reading the Parquet files, without the store
     datafusion-parquet  DataFusion reading the Parquet files
-    spark-parquet       Spark reading the Parquet files, in a JVM of its own
+    spark-parquet       Spark reading the Parquet files, in a JVM beside this process
+    spark-nyala         Spark over the store's tablets (`engine="spark"`), in the same JVM
 
 Every peer's package is an optional extra: `Peer.missing` tells what to install. A new peer is a class, and a line in
 `PEERS`.
@@ -20,9 +21,21 @@ from .datafusion import DataFusion
 from .duckdb import DuckDB
 from .ours import Store, StorelessNyala
 from .peer import Peer, opened
-from .spark import Spark
+from .spark import Spark, SparkOverStore
 
-__all__ = ["DEFAULT", "PEERS", "DataFusion", "DuckDB", "Peer", "Spark", "Store", "StorelessNyala", "opened", "parse"]
+__all__ = [
+    "DEFAULT",
+    "PEERS",
+    "DataFusion",
+    "DuckDB",
+    "Peer",
+    "Spark",
+    "SparkOverStore",
+    "Store",
+    "StorelessNyala",
+    "opened",
+    "parse",
+]
 
 PEERS: Final[dict[str, Callable[[], Peer]]] = {
     "duckdb-parquet": DuckDB,
@@ -30,6 +43,7 @@ PEERS: Final[dict[str, Callable[[], Peer]]] = {
     "pyarrow-parquet": StorelessNyala,
     "datafusion-parquet": DataFusion,
     "spark-parquet": Spark,
+    "spark-nyala": SparkOverStore,
 }
 """Makers of peers by name. Making one starts nothing."""
 

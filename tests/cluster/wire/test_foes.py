@@ -120,6 +120,8 @@ def headed(payload: bytes, magic: bytes = b"nyla", version: int = 1) -> bytes:
         (body({"type": "make_coffee"}), r"'make_coffee' - at `\$\[3\]\.type`"),
         (body({"type": "keep_alive"}), r"required field `scanner`"),
         (body({"type": "keep_alive", "scanner": 7}), r"Expected `str`, got `int` - at `\$\[3\]\.scanner`"),
+        (body({"type": "start_scan", "ticket": {"tablet_id": 7}}), r"Expected `str`, got `int` .*ticket.tablet_id"),
+        (body({"type": "start_scan", "ticket": "s"}), r"Expected `object`, got `str` - at `\$\[3\]\.ticket`"),
         (body({"scanner": "s"}), "type"),
         (body(clock="noon"), r"Expected `int`, got `str` - at `\$\[0\]`"),
         (body(clock=2**64 - 1), "s ahead of this machine's"),

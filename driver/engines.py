@@ -1,0 +1,72 @@
+"""Engines: what can run a connection's queries in the place of nyala's own executor, by name.
+
+    front door ── register("spark", loader) ──► name: loader      nothing is imported
+    connect(..., engine="spark"), SET engine = spark ──► check
+    the first query of a session ── opened ──► Engine             loader(target)
+
+An engine is given what the planner made of a query, and gives rows back (`elsewhere`). Parsing, binding, planning, and
+every statement that is no query stay as they are, so this room needs to know of no engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+from ..errors import InterfaceError, StatementError, did_you_mean
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from ..executor import ExecutionContext
+    from ..planner import Plan
+
+LOCAL: Final = "nyala"
+"""nyala's own executor."""
+
+
+class Engine(Protocol):
+    """Runs planned queries. Threads may share it."""
+
+    def batches(self, plan: Plan, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
+        """The rows of a plan, whose columns have the Arrow types of the plan's, under their names.
+
+        The context says at which moment, who cancels (`Cancelled` comes out then), and who is told of the progress.
+        """
+
+    def explain(self, plan: Plan, context: ExecutionContext) -> str:
+        """What the engine would do, for people."""
+
+    def close(self) -> None:
+        """The session has ended. May be repeated."""
+
+
+Loader: TypeAlias = Callable[[str | Path], Engine]
+"""Makes an engine for a target, as `connect` takes it; cheap, so that what is slow waits for the first query."""
+
+_loaders: dict[str, Loader] = {}
+
+
+def register(name: str, loader: Loader) -> None:
+    """From now on there is an engine of this name."""
+    _loaders[name] = loader
+
+
+def names() -> list[str]:
+    """All engines, nyala's own first."""
+    return [LOCAL, *sorted(_loaders)]
+
+
+def check(name: str) -> None:
+    """Raise `StatementError` where there is no engine of this name."""
+    if name not in names():
+        raise StatementError(f"there is no engine {name}{did_you_mean(name, names(), 'there are')}")
+
+
+def opened(name: str, target: str | Path | None) -> Engine:
+    """An engine for a target; `InterfaceError` where there is no target that it could reach the store by."""
+    check(name)
+    if target is None:
+        raise InterfaceError(f"engine {name} needs a directory or a URL by which it can reach the store")
+    return _loaders[name](target)

@@ -1,0 +1,92 @@
+"""Keeping owner processes: those that this process relies on must not end because nobody calls for a while.
+
+An owner that was started for others (`nyala serve --idle-exit`) ends when it was not called for so many seconds. Its
+URL, once given out, is to hold for as long as the process that asked for it lives; so that process calls it now and
+then. When it has ended, however that went, the owner is idle, and ends, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import threading
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..cluster.owner.record import OwnerRecord
+
+_SHARE = 3
+"""Calls in the time after which an owner would end."""
+
+
+class _Keeper:
+    """Calls owners in a thread of its own, from the first one on. Safe for several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        """Guards all below."""
+        self._owners: dict[str, tuple[str, OwnerRecord]] = {}
+        """With their directories, by their ids."""
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._thread: threading.Thread | None = None
+        self._changed = threading.Event()
+
+    def keep(self, directory: str, owner: OwnerRecord) -> None:
+        """From now on, until this process ends or the owner does."""
+        with self._lock:
+            self._owners[owner.id] = directory, owner
+            self._start()
+        self._changed.set()
+
+    def adopt(self, child: subprocess.Popen[bytes]) -> None:
+        """An owner's process, whose end is to be taken note of: nobody else does."""
+        with self._lock:
+            self._children.append(child)
+            self._start()
+
+    def _start(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="nyala-owner-keeping", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                owners = list(self._owners.values())
+                self._children = [child for child in self._children if child.poll() is None]
+                is_idle = not owners and not self._children
+            waits = [owner.idle_exit / _SHARE for _, owner in owners if owner.idle_exit is not None]
+            self._changed.wait(None if is_idle else min(waits, default=1.0))
+            self._changed.clear()
+            for directory, owner in owners:
+                if not owner.answers(directory) and not owner.is_alive:
+                    with self._lock:
+                        self._owners.pop(owner.id, None)
+
+
+_keeper = _Keeper()
+
+
+def keep(directory: str, owner: OwnerRecord) -> None:
+    """Call the owner of a directory now and then for as long as this process lives; nothing is needed for one that does
+    not end by itself."""
+    if owner.idle_exit is not None:
+        _keeper.keep(directory, owner)
+
+
+def adopt(child: subprocess.Popen[bytes]) -> None:
+    """Take note of the end of a process that this one has started, whenever that is."""
+    _keeper.adopt(child)
+
+
+def _begin_anew() -> None:
+    """In a forked child: the thread is its parent's, and so are the children."""
+    global _keeper
+    for child in _keeper._children:
+        child.returncode = 0
+    _keeper = _Keeper()
+
+
+with contextlib.suppress(AttributeError):  # a system without fork
+    os.register_at_fork(after_in_child=_begin_anew)

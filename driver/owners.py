@@ -1,0 +1,182 @@
+"""Reaching a store from other processes: the URL of whatever a target names.
+
+| the target | its URL |
+|---|---|
+| a cluster | its own |
+| a directory that this process has open | this process serves it, until it is closed |
+| a directory that another process serves | that process's, as DIR/owner says |
+| a directory that nobody has open | a process is started that serves it (`nyala serve`) while it is needed |
+| a directory that another process has open for itself | an error that says what to do |
+
+Two that start an owner at the same time get the same one: the directory's lock decides, and the other process ends.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ..errors import InterfaceError, OperationalError, StoreLocked
+from .owner_keeping import adopt, keep
+from .stores import MEMORY, directory_of, is_cluster, serve_open
+
+if TYPE_CHECKING:
+    from ..cluster.owner.record import OwnerRecord
+    from .connection import Connection
+
+IDLE_EXIT_SECONDS: Final = 60.0
+"""An owner that was started here ends when nobody has called it for so long."""
+START_SECONDS: Final = 60.0
+"""For an owner to open the store, which may have a log to replay, or to close it."""
+_POLL_SECONDS = 0.03
+_ADVICE = (
+    "close it there, or let that process serve it (`Connection.serve()`, `nyala.driver.owners.serve(connection)`), or "
+    "start it with `nyala serve`"
+)
+
+
+def reachable(target: str | Path, *, create: bool = False, idle_exit: float = IDLE_EXIT_SECONDS) -> str:
+    """The URL by which other processes reach a store; see the module's page.
+
+    Parameters
+    ----------
+    target : str or Path
+        The URL of a cluster, or a directory.
+    create : bool
+        Make the store where there is none.
+    idle_exit : float
+        An owner that is started here ends this many seconds after this process, and all others that asked for it, have
+        ended or left it alone.
+
+    Raises
+    ------
+    InterfaceError
+        ":memory:" is of one connection alone (`Connection.serve` serves it all the same); the URL is wrong.
+    StoreLocked
+        Another process has the directory open, and does not serve it.
+    OperationalError
+        There is no store in the directory, or it cannot be opened.
+    """
+    if is_cluster(target):
+        from .servers import servers
+
+        servers(str(target))
+        return str(target)
+    if str(target) == MEMORY:
+        raise InterfaceError("':memory:' is a store of one connection: let that one serve it, with Connection.serve()")
+    directory = directory_of(target)
+    return serve_open(directory) or _owner(directory, create, idle_exit).url
+
+
+def serve(connection: Connection) -> str:
+    """`Connection.serve`: let other processes reach a connection's store; its URL."""
+    return connection.serve()
+
+
+def owner_of(directory: str, seconds: float = START_SECONDS) -> str:
+    """The URL of the process that serves a directory, which this process relies on from now on; "" where none does.
+    One that is opening or closing the store is waited for."""
+    found = _found(directory, time.monotonic() + seconds)
+    if found is None:
+        return ""
+    keep(directory, found)
+    return found.url
+
+
+def locked(error: StoreLocked) -> StoreLocked:
+    """The error of a directory that another process has for itself, with what to do about it."""
+    return StoreLocked(f"{error}. That process does not serve it: {_ADVICE}")
+
+
+# ---- owner processes -------------------------------------------------------------------------------------------------
+
+
+def _owner(directory: str, create: bool, idle_exit: float) -> OwnerRecord:
+    """The owner of a directory, started where there is none."""
+    path = Path(directory)
+    if create:
+        path.mkdir(parents=True, exist_ok=True)
+    elif not (path / "FORMAT").exists():
+        what = "no nyala store in it" if path.is_dir() else "no such directory"
+        raise OperationalError(f"{directory}: there is {what}; create=True makes one")
+    deadline = time.monotonic() + START_SECONDS
+    child: _Child | None = None
+    while True:
+        found = _found(directory, deadline)
+        if found is not None:
+            keep(directory, found)
+            return found
+        if child is None:
+            child = _Child(directory, idle_exit)
+        elif child.has_ended:
+            # Another one may have been faster, and has said so by now.
+            if _found(directory, deadline) is None:
+                raise child.error()
+            continue
+        if time.monotonic() > deadline:
+            raise OperationalError(f"{directory}: the process that is to serve it does not answer; see {child.log}")
+        time.sleep(_POLL_SECONDS)
+
+
+def _found(directory: str, deadline: float) -> OwnerRecord | None:
+    """The process that serves a directory, waited for where it is about to."""
+    from ..cluster.owner.record import find_owner
+
+    while True:
+        found = find_owner(directory)
+        if found is None or found.address:
+            return found
+        if time.monotonic() > deadline:
+            raise StoreLocked(f"{directory} is being opened or closed by process {found.pid}; try again later")
+        time.sleep(_POLL_SECONDS)
+
+
+class _Child:
+    """A process that is to serve a directory."""
+
+    def __init__(self, directory: str, idle_exit: float):
+        from ..cluster.owner.record import LOG
+
+        self.log = Path(directory) / LOG
+        with self.log.open("ab") as log:
+            self._start = log.tell()
+            # A session of its own: Ctrl-C at the terminal ends whoever asked, not the owner.
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "nyala", "serve", directory, "--idle-exit", str(idle_exit)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        adopt(self._process)
+
+    @property
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def error(self) -> OperationalError:
+        """Why it has ended."""
+        with self.log.open("rb") as log:
+            log.seek(self._start)
+            lines = log.read().decode("utf-8", "replace").splitlines()
+        for line in reversed(lines):
+            kind, message = _reason(line)
+            if kind == StoreLocked.__name__:
+                return locked(StoreLocked(message))
+            if kind:
+                return OperationalError(f"the store cannot be served: {message}")
+        tail = "\n".join(lines[-12:])
+        return OperationalError(f"the process that was to serve the store has ended; its log {self.log} ends:\n{tail}")
+
+
+def _reason(line: str) -> tuple[str, str]:
+    """The class and message of the error in a line of the log; "" where it tells of none."""
+    try:
+        told = json.loads(line)
+        return str(told["fields"]["class"]), str(told["event"]).partition(": ")[2]
+    except (ValueError, KeyError, TypeError):
+        return "", ""

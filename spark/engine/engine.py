@@ -1,0 +1,203 @@
+"""The engine `spark`: what `connect(..., engine="spark")` and `SET engine = spark` run queries with.
+
+    Plan ── prepare ──► Query ── views, spark.sql ──► DataFrame ── a Spark job in a thread ──► Arrow ──► nyala's types
+            (here)                (py4j)                            └ cancel, progress: looked at meanwhile
+
+The result comes out when the job has ended, as Spark's `toArrow` gives it: Spark itself cannot wait for a slow reader
+without holding up the jobs of others. So the process must have room for a query's result.
+
+An engine has a session of its own on this process's Spark (`newSession`): the user's settings and views stay as they
+are, and those that the translations count on are set once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import pyarrow as pa
+
+from ...driver.owners import reachable
+from ...errors import InternalError
+from ...executor import ExecutionContext
+from ...executor.progress import Progress
+from ...planner import Plan
+from ...sql.expressions import Column
+from .failures import as_ours
+from .query import Query, prepare
+from .relations.views import views
+from .translate.translation import SETTINGS, Translation
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+T = TypeVar("T")
+
+LOOK_SECONDS: Final = 0.02
+"""How often a job that runs is looked at: whether somebody has cancelled it, how far it is."""
+TELL_SECONDS: Final = 0.2
+"""How often somebody is told how far it is: asking Spark takes some calls to the JVM."""
+_OWN_SETTINGS: Final = {**SETTINGS, "spark.sql.autoBroadcastJoinThreshold": "-1"}
+"""Spark takes relations that Python makes for tiny; joins have hints in its place."""
+_starting = threading.Lock()
+
+
+class SparkEngine:
+    """Runs queries of one store on Spark. Threads may share it.
+
+    Parameters
+    ----------
+    target : str or Path
+        What the store was opened by: a directory, which other processes reach through this one, or a cluster's URL.
+    """
+
+    def __init__(self, target: str | Path):
+        self._target = target
+        self._spark: SparkSession | None = None
+        self._lock = threading.Lock()
+
+    def batches(self, plan: Plan, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
+        """The rows of a plan, as one table's batches.
+
+        Raises `NotSupportedError` where Spark SQL cannot say a part of the query, `Cancelled`, and what goes wrong in
+        tasks as nyala's own executor would.
+        """
+        context = timed(context)
+        url = reachable(self._target)
+        spark = self._session(context.threads)
+        query = prepare(plan, context, url, spark.sparkContext.defaultParallelism)
+        context.check()
+        translation = query.translation()
+        frame = frame_of(spark, query, translation)
+        table = _Job(spark, context, query.tasks).run(frame.toArrow)
+        yield from in_our_types(table, translation.columns, plan.columns)
+
+    def explain(self, plan: Plan, context: ExecutionContext) -> str:
+        """The Spark SQL, and what each of its relations reads. Keys of small build sides are read for it."""
+        context = timed(context)
+        return prepare(plan, context, reachable(self._target), context.threads).explain()
+
+    def close(self) -> None:
+        """Let go of the session; Spark itself goes on for whoever else uses it."""
+        self._spark = None
+
+    def _session(self, threads: int) -> SparkSession:
+        with self._lock:
+            if self._spark is None:
+                self._spark = active_session(threads).newSession()
+                for name, value in _OWN_SETTINGS.items():
+                    self._spark.conf.set(name, value)
+            return self._spark
+
+
+def timed(context: ExecutionContext) -> ExecutionContext:
+    """The context with a moment: tasks read at different times, and must see the same."""
+    return context if context.snapshot is not None else replace(context, snapshot=context.store.now())
+
+
+def active_session(threads: int) -> SparkSession:
+    """The Spark session that this process has, or a new one of our own."""
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    from ..session import session
+
+    with _starting:
+        if SparkContext._active_spark_context is not None:
+            return SparkSession.builder.getOrCreate()
+        return session(threads)
+
+
+def frame_of(spark: SparkSession, query: Query, translation: Translation) -> DataFrame:
+    """The query as a DataFrame, whose columns have the translation's names."""
+    with as_ours(), views(spark, query.relations):
+        return spark.sql(translation.text)
+
+
+def in_our_types(table: pa.Table, names: tuple[str, ...], columns: tuple[Column, ...]) -> Iterator[pa.RecordBatch]:
+    """Spark's answer under the names and in the types of a plan's columns."""
+    schema = pa.schema([pa.field(column.name, column.type.arrow) for column in columns])
+    found = []
+    for name, column in zip(names, columns, strict=True):
+        values = table.column(name)
+        found.append(values if values.type == column.type.arrow else values.cast(column.type.arrow))
+    return iter(pa.Table.from_arrays(found, schema=schema).to_batches())
+
+
+class _Job:
+    """An action of Spark's in a thread of its own, while this one looks whether it is still wanted."""
+
+    def __init__(self, spark: SparkSession, context: ExecutionContext, tasks: int):
+        self._context = context
+        self._spark_context = spark.sparkContext
+        self._tasks = tasks
+        self._done = 0
+        self._due = time.monotonic() + TELL_SECONDS
+        self._tag = f"nyala-{uuid.uuid4().hex}"
+
+    def run(self, action: Callable[[], T]) -> T:
+        """The action's result; what it raises comes out as ours."""
+        done = threading.Event()
+        results: list[T] = []
+        errors: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                self._spark_context.addJobTag(self._tag)
+                self._spark_context.setJobGroup(self._tag, "a query of nyala's")
+                results.append(action())
+            except BaseException as error:
+                errors.append(error)
+            finally:
+                done.set()
+
+        thread = threading.Thread(target=work, name="nyala-spark-job", daemon=True)
+        thread.start()
+        try:
+            while not done.wait(LOOK_SECONDS):
+                self._context.check()
+                self._look()
+        except BaseException:
+            self._cancel(done)
+            raise
+        finally:
+            thread.join()
+        self._context.check()
+        if errors:
+            with as_ours():
+                raise errors[0]
+        if not results:
+            raise InternalError("a job of Spark's has ended without a result")
+        self._tell(self._tasks, self._tasks)
+        return results[0]
+
+    def _cancel(self, done: threading.Event) -> None:
+        """Cancel the job, also one that has not begun yet."""
+        while not done.is_set():
+            self._spark_context.cancelJobsWithTag(self._tag)
+            done.wait(LOOK_SECONDS)
+
+    def _look(self) -> None:
+        """Tell somebody who wants to know how far the job is."""
+        if self._context.progress is None or time.monotonic() < self._due:
+            return
+        self._due = time.monotonic() + TELL_SECONDS
+        tracker = self._spark_context.statusTracker()
+        jobs = [tracker.getJobInfo(number) for number in tracker.getJobIdsForGroup(self._tag)]
+        stages = {number for job in jobs if job is not None for number in job.stageIds}
+        infos = [info for number in stages if (info := tracker.getStageInfo(number)) is not None]
+        self._tasks = max(self._tasks, sum(info.numTasks for info in infos))
+        self._tell(sum(info.numCompletedTasks for info in infos), self._tasks)
+
+    def _tell(self, tasks_done: int, tasks: int) -> None:
+        if self._context.progress is None:
+            return
+        self._done = max(self._done, min(tasks_done, tasks))
+        expected = 0 if self._done == tasks else None
+        if self._context.progress(Progress(0, expected, self._done, tasks)):
+            self._context.cancel.set()

@@ -1,0 +1,75 @@
+"""What goes wrong in Spark, as nyala's own errors.
+
+A task that fails in Python ends its job with the text of the worker's traceback, whose last line names our error; what
+Spark's own operators refuse has an error class with an SQLSTATE. Both become the error that nyala's executor would have
+raised. Everything else is an `OperationalError` with Spark's words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from ... import errors
+
+_OURS: Final = re.compile(r"^(?:nyala\.errors\.)(\w+): (.*)$", re.MULTILINE)
+_STATES: Final = {
+    "22012": errors.DivisionByZero,
+    "22003": errors.NumericOutOfRange,
+    "21000": errors.CardinalityViolation,
+    "22018": errors.InvalidText,
+    "22007": errors.InvalidText,
+}
+"""Spark's SQLSTATEs that have a class of ours; others of 22 are a `DataError`."""
+
+
+@contextmanager
+def as_ours() -> Iterator[None]:
+    """Errors of PySpark and of the JVM become nyala's."""
+    try:
+        yield
+    except errors.Error:
+        raise
+    except Exception as error:
+        found = translated(error)
+        if found is None:
+            raise
+        raise found from error
+
+
+def translated(error: Exception) -> errors.Error | None:
+    """The error as one of ours; None for one that is not of Spark's making."""
+    module = type(error).__module__ or ""
+    if not module.startswith(("pyspark", "py4j")):
+        return None
+    text = str(error)
+    for name, message in reversed(_OURS.findall(text)):
+        kind = getattr(errors, name, None)
+        if isinstance(kind, type) and issubclass(kind, errors.Error):
+            return _made(kind, message)
+    state = _state(error)
+    first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
+    kind = _STATES.get(state, errors.DataError if state.startswith("22") else errors.OperationalError)
+    return kind(first if kind is not errors.OperationalError else f"Spark: {first}")
+
+
+def _made(kind: type[errors.Error], message: str) -> errors.Error:
+    try:
+        return kind(message)
+    except TypeError:  # one that is made of more than a text
+        return errors.OperationalError(message)
+
+
+def _state(error: Exception) -> str:
+    """The SQLSTATE of an error of PySpark's, also of one that lies below it."""
+    getter = getattr(error, "getSqlState", None)
+    try:
+        found = getter() if getter is not None else None
+    except Exception:  # the JVM may have gone
+        found = None
+    if not found:
+        match = re.search(r"SQLSTATE: (\w{5})", str(error))
+        found = match[1] if match else ""
+    return str(found)

@@ -1,0 +1,70 @@
+"""`nyala.spark.sql`: a query that nyala plans and Spark runs, as a DataFrame."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...driver.moments import Moment, hybrid_time
+from ...driver.owners import reachable
+from ...errors import ProgrammingError
+from ...executor import ExecutionContext, LocalFiles
+from ...planner import plan_query
+from ...sql import bind, bound, parse
+from .. import workers
+from ..source.table_frame import store_of
+from .engine import frame_of
+from .query import prepare
+from .translate.translation import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def sql(spark: SparkSession, text: str, url: str | Path | None = None, at: Moment | None = None) -> DataFrame:
+    """A query over a store, as it was at one moment, as a DataFrame.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Its settings and views are left as they are.
+    text : str
+        One SELECT in nyala's SQL.
+    url : str or Path, optional
+        The store; by default what Spark's setting `spark.nyala.url` says.
+    at : datetime, date, str or int, optional
+        The moment, as `Connection.at` takes it; now by default.
+
+    Returns
+    -------
+    DataFrame
+        Evaluated when it is used, and each time anew, but of the same moment; columns have the query's names and types
+        as in `nyala.spark.types`. Small tables and the keys of small build sides are read when it is made.
+
+    Raises
+    ------
+    StatementError, ProgrammingError
+        The text is wrong, or is no query.
+    NotSupportedError
+        Spark SQL cannot say a part of it with nyala's meaning.
+    DataError
+        The moment lies in the future.
+    """
+    connection = workers.connection(store_of(spark, url))
+    store = connection.store
+    parsed = parse(text)
+    if len(parsed) != 1:
+        raise ProgrammingError(f"one query makes a DataFrame, and the text holds {len(parsed)} statements")
+    statement = bind(parsed[0], store, None, LocalFiles())
+    if not isinstance(statement, bound.SelectStatement):
+        raise ProgrammingError("a DataFrame is made of a SELECT; other statements are for a connection's execute")
+    now = store.now()
+    context = ExecutionContext(store, snapshot=now if at is None else hybrid_time(at, now))
+    plan = plan_query(statement.query, store)
+    cores = spark.sparkContext.defaultParallelism
+    query = prepare(plan, context, reachable(store_of(spark, url)), cores)
+    translation = query.translation()
+    with settings(spark):
+        frame = frame_of(spark, query, translation)
+        named = [frame[name].alias(column.name) for name, column in zip(translation.columns, plan.columns)]
+        return frame.select(*named)

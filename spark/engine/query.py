@@ -1,0 +1,262 @@
+"""One query on its way from nyala's plan to Spark: what `EXPLAIN` shows, and what a DataFrame is made of.
+
+    logical plan ── cut ──► relations and the rest
+                    gather ──► keys of small build sides, as predicates of relations
+                    deal ──► which task reads which tablets
+                    Hints, translate ──► Spark SQL
+
+Everything is read at one moment, chosen before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import pyarrow as pa
+import sqlglot
+
+from ...executor import ExecutionContext, execute
+from ...executor.joins.runtime_filters import described
+from ...planner import Plan
+from ...planner.cardinality import Estimator
+from ...planner.choose import Chooser
+from ...planner.context import Context, PlannerOptions
+from ...planner.cost import CostModel
+from ...planner.explain import draw_logical
+from ...planner.logical import Aggregate, Node, Scan, Shared
+from ...planner.physical import PhysicalNode, TableScan
+from ...planner.physical import Project as PhysicalProject
+from ...planner.trees import Numbers, nodes
+from ...sql.expressions import Column, Literal
+from ...storage.predicates import ColumnPredicate
+from ...storage.store import Timestamp
+from ...storage.types import TINYINT
+from .. import types
+from .hints import Hints
+from .relations.cutting import Cut, Cutting, cut
+from .relations.filters import Found, gather
+from .relations.parts import deal
+from .relations.tasks import Reading, as_spark
+from .relations.views import Relation, Rows, fresh_prefix
+from .translate.translation import Translation, translate
+
+SMALL_TABLE: Final = 20_000
+"""Rows of a table that is read here and given to Spark as rows: less work than starting a task."""
+FEW_ROWS: Final = 5_000
+"""Rows that are expected of a larger table's scan for the same."""
+MOST_ROWS: Final = 1 << 16
+"""Where there turn out to be more, tasks read them."""
+TASKS_PER_CORE: Final = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Source:
+    """A relation of a query: what of the plan it is, what was found out for it, how its rows come to Spark."""
+
+    name: str
+    cut: Cut
+    filters: tuple[ColumnPredicate, ...]
+    relation: Relation
+
+    @property
+    def how(self) -> str:
+        """In a line, for people."""
+        if isinstance(self.relation, Rows):
+            return f"{self.relation.table.num_rows:,} rows, read already"
+        return f"~{self.cut.estimate:,.0f} rows, {self.relation.tasks} task{'' if self.relation.tasks == 1 else 's'}"
+
+
+@dataclass(slots=True)
+class Query:
+    """A query, ready for Spark.
+
+    Attributes
+    ----------
+    root : Node
+        The plan with its partial aggregations.
+    sources : dict of int to Source
+        The relations, by the id of the node of `root` that each stands for.
+    hints : Hints
+    """
+
+    root: Node
+    sources: dict[int, Source]
+    hints: Hints
+
+    @property
+    def relations(self) -> list[tuple[str, Relation]]:
+        """The relations by their names."""
+        return [(source.name, source.relation) for source in self.sources.values()]
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks read the relations."""
+        return sum(relation.tasks for _, relation in self.relations if isinstance(relation, Reading))
+
+    def name_of(self, node: Node) -> str | None:
+        """The relation that has a node's rows."""
+        source = self.sources.get(id(node))
+        return None if source is None else source.name
+
+    def translation(self) -> Translation:
+        """The Spark SQL; `NotSupportedError` where it cannot say a part of the query."""
+        return translate(self.root, self.name_of, self.hints)
+
+    def explain(self) -> str:
+        """The Spark SQL, and for each relation what it reads and how."""
+        parts = ["-- Spark SQL", sqlglot.parse_one(self.translation().text, read="spark").sql("spark", pretty=True)]
+        for source in self.sources.values():
+            parts += [f"-- {source.name}: {source.how}", draw_logical(source.cut.node)]
+            if source.filters:
+                parts.append(f"  runtime filters: {', '.join(map(described, source.filters))}")
+        return "\n".join(parts)
+
+
+def prepare(plan: Plan, context: ExecutionContext, url: str, cores: int) -> Query:
+    """Make a planned query ready for Spark.
+
+    Parameters
+    ----------
+    context : ExecutionContext
+        Its store and snapshot (one must be there) are what is read.
+    url : str
+        Where the tasks reach the store.
+    cores : int
+        Tasks that run at once.
+
+    Keys of small build sides and small tables are read now.
+    """
+    return _Preparation(plan, context, url, cores).query()
+
+
+class _Preparation:
+    def __init__(self, plan: Plan, context: ExecutionContext, url: str, cores: int):
+        assert context.snapshot is not None, "all tasks read at one moment"
+        self._plan = plan
+        self._context = context
+        self._snapshot: Timestamp = context.snapshot
+        self._url = url
+        self._cores = cores
+        self._tasks = TASKS_PER_CORE * cores
+        self._estimator = Estimator(context.store)
+        self._numbers = Numbers(_highest_number(plan.logical))
+        self._found = Found()
+        self._cutting = Cutting(plan.logical)
+
+    def query(self) -> Query:
+        self._found = gather(self._chosen(self._plan.logical), CostModel(self._estimator), self._working())
+        self._context.check()
+        self._cutting = cut(self._plan.logical, self._estimator, self._numbers, self._tasks)
+        sources: dict[int, Source] = {}
+        prefix = fresh_prefix()
+        for place, (key, found) in enumerate(self._cutting.cuts.items()):
+            self._context.check()
+            filters = self._predicates(found)
+            name = f"{prefix}_{place}_{_label(found)}"
+            sources[key] = Source(name, found, filters, self._relation(found, filters))
+        hints = Hints(self._estimator, self._cutting, self._shares(sources), self._cores)
+        return Query(self._cutting.root, sources, hints)
+
+    def _chosen(self, node: Node) -> PhysicalNode:
+        """The physical plan of a node. Joins are by hash, because these tell what runtime filters there are."""
+        self._estimator.rows(node)
+        options = PlannerOptions(merge_joins="never")
+        return Chooser(Context(self._estimator, self._numbers, options, self._context.check)).plan(node)
+
+    def _working(self) -> ExecutionContext:
+        """The context for what is run here: its progress is not the statement's."""
+        return replace(self._context, progress=None, tracker=None, shared={})
+
+    # ---- relations ---------------------------------------------------------------------------------------------------
+
+    def _predicates(self, found: Cut) -> tuple[ColumnPredicate, ...]:
+        return self._found.predicates(dict(found.leaf.source_names)) if isinstance(found.leaf, Scan) else ()
+
+    def _relation(self, found: Cut, filters: tuple[ColumnPredicate, ...]) -> Relation:
+        plan = _with_columns(_filtered(self._chosen(found.node), filters), self._numbers)
+        names = tuple(f"c{column.id}" for column in plan.columns)
+        reading = Reading(self._url, plan, self._snapshot, names, share=self._cores)
+        if self._is_small(found) and (rows := self._rows(reading)) is not None:
+            return rows
+        scan = _leaf(plan)
+        if scan is None:
+            return reading
+        store, whole = self._context.store, found.whole_tablets
+        parts = deal(store, scan, self._snapshot, self._tasks, whole_tablets=whole)
+        return replace(reading, parts=parts)
+
+    def _is_small(self, found: Cut) -> bool:
+        """Is a relation read here? Only what is little work, or ends in few rows that nobody has aggregated."""
+        if not isinstance(found.leaf, Scan):
+            return False
+        if self._context.store.statistics(found.leaf.table).row_count <= SMALL_TABLE:
+            return True
+        return found.estimate <= FEW_ROWS and not any(isinstance(node, Aggregate) for node in nodes(found.node))
+
+    def _rows(self, reading: Reading) -> Rows | None:
+        """A relation's rows; None where there are too many."""
+        batches: list[pa.RecordBatch] = []
+        found: Iterator[pa.RecordBatch] = as_spark(reading.columns, execute(reading.plan, self._working()))
+        count = 0
+        for batch in found:
+            count += batch.num_rows
+            if count > MOST_ROWS:
+                return None
+            batches.append(batch)
+        return Rows(reading.columns, pa.Table.from_batches(batches, types.arrow_schema(reading.columns)))
+
+    def _shares(self, sources: Mapping[int, Source]) -> dict[int, float]:
+        """What part of its rows each relation is expected to give; of those that are here it is known."""
+        shares: dict[int, float] = {}
+        for key, source in sources.items():
+            if isinstance(source.relation, Rows):
+                shares[key] = source.relation.table.num_rows / max(1.0, source.cut.estimate)
+            elif isinstance(source.cut.leaf, Scan):
+                shares[key] = self._found.share(number for number, _ in source.cut.leaf.source_names)
+        return shares
+
+
+def _highest_number(root: Node) -> int:
+    """The highest number of a column that a plan makes or reads."""
+    highest = 0
+    for node in nodes(root):
+        numbers = [column.id for column in node.columns]
+        if isinstance(node, Scan):
+            numbers += [number for number, _ in node.source_names]
+        if isinstance(node, Shared):
+            numbers.append(_highest_number(node.source))
+        highest = max(highest, *numbers, 0)
+    return highest
+
+
+def _label(found: Cut) -> str:
+    """A word that tells people which table a relation is of."""
+    leaf = found.leaf
+    name = leaf.table.name if isinstance(leaf, Scan) else "file"
+    return "".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in name)
+
+
+def _leaf(plan: PhysicalNode) -> TableScan | None:
+    while children := plan.children():
+        (plan,) = children
+    return plan if isinstance(plan, TableScan) else None
+
+
+def _filtered(plan: PhysicalNode, filters: tuple[ColumnPredicate, ...]) -> PhysicalNode:
+    """The plan of a relation with more predicates at its scan."""
+    if not filters:
+        return plan
+    if isinstance(plan, TableScan):
+        return replace(plan, predicates=(*plan.predicates, *filters))
+    return replace(plan, source=_filtered(plan.children()[0], filters))  # type: ignore[call-arg]
+
+
+def _with_columns(plan: PhysicalNode, numbers: Numbers) -> PhysicalNode:
+    """The plan with a column: Arrow batches of none do not tell Spark how many rows they have."""
+    if plan.columns:
+        return plan
+    one = Literal(TINYINT, False, 1)
+    column: Column = numbers.column(one, "one")
+    return PhysicalProject(columns=(column,), estimate=plan.estimate, source=plan, expressions=(one,))

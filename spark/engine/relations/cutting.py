@@ -1,0 +1,166 @@
+"""Cutting a logical plan in two: what runs beside the rows, and what Spark does with it.
+
+    Sort ─ Aggregate ─ Join ─┬─ Project ─ Filter ─ Scan orders       relation 1: Project ─ Filter ─ Scan
+                             └─ Aggregate ─ Scan lineitem            relation 2: partial Aggregate ─ Scan
+
+From the leaves upwards a relation takes in whatever can be done to one table's rows where they are: conditions,
+projections, the first rows of a sort or a limit, aggregations whose groups stay within a tablet; at last a partial
+aggregation, which is completed above it. Nothing that brings rows of two tablets, or of two tables, together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ....planner.cardinality import Estimator
+from ....planner.logical import Aggregate, FileScan, Filter, Limit, Node, Project, Scan, Shared, Sort
+from ....planner.trees import Numbers
+from ....sql.expressions import Expr, Literal
+from .partial import is_apart, split
+
+LEAST_REDUCTION = 1.5
+"""Partial groups are worth making where they are so many times fewer than the rows."""
+MOST_KEPT = 100_000
+"""Rows that a task sorts or counts off for a LIMIT above it."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cut:
+    """A subplan that runs beside the rows.
+
+    Attributes
+    ----------
+    node : Node
+        Its columns are the relation's.
+    leaf : Scan or FileScan
+        The one that it reads.
+    whole_tablets : bool
+        Each tablet is for one task.
+    estimate : float
+        Rows that come out of all tasks together.
+    """
+
+    node: Node
+    leaf: Scan | FileScan
+    whole_tablets: bool
+    estimate: float
+
+
+@dataclass(slots=True)
+class Cutting:
+    """What `cut` gives: the plan, and the relations by the id of the node of the plan that each stands for."""
+
+    root: Node
+    cuts: dict[int, Cut] = field(default_factory=dict)
+
+    def at(self, node: Node) -> Cut | None:
+        """The relation that a node of the plan is."""
+        return self.cuts.get(id(node))
+
+
+def cut(root: Node, estimator: Estimator, numbers: Numbers, tasks: int) -> Cutting:
+    """Cut a plan, for relations that are read by about `tasks` tasks."""
+    estimator.rows(root)
+    cutter = _Cutter(estimator, numbers, tasks)
+    found = Cutting(cutter.visit(root))
+    cutter.collect(found.root, found.cuts)
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Local:
+    """A subplan that can run beside the rows."""
+
+    node: Node
+    leaf: Scan | FileScan
+    whole_tablets: bool = False
+    ended: bool = False
+    """Its rows are not final: nothing more can be done to them where they are."""
+
+
+class _Cutter:
+    """Finds the largest subplans that can run beside the rows."""
+
+    def __init__(self, estimator: Estimator, numbers: Numbers, tasks: int):
+        self._estimator = estimator
+        self._numbers = numbers
+        self._tasks = tasks
+        self._shared: dict[int, Node] = {}
+        self.candidates: dict[int, _Local] = {}
+
+    def visit(self, node: Node) -> Node:
+        """The node with partial aggregations in it; notes which of its parts can run beside the rows."""
+        if isinstance(node, Shared):
+            if node.key not in self._shared:
+                self._shared[node.key] = self.visit(node.source)
+            source = self._shared[node.key]
+            return node if source is node.source else replace(node, source=source)
+        changed = node.map_children(self.visit)
+        if changed is not node:
+            self._estimator.remember(changed, self._estimator.rows(node))
+        if isinstance(changed, (Scan, FileScan)):
+            self._note(_Local(changed, changed))
+        children = changed.children()
+        below = self.candidates.get(id(children[0])) if len(children) == 1 else None
+        return changed if below is None or below.ended else self._above(changed, below)
+
+    def _above(self, node: Node, below: _Local) -> Node:
+        """A node over something local."""
+        if isinstance(node, (Filter, Project)):
+            if all(column.type.is_storable for column in node.columns):
+                self._note(replace(below, node=node))
+        elif isinstance(node, Aggregate):
+            return self._aggregate(node, below)
+        elif isinstance(node, (Sort, Limit)):
+            return self._first_rows(node, below)
+        return node
+
+    def _note(self, local: _Local) -> None:
+        self.candidates[id(local.node)] = local
+
+    def _aggregate(self, node: Aggregate, below: _Local) -> Node:
+        if not all(column.type.is_storable for column in node.columns):
+            return node
+        if is_apart(node):
+            self._note(replace(below, node=node, whole_tablets=True))
+            return node
+        rows, groups = self._estimator.rows(node.source), self._estimator.rows(node)
+        if groups * min(self._tasks, 4) * LEAST_REDUCTION > rows and node.groups:
+            return node
+        parts = split(node, self._numbers)
+        if parts is None:
+            return node
+        partial, whole = parts
+        self._estimator.remember(partial, min(rows, groups * self._tasks))
+        self._estimator.remember(whole, groups)
+        self._note(replace(below, node=partial, ended=True))
+        return whole
+
+    def _first_rows(self, node: Sort | Limit, below: _Local) -> Node:
+        """What has a limit needs no more of each task's rows than the limit says."""
+        kept = _most(node.limit, node.offset)
+        if kept is None or kept.value > MOST_KEPT or isinstance(below.node, (Sort, Limit)):
+            return node
+        first = replace(node, limit=kept, offset=None)
+        self._note(replace(below, node=first, ended=True))
+        return replace(node, source=first)
+
+    def collect(self, node: Node, found: dict[int, Cut]) -> None:
+        """Note the topmost local subplans below a node."""
+        local = self.candidates.get(id(node))
+        if local is not None:
+            found[id(node)] = Cut(node, local.leaf, local.whole_tablets, self._estimator.rows(node))
+            return
+        for child in (node.source,) if isinstance(node, Shared) else node.children():
+            self.collect(child, found)
+
+
+def _most(limit: Expr | None, offset: Expr | None) -> Literal | None:
+    """How many rows a LIMIT can want with those that it skips; None where that is not known."""
+    if not isinstance(limit, Literal) or limit.value is None or limit.value < 0:
+        return None
+    if offset is None:
+        return limit
+    if not isinstance(offset, Literal):
+        return None
+    return replace(limit, value=limit.value + max(0, offset.value or 0))

@@ -1,0 +1,197 @@
+"""Runtime filters for relations: what the build sides of joins know, before Spark begins.
+
+    Join on l_partkey = p_partkey              keys = SELECT p_partkey FROM part WHERE p_name LIKE '%green%'
+      Scan lineitem              ─►            lineitem's relation reads only rows whose l_partkey is among them
+      Scan part WHERE p_name ...
+
+nyala's executor passes such filters down while a join runs. Spark's joins begin when the relations are made already, so
+the keys are read beforehand, by nyala, if reading them costs less than the rows that they keep from crossing to Spark.
+A filter that a build side's own joins have found on the way is kept, too; so they reach the scans along chains of
+joins, just as they do in the executor. Spark joins all the same: some filters let rows pass that find no partner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from ....executor import ExecutionContext
+from ....executor.evaluate import Compiler
+from ....executor.execute import open_node
+from ....executor.joins.kept_keys import KeptKeys
+from ....executor.joins.runtime_filters import FilterFactory, RuntimeFilters
+from ....planner.cost import CostModel, KeyPair
+from ....planner.physical import (
+    HashAggregate,
+    HashJoin,
+    MergeJoin,
+    NestedLoopJoin,
+    PhysicalNode,
+    RuntimeFilter,
+    Shared,
+    TableScan,
+    WorkingTable,
+    nodes,
+)
+from ....planner.physical import Recursive as RecursiveNode
+from ....storage.predicates import ColumnPredicate, InList
+from ....storage.vector import Batch
+
+MOST_KEYS: Final = 4_000_000
+"""Build rows beyond which no key is read ahead."""
+CROSSING: Final = 30.0
+"""What a row costs that crosses to Spark, and is joined there, in the units of `planner.cost`."""
+CELL: Final = 6.0
+"""The same for each of its columns."""
+CHECKED: Final = 0.15
+READ: Final = 0.6
+JOINED: Final = 9.0
+GROUPED: Final = 4.0
+"""What nyala needs for a row of a build side: to check a condition, to read a column, to join, to find its group."""
+
+
+@dataclass(slots=True)
+class Found:
+    """Filters by the number of the scanned column, and what share of a scan's rows each of these columns' filters is
+    expected to leave."""
+
+    by_column: dict[int, list[FilterFactory]] = field(default_factory=dict)
+    shares: dict[int, float] = field(default_factory=dict)
+
+    def predicates(self, names: Mapping[int, str]) -> tuple[ColumnPredicate, ...]:
+        """Those for a scan; `names` are the table's names of its columns' numbers."""
+        return tuple(factory(name) for number, name in names.items() for factory in self.by_column.get(number, ()))
+
+    def share(self, numbers: Iterable[int]) -> float:
+        """What share of a scan's rows is expected to be left; `numbers` are its columns'."""
+        return min((self.shares.get(number, 1.0) for number in numbers), default=1.0)
+
+
+def gather(root: PhysicalNode, model: CostModel, context: ExecutionContext) -> Found:
+    """Read the keys that are worth reading of a plan with hash joins, and make filters of them."""
+    found = Found()
+    _Gatherer(model, context, found).visit(root, _Recording(found=found))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Recording(RuntimeFilters):
+    """Filters on their way down that are noted where they arrive."""
+
+    found: Found = field(default_factory=Found)
+
+    def with_filter(self, column: int, factory: FilterFactory) -> RuntimeFilters:
+        return replace(self, by_column={**self.by_column, column: (*self.by_column.get(column, ()), factory)})
+
+    def predicates(self, node: TableScan) -> tuple[ColumnPredicate, ...]:
+        self.note(node)
+        return RuntimeFilters.predicates(self, node)
+
+    def note(self, node: TableScan) -> None:
+        """They have reached a scan."""
+        for column in node.fetched:
+            known = self.found.by_column.setdefault(column.id, [])
+            known += [factory for factory in self.by_column.get(column.id, ()) if factory not in known]
+
+
+class _Gatherer:
+    """Walks a plan as the executor opens it: build sides first."""
+
+    def __init__(self, model: CostModel, context: ExecutionContext, found: Found):
+        self._model = model
+        self._context = context
+        self._found = found
+        self._seen: set[int] = set()
+
+    def visit(self, node: PhysicalNode, filters: RuntimeFilters) -> None:
+        """Gather below a node; `filters` are for the scans below it."""
+        if isinstance(node, TableScan):
+            assert isinstance(filters, _Recording)
+            filters.note(node)
+        elif isinstance(node, HashJoin):
+            self._join(node, filters)
+        elif isinstance(node, Shared):
+            if node.key not in self._seen:
+                self._seen.add(node.key)
+                self.visit(node.source, _Recording(found=self._found))
+        elif isinstance(node, RecursiveNode):
+            for part in node.children():
+                self.visit(part, _Recording(found=self._found))
+        else:
+            for child in node.children():
+                self.visit(child, filters)
+
+    def _join(self, node: HashJoin, filters: RuntimeFilters) -> None:
+        if node.runtime_filters and self._is_worth_it(node):
+            below = self._keys(node, filters)
+            self.visit(node.probe, below)
+        else:
+            self.visit(node.build, filters)
+            self.visit(node.probe, filters)
+
+    # ---- is it worth it? ---------------------------------------------------------------------------------------------
+
+    def _is_worth_it(self, node: HashJoin) -> bool:
+        if node.build.estimate > MOST_KEYS:
+            return False
+        if any(isinstance(inner, (Shared, RecursiveNode, WorkingTable)) for inner in nodes(node.build)):
+            return False  # what runs once should not run twice; rounds of a recursion have not run
+        saved = sum(self._saved(node, wanted) for wanted in node.runtime_filters)
+        return saved > self._work(node.build)
+
+    def _saved(self, node: HashJoin, wanted: RuntimeFilter) -> float:
+        scan = next((s for s in _scans(node.probe) if any(c.id == wanted.column for c in s.fetched)), None)
+        if scan is None:
+            return 0.0
+        pair = KeyPair(node.probe_keys[wanted.key], node.build_keys[wanted.key])
+        share = self._model.filter_share(pair, node.build.estimate)
+        return scan.estimate * (1.0 - share) * (CROSSING + CELL * len(scan.columns))
+
+    def _work(self, node: PhysicalNode) -> float:
+        """What it costs to run a build side for its keys."""
+        total = 0.0
+        for inner in nodes(node):
+            if isinstance(inner, TableScan):
+                rows = float(self._context.store.statistics(inner.table).row_count)
+                conditions = len(inner.predicates) + (inner.residual is not None)
+                total += rows * CHECKED * max(1, conditions) + inner.estimate * READ
+            elif isinstance(inner, (HashJoin, MergeJoin, NestedLoopJoin)):
+                total += JOINED * sum(child.estimate for child in inner.children())
+            elif isinstance(inner, HashAggregate):
+                total += GROUPED * inner.source.estimate
+        return total
+
+    # ---- reading keys ------------------------------------------------------------------------------------------------
+
+    def _keys(self, node: HashJoin, filters: RuntimeFilters) -> RuntimeFilters:
+        """The filters with those that the keys of a join's build side allow."""
+        context = self._context
+        kept = KeptKeys(node, context.account("the keys of a join's build side"))
+        compiled = Compiler(node.build.columns).compile_all(node.build_keys)
+
+        def add(batches: Iterator[Batch], _: object) -> int:
+            rows = 0
+            for batch in batches:
+                kept.add([evaluate(batch) for evaluate in compiled])
+                rows += batch.length
+            return rows
+
+        rows = sum(context.run_all(open_node(node.build, context, filters), add))
+        for wanted in node.runtime_filters:
+            pair = KeyPair(node.probe_keys[wanted.key], node.build_keys[wanted.key])
+            share = self._model.filter_share(pair, float(rows))
+            self._found.shares[wanted.column] = min(share, self._found.shares.get(wanted.column, 1.0))
+        if rows:
+            return kept.filters(filters)
+        for wanted in node.runtime_filters:
+            filters = filters.with_filter(wanted.column, _nothing)
+        return filters
+
+
+def _nothing(column: str) -> ColumnPredicate:
+    return InList(column, ())
+
+
+def _scans(root: PhysicalNode) -> Iterator[TableScan]:
+    return (node for node in nodes(root) if isinstance(node, TableScan))

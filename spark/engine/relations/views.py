@@ -1,0 +1,64 @@
+"""Relations as Spark knows them: temporary views that live while a statement is translated.
+
+    Reading   mapInArrow over a range with one row per task: each task reads its parts in a Python worker
+    Rows      few rows that are here already: a local relation
+
+A DataFrame keeps what its views stood for, so they are dropped as soon as it is made.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import pyarrow as pa
+
+from ... import types
+from .tasks import Reading
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rows:
+    """Rows that were read already, as Spark wants them."""
+
+    columns: list[types.NamedType]
+    table: pa.Table
+
+
+Relation: TypeAlias = Reading | Rows
+
+
+def fresh_prefix() -> str:
+    """The beginning of names that no other statement has."""
+    return f"nyala_{uuid.uuid4().hex[:12]}"
+
+
+@contextmanager
+def views(spark: SparkSession, relations: Iterable[tuple[str, Relation]]) -> Iterator[None]:
+    """The relations as temporary views of these names, for as long as the block runs."""
+    made: list[str] = []
+    try:
+        for name, relation in relations:
+            _frame(spark, relation).createOrReplaceTempView(name)
+            made.append(name)
+        yield
+    finally:
+        for name in made:
+            spark.catalog.dropTempView(name)
+
+
+def _frame(spark: SparkSession, relation: Relation) -> DataFrame:
+    schema = types.spark_schema(relation.columns)
+    if isinstance(relation, Rows):
+        return spark.createDataFrame(relation.table, schema)
+
+    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return relation(numbers)
+
+    return spark.range(0, relation.tasks, 1, relation.tasks).mapInArrow(read, schema)

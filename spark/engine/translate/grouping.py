@@ -1,0 +1,123 @@
+"""GROUP BY, with several grouping sets too.
+
+Spark's GROUPING SETS gives no row for a set without columns where there are no rows, and nyala one. So the row is made
+beside them where a set is empty, by a full join with the numbers of the empty sets:
+
+    the sets' rows FULL JOIN (VALUES (2)) ON set_number = 2      count is 0 where the left side has no row
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from ....planner.logical import Aggregate
+from ....sql.expressions import ZERO_OVER_NOTHING, Column, columns_of
+from ....storage.types import BIGINT, Kind
+from . import aggregates, expressions
+from .block import NO_COLUMNS, Aliases, Block
+from .tree import Tree, again, both, call, case, cast, column, equal, infix, named, not_supported, number
+
+
+def grouped(node: Aggregate, source: Block, aliases: Aliases) -> Block:
+    """The rows of an Aggregate node."""
+    for _, expr in node.groups:
+        if expr.type.kind is Kind.INTERVAL:
+            raise not_supported("groups of intervals")
+    source, keys = _with_keys(node, source, aliases)
+    if node.sets is not None:
+        return _sets(node, source, keys, aliases)
+    items = [named(again(key), of.id) for (of, _), key in zip(node.groups, keys)]
+    items += [named(aggregates.write(call_), of.id) for of, call_ in node.aggregates]
+    if not items:
+        items = [exp.alias_(call("count", exp.Star()), NO_COLUMNS)]
+    query = source.selecting(items)
+    if keys:
+        query = query.group_by(*keys, copy=False)
+    return Block(node.columns, finished=query)
+
+
+def _with_keys(node: Aggregate, source: Block, aliases: Aliases) -> tuple[Block, list[Tree]]:
+    """The source with its group keys as columns: a constant could be taken for a column's place."""
+    source = aliases.opened(source)
+    if node.sets is None and all(isinstance(expr, Column) for _, expr in node.groups):
+        return source, [expressions.write(expr) for _, expr in node.groups]
+    read: set[int] = set()
+    for _, call_ in node.aggregates:
+        read |= columns_of(call_)
+    kept = [of for of in source.columns if of.id in read]
+    items = [column(of) for of in kept]
+    keys: list[Tree] = []
+    own = {of.id for of in kept}
+    for of, expr in node.groups:
+        # A column that is a key under its own number and is read by an aggregate as well stands there once.
+        if of.id not in own:
+            items.append(named(expressions.write(expr), of.id))
+        keys.append(column(of))
+    block = Block(tuple(kept), finished=source.selecting(items))
+    return aliases.nested(block), keys
+
+
+# ---- grouping sets ---------------------------------------------------------------------------------------------------
+
+
+def _sets(node: Aggregate, source: Block, keys: Sequence[Tree], aliases: Aliases) -> Block:
+    sets, number_column = node.sets, node.set_number
+    assert sets is not None
+    if len({frozenset(chosen) for chosen in sets}) < len(sets):
+        raise not_supported("GROUPING SETS with a set that stands there twice")
+    place = aliases.next()
+    items = [named(again(key), of.id) for (of, _), key in zip(node.groups, keys)]
+    items += [named(aggregates.write(call_), of.id) for of, call_ in node.aggregates]
+    items.append(exp.alias_(_set_number(sets, keys), place))
+    if not keys:
+        query = source.selecting(items)
+        return _shown(node, Block(node.columns, finished=query), place, number_column, aliases)
+    written = [exp.Tuple(expressions=[again(keys[i]) for i in chosen]) for chosen in sets]
+    query = source.selecting(items)
+    query.set("group", exp.Group(grouping_sets=[exp.GroupingSets(expressions=written)]))
+    block = aliases.nested(Block(node.columns, finished=query))
+    if node.is_total:
+        block = _with_empty(node, block, place, aliases)
+    return _shown(node, block, place, number_column, aliases)
+
+
+def _set_number(sets: Sequence[Sequence[int]], keys: Sequence[Tree]) -> Tree:
+    """Spark numbers a set by a bit for each key that is not in it, the first key's the highest."""
+    if not keys:
+        return cast(number(0), BIGINT)
+    branches: list[tuple[Tree, Tree]] = []
+    for place, chosen in enumerate(sets):
+        tests = [equal(call("grouping", again(key)), number(0 if i in chosen else 1)) for i, key in enumerate(keys)]
+        branches.append((both(*tests), cast(number(place), BIGINT)))
+    return case(*branches)
+
+
+def _with_empty(node: Aggregate, block: Block, place: str, aliases: Aliases) -> Block:
+    """The rows and, for each empty set that has none, its row over nothing."""
+    assert node.sets is not None
+    empty = [i for i, chosen in enumerate(node.sets) if not chosen]
+    other, theirs = aliases.next(), aliases.next()
+    described = exp.TableAlias(this=exp.to_identifier(other), columns=[exp.to_identifier(theirs)])
+    rows = exp.Values(expressions=[exp.Tuple(expressions=[cast(number(i), BIGINT)]) for i in empty], alias=described)
+    join = exp.Join(this=rows, side="FULL", on=infix(exp.EQ, exp.column(place), exp.column(theirs)))
+    items: list[Tree] = [column(of) for of, _ in node.groups]
+    for of, call_ in node.aggregates:
+        zero = call_.function in ZERO_OVER_NOTHING
+        found = call("coalesce", column(of), cast(number(0), of.type)) if zero else column(of)
+        items.append(named(found, of.id))
+    items.append(exp.alias_(call("coalesce", exp.column(place), exp.column(theirs)), place))
+    assert block.source is not None
+    joined = Block(node.columns, source=block.source, joins=(join,))
+    return aliases.nested(Block(node.columns, finished=joined.selecting(items)))
+
+
+def _shown(node: Aggregate, block: Block, place: str, number_column: Column | None, aliases: Aliases) -> Block:
+    """The columns of the node, with the set's number under its own."""
+    block = aliases.opened(block)
+    items: list[Any] = [column(of) for of in node.columns if number_column is None or of.id != number_column.id]
+    if number_column is not None:
+        items.append(named(cast(exp.column(place), number_column.type), number_column.id))
+    return Block(node.columns, finished=block.selecting(items))

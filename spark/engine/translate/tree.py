@@ -1,0 +1,191 @@
+"""Small makers of sqlglot nodes.
+
+Names of functions and types go through sqlglot as they are (`Anonymous`), so that no rule of its own for another
+dialect's function changes what was meant. A node stands in one place of a tree only: who writes an argument twice
+copies it (`again`).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from ....errors import NotSupportedError
+from ....sql.expressions import Column
+from ....storage.types import DataType, Kind
+
+Tree: TypeAlias = exp.Expression
+
+DIALECT = "spark"
+
+_NAMES = {
+    Kind.BOOLEAN: "BOOLEAN",
+    Kind.TINYINT: "TINYINT",
+    Kind.SMALLINT: "SMALLINT",
+    Kind.INT: "INT",
+    Kind.BIGINT: "BIGINT",
+    Kind.FLOAT: "FLOAT",
+    Kind.DOUBLE: "DOUBLE",
+    Kind.DATE: "DATE",
+    Kind.TIMESTAMP: "TIMESTAMP_NTZ",
+    Kind.STRING: "STRING",
+    Kind.BINARY: "BINARY",
+    Kind.INTERVAL: "STRUCT<months: INT, days: INT, microseconds: BIGINT>",
+    Kind.NULL: "STRING",
+}
+"""An INTERVAL is a struct within a query: Spark's own intervals have either months or days and less."""
+
+
+def not_supported(what: str) -> NotSupportedError:
+    """The error for something that Spark SQL cannot say as nyala means it."""
+    return NotSupportedError(f"{what} cannot be run by Spark with nyala's meaning; SET engine = nyala runs it")
+
+
+def spark_type(type_: DataType) -> str:
+    """A type as Spark SQL names it.
+
+    >>> from nyala.storage.types import DECIMAL
+    >>> spark_type(DECIMAL(15, 2))
+    'DECIMAL(15, 2)'
+    """
+    if type_.is_decimal:
+        return f"DECIMAL({type_.precision}, {type_.scale})"
+    return _NAMES[type_.kind]
+
+
+@lru_cache(maxsize=512)
+def _parsed_type(name: str) -> exp.DataType:
+    return exp.DataType.build(name, dialect=DIALECT)
+
+
+def column_name(number: int) -> str:
+    """The name of a plan's column in the text."""
+    return f"c{number}"
+
+
+def column(of: Column) -> Tree:
+    return exp.column(column_name(of.id))
+
+
+def named(tree: Tree, number: int) -> Tree:
+    """`tree AS c<number>`; a column of that name as it is."""
+    name = column_name(number)
+    if isinstance(tree, exp.Column) and tree.name == name:
+        return tree
+    return exp.alias_(tree, name)
+
+
+def call(name: str, *args: Tree) -> Tree:
+    return exp.Anonymous(this=name, expressions=list(args))
+
+
+def again(tree: Tree) -> Tree:
+    """A copy, for a second place."""
+    copied: Tree = tree.copy()
+    return copied
+
+
+def cast(tree: Tree, type_: DataType | str) -> Tree:
+    name = type_ if isinstance(type_, str) else spark_type(type_)
+    return exp.Cast(this=tree, to=_parsed_type(name).copy())
+
+
+def try_cast(tree: Tree, type_: DataType | str) -> Tree:
+    name = type_ if isinstance(type_, str) else spark_type(type_)
+    return exp.TryCast(this=tree, to=_parsed_type(name).copy(), safe=True)
+
+
+def number(value: int) -> Tree:
+    """An INT; larger ones are BIGINTs."""
+    tree: Tree = exp.Literal(this=str(abs(value)), is_string=False)
+    return exp.Paren(this=exp.Neg(this=tree)) if value < 0 else tree
+
+
+def string(value: str) -> Tree:
+    return exp.Literal.string(value)
+
+
+def null(type_: DataType | str | None = None) -> Tree:
+    return exp.null() if type_ is None else cast(exp.null(), type_)
+
+
+_ATOMS = (exp.Column, exp.Literal, exp.Func, exp.Cast, exp.Case, exp.Paren, exp.Boolean, exp.Null, exp.Subquery)
+
+
+def closed(tree: Tree) -> Tree:
+    """The tree in brackets, where an operator beside it could take a part of it."""
+    loose = isinstance(tree, exp.Binary | exp.Connector | exp.Unary) and not isinstance(tree, exp.Paren)
+    return tree if isinstance(tree, _ATOMS) and not loose else exp.Paren(this=tree)
+
+
+def infix(kind: type[exp.Binary], left: Tree, right: Tree) -> Tree:
+    """`left operator right`."""
+    return kind(this=closed(left), expression=closed(right))
+
+
+def both(*conditions: Tree) -> Tree:
+    """The conjunction; TRUE of none."""
+    return _chained(exp.And, conditions) if conditions else exp.true()
+
+
+def either(*conditions: Tree) -> Tree:
+    """The disjunction; FALSE of none."""
+    return _chained(exp.Or, conditions) if conditions else exp.false()
+
+
+def _chained(kind: type[exp.Binary], conditions: tuple[Tree, ...]) -> Tree:
+    """As a balanced tree: a condition with hundreds of parts is no deep one."""
+    if len(conditions) == 1:
+        return conditions[0]
+    middle = len(conditions) // 2
+    return infix(kind, _chained(kind, conditions[:middle]), _chained(kind, conditions[middle:]))
+
+
+def negated(condition: Tree) -> Tree:
+    return exp.Not(this=closed(condition))
+
+
+def is_null(tree: Tree) -> Tree:
+    return exp.Is(this=closed(tree), expression=exp.null())
+
+
+def is_not_null(tree: Tree) -> Tree:
+    return negated(is_null(tree))
+
+
+def equal(left: Tree, right: Tree) -> Tree:
+    return infix(exp.EQ, left, right)
+
+
+def less(left: Tree, right: Tree) -> Tree:
+    return infix(exp.LT, left, right)
+
+
+def minus(left: Tree, right: Tree) -> Tree:
+    return infix(exp.Sub, left, right)
+
+
+def plus(left: Tree, right: Tree) -> Tree:
+    return infix(exp.Add, left, right)
+
+
+def times(left: Tree, right: Tree) -> Tree:
+    return infix(exp.Mul, left, right)
+
+
+def case(*branches: tuple[Tree, Tree], default: Tree | None = None) -> Tree:
+    ifs = [exp.If(this=condition, true=value) for condition, value in branches]
+    return exp.Case(ifs=ifs, default=default)
+
+
+def error(message: str, type_: DataType | str) -> Tree:
+    """What raises an error when it is computed, in place of a value of the type."""
+    return cast(call("raise_error", string(message)), type_)
+
+
+def text(tree: Tree) -> str:
+    """The tree as Spark SQL."""
+    written: str = tree.sql(DIALECT)
+    return written

@@ -1,0 +1,339 @@
+"""Backups of a store: everything at one moment, then what has happened since.
+
+1. The moment is fixed: everything at or before it is saved, nothing later.
+2. Spark's workers write one Parquet file for each tablet: its rows, or (where there is an earlier backup to go on from)
+   every change after that one's moment, and tell rows, bytes and checksums. A table that the earlier backup lacks is
+   saved as it was at that one's moment, with its changes since, so that it too can be restored at any moment between.
+3. The manifest names the files. It is written last: a job that fails leaves a folder without one, which the next
+   backup removes.
+"""
+
+from __future__ import annotations
+
+import datetime
+import shutil
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ... import __version__
+from ...driver.connection import connect
+from ...driver.owners import reachable
+from ...driver.servers import servers
+from ...driver.stores import is_cluster
+from ...driver.table_changes import CHANGE_COLUMNS
+from ...errors import (
+    HistoryGone,
+    InterfaceError,
+    OperationalError,
+    ProgrammingError,
+    StoreLocked,
+    UnknownTable,
+    did_you_mean,
+)
+from ...sql.binding.show_create import create_table_text
+from ...storage.clock import format_timestamp
+from ...storage.files.os_filesystem import OsFileSystem
+from ...storage.schema import Table
+from ...storage.store import Store, Timestamp
+from .backups import manifest
+from .backups.chains import chains
+from .backups.manifest import Backup, SavedFile, SavedTable
+from .backups.tasks import SaveTask, damage, save
+from .jobs import Handler, run_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HIDDEN = "_nyala_"
+"""How the names of tables begin that hold what nyala itself keeps in a store."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackupResult:
+    """What a backup wrote: its manifest, its folder, how long it took."""
+
+    backup: Backup
+    folder: Path
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return {**describe(self.backup), "folder": str(self.folder), "seconds": self.seconds}
+
+
+def describe(backup: Backup) -> dict[str, Any]:
+    """A backup in a few words, for people and JSON."""
+    return {
+        "number": backup.number,
+        "kind": backup.kind,
+        "snapshot": backup.snapshot,
+        "snapshot_time": format_timestamp(backup.snapshot),
+        "since": backup.since,
+        "rows": backup.rows,
+        "bytes": backup.bytes,
+        "tables": {table.definition.name: table.rows for table in backup.tables},
+        "views": [view.name for view in backup.views],
+        "source": backup.source,
+    }
+
+
+def backup(
+    spark: SparkSession,
+    target: str | Path,
+    destination: str | Path,
+    tables: Sequence[str] | None = None,
+    *,
+    full: bool = False,
+    progress: Handler | None = None,
+) -> BackupResult:
+    """Save tables into a directory.
+
+    Parameters
+    ----------
+    target : str or Path
+        The store: the URL of a cluster or a directory.
+    destination : str or Path
+        A directory that all workers reach under this name; made if it is not there.
+    tables : sequence of str, optional
+        These alone; by default those of the backup before, or all tables and views.
+    full : bool
+        Save all rows, though there is an earlier backup to go on from.
+    progress : callable, optional
+        Told of `jobs.Progress`.
+
+    Raises
+    ------
+    HistoryGone
+        The store does not remember what happened since the last backup: a full one is needed.
+    UnknownTable
+        A table that is named is not there.
+    InterfaceError
+        The last backup is of another store.
+    StoreLocked
+        Another backup is being written into the directory.
+    """
+    started = time.monotonic()
+    place = Path(destination).expanduser().absolute()
+    place.mkdir(parents=True, exist_ok=True)
+    url = reachable(target)
+    with _locked(place), connect(url) as connection:
+        store = connection.store
+        source = Source.of(target, store)
+        parent = None if full else _parent(place, source)
+        chosen, all_tables = _chosen(store, parent, tables)
+        number = _clear(place) + 1
+        folder = place / manifest.folder_name(number)
+        folder.mkdir()
+        try:
+            made = _write(spark, url, store, source, folder, number, parent, chosen, all_tables, progress)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    return BackupResult(made, folder, time.monotonic() - started)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a backup is of: changes are saved behind a backup of the same store alone."""
+
+    name: str
+    store_id: str
+
+    @classmethod
+    def of(cls, target: str | Path, store: Store) -> Source:
+        """The store behind a target."""
+        if is_cluster(target):
+            named = ",".join(f"{host}:{port}" for host, port in sorted(servers(str(target))))
+            return cls(f"nyala://{named}", str(getattr(store, "cluster_id", "")))
+        return cls(str(Path(target).expanduser().resolve()), "")
+
+    def is_that_of(self, backup: Backup) -> bool:
+        """A cluster is known by its id, wherever its masters are; a directory by its path."""
+        if self.store_id or backup.store_id:
+            return self.store_id == backup.store_id
+        return self.name == backup.source
+
+
+@contextmanager
+def _locked(place: Path) -> Iterator[None]:
+    """One backup at a time: the next one removes what looks like a failed one."""
+    try:
+        lock = OsFileSystem().lock(str(place / manifest.LOCK))
+    except StoreLocked:
+        raise StoreLocked(f"another backup is being written into {place}; wait until it has ended") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _parent(place: Path, source: Source) -> Backup | None:
+    """The backup to go on from, the last one; None where there is none yet."""
+    backups = manifest.read_all(place)
+    if not backups:
+        return None
+    last = backups[-1]
+    if not source.is_that_of(last):
+        raise InterfaceError(
+            f"{place} holds backups of {last.source}, not of {source.name}; give another directory, or --full for a "
+            "new beginning"
+        )
+    if not any(chain.backups[-1] is last for chain in chains(backups)):
+        raise OperationalError(
+            f"backup {last.number} in {place} goes on from one that is not there any more; make a full one: --full"
+        )
+    return last
+
+
+def _clear(place: Path) -> int:
+    """Remove what failed backups have left; the highest number that was ever given."""
+    folders = manifest.backup_folders(place)
+    for folder in folders:
+        if not (folder / manifest.NAME).exists():
+            shutil.rmtree(folder, ignore_errors=True)
+    return max((int(folder.name) for folder in folders), default=0)
+
+
+def _chosen(store: Store, parent: Backup | None, names: Sequence[str] | None) -> tuple[list[Table], bool]:
+    """The tables to save, by name, and whether that is all there are."""
+    with suppress(UnknownTable):
+        store.table("")  # no table is called so: a cluster's client asks the masters what there is now
+    there = {table.name: table for table in store.tables() if not table.name.startswith(HIDDEN)}
+    if names is None and parent is not None and not parent.all_tables:
+        saved = {table.definition.id for table in parent.tables}
+        return [table for table in there.values() if table.id in saved], False
+    if not names:
+        return list(there.values()), True
+    for name in names:
+        if name not in there:
+            raise UnknownTable(f"there is no table {name}{did_you_mean(name, there)}")
+    return [table for name, table in there.items() if name in names], False
+
+
+# ---- writing ---------------------------------------------------------------------------------------------------------
+
+
+def _write(
+    spark: SparkSession,
+    url: str,
+    store: Store,
+    source: Source,
+    folder: Path,
+    number: int,
+    parent: Backup | None,
+    chosen: Sequence[Table],
+    all_tables: bool,
+    progress: Handler | None,
+) -> Backup:
+    snapshot = store.now()
+    tablets = {table.id: store.describe_tablets(table) for table in chosen}
+    sized = [
+        (tablet.bytes, task)
+        for table in chosen
+        for tablet in tablets[table.id]
+        for task in _tasks(url, table, tablet.id, folder, parent, snapshot)
+    ]
+    sized.sort(key=lambda one: one[0], reverse=True)  # a large tablet begun last would be waited for alone
+    files = _run(spark, [task for _, task in sized], parent, progress)
+    saved = tuple(
+        SavedTable(
+            definition=table,
+            statement=create_table_text(table),
+            tablets=tuple(tablet.id for tablet in tablets[table.id]),
+            base=_base(table, parent, snapshot),
+            files=tuple(file for task, file in files if task.table.id == table.id),
+        )
+        for table in chosen
+    )
+    made = Backup(
+        number=number,
+        id=uuid.uuid4().hex,
+        parent=None if parent is None else parent.id,
+        since=None if parent is None else parent.snapshot,
+        snapshot=snapshot,
+        finished=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        source=source.name,
+        store_id=source.store_id,
+        nyala=__version__,
+        all_tables=all_tables,
+        tables=saved,
+        views=tuple(store.views()) if all_tables else (),
+    )
+    manifest.write(folder, made, format_timestamp(snapshot))
+    manifest.sync_directory(folder.parent)
+    return made
+
+
+def _base(table: Table, parent: Backup | None, snapshot: Timestamp) -> Timestamp | None:
+    """At which moment a table's rows are saved; None: its changes go on from what the parent has."""
+    if parent is None:
+        return snapshot
+    return parent.snapshot if parent.table_by_id(table.id) is None else None
+
+
+def _tasks(
+    url: str, table: Table, tablet: str, folder: Path, parent: Backup | None, snapshot: Timestamp
+) -> Iterator[SaveTask]:
+    """What there is to save of a tablet."""
+    base = _base(table, parent, snapshot)
+    directory = f"tables/{table.id}"
+    if base is not None:
+        yield SaveTask(url, table, tablet, None, base, str(folder), directory)
+    if parent is not None:
+        for column in CHANGE_COLUMNS:
+            if column.name in table.schema:
+                raise ProgrammingError(
+                    f"table {table.name} has a column {column.name} of its own, so its changes cannot be shown; rename "
+                    "it, or make full backups: --full"
+                )
+        yield SaveTask(url, table, tablet, parent.snapshot, snapshot, str(folder), directory)
+
+
+def _run(
+    spark: SparkSession, tasks: Sequence[SaveTask], parent: Backup | None, progress: Handler | None
+) -> list[tuple[SaveTask, SavedFile]]:
+    """The files that the tasks wrote, by path."""
+    step = "saving rows" if parent is None else "saving changes"
+    try:
+        found = run_tasks(spark, step, tasks, save, progress, _rows)
+    except HistoryGone as error:
+        if parent is None:
+            raise
+        raise HistoryGone(
+            f"the store does not remember all that happened since backup {parent.number} "
+            f"({format_timestamp(parent.snapshot)}): a full backup is needed, --full ({error})"
+        ) from error
+    files = [(task, file) for task, file in zip(tasks, found, strict=True) if file is not None]
+    return sorted(files, key=lambda one: one[1].path)
+
+
+def _rows(file: SavedFile | None) -> int:
+    return 0 if file is None else file.rows
+
+
+# ---- looking at them -------------------------------------------------------------------------------------------------
+
+
+def verify(
+    spark: SparkSession, destination: str | Path, progress: Handler | None = None
+) -> tuple[list[Backup], list[str]]:
+    """Read every file of every backup and compare it with its manifest; the backups, and what is wrong, by number.
+
+    A backup that goes on from one that is not there is wrong too.
+    """
+    place = Path(destination).expanduser().absolute()
+    backups = manifest.read_all(place)
+    whole = {backup.id for chain in chains(backups) for backup in chain.backups}
+    wrong = [
+        f"backup {backup.number} goes on from one that is not there, and cannot be restored"
+        for backup in backups
+        if backup.id not in whole
+    ]
+    files = [(str(backup.folder(place) / file.path), file) for backup in backups for file in backup.files]
+    found = run_tasks(spark, "reading files", files, damage, progress)
+    return backups, wrong + [each for each in found if each is not None]

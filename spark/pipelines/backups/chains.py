@@ -1,0 +1,173 @@
+"""Which backups make a table as it was at a moment: chains, and what they cover.
+
+    000001 full          000002 incremental      000003 full         000004 incremental
+        t1 ─────────────────── t2                    t3 ─────────────────── t4
+        └── any moment between ┘      not covered     └── any moment between ┘
+
+A chain is a full backup and incremental ones, each of which goes on from the one before. The backup that *covers* a
+moment is the first one at or after it: its definitions hold, since what happened up to it was read with them, and
+reading the past of a store shows today's columns too. Its tablets hold as well: rows of a tablet that is not there any
+more went with their range partition, of which no change tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ....driver.moments import Moment
+from ....errors import DataError, InterfaceError, OperationalError, UnknownTable, did_you_mean
+from ....storage.clock import format_timestamp, make_timestamp, split_timestamp
+from ....storage.schema import Table
+from ....storage.store import Timestamp
+from ....storage.types import TIMESTAMP
+from .manifest import Backup, Kind, SavedFile, SavedTable
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """A full backup and those that go on from it, in order; any moment from the first snapshot to the last is
+    covered."""
+
+    backups: tuple[Backup, ...]
+
+    @property
+    def first(self) -> Timestamp:
+        return self.backups[0].snapshot
+
+    @property
+    def last(self) -> Timestamp:
+        return self.backups[-1].snapshot
+
+    def until(self, moment: Timestamp) -> Chain:
+        """The chain up to the backup that covers a moment."""
+        place = next(place for place, backup in enumerate(self.backups) if backup.snapshot >= moment)
+        return Chain(self.backups[: place + 1])
+
+
+@dataclass(frozen=True, slots=True)
+class FileOfChain:
+    """A file, and the definition of its columns: that of the backup that it belongs to."""
+
+    path: Path
+    file: SavedFile
+    definition: Table
+
+
+@dataclass(frozen=True, slots=True)
+class TableChain:
+    """What makes one table: the definition that it gets, and for each tablet its files, rows before changes."""
+
+    definition: Table
+    tablets: tuple[tuple[FileOfChain, ...], ...]
+
+    @property
+    def files(self) -> list[FileOfChain]:
+        """All of them."""
+        return [file for files in self.tablets for file in files]
+
+
+def chains(backups: Sequence[Backup]) -> list[Chain]:
+    """The chains among backups, which are in order; incremental ones whose parent is not there are left out."""
+    found: list[list[Backup]] = []
+    for backup in backups:
+        if backup.parent is None:
+            found.append([backup])
+            continue
+        mine = next((chain for chain in found if _goes_on(chain[-1], backup)), None)
+        if mine is not None:
+            mine.append(backup)
+    return [Chain(tuple(chain)) for chain in found]
+
+
+def _goes_on(parent: Backup, backup: Backup) -> bool:
+    return parent.id == backup.parent and parent.snapshot == backup.since
+
+
+def chain_at(backups: Sequence[Backup], moment: Moment | None) -> tuple[Chain, Timestamp]:
+    """The chain that makes tables as they were at a moment (None: at the last backup), and the moment in hybrid time.
+
+    Raises `DataError` where no chain covers it, naming what is covered; `OperationalError` where there is no backup.
+    """
+    known = chains(backups)
+    if not known:
+        raise OperationalError("there is no full backup here; make one with: nyala spark backup STORE DEST")
+    at = known[-1].last if moment is None else _hybrid(moment, backups)
+    for chain in reversed(known):
+        if chain.first <= at <= chain.last:
+            return chain.until(at), at
+    spans = "; ".join(f"{format_timestamp(c.first)} to {format_timestamp(c.last)}" for c in known)
+    raise DataError(f"no backup covers {format_timestamp(at)}; covered: {spans}")
+
+
+def _hybrid(moment: Moment, backups: Sequence[Backup]) -> Timestamp:
+    """A moment in hybrid time: of a text or datetime the end of its microsecond, or the snapshot that lies in it."""
+    if isinstance(moment, bool):
+        raise InterfaceError(f"{moment!r} is no point in time")
+    if isinstance(moment, int):
+        return Timestamp(moment)
+    microseconds = TIMESTAMP.to_physical(moment)
+    within = [backup.snapshot for backup in backups if split_timestamp(backup.snapshot)[0] == microseconds]
+    return max(within, default=make_timestamp(microseconds, 4095))
+
+
+# ---- the tables of a chain -------------------------------------------------------------------------------------------
+
+
+def table_chains(
+    chain: Chain, at: Timestamp, destination: Path, names: Sequence[str] | None = None
+) -> list[TableChain]:
+    """What makes each table of a chain, or those named, by name.
+
+    Raises `UnknownTable` where a name is none of them, `DataError` for a table (named, or any where `names` is None)
+    that was dropped before the backup that covers the moment was made: whether it was there at the moment is not known.
+    """
+    covering = chain.backups[-1]
+    wanted = [table for table in covering.tables if names is None or table.definition.name in names]
+    lost = _lost(chain, at)
+    known = [table.definition.name for table in covering.tables]
+    for name in names or ():
+        if name in known:
+            continue
+        if name not in lost:
+            raise UnknownTable(f"the backup holds no table {name}{did_you_mean(name, known, 'it holds')}")
+    gone = sorted(lost if names is None else set(lost) & set(names))
+    if gone:
+        before = format_timestamp(chain.backups[-2].snapshot)
+        raise DataError(
+            f"table {', '.join(gone)} was dropped before the backup that covers this moment was made: it can be "
+            f"restored as it was at {before}, and the others by naming them"
+        )
+    return [_table_chain(chain, saved, destination) for saved in wanted]
+
+
+def _lost(chain: Chain, at: Timestamp) -> list[str]:
+    """Names of the tables of which the covering backup knows nothing, though the one before it does."""
+    if len(chain.backups) < 2 or at == chain.last:
+        return []
+    before, covering = chain.backups[-2:]
+    return [t.definition.name for t in before.tables if covering.table_by_id(t.definition.id) is None]
+
+
+def _table_chain(chain: Chain, saved: SavedTable, destination: Path) -> TableChain:
+    parts: list[tuple[Backup, SavedTable]] = []
+    for backup in reversed(chain.backups):
+        part = backup.table_by_id(saved.definition.id)
+        if part is None:
+            raise OperationalError(f"backup {backup.number} lacks table {saved.definition.name}, which later ones have")
+        parts.append((backup, part))
+        if part.base is not None:
+            break
+    ordered = [
+        FileOfChain(backup.folder(destination) / file.path, file, part.definition)
+        for backup, part in reversed(parts)
+        for kind in _KINDS
+        for file in part.files
+        if file.kind == kind
+    ]
+    tablets = (tuple(f for f in ordered if f.file.tablet == tablet) for tablet in saved.tablets)
+    return TableChain(saved.definition, tuple(files for files in tablets if files))
+
+
+_KINDS: tuple[Kind, ...] = ("rows", "changes")

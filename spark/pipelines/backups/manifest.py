@@ -1,0 +1,282 @@
+"""What a backup says of itself: `manifest.json`, written last and at once, so that where it is the backup is whole.
+
+    {"sha256": "...",                   of the backup below, as JSON without spaces and with sorted keys
+     "backup": {"format": 1, "number": 2, "id": "...", "parent": "...",     the backup whose changes these follow
+                "since": ..., "snapshot": ...,                              hybrid timestamps
+                "snapshot_time": "...", "finished": "...", "source": "...", "nyala": "...", "all_tables": true,
+                "tables": [{"definition": {...}, "statement": "CREATE TABLE ...", "tablets": ["t000001-p0000"],
+                            "base": null, "files": [{"path": "tables/...", "kind": "changes", ...}]}],
+                "views": [["name", "SELECT ...", ["column"]]]}}
+
+Definitions are plain data as in a store's catalog, with the permanent ids of table and columns; bytes in them are
+written as {"$bytes": "00ff"}. `statement` is there for people.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from ....errors import CorruptionError, OperationalError, UnsupportedFormat
+from ....storage.schema import Table, View
+from ....storage.store import Timestamp
+from ....storage.tables.plain_tables import table_from_dict, table_to_dict, view_from_list, view_to_list
+
+FORMAT: Final = 1
+NAME: Final = "manifest.json"
+LOCK: Final = "lock"
+
+Kind = Literal["rows", "changes"]
+
+
+@dataclass(frozen=True, slots=True)
+class SavedFile:
+    """One file: a tablet's rows at the table's `base`, or its changes since then (without a base: since the parent).
+
+    `path` is relative to the backup's folder.
+    """
+
+    path: str
+    kind: Kind
+    tablet: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class SavedTable:
+    """A table as it was at the backup's snapshot.
+
+    Attributes
+    ----------
+    definition : Table
+    statement : str
+        Its CREATE TABLE.
+    tablets : tuple of str
+        The ids of its tablets. What earlier backups saved of others is gone: a range partition was dropped.
+    base : Timestamp, optional
+        The moment of its files of rows; None where it goes on from what the parent has of it.
+    files : tuple of SavedFile
+    """
+
+    definition: Table
+    statement: str
+    tablets: tuple[str, ...]
+    base: Timestamp | None
+    files: tuple[SavedFile, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many rows its files have, changes included."""
+        return sum(file.rows for file in self.files)
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A backup: full, or with a `parent` that it goes on from.
+
+    Attributes
+    ----------
+    number : int
+        Its place in the directory, from 1; the name of its folder.
+    id : str
+        Its own, by which others name it as their parent.
+    parent : str, optional
+    since : Timestamp, optional
+        The parent's snapshot: what happened later is here.
+    snapshot : Timestamp
+        The one moment of all its tables.
+    finished : str
+        When it was written, UTC.
+    source : str
+        The store that was saved: a directory, or a cluster's masters.
+    store_id : str
+        A cluster's own id; empty for a directory.
+    nyala : str
+        The version that wrote it.
+    all_tables : bool
+        Nobody named any: those that come later belong to it too.
+    tables : tuple of SavedTable
+        By name.
+    views : tuple of View
+    """
+
+    number: int
+    id: str
+    parent: str | None
+    since: Timestamp | None
+    snapshot: Timestamp
+    finished: str
+    source: str
+    store_id: str
+    nyala: str
+    all_tables: bool
+    tables: tuple[SavedTable, ...]
+    views: tuple[View, ...] = field(default=())
+
+    @property
+    def kind(self) -> str:
+        """ "full" or "incremental"."""
+        return "full" if self.parent is None else "incremental"
+
+    @property
+    def files(self) -> Iterable[SavedFile]:
+        """Of all tables."""
+        return (file for table in self.tables for file in table.files)
+
+    @property
+    def bytes(self) -> int:
+        """What its files take on disk."""
+        return sum(file.bytes for file in self.files)
+
+    @property
+    def rows(self) -> int:
+        """How many rows its files have, changes included."""
+        return sum(file.rows for file in self.files)
+
+    def table_by_id(self, table_id: str) -> SavedTable | None:
+        """What it has of a table."""
+        return next((table for table in self.tables if table.definition.id == table_id), None)
+
+    def folder(self, destination: Path) -> Path:
+        """Where it lies."""
+        return destination / folder_name(self.number)
+
+
+def folder_name(number: int) -> str:
+    """The name of a backup's folder."""
+    return f"{number:06d}"
+
+
+# ---- as JSON ---------------------------------------------------------------------------------------------------------
+
+_PLAIN: Final = (
+    "number", "id", "parent", "since", "snapshot", "finished", "source", "store_id", "nyala", "all_tables",
+)  # fmt: skip
+
+
+def to_plain(backup: Backup, snapshot_time: str) -> dict[str, Any]:
+    """The backup as plain data."""
+    return {
+        "format": FORMAT,
+        **{name: getattr(backup, name) for name in _PLAIN},
+        "snapshot_time": snapshot_time,
+        "tables": [_table_to_plain(table) for table in backup.tables],
+        "views": [view_to_list(view) for view in backup.views],
+    }
+
+
+def from_plain(data: Mapping[str, Any]) -> Backup:
+    """The backup of `to_plain`."""
+    return Backup(
+        **{name: data[name] for name in _PLAIN},
+        tables=tuple(_table_from_plain(table) for table in data["tables"]),
+        views=tuple(view_from_list(view) for view in data["views"]),
+    )
+
+
+def _table_to_plain(table: SavedTable) -> dict[str, Any]:
+    return {
+        "definition": table_to_dict(table.definition),
+        "statement": table.statement,
+        "tablets": list(table.tablets),
+        "base": table.base,
+        "files": [asdict(file) for file in table.files],
+    }
+
+
+def _table_from_plain(data: Mapping[str, Any]) -> SavedTable:
+    return SavedTable(
+        definition=table_from_dict(data["definition"]),
+        statement=data["statement"],
+        tablets=tuple(data["tablets"]),
+        base=data["base"],
+        files=tuple(SavedFile(**file) for file in data["files"]),
+    )
+
+
+def _bytes_to_plain(value: object) -> Any:
+    if isinstance(value, bytes):
+        return {"$bytes": value.hex()}
+    raise TypeError(f"a manifest cannot hold {value!r}")
+
+
+def _bytes_from_plain(data: dict[str, Any]) -> Any:
+    return bytes.fromhex(data["$bytes"]) if data.keys() == {"$bytes"} else data
+
+
+def _digest(plain: Any) -> str:
+    text = json.dumps(plain, sort_keys=True, separators=(",", ":"), default=_bytes_to_plain)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# ---- on disk ---------------------------------------------------------------------------------------------------------
+
+
+def write(folder: Path, backup: Backup, snapshot_time: str) -> None:
+    """Leave the manifest in the backup's folder, durably: with it the backup is there, whole."""
+    plain = to_plain(backup, snapshot_time)
+    text = json.dumps({"sha256": _digest(plain), "backup": plain}, indent=1, default=_bytes_to_plain)
+    write_durably(folder / NAME, text.encode() + b"\n")
+
+
+def read(folder: Path) -> Backup:
+    """The backup of a folder.
+
+    Raises `CorruptionError` where the manifest is not what was written, `UnsupportedFormat` where a later nyala wrote
+    it.
+    """
+    path = folder / NAME
+    try:
+        data = json.loads(path.read_bytes())
+        plain, told = data["backup"], data["sha256"]
+        if _digest(plain) != told:
+            raise CorruptionError("its checksum is not that of its content", str(path), "manifest")
+        if plain["format"] != FORMAT:
+            raise UnsupportedFormat(f"{path} has format {plain['format']}; this nyala reads {FORMAT}")
+        return from_plain(json.loads(json.dumps(plain), object_hook=_bytes_from_plain))
+    except OSError as error:
+        raise OperationalError(f"cannot read {path}: {error.strerror or error}") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise CorruptionError(f"it is no manifest: {type(error).__name__}: {error}", str(path), "manifest") from error
+
+
+def read_all(destination: Path) -> list[Backup]:
+    """The backups of a directory, in order; folders without a manifest, of backups that failed, are passed over.
+
+    Raises `OperationalError` where there is no such directory, and as `read` does.
+    """
+    if not destination.is_dir():
+        raise OperationalError(f"there is no directory {destination}")
+    return [read(folder) for folder in sorted(backup_folders(destination)) if (folder / NAME).exists()]
+
+
+def backup_folders(destination: Path) -> list[Path]:
+    """The folders of backups, failed ones included."""
+    return [path for path in destination.iterdir() if path.is_dir() and path.name.isdigit()]
+
+
+def write_durably(path: Path, data: bytes) -> None:
+    """A file that is there with all of its bytes, whatever fails, or not at all."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    with temporary.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

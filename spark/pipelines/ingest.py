@@ -1,0 +1,387 @@
+"""Files into a table.
+
+1. The source's columns are matched with the table's (`ingest_plan`), or the table is made of them.
+2. Bad rows: with a file for them, they are counted first, by reason, written there and left out. Without one, all rows
+   have to be good: they are written as they come, the first bad one ends the job, and then they are counted.
+3. The rows are brought to their tablets' order where that pays: each of Spark's tasks then writes to one tablet, with
+   ascending keys.
+4. The data source writes them: staged by the tasks, published once (`spark.writing`). So whatever fails, the table has
+   all rows or none, and a job with a key of its own (`job`) is done once.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ...driver.connection import connect
+from ...driver.owners import reachable
+from ...errors import DataError, Error, InterfaceError, OperationalError
+from ...sql.binding.show_create import name_text
+from ..writing.jobs import JobRecord, Jobs, State
+from ..writing.operations import Operation
+from .backups.manifest import write_durably
+from .ingest_plan import DUPLICATE, NUMBER, REASON, NewTable, Plan, cast_rows, create_text, plan_of, tablet_of
+from .jobs import Handler, reason, watched
+from .key_order import is_in_key_order
+from .sources import FILE, RAW, Source, format_of, of_frame, open_source
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MAX_REJECTS: Final = 10_000
+_MARK: Final = "nyala finds a bad row: "
+_TABLET: Final = "_nyala_tablet"
+_EXAMPLES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class IngestResult:
+    """What an ingest did.
+
+    Attributes
+    ----------
+    table, job : str
+    rows : int
+        Good rows of the source.
+    written : int
+        How many of them have changed the table.
+    rejected : mapping of str to int
+        Bad rows by reason.
+    rejects : str, optional
+        The file that has them.
+    done_before : bool
+        An earlier run of the job had written its rows; this one has not looked at the source.
+    seconds : float
+    """
+
+    table: str
+    job: str
+    rows: int
+    written: int
+    rejected: Mapping[str, int] = field(default_factory=dict)
+    rejects: str | None = None
+    done_before: bool = False
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+    def describe(self) -> list[str]:
+        """Lines for people."""
+        lines = [f"{count:,} rows rejected: {why}" for why, count in self.rejected.items()]
+        lines += [f"they are in {self.rejects}"] if self.rejected and self.rejects else []
+        if self.done_before:
+            return [f"job {self.job} was done before: {self.rows:,} rows, {self.written:,} written into {self.table}"]
+        rate = self.rows / self.seconds if self.seconds else 0
+        took = f"{self.seconds:.1f} s, {rate:,.0f} rows/s"
+        return [*lines, f"{self.rows:,} rows, {self.written:,} written into {self.table}, {took}"]
+
+
+def ingest(
+    spark: SparkSession,
+    source: str | Path | DataFrame,
+    target: str | Path,
+    table: str,
+    *,
+    format: str | None = None,
+    options: Mapping[str, str] | None = None,
+    mapping: Mapping[str, str] | None = None,
+    skip: Collection[str] = (),
+    create: NewTable | None = None,
+    operation: str = "insert",
+    job: str | None = None,
+    rejects: str | Path | None = None,
+    max_rejects: int | None = None,
+    sort: bool | None = None,
+    progress: Handler | None = None,
+) -> IngestResult:
+    """Write the rows of files, or of a DataFrame, into a table.
+
+    Parameters
+    ----------
+    source : str, Path or DataFrame
+        A file, a directory, a pattern; all workers reach it under this name.
+    target : str or Path
+        The store: the URL of a cluster or a directory.
+    format : {"parquet", "csv", "json"}, optional
+        By default as the name ends. CSV has a header unless `options` say header=false; JSON has an object per line.
+    options : mapping of str to str, optional
+        Of Spark's reader.
+    mapping : mapping of str to str, optional
+        What columns of the table get: a column of the source, or an expression of Spark SQL, in which time is UTC.
+        Columns of the same name find each other, whatever their capitals.
+    skip : collection of str
+        Columns of the source that are left out.
+    create : NewTable, optional
+        Make the table of the source's columns.
+    operation : str
+        What a row does, as the option `operation` of the data source.
+    job : str, optional
+        A key for this work: once it has been done it is not done again.
+    rejects : str or Path, optional
+        A file for bad rows: Parquet where its name ends so, else a JSON object per line. Without it, a bad row is an
+        error.
+    max_rejects : int, optional
+        More bad rows than that are an error all the same (10,000).
+    sort : bool, optional
+        Bring the rows to their tablets' order first; None: unless the source has it already, as far as is known.
+    progress : callable, optional
+        Told of `jobs.Progress`.
+
+    Raises
+    ------
+    DataError
+        Rows are bad; nothing has been written.
+    AlreadyPresent, NotFound
+        The operation cannot be done with a row, as the table is; nothing has been written.
+    UnknownTable, UnknownColumn, NotNullViolation, InterfaceError, NotSupportedError
+        Source and table do not go together.
+    """
+    started = time.monotonic()
+    wanted = Operation.named(operation)
+    limit = MAX_REJECTS if max_rejects is None else max_rejects
+    if limit < 0:
+        raise InterfaceError(f"--max-rejects {limit}: at least 0")
+    if rejects is None and max_rejects:
+        raise InterfaceError("--max-rejects needs a file for the bad rows: --rejects")
+    url = reachable(target, create=create is not None)
+    with connect(url) as connection, _utc(spark):
+        record = None if job is None else Jobs(connection).find(job)
+        if record is not None and record.state is State.PUBLISHED and record.target == table:
+            return _result(record, done_before=True)
+        opened = _opened(spark, source, format, options or {}, create is not None)
+        if create is not None:
+            connection.execute(create_text(table, opened, create, mapping or {}, skip))
+        try:
+            plan = plan_of(opened, connection.store.table(table), wanted, mapping or {}, skip)
+            work = _Ingest(spark, opened, plan, progress)
+            good, rejected = work.checked(rejects, limit, wanted)
+            if sort is None:
+                sort = not (isinstance(source, str | Path) and is_in_key_order(str(source), format, plan))
+            if sort:
+                good = in_tablet_order(good, plan)
+            key = job or f"ingest {uuid.uuid4().hex}"
+            work.write(good, url, wanted, key)
+        except BaseException:
+            if create is not None:
+                with suppress(Error):
+                    connection.execute(f"DROP TABLE IF EXISTS {name_text(table)}")
+            raise
+        record = Jobs(connection).find(key)
+        assert record is not None, "the writer has left its record"
+        if job is None:
+            Jobs(connection).forget([record])
+    told = None if rejects is None else str(rejects)
+    return _result(record, rejected=rejected, rejects=told, seconds=time.monotonic() - started)
+
+
+def _result(record: JobRecord, **more: Any) -> IngestResult:
+    return IngestResult(record.target, record.job, record.rows, record.published, **more)
+
+
+def _opened(
+    spark: SparkSession, source: str | Path | DataFrame, format: str | None, options: Mapping[str, str], types: bool
+) -> Source:
+    if isinstance(source, str | Path):
+        return open_source(spark, str(source), format_of(str(source), format), options, types)
+    return of_frame(source)
+
+
+class _utc:
+    """Texts without a zone mean UTC, as in nyala, whatever the session's time zone is."""
+
+    _name: Final = "spark.sql.session.timeZone"
+
+    def __init__(self, spark: SparkSession):
+        self._spark = spark
+        self._before = spark.conf.get(self._name)
+
+    def __enter__(self) -> None:
+        self._spark.conf.set(self._name, "UTC")
+
+    def __exit__(self, *exc: object) -> None:
+        self._spark.conf.set(self._name, str(self._before))
+
+
+def in_tablet_order(rows: DataFrame, plan: Plan) -> DataFrame:
+    """The same rows, a partition of them for each tablet, by key."""
+    from pyspark.sql import functions as F
+
+    key = [F.col(name) for name in plan.key]
+    tablets = plan.table.partitions.tablet_count
+    if tablets < 2:
+        return rows.sortWithinPartitions(*key)
+    names = rows.columns
+    placed = rows.withColumn(_TABLET, tablet_of(plan, key))
+    return placed.repartitionById(tablets, F.col(_TABLET)).sortWithinPartitions(*key).select(*names)
+
+
+# ---- good and bad rows -----------------------------------------------------------------------------------------------
+
+
+class _Ingest:
+    """One ingest: its source, its plan, its Spark jobs."""
+
+    def __init__(self, spark: SparkSession, source: Source, plan: Plan, progress: Handler | None):
+        self._spark = spark
+        self._source = source
+        self._plan = plan
+        self._progress = progress
+        self._names = [column.name for column in plan.columns]
+
+    def checked(self, rejects: str | Path | None, limit: int, operation: Operation) -> tuple[DataFrame, dict[str, int]]:
+        """The good rows, in the table's columns, and how many bad ones there are by reason, which are in their file
+        then."""
+        from pyspark.sql import functions as F
+
+        if rejects is None and operation is Operation.INSERT:
+            return self._certain(cast_rows(self._source, self._plan)), {}
+        rows = self._judged()
+        counts = self._counts(rows)
+        if not counts:
+            return rows.select(*self._names), {}
+        if rejects is None:
+            raise self._too_bad(counts, "name a file for them with --rejects, to go on without them")
+        place = Path(rejects).expanduser().absolute()
+        self._write_rejects(rows, place, limit)
+        if sum(counts.values()) > limit:
+            raise self._too_bad(counts, f"more than {limit:,} are too many (--max-rejects); the first are in {place}")
+        return rows.where(F.col(REASON).isNull()).select(*self._names), counts
+
+    def _certain(self, rows: DataFrame) -> DataFrame:
+        """Rows all of which have to be good: a bad one is an error of the task that meets it."""
+        from pyspark.sql import functions as F
+
+        first, *others = self._names
+        type_ = rows.schema[first].dataType
+        error = F.raise_error(F.concat(F.lit(_MARK), F.col(REASON))).cast(type_)
+        return rows.select(F.when(F.col(REASON).isNull(), F.col(first)).otherwise(error).alias(first), *others)
+
+    def _judged(self) -> DataFrame:
+        """All rows, those whose key came before marked too, with what the file of bad rows says of them."""
+        from pyspark.sql import functions as F
+
+        kept = [FILE, *self._source.columns, *([RAW] if self._source.has_raw else [])]
+        packed = self._source.frame.select(*kept, F.struct(*map(_column, kept)).alias(_PACKED))
+        rows = cast_rows(Source(packed, self._source.columns, self._source.types), self._plan, [_PACKED])
+        numbered = rows.withColumn(NUMBER, F.monotonically_increasing_id())
+        key = self._plan.key
+        if not key or self._plan.table.schema.auto_increment is not None:
+            return numbered
+        twice = (
+            numbered.where(F.col(REASON).isNull())
+            .groupBy(*key)
+            .agg(F.min(NUMBER).alias(_FIRST), F.count("*").alias(_COUNT))
+            .where(F.col(_COUNT) > 1)
+            .select(*key, _FIRST)
+            .localCheckpoint(eager=False)
+        )
+        with watched(self._spark, "looking for repeated keys", self._progress):
+            if twice.isEmpty():
+                return numbered
+        later = F.col(_FIRST).isNotNull() & (F.col(_FIRST) != F.col(NUMBER))
+        marked = F.coalesce(F.col(REASON), F.when(later, F.lit(DUPLICATE)))
+        return numbered.join(twice, key, "left").withColumn(REASON, marked).drop(_FIRST)
+
+    def _counts(self, rows: DataFrame) -> dict[str, int]:
+        from pyspark.sql import functions as F
+
+        with watched(self._spark, "checking rows", self._progress):
+            found = rows.where(F.col(REASON).isNotNull()).groupBy(REASON).count().collect()
+        return {row[REASON]: row["count"] for row in sorted(found, key=lambda row: (-row["count"], row[REASON]))}
+
+    def _too_bad(self, counts: Mapping[str, int], what: str) -> DataError:
+        reasons = [f"{count:,}: {why}" for why, count in list(counts.items())[:_EXAMPLES]]
+        more = [f"and {len(counts) - _EXAMPLES} more reasons"] if len(counts) > _EXAMPLES else []
+        total = sum(counts.values())
+        return DataError(
+            f"{total:,} {'row' if total == 1 else 'rows'} of the source cannot be written into table "
+            f"{self._plan.table.name}, and nothing was ({'; '.join([*reasons, *more])}); {what}"
+        )
+
+    def _write_rejects(self, rows: DataFrame, place: Path, limit: int) -> None:
+        from pyspark.sql import functions as F
+
+        inner = [F.col(f"{_PACKED}.`{name}`").alias(name) for name in self._source.columns]
+        text = F.to_json(F.struct(*inner), {"ignoreNullFields": "false"})
+        if self._source.has_raw:
+            text = F.coalesce(F.col(f"{_PACKED}.{RAW}"), text)
+        bad = rows.where(F.col(REASON).isNotNull()).select(
+            F.col(f"{_PACKED}.{FILE}").alias("file"), F.col(REASON).alias("reason"), text.alias("row")
+        )
+        with watched(self._spark, "writing bad rows", self._progress):
+            found = bad.limit(max(limit, 1)).toArrow()
+        write_rejects(found, place)
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def write(self, rows: DataFrame, url: str, operation: Operation, key: str) -> None:
+        """Have the data source write the rows."""
+        from pyspark.errors import PySparkException
+
+        writer = rows.write.format("nyala").mode("append").option("url", url).option("dbtable", self._plan.table.name)
+        writer = writer.option("operation", operation.value).option("idempotencyKey", key)
+        try:
+            with watched(self._spark, "writing rows", self._progress):
+                writer.save()
+        except PySparkException as error:
+            if _MARK in str(error):
+                counts = self._counts(cast_rows(self._source, self._plan))
+                raise self._too_bad(counts, "name a file for them with --rejects, to go on without them") from error
+            raise _as_error(error) from error
+
+
+def _as_error(error: Exception) -> Error:
+    """nyala's own error, where it is one that a worker has raised."""
+    from ... import errors
+
+    text = reason(error)
+    name, _, message = text.partition(": ")
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, Error):
+        with suppress(TypeError):
+            return kind(message)
+    return OperationalError(text)
+
+
+def write_rejects(found: pa.Table, place: Path) -> None:
+    """Leave bad rows in a file: Parquet where its name ends so, else a JSON object per line; the columns are file,
+    reason and row, which is JSON of the source's values or, of a row that could not be taken apart, its text."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place.suffix == ".parquet":
+        sink = pa.BufferOutputStream()
+        pq.write_table(found, sink)
+        write_durably(place, sink.getvalue().to_pybytes())
+        return
+    lines = [json.dumps({**row, "row": _values(row["row"])}, ensure_ascii=False) for row in found.to_pylist()]
+    write_durably(place, "".join(f"{line}\n" for line in lines).encode())
+
+
+def _values(text: str | None) -> Any:
+    try:
+        value = json.loads(text or "null")
+    except ValueError:
+        return text
+    return value if isinstance(value, dict) else text
+
+
+def _column(name: str) -> Any:
+    from pyspark.sql import functions as F
+
+    return F.col(f"`{name}`")
+
+
+_PACKED: Final = "_nyala_source"
+_FIRST: Final = "_nyala_first"
+_COUNT: Final = "_nyala_count"

@@ -1,0 +1,205 @@
+"""Work on Spark whose progress can be seen: a list of tasks run by the workers, or any action of a DataFrame.
+
+run_tasks(spark, tasks, work)      one Spark task each: `work(task)` in a worker's Python, its results here
+with watched(spark, ...):          whatever Spark does in here is reported while it does it
+"""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
+
+import pyarrow as pa
+
+from ...errors import Error, OperationalError
+
+if TYPE_CHECKING:
+    from pyspark.accumulators import Accumulator
+    from pyspark.sql import SparkSession
+
+T = TypeVar("T")
+R = TypeVar("R")
+POLL_SECONDS: Final = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a pipeline has come: the step that it is at, Spark's tasks in it, and the rows that tasks which have
+    ended told of (None where they do not count any)."""
+
+    step: str
+    tasks_done: int = 0
+    tasks: int = 0
+    rows: int | None = None
+    seconds: float = 0.0
+    is_over: bool = False
+
+
+Handler: TypeAlias = Callable[[Progress], object]
+
+
+@contextmanager
+def watched(
+    spark: SparkSession, step: str, handler: Handler | None = None, rows: Accumulator[int] | None = None
+) -> Iterator[None]:
+    """Tell `handler` how far the Spark jobs have come that this thread starts inside; once more at the end. Whoever
+    leaves by an exception (Ctrl-C) takes the jobs that run with him."""
+    context = spark.sparkContext
+    group = f"nyala-{uuid.uuid4().hex}"
+    before = context.getLocalProperty("spark.jobGroup.id")
+    described = context.getLocalProperty("spark.job.description")
+    context.setJobGroup(group, step)
+    watch = _Watch(context, group, step, handler or _nobody, rows)
+    watch.start()
+    try:
+        yield
+    except BaseException:
+        with suppress(Exception):  # the JVM may be what has failed
+            context.cancelJobGroup(group)
+        raise
+    finally:
+        watch.end()
+        with suppress(Exception):
+            context.setLocalProperty("spark.jobGroup.id", before)
+            context.setLocalProperty("spark.job.description", described)
+
+
+def _nobody(_: Progress) -> None:
+    """For those who do not want to know."""
+
+
+class _Watch:
+    """A thread that asks Spark how many tasks of a group of jobs are done."""
+
+    def __init__(self, context: Any, group: str, step: str, handler: Handler, rows: Accumulator[int] | None):
+        self._tracker = context.statusTracker()
+        self._group = group
+        self._step = step
+        self._handler = handler
+        self._rows = rows
+        self._started = time.monotonic()
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="nyala-spark-progress", daemon=True)
+
+    def start(self) -> None:
+        self._handler(Progress(self._step))
+        self._thread.start()
+
+    def end(self) -> None:
+        self._over.set()
+        self._thread.join()
+        self._handler(self._look(is_over=True))
+
+    def _run(self) -> None:
+        while not self._over.wait(POLL_SECONDS):
+            self._handler(self._look())
+
+    def _look(self, is_over: bool = False) -> Progress:
+        done = tasks = 0
+        with suppress(Exception):  # what has ended may be forgotten between two questions
+            for job in self._tracker.getJobIdsForGroup(self._group):
+                found = self._tracker.getJobInfo(job)
+                for stage in [] if found is None else found.stageIds:
+                    told = self._tracker.getStageInfo(stage)
+                    if told is not None:
+                        done += told.numCompletedTasks
+                        tasks += told.numTasks
+        rows = None if self._rows is None else self._rows.value
+        return Progress(self._step, done, tasks, rows, time.monotonic() - self._started, is_over)
+
+
+# ---- tasks -----------------------------------------------------------------------------------------------------------
+
+
+def run_tasks(
+    spark: SparkSession,
+    step: str,
+    tasks: Sequence[T],
+    work: Callable[[T], R],
+    handler: Handler | None = None,
+    rows_of: Callable[[R], int] | None = None,
+) -> list[R]:
+    """What `work` makes of each task, in their order; every one is a Spark task, tried again where it fails.
+
+    Parameters
+    ----------
+    step : str
+        What is being done, for people.
+    tasks : sequence
+        Things that can be pickled; the first ones are begun first.
+    work : callable
+        Of a module, so that the workers find it. It may be called twice for a task.
+    rows_of : callable, optional
+        How many rows a result stands for, for the progress.
+
+    Raises
+    ------
+    Error
+        What `work` has raised, if trying again is of no use; `OperationalError` where all tries of a task failed.
+    """
+    if not tasks:
+        return []
+    from pyspark.errors import PySparkException
+
+    counter = spark.sparkContext.accumulator(0)
+
+    def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                outcome = _outcome(work, tasks[number])
+                if rows_of is not None and not isinstance(outcome, Error):
+                    counter.add(rows_of(outcome))
+                yield pa.RecordBatch.from_pydict({"number": [number], "outcome": [pickle.dumps(outcome)]})
+
+    frame = spark.range(0, len(tasks), 1, len(tasks)).mapInArrow(each, "number long, outcome binary")
+    try:
+        with watched(spark, step, handler, None if rows_of is None else counter):
+            found = {row["number"]: pickle.loads(row["outcome"]) for row in frame.collect()}
+    except PySparkException as error:
+        raise OperationalError(f"{step}: {reason(error)}") from error
+    for number in sorted(found):
+        if isinstance(found[number], Error):
+            raise found[number]
+    return [found[number] for number in range(len(tasks))]
+
+
+def _outcome(work: Callable[[T], R], task: T) -> R | Error:
+    """A result, or the error that would come again however often one tries."""
+    try:
+        return work(task)
+    except Error as error:
+        if error.retryable:
+            raise
+        try:
+            copy = pickle.loads(pickle.dumps(error))
+            return copy if str(copy) == str(error) else OperationalError(str(error))
+        except Exception:  # an error with a constructor of its own
+            return OperationalError(str(error))
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong, without the traceback of the worker that Spark puts around it."""
+    lines = [line for line in str(error).splitlines() if line.strip()]
+    own = [line for line in lines if line.startswith(("nyala.errors.", "pyarrow.", "OSError", "MemoryError"))]
+    return (own or lines or [type(error).__name__])[-1 if own else 0].removeprefix("nyala.errors.").strip()
+
+
+# ---- for commands ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command says at its end: plain data for JSON, lines for people, whether all is well."""
+
+    plain: dict[str, Any]
+    lines: Sequence[str]
+    is_well: bool = True
+
+
+Pipeline: TypeAlias = "Callable[[SparkSession, Handler], Outcome]"

@@ -1,0 +1,73 @@
+"""What happened to a table's rows between two times, as a relation.
+
+    since = a time      SELECT ..., _change, _changed_at FROM t FOR SYSTEM_TIME BETWEEN since AND until WHERE ...
+    since = BEFORE_ALL  SELECT ..., 'insert', until      FROM t FOR SYSTEM_TIME AS OF until WHERE ...
+
+The second form is how a stream begins that is to have the whole table: the rows that there are, as if they had just
+been inserted. So it needs none of the table's history; what happens to the rows after `until` follows by the first
+form. A condition is about the values that a change shows: after it, or, of a delete, before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from ...driver.connection import Connection
+from ...driver.moments import hybrid_time
+from ...errors import InterfaceError
+from ...storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, Timestamp
+from .options import Given
+from .relation import Relation, planned, quoted, select
+
+BEFORE_ALL: Final = Timestamp(-1)
+"""A time before any row was there."""
+CHANGE_COLUMNS: Final = (CHANGE_COLUMN, CHANGED_AT_COLUMN)
+
+
+def of(
+    connection: Connection, given: Given, since: Timestamp, until: Timestamp, columns: Sequence[str] | None = None
+) -> Relation:
+    """The changes after `since` and up to `until`; `columns`, which may name those of a change, in place of the
+    options', behind which all of a change come."""
+    return planned(connection, text(connection, given, since, until, columns))
+
+
+def text(
+    connection: Connection, given: Given, since: Timestamp, until: Timestamp, columns: Sequence[str] | None = None
+) -> str:
+    """The text of `of`."""
+    if "dbtable" in given and connection.store.view(given["dbtable"]) is not None:
+        raise InterfaceError(f"{given['dbtable']} is a view; changes are read of tables")
+    found = select(connection, given, _of_table(columns, given), _time(since, until), _shown(since, until))
+    # Behind a SELECT of its own, so that the columns may stand in any order.
+    wanted = None if columns is None else ", ".join(map(quoted, columns))
+    return found if wanted is None else f"SELECT {wanted} FROM ({found}\n) AS changes"
+
+
+def _of_table(columns: Sequence[str] | None, given: Given) -> Sequence[str] | None:
+    if columns is None:
+        columns = given["columns"]
+    return None if columns is None else [name for name in columns if name not in CHANGE_COLUMNS]
+
+
+def _time(since: Timestamp, until: Timestamp) -> str:
+    if since == BEFORE_ALL:
+        return f"FOR SYSTEM_TIME AS OF {until}"
+    return f"FOR SYSTEM_TIME BETWEEN {since} AND {until}"
+
+
+def _shown(since: Timestamp, until: Timestamp) -> list[str]:
+    names = [quoted(name) for name in CHANGE_COLUMNS]
+    if since != BEFORE_ALL:
+        return names
+    values = ("'insert'", f"CAST({until} AS BIGINT)")
+    return [f"{value} AS {name}" for value, name in zip(values, names)]
+
+
+def starting_time(given: Given, now: Timestamp) -> Timestamp:
+    """The time that `startingTimestamp` names."""
+    start = given["startingTimestamp"]
+    if isinstance(start, str) and start.lower() in ("earliest", "latest"):
+        return BEFORE_ALL if start.lower() == "earliest" else now
+    return hybrid_time(start, now)

@@ -1,0 +1,100 @@
+"""What the tasks of a read do: plain data, one for each, that names everything by what does not change.
+
+A tablet's part of a scan is a scan token (`driver.scan_tokens`), which outlives the process that made it. Where fewer
+tasks are wanted than there are tokens, a task reads several, as even a share of the rows as they can make; where more
+are, tablets are cut into ranges of keys.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from ...driver.connection import Connection
+from ...driver.scan_tokens import ScanToken, scan_tokens
+from ...storage.schema import Table
+from ...storage.store import ScanSpec, Timestamp
+from .relation import Relation, TabletScan
+
+
+@dataclass(frozen=True, slots=True)
+class TokensPart:
+    """Scan tokens as bytes, one after the other, and what is done with their rows beside them."""
+
+    tokens: tuple[bytes, ...]
+    fragment: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesPart:
+    """What happened to the rows of one tablet."""
+
+    table: Table
+    spec: ScanSpec
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPart:
+    """A query, run by nyala as of a time."""
+
+    text: str
+    snapshot: Timestamp
+
+
+Part: TypeAlias = TokensPart | ChangesPart | QueryPart
+
+
+def made(
+    connection: Connection, relation: Relation, snapshot: Timestamp, most: int | None = None, size: int | None = None
+) -> list[Part]:
+    """The parts of a relation, all as of one time; none where no tablet can have rows for it.
+
+    Parameters
+    ----------
+    most : int, optional
+        How many parts there may be; tablets are cut until there are about so many.
+    size : int, optional
+        About how many bytes on disk a part of a tablet may have.
+    """
+    scan = relation.scan
+    if scan is None:
+        return [QueryPart(relation.text, snapshot)]
+    if scan.changes is not None:
+        return list(_changes(connection, scan))
+    return list(_tokens(connection, scan, snapshot if scan.until is None else scan.until, most, size))
+
+
+def _changes(connection: Connection, scan: TabletScan) -> list[ChangesPart]:
+    spec = ScanSpec(scan.names, scan.predicates, scan.until, changes=scan.changes, fragment=scan.fragment)
+    tokens = connection.store.scan_tokens(scan.table, spec)
+    return [ChangesPart(scan.table, replace(spec, tablet=token.tablet_id)) for token in tokens]
+
+
+def _tokens(
+    connection: Connection, scan: TabletScan, snapshot: Timestamp, most: int | None, size: int | None
+) -> list[TokensPart]:
+    def cut(size: int | None) -> list[ScanToken]:
+        given = scan.table, scan.names, scan.predicates, snapshot
+        return scan_tokens(connection.store, *given, split_size_bytes=size)
+
+    tokens = cut(size)
+    if most is not None and len(tokens) < most:
+        bytes_ = sum(token.estimated_bytes for token in tokens)
+        tokens = cut(max(1, min(size or bytes_, bytes_ // most)))
+    return [
+        TokensPart(tuple(token.serialize() for token in share), scan.fragment)
+        for share in shared_out(tokens, most or len(tokens))
+    ]
+
+
+def shared_out(tokens: Sequence[ScanToken], most: int) -> list[list[ScanToken]]:
+    """The tokens in at most so many shares of about as many rows each, none of them empty."""
+    shares: list[list[ScanToken]] = [[] for _ in range(min(most, len(tokens)))]
+    rows = [(0, number) for number in range(len(shares))]
+    for token in sorted(tokens, key=lambda token: -token.estimated_rows):
+        held, number = heapq.heappop(rows)
+        shares[number].append(token)
+        heapq.heappush(rows, (held + token.estimated_rows + 1, number))
+    return shares

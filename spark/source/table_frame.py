@@ -1,0 +1,109 @@
+"""One pruned, filtered table as a DataFrame, by a faster road than the data source: Arrow batches through
+`mapInArrow` move 1.3 to 1.8 times the rows.
+
+    nyala plans, draws the time, makes the parts ─► spark.range, a row per part ─► mapInArrow: each row reads its part
+
+Each call makes a relation of its own: it shares nothing with another, and reads one time for its life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from ...driver.moments import Moment, hybrid_time
+from ...errors import InterfaceError
+from .. import workers
+from ..types import NamedType, arrow_schema, spark_schema
+from . import partitions, relation, scanning
+from .options import OPTIONS, Given, Use
+from .partitions import Part
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+URL_SETTING: Final = "spark.nyala.url"
+"""Spark's setting that names the store where a call does not."""
+
+
+def table(
+    spark: SparkSession,
+    name: str,
+    url: str | Path | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | None = None,
+    at: Moment | None = None,
+) -> DataFrame:
+    """A table, or some of its columns and rows, as it was at one time.
+
+    Parameters
+    ----------
+    spark : SparkSession
+    name : str
+        A table or a view.
+    url : str or Path, optional
+        The store; by default what Spark's setting `spark.nyala.url` says.
+    columns : sequence of str, optional
+        The columns to read, in this order; all by default. What Spark drops later is read all the same.
+    where : str, optional
+        A condition in nyala's SQL; rows for which it is true are read.
+    at : datetime, date, str or int, optional
+        The time, as `Connection.at` takes it; now by default.
+
+    Raises `UnknownTable`, `UnknownColumn`, `StatementError` for a condition that cannot be, `DataError` for a time in
+    the future.
+    """
+    values = {"dbtable": name, "columns": columns if columns is None else tuple(columns), "where": where}
+    given = Given(Use.READ, {"url": store_of(spark, url)} | {k: v for k, v in values.items() if v is not None})
+    connection = workers.planning(given["url"])
+    now = connection.store.now()
+    found = relation.of(connection, given)
+    parts = partitions.made(connection, found, now if at is None else hybrid_time(at, now), size=given["splitSize"])
+    return frame(spark, given["url"], parts, found.columns)
+
+
+def store_of(spark: SparkSession, url: str | Path | None) -> str:
+    """The URL or directory that a call means; `InterfaceError` where neither it nor the session says one."""
+    if url is not None:
+        return str(url)
+    found = spark.conf.get(URL_SETTING, None)
+    if not found:
+        raise InterfaceError(
+            f"which store? give url, or set it for the session: spark.conf.set({URL_SETTING!r}, 'nyala://host:port')"
+        )
+    return str(found)
+
+
+def frame(
+    spark: SparkSession,
+    url: str,
+    parts: Sequence[Part],
+    columns: Sequence[NamedType],
+    client: Mapping[str, Any] | None = None,
+) -> DataFrame:
+    """The rows of some parts, a task for each."""
+    schema = spark_schema(columns)
+    if not parts:
+        return spark.createDataFrame([], schema)
+    batch_rows = next(option.default for option in OPTIONS if option.name == "fetchsize")
+    read = partial(read_numbered, url, dict(client or {}), tuple(parts), arrow_schema(columns), batch_rows)
+    return spark.range(0, len(parts), 1, len(parts)).mapInArrow(read, schema)
+
+
+def read_numbered(
+    url: str,
+    client: Mapping[str, Any],
+    parts: Sequence[Part],
+    schema: pa.Schema,
+    batch_rows: int,
+    numbers: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """The rows of those parts whose numbers come in: what a task does."""
+    connection = workers.connection(url, **client)
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            yield from scanning.read(connection, parts[number], schema, batch_rows)

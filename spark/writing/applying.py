@@ -1,0 +1,291 @@
+"""A job's rows into its table, by its operation.
+
+    rows of the record, of the staging table ─► chunks ─► by tablet, by key ─► writes, several tablets side by side
+
+First it is made sure that nothing is refused; where something is, `IntegrityError` names keys, and nothing has changed.
+Then the rows are applied by an op that may be repeated. An insert that nobody has begun before does both at once, by
+the store's bulk loader. A publication that goes on after an interruption asks how the table was before it began
+(`JobRecord.moment`): what is there since then is its own doing.
+
+The rows of one key stay in their order. Between two writes readers see a part of the rows, unless the store makes a
+bulk load visible at once, as an embedded one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from ...driver.connection import Connection
+from ...errors import AlreadyPresent, IntegrityError, NotFound, NotSupportedError
+from ...storage.keys.keys import Keys
+from ...storage.keys.partition import Partitioner
+from ...storage.schema import Table
+from ...storage.store import Op, RowError, WriteBatch
+from ...storage.vector import Array
+from ...storage.writing.incoming_rows import conform
+from .jobs import JobRecord
+from .lease import Lease
+from .operations import Operation
+from .staging import ATTEMPT, StagingTable
+from .tasks import batches_of, joined
+
+CHUNK_ROWS: Final = 1 << 18
+"""Rows that are ordered at a time."""
+CHUNK_BYTES: Final = 128 << 20
+WRITERS: Final = 4
+SHOWN_KEYS: Final = 5
+
+
+def apply(connection: Connection, lease: Lease, batch_rows: int, resumed: bool) -> None:
+    """Bring the rows of the lease's job into its table, all of them; `Lease.add` counts what has changed.
+
+    Parameters
+    ----------
+    resumed : bool
+        It may have been begun before.
+
+    Raises
+    ------
+    IntegrityError
+        Rows are refused (`AlreadyPresent`, `NotFound`); none is applied.
+    NotSupportedError
+        The table's keys are not unique, and the publication was begun before.
+    OperationalError
+        The lease is lost, or the store cannot be reached: it is to be resumed.
+    """
+    _Publication(connection, lease, batch_rows).run(resumed)
+
+
+class _Publication:
+    def __init__(self, connection: Connection, lease: Lease, batch_rows: int):
+        self._connection = connection
+        self._store = connection.store
+        self._lease = lease
+        self._record: JobRecord = lease.record
+        self._table: Table = self._store.table(self._record.target)
+        self._key = [column.name for column in self._table.schema.key if not column.auto_increment]
+        self._partitioner = Partitioner(self._table.schema, self._table.partitions)
+        self._batch_rows = batch_rows
+        self._staging = StagingTable(connection, self._record.staging)
+        self._few = batches_of(self._record.few)
+
+    def run(self, resumed: bool) -> None:
+        operation = self._record.operation
+        if resumed and self._table.schema.auto_increment is not None:
+            raise NotSupportedError(
+                f"job {self._record.job} was interrupted while its rows went into table {self._table.name}, which has "
+                "a NON UNIQUE PRIMARY KEY: which of them are there already cannot be told"
+            )
+        if operation.needs_absent and not resumed:
+            self._insert()
+            return
+        if operation.needs_absent or operation.needs_present:
+            if self._is_small and not resumed:
+                self._apply_few(Op.UPDATE if operation is Operation.UPDATE else Op.DELETE)
+                return
+            self._check()
+        self._apply(self._chunks())
+        if operation is Operation.OVERWRITE:
+            self._delete_others()
+
+    # ---- the rows ------------------------------------------------------------------------------------------------
+
+    @property
+    def _is_small(self) -> bool:
+        """Are all rows in the record itself?"""
+        return not self._record.attempts
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        yield from self._few
+        yield from self._staging.rows(self._record.attempts)
+
+    def _chunks(self) -> Iterator[pa.RecordBatch]:
+        """The rows in chunks; of an overwritten table with all columns."""
+        for chunk in joined(self._batches(), CHUNK_ROWS, CHUNK_BYTES):
+            is_whole = self._record.operation is Operation.OVERWRITE
+            yield conform(self._table, chunk) if is_whole else chunk
+
+    # ---- inserting -----------------------------------------------------------------------------------------------
+
+    def _insert(self) -> None:
+        if self._is_small and self._table.schema.auto_increment is None:
+            self._apply_few(Op.INSERT)
+            return
+        with self._store.bulk_loader(self._table) as loader:
+            for batch in self._batches():
+                self._lease.check()
+                loader.append(batch)
+            self._lease.check()
+            self._lease.add(loader.finish())
+
+    def _apply_few(self, op: Op) -> None:
+        """Apply the few rows of the record in one write, all or none."""
+        if not self._few:
+            return
+        self._lease.check()
+        rows = pa.concat_batches(self._few)
+        result = self._store.write(self._table, WriteBatch(rows, op, all_or_none=True))
+        if result.errors and result.applied and op is not Op.INSERT:
+            # All were there, and then somebody deleted some. The others are changed; so are the rest of them.
+            self._apply(iter([rows]))
+            return
+        if result.errors and result.applied:
+            self._take_back(rows, result.errors)
+        if result.errors:
+            raise self._refusal(result.errors[0].error, rows, result.errors)
+        self._lease.add(result.applied)
+
+    def _take_back(self, rows: pa.RecordBatch, errors: Sequence[RowError]) -> None:
+        """Delete what a write has inserted into the tablets where nothing was refused: each takes all or none."""
+        places = self._partitioner.route(conform(self._table, rows))
+        refused = np.isin(places, places[[error.row for error in errors]])
+        keys = rows.select(self._key).take(pa.array(np.flatnonzero(~refused)))
+        self._store.write(self._table, WriteBatch(keys, Op.DELETE_IGNORE))
+
+    def _refusal(self, first: IntegrityError, rows: pa.RecordBatch, errors: Sequence[RowError]) -> IntegrityError:
+        shown = rows.select(self._key).take(pa.array([error.row for error in errors[:SHOWN_KEYS]])).to_pylist()
+        return self._refused(type(first), shown, len(errors), str(first))
+
+    def _refused(
+        self, kind: type[IntegrityError], keys: Sequence[dict[str, Any]], count: int | None, why: str
+    ) -> IntegrityError:
+        listed = "; ".join(", ".join(f"{name} = {value!r}" for name, value in key.items()) for key in keys)
+        more = ", ..." if count is None or count > len(keys) else ""
+        number = "rows" if count is None else f"{count} of {self._record.rows} rows"
+        return kind(
+            f"{number} of job {self._record.job} ({self._record.operation.value}) are refused, and nothing is "
+            f"written: {why}; refused: {listed}{more}"
+        )
+
+    # ---- what would be refused -----------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        """Raise where rows are refused, by the table as it was when the publication began."""
+        self._stage_few()
+        staged = self._staged()
+        if staged is None:
+            return
+        key = ", ".join(map(_quoted, self._key))
+        if self._record.operation.needs_absent:
+            self._check_found(
+                f"SELECT {key} FROM {staged} GROUP BY {key} HAVING count(*) > 1",
+                AlreadyPresent,
+                f"the job has keys of table {self._table.name} twice",
+            )
+        matches = " AND ".join(f"t.{name} = s.{name}" for name in map(_quoted, self._key))
+        are_there = self._record.operation.needs_absent
+        self._check_found(
+            f"SELECT {key} FROM {staged} s WHERE {'' if are_there else 'NOT '}EXISTS "
+            f"(SELECT 1 FROM {self._target_then()} t WHERE {matches})",
+            AlreadyPresent if are_there else NotFound,
+            f"table {self._table.name} {'has their keys already' if are_there else 'has no rows with their keys'}",
+        )
+
+    def _check_found(self, query: str, kind: type[IntegrityError], why: str) -> None:
+        names = [f"k{place}" for place in range(len(self._key))]
+        limited = f"SELECT * FROM ({query}) AS refused ({', '.join(names)}) LIMIT {SHOWN_KEYS + 1}"
+        found = self._connection.execute(limited).fetchall()
+        if found:
+            shown = [dict(zip(self._key, row)) for row in found[:SHOWN_KEYS]]
+            raise self._refused(kind, shown, None if len(found) > SHOWN_KEYS else len(found), why)
+
+    def _stage_few(self) -> None:
+        """Bring the rows of the record into the staging table, where SQL finds them. May be repeated."""
+        if not self._few:
+            return
+        self._staging.create([self._table.schema.column(n) for n in self._few[0].schema.names], self._table.replicas)
+        first = 0
+        for batch in self._few:
+            self._staging.append(_FEW_PARTITION, _FEW_ATTEMPT, first, batch)
+            first += batch.num_rows
+
+    def _staged(self) -> str | None:
+        """A subquery of the staged keys that count; None where there are none."""
+        attempts = [*self._record.attempts, *([_FEW_ATTEMPT] if self._few else [])]
+        if not attempts:
+            return None
+        key, listed = ", ".join(map(_quoted, self._key)), ", ".join(map(str, attempts))
+        return f"(SELECT {key} FROM {_quoted(self._staging.name)} WHERE {ATTEMPT} IN ({listed}))"
+
+    def _target_then(self) -> str:
+        return f"{_quoted(self._table.name)} FOR SYSTEM_TIME AS OF {self._record.moment}"
+
+    # ---- applying ------------------------------------------------------------------------------------------------
+
+    def _apply(self, chunks: Iterator[pa.RecordBatch], op: Op | None = None) -> None:
+        """Write chunk after chunk; while one is written, the next is read and ordered."""
+        op = op or self._record.operation.repeated
+        with ThreadPoolExecutor(WRITERS, thread_name_prefix="nyala-spark-publish") as pool:
+            running: list[Future[None]] = []
+            try:
+                for chunk in chunks:
+                    parts = self._by_tablet(chunk)
+                    _finish(running)
+                    running = [pool.submit(self._write, part, op) for part in parts]
+                _finish(running)
+            finally:
+                wait(running)
+
+    def _by_tablet(self, chunk: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """The rows of each tablet, by key; those of one key in their order."""
+        whole = conform(self._table, chunk)
+        order: Array = Keys.from_rows(self._table.schema, whole).order()
+        places = self._partitioner.route(whole).take(order)
+        by_place = np.argsort(places.astype(np.int32), kind="stable")
+        rows = chunk.take(pa.array(order.take(by_place)))
+        ends = np.flatnonzero(np.diff(places.take(by_place))) + 1
+        starts = [0, *ends.tolist()]
+        return [rows.slice(start, stop - start) for start, stop in zip(starts, [*starts[1:], rows.num_rows])]
+
+    def _write(self, rows: pa.RecordBatch, op: Op) -> None:
+        for start in range(0, rows.num_rows, self._batch_rows):
+            self._lease.check()
+            result = self._store.write(self._table, self._batch(rows.slice(start, self._batch_rows), op))
+            self._lease.add(result.applied)
+            if result.errors:
+                raise result.errors[0].error
+
+    def _batch(self, rows: pa.RecordBatch, op: Op) -> WriteBatch:
+        is_replaced = self._record.operation is Operation.OVERWRITE and op is Op.UPSERT
+        if not is_replaced or not any(column.immutable for column in self._table.schema.columns):
+            return WriteBatch(rows, op)
+        # What may not be updated is deleted and inserted again.
+        doubled = rows.take(pa.array(np.repeat(np.arange(rows.num_rows), 2)))
+        return WriteBatch(doubled, np.tile(np.array([Op.DELETE_IGNORE, Op.INSERT], np.uint8), rows.num_rows))
+
+    # ---- overwriting ---------------------------------------------------------------------------------------------
+
+    def _delete_others(self) -> None:
+        """Delete the rows that were there when the publication began, and are not the job's."""
+        self._stage_few()
+        key = ", ".join(map(_quoted, self._key))
+        query = f"SELECT {key} FROM {self._target_then()} t"
+        staged = self._staged()
+        if staged is not None:
+            matches = " AND ".join(f"t.{name} = s.{name}" for name in map(_quoted, self._key))
+            query += f" WHERE NOT EXISTS (SELECT 1 FROM {staged} s WHERE {matches})"
+        with self._connection.cursor() as cursor:
+            found = cursor.execute(query).record_batches()
+            keys = (pa.RecordBatch.from_arrays(batch.columns, names=self._key) for batch in found)
+            self._apply(joined(keys, CHUNK_ROWS, CHUNK_BYTES), Op.DELETE_IGNORE)
+
+
+_FEW_PARTITION: Final = -1
+_FEW_ATTEMPT: Final = -1
+"""As which the rows of the record are staged."""
+
+
+def _finish(running: Iterable[Future[None]]) -> None:
+    futures = list(running)
+    wait(futures)
+    for future in futures:
+        future.result()
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,132 @@
+"""What a write is to do, before any task runs: its options, its table, its columns.
+
+A table that is not there is made, where the option `primaryKey` says with which key: the DataFrame's columns under
+names in lower case, which SQL need not quote.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from ...driver.connection import Connection
+from ...errors import InterfaceError, UnknownColumn, UnknownTable, did_you_mean
+from ...storage.schema import Table
+from ..source.options import Given
+from ..types import NamedType, from_spark
+from .fitting import Fitting
+from .operations import Operation
+from .staging import RUN_PREFIX, staging_name
+from .tasks import JobPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+REPEATABLE: Final = tuple(
+    operation.value
+    for operation in Operation
+    if not (operation.needs_absent or operation.needs_present or operation is Operation.OVERWRITE)
+)
+"""What tasks may do to the table themselves: whoever does it twice has done it once."""
+
+
+def plan_of(connection: Connection, given: Given, schema: StructType, overwrite: bool) -> JobPlan:
+    """The plan of a write, with a table that is there and takes such rows.
+
+    Raises `InterfaceError` for options that cannot be, `UnknownTable`, and what `Fitting` says of the columns.
+    """
+    target = given["dbtable"]
+    if not target:
+        raise InterfaceError("option dbtable is missing: name the table to write to")
+    operation = _operation(given, overwrite)
+    columns = from_spark(schema)
+    table = _table(connection, given, target, columns)
+    Fitting(table, operation, pa.schema([pa.field(name, type_.arrow) for name, type_, _ in columns]))
+    key = given["idempotencyKey"] if "idempotencyKey" in given else RUN_PREFIX + uuid.uuid4().hex
+    return JobPlan(
+        job=key,
+        target=table.name,
+        operation=operation,
+        staging=staging_name(),
+        batch_rows=given["batchsize"],
+        is_staged=given["staged"],
+    )
+
+
+def _operation(given: Given, overwrite: bool) -> Operation:
+    named = Operation.named(given["operation"])
+    if overwrite and "operation" in given:
+        raise InterfaceError(f'mode overwrite replaces all rows of the table; operation={named.value} is for "append"')
+    operation = Operation.OVERWRITE if overwrite else named
+    if not given["staged"] and operation.value not in REPEATABLE:
+        raise InterfaceError(
+            f"staged=false: tasks may run more than once, so they can write by themselves only what may be done twice "
+            f"({', '.join(REPEATABLE)}), not {operation.value}"
+        )
+    if "idempotencyKey" in given and given["idempotencyKey"].startswith((RUN_PREFIX, STREAM_PREFIX)):
+        raise InterfaceError(
+            f"idempotencyKey={given['idempotencyKey']!r}: keys that begin with {RUN_PREFIX!r} or {STREAM_PREFIX!r} are "
+            "those of jobs without one"
+        )
+    return operation
+
+
+STREAM_PREFIX: Final = "stream "
+"""Keys of the batches of streams begin so."""
+
+# ---- the table -------------------------------------------------------------------------------------------------------
+
+
+def _table(connection: Connection, given: Given, target: str, columns: Sequence[NamedType]) -> Table:
+    found = _existing(connection, target)
+    if found is None and given["primaryKey"] is None:
+        try:
+            return connection.store.table(target)
+        except UnknownTable as error:
+            error.add_note("option primaryKey makes the table from the DataFrame's columns")
+            raise
+    if found is None:
+        connection.execute(_definition(given, target.lower(), columns))
+        found = _existing(connection, target)
+    assert found is not None
+    return found
+
+
+def _existing(connection: Connection, target: str) -> Table | None:
+    """The table of that name, in lower case where that fits better."""
+    for name in (target, target.lower()):
+        try:
+            return connection.store.table(name)
+        except UnknownTable:
+            continue
+    return None
+
+
+def _definition(given: Given, target: str, columns: Sequence[NamedType]) -> str:
+    """CREATE TABLE for a DataFrame's columns, the key in front."""
+    named = {name.lower(): (type_, nullable) for name, type_, nullable in columns}
+    if len(named) < len(columns):
+        raise InterfaceError("the DataFrame has columns that differ in their capitals only; rename one")
+    key = [name.lower() for name in given["primaryKey"]]
+    for name in key:
+        if name not in named:
+            hint = did_you_mean(name, named, "it has")
+            raise UnknownColumn(f"primaryKey={','.join(key)}: the DataFrame has no column {name}{hint}")
+    lines = [f"{_quoted(name)} {named[name][0]} NOT NULL" for name in key]
+    for name, (type_, nullable) in named.items():
+        if name not in key:
+            lines.append(f"{_quoted(name)} {type_}{'' if nullable else ' NOT NULL'}")
+    lines.append(f"PRIMARY KEY ({', '.join(map(_quoted, key))})")
+    text = f"CREATE TABLE IF NOT EXISTS {_quoted(target)} ({', '.join(lines)})"
+    if given["distributeBy"] is not None:
+        text += f" DISTRIBUTE BY {given['distributeBy']}"
+    if given["replicas"] is not None:
+        text += f" REPLICAS {given['replicas']}"
+    return text
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,135 @@
+"""The sink of streams: each micro-batch is a job whose key is the query's id and the batch's number.
+
+Spark repeats a batch, with the same number and the same offsets, when a query starts again from its checkpoint, and it
+cannot know whether the batch was written before. The record of jobs does: a batch that was published is not published
+again, and one whose publication was interrupted is finished with the rows that it had then.
+
+    tasks    write(batches) ─► message: query, batch, rows          (the ids are properties of the task)
+    driver   commit(messages, batch) ─► publish "stream <query> <batch>"
+
+Spark makes the object that commits anew, in another process than the one that the tasks have: all that it needs to
+know of them is in their messages.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from ...driver.connection import Connection
+from ...errors import Error, InternalError
+from .. import workers
+from ..source.options import Use, parse
+from .jobs import Jobs, State
+from .planning import STREAM_PREFIX, plan_of
+from .publish import abandon, is_published, publish
+from .tasks import JobPlan, TaskRows, write_task
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+KEPT_BATCHES: Final = 1000
+"""Records that are kept of a query. Spark itself can repeat the last 100 batches (minBatchesToRetain)."""
+_FORGET_EVERY: Final = 100
+_QUERY: Final = "sql.streaming.queryId"
+_BATCH: Final = "streaming.sql.batchId"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchMessage(WriterCommitMessage):
+    """What a task tells the driver: which batch of which query it had rows of, and where they are."""
+
+    query: str
+    batch: int
+    staging: str
+    rows: TaskRows
+
+
+class StreamSink(DataSourceStreamArrowWriter):
+    """Writes the batches of a query into a table, each once.
+
+    Parameters
+    ----------
+    options : mapping of str to str
+        Those of `source.options` for a stream write.
+    schema : StructType
+        The columns of the rows.
+    overwrite : bool
+        Each batch replaces the table's rows: output mode `complete`.
+
+    Raises
+    ------
+    InterfaceError, UnknownTable, UnknownColumn, TypeMismatch, NotNullViolation, NotSupportedError
+        It cannot be written so; nothing has been done.
+    """
+
+    def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool):
+        self._given = parse(options, Use.SINK)
+        self._plan = plan_of(self._connection(), self._given, schema, overwrite)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> BatchMessage:
+        """Take one task's rows to where `commit` finds them."""
+        context = TaskContext.get()
+        assert context is not None, "Spark calls write in a task"
+        query, batch = context.getLocalProperty(_QUERY), context.getLocalProperty(_BATCH)
+        if query is None or batch is None:
+            raise InternalError(f"Spark has not said which batch this is: {_QUERY}={query}, {_BATCH}={batch}")
+        plan = self._batch_plan(query, int(batch))
+        partition, attempt = context.partitionId(), context.taskAttemptId()
+        if is_published(self._connection(), plan):
+            deque(iterator, maxlen=0)
+            rows = TaskRows(partition, attempt, 0)
+        else:
+            rows = write_task(self._connection(), plan, partition, attempt, iterator)
+        return BatchMessage(query, int(batch), plan.staging, rows)
+
+    def commit(self, messages: Sequence[BatchMessage | None], batchId: int) -> None:
+        """Publish a batch; see `publish.publish` for what it raises. A batch without tasks has no rows."""
+        told = [message for message in messages if message is not None]
+        if not told:
+            return
+        connection = self._connection()
+        publish(connection, self._plan_of(told[0]), [message.rows for message in told])
+        if batchId % _FORGET_EVERY == 0:
+            with suppress(Error):
+                _forget(Jobs(connection), told[0].query, batchId - KEPT_BATCHES)
+
+    def abort(self, messages: Sequence[BatchMessage | None], batchId: int) -> None:
+        """Drop what the tasks have staged, as far as they could tell. Spark calls this also where `commit` has
+        raised."""
+        told = [message for message in messages if message is not None]
+        if told:
+            abandon(self._connection(), self._plan_of(told[0]))
+
+    def _batch_plan(self, query: str, batch: int) -> JobPlan:
+        # One object may serve the tasks of several batches, whose staging tables differ.
+        return replace(self._plan, job=batch_job(query, batch), staging=f"{self._plan.staging}{batch:x}")
+
+    def _plan_of(self, message: BatchMessage) -> JobPlan:
+        return replace(self._plan, job=batch_job(message.query, message.batch), staging=message.staging)
+
+    def _connection(self) -> Connection:
+        return workers.connection(self._given["url"], **self._given.client())
+
+
+def batch_job(query: str, batch: int) -> str:
+    """The key of a batch in the record of jobs."""
+    return f"{_query_prefix(query)}{batch}"
+
+
+def _query_prefix(query: str) -> str:
+    return f"{STREAM_PREFIX}{query} "
+
+
+def _forget(jobs: Jobs, query: str, before: int) -> None:
+    """Delete the records of batches that Spark cannot repeat any more."""
+    prefix = _query_prefix(query)
+    ended = [record for record in jobs.all(prefix) if record.state is State.PUBLISHED]
+    jobs.forget([record for record in ended if int(record.job.removeprefix(prefix)) < before])

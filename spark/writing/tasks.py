@@ -1,0 +1,238 @@
+"""What one task does with its rows.
+
+batches ─► Fitting ─┬─ at most FEW_BYTES ─► the commit message
+                    └─ more ─► batches of `batch_rows` ─► staging table, some on their way while others come
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow as pa
+
+from ...driver.connection import Connection
+from ...storage.schema import Table
+from ...storage.store import WriteBatch
+from .fitting import Fitting
+from .jobs import JobRecord, Jobs, State
+from .lease import owner_name
+from .operations import Operation
+from .staging import StagingTable
+
+FEW_BYTES: Final = 1 << 20
+"""Of Arrow data that travel in a commit message; staging more costs less than sending it twice."""
+FEW_ROWS: Final = 1 << 16
+PIECE_BYTES: Final = 32 << 20
+"""Of Arrow data in one write, about."""
+WRITES_IN_FLIGHT: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class JobPlan:
+    """What all tasks of a job know; plain data, which travels to them.
+
+    Attributes
+    ----------
+    job : str
+        Its key in the record of jobs.
+    target : str
+        The table.
+    operation : Operation
+    staging : str
+        The name of this run's staging table, which need not be there; no other run has it.
+    batch_rows : int
+        Rows in one write, at most.
+    is_staged : bool
+        False: tasks write into the target themselves.
+    """
+
+    job: str
+    target: str
+    operation: Operation
+    staging: str
+    batch_rows: int = 65_536
+    is_staged: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRows:
+    """What a task has to say when it is done.
+
+    Attributes
+    ----------
+    partition, attempt : int
+        Which task it was; the attempt's number is unique in its application.
+    rows : int
+        How many rows it had.
+    staging : str, optional
+        The table that they are in; None where they are few.
+    few : bytes, optional
+        An Arrow stream of them.
+    applied : int
+        How many have changed the target already, where the task writes into it itself.
+    timestamp : int
+        Hybrid time at which they were all there.
+    """
+
+    partition: int
+    attempt: int
+    rows: int
+    staging: str | None = None
+    few: bytes | None = None
+    applied: int = 0
+    timestamp: int = 0
+
+
+def write_task(
+    connection: Connection, plan: JobPlan, partition: int, attempt: int, batches: Iterable[pa.RecordBatch]
+) -> TaskRows:
+    """Take a task's rows to where its job's commit finds them.
+
+    Raises what `Fitting` says of rows that the table cannot take, and what the store says.
+    """
+    table = connection.store.table(plan.target)
+    fitted = _fitted(table, plan.operation, batches)
+    pieces = joined(fitted, plan.batch_rows)
+    if not plan.is_staged:
+        rows, applied = _write_direct(connection, plan, table, pieces)
+        return TaskRows(partition, attempt, rows, applied=applied, timestamp=connection.store.now())
+    begun, is_all = _beginning(pieces)
+    if is_all:
+        rows = sum(piece.num_rows for piece in begun)
+        return TaskRows(partition, attempt, rows, few=stream_of(begun), timestamp=connection.store.now())
+    staging = open_staging(connection, plan, begun[0].schema)
+    rows = _in_flight(
+        _chain(begun, pieces),
+        lambda piece, first: staging.append(partition, attempt, first, piece),
+        WRITES_IN_FLIGHT,
+    )
+    return TaskRows(partition, attempt, rows, staging.name, timestamp=connection.store.now())
+
+
+def open_staging(connection: Connection, plan: JobPlan, given: pa.Schema) -> StagingTable:
+    """The job's staging table, made if it is not there; the job's record says that it is being written."""
+    table = connection.store.table(plan.target)
+    staging = StagingTable(connection, plan.staging)
+    jobs = Jobs(connection)
+    if not staging.exists():
+        _begin(jobs, plan)
+        staging.create([table.schema.column(name) for name in given.names], table.replicas)
+    jobs.touch(plan.job)
+    return staging
+
+
+def _begin(jobs: Jobs, plan: JobPlan) -> None:
+    """Note that the job is being written, where no other run of it has come further."""
+    before = jobs.find(plan.job)
+    if before is None or before.state is State.ABORTED:
+        # Where another task or run is first, that is as good.
+        record = JobRecord(plan.job, plan.target, plan.operation, State.WRITING, owner_name(), staging=plan.staging)
+        jobs.change(before, record)
+
+
+def _write_direct(
+    connection: Connection, plan: JobPlan, table: Table, pieces: Iterator[pa.RecordBatch]
+) -> tuple[int, int]:
+    """How many rows there were, and how many have changed the table."""
+    applied: list[int] = []
+
+    def write(piece: pa.RecordBatch, first: int) -> None:
+        result = connection.store.write(table, WriteBatch(piece, plan.operation.repeated))
+        if result.errors:
+            raise result.errors[0].error
+        applied.append(result.applied)
+
+    # One after the other: of two rows with one key, the later wins.
+    return _in_flight(pieces, write, 1), sum(applied)
+
+
+# ---- pieces ----------------------------------------------------------------------------------------------------------
+
+
+def _fitted(table: Table, operation: Operation, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    fitting: Fitting | None = None
+    for batch in batches:
+        if fitting is None:
+            fitting = Fitting(table, operation, batch.schema)
+        if batch.num_rows:
+            yield fitting.rows(batch)
+
+
+def joined(batches: Iterable[pa.RecordBatch], rows: int, size: int = PIECE_BYTES) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of about `rows` rows or `size` bytes, none with more rows than that."""
+    held: list[pa.RecordBatch] = []
+    count = held_size = 0
+    for batch in batches:
+        for start in range(0, batch.num_rows, rows):
+            part = batch.slice(start, rows)
+            if held and (count + part.num_rows > rows or held_size >= size):
+                yield pa.concat_batches(held)
+                held, count, held_size = [], 0, 0
+            held.append(part)
+            count, held_size = count + part.num_rows, held_size + part.nbytes
+    if held:
+        yield pa.concat_batches(held)
+
+
+def _beginning(pieces: Iterator[pa.RecordBatch]) -> tuple[list[pa.RecordBatch], bool]:
+    """The first pieces, until they are no longer few; whether these are all."""
+    begun: list[pa.RecordBatch] = []
+    size = rows = 0
+    for piece in pieces:
+        begun.append(piece)
+        size, rows = size + piece.nbytes, rows + piece.num_rows
+        if size > FEW_BYTES or rows > FEW_ROWS:
+            return begun, False
+    return begun, True
+
+
+def _chain(begun: list[pa.RecordBatch], rest: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    while begun:
+        yield begun.pop(0)
+    yield from rest
+
+
+def _in_flight(pieces: Iterator[pa.RecordBatch], write: Callable[[pa.RecordBatch, int], None], count: int) -> int:
+    """Write the pieces, `count` of them at a time, while the next ones are made; how many rows they had."""
+    running: deque[Future[None]] = deque()
+    rows = 0
+    with ThreadPoolExecutor(count, thread_name_prefix="nyala-spark-write") as pool:
+        try:
+            for piece in pieces:
+                while len(running) > count:
+                    running.popleft().result()
+                running.append(pool.submit(write, piece, rows))
+                rows += piece.num_rows
+            while running:
+                running.popleft().result()
+        finally:
+            wait(running)
+    return rows
+
+
+# ---- few rows --------------------------------------------------------------------------------------------------------
+
+
+def stream_of(batches: list[pa.RecordBatch]) -> bytes | None:
+    """Batches of one schema as an Arrow stream; None where there are none."""
+    if not batches:
+        return None
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def batches_of(stream: bytes | None) -> list[pa.RecordBatch]:
+    """The batches of an Arrow stream."""
+    if stream is None:
+        return []
+    with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
+        return list(reader)

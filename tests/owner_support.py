@@ -1,0 +1,98 @@
+"""An owner in the test's own process, with clients of it, and processes that own a directory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from nyala.cluster.client.client import Client
+from nyala.cluster.client.options import client_options
+from nyala.cluster.owner.server import OwnerServer
+from nyala.cluster.wire.methods import Reply, Request
+from nyala.cluster.wire.rpc import Channel
+from nyala.driver.connection import Connection
+from nyala.driver.servers import servers
+from nyala.driver.session import Session
+from nyala.driver.stores import SharedStore
+from nyala.executor.fragments.evaluate import table_evaluator
+from nyala.storage.clock import HybridClock
+from nyala.storage.database import Database
+
+
+class Owned:
+    """A store, its server, and whatever uses them; a context manager that closes all."""
+
+    def __init__(self, directory: Path | None = None, bind: str = "127.0.0.1:0", **options: Any) -> None:
+        path = ":memory:" if directory is None else str(directory)
+        self._stack = ExitStack()
+        self.database = Database(path, **options)
+        self._stack.callback(self.database.close)
+        named = None if directory is None else path
+        self.server = OwnerServer(self.database, directory=named, fragments=table_evaluator, bind=bind)
+        self._stack.callback(self.server.close, 0.0)
+        self.server.start()
+
+    def client(self, **options: Any) -> Client:
+        """A new client."""
+        client = Client(servers(self.server.url), client_options(**{"deadline": 10.0, **options}))
+        self._stack.callback(client.close)
+        return client
+
+    def connection(self, **options: Any) -> Connection:
+        """SQL over a new client."""
+        client = self.client(**options)
+        connection = Connection(SharedStore(client, None, {}), Session(client, threads=2))
+        self._stack.callback(connection.close)
+        return connection
+
+    def embedded(self) -> Connection:
+        """SQL as the owner itself runs it."""
+        shared = SharedStore(self.database, None, {}, holders=2)
+        connection = Connection(shared, Session(self.database, threads=2))
+        self._stack.callback(connection.close)
+        return connection
+
+    def call(self, request: Request) -> Reply:
+        """One request without a client."""
+        channel = Channel(self.server.address, HybridClock())
+        try:
+            return channel.call(request)  # type: ignore[no-any-return]
+        finally:
+            channel.close()
+
+    def __enter__(self) -> Owned:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stack.close()
+
+
+class ServeProcess:
+    """`nyala serve`, from its URL on; a context manager that kills it."""
+
+    def __init__(self, directory: Path, *arguments: str) -> None:
+        command = [sys.executable, "-m", "nyala", "serve", str(directory), *arguments]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().strip()
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        self.process.kill()
+        self.process.wait()
+
+    def __enter__(self) -> ServeProcess:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        assert self.process.stdout is not None
+        self.process.stdout.close()

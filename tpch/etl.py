@@ -1,0 +1,189 @@
+"""dbgen's raw files into typed tables, by Spark: `nyala spark tpch-etl`.
+
+lineitem.tbl, or lineitem.tbl.1 ...     1|155190|7706|1|17|21168.23|0.04|...|egular courts above the|
+      │  spark.pipelines.ingest: fields as texts, cast to the table's types, bad rows to their file
+      ▼
+lineitem, as `nyala tpch load` makes it, its rows counted and held against what the scale factor promises
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from .. import __version__
+from ..driver.connection import connect
+from ..driver.owners import reachable
+from ..driver.stores import is_cluster
+from ..errors import DataError, InterfaceError, OperationalError, ProgrammingError
+from ..spark.pipelines.ingest import IngestResult, ingest
+from ..spark.pipelines.jobs import Handler, Outcome, Pipeline
+from . import manifest
+from .schema import LINEITEM, TABLES, TableSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+LINEITEMS: Final = {0.01: 60_175, 0.1: 600_572, 1: 6_001_215, 10: 59_986_052, 30: 179_998_372, 100: 600_037_902}
+"""Rows of lineitem by scale factor, as dbgen makes them."""
+_MOST_ITEMS: Final = 7
+"""Of an order."""
+
+
+@dataclass(frozen=True, slots=True)
+class EtlResult:
+    """What came of it: each table's ingest, the scale factor that the row counts tell, seconds."""
+
+    tables: Mapping[str, IngestResult]
+    scale_factor: float
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(self)
+
+
+def etl_pipeline(arguments: argparse.Namespace) -> Pipeline:
+    """What `nyala spark tpch-etl` does."""
+
+    def work(spark: SparkSession, report: Handler) -> Outcome:
+        result = etl(
+            spark,
+            arguments.raw,
+            arguments.store,
+            scale_factor=arguments.sf,
+            buckets=arguments.buckets,
+            replace=arguments.replace,
+            rejects=arguments.rejects,
+            max_rejects=arguments.max_rejects,
+            progress=report,
+        )
+        lines = [line for table in result.tables.values() for line in table.describe()]
+        return Outcome(result.to_dict(), [*lines, f"scale factor {result.scale_factor:g}, {result.seconds:.1f} s"])
+
+    return work
+
+
+def etl(
+    spark: SparkSession,
+    raw: Path,
+    target: str | Path,
+    *,
+    scale_factor: float | None = None,
+    buckets: int = 4,
+    replace: bool = False,
+    rejects: Path | None = None,
+    max_rejects: int | None = None,
+    progress: Handler | None = None,
+) -> EtlResult:
+    """Read TPC-H's raw files into its eight tables.
+
+    Parameters
+    ----------
+    raw : Path
+        The directory of the files, whole or split.
+    target : str or Path
+        The store: the URL of a cluster or a directory, which is made if it is not there.
+    scale_factor : float, optional
+        What the files are to be; by default as many as their customers say.
+    buckets : int
+        Tablets per large table.
+    replace : bool
+        Drop tables of an earlier load instead of refusing.
+    rejects : Path, optional
+        For bad rows; each table's own, with its name before the suffix. Without it, one is an error.
+
+    Raises
+    ------
+    OperationalError
+        A table has no file.
+    ProgrammingError
+        A table is there already.
+    DataError
+        Rows are bad, or the files hold more or fewer than the scale factor promises.
+    """
+    started = time.monotonic()
+    if buckets < 1:
+        raise InterfaceError(f"--buckets {buckets}: at least 1 is needed")
+    files = {spec.name: raw_files(raw, spec.name) for spec in TABLES}
+    found: dict[str, IngestResult] = {}
+    with connect(reachable(target, create=True)) as connection:
+        there = {table.name for table in connection.store.tables()}
+        present = [spec.name for spec in TABLES if spec.name in there]
+        if present and not replace:
+            raise ProgrammingError(
+                f"{target} has the TPC-H table{'s' if len(present) > 1 else ''} {', '.join(present)} already; "
+                "give --replace to load anew"
+            )
+        manifest.remove(_named(target), connection)
+        for name in present:
+            connection.execute(f"DROP TABLE {name}")
+        for spec in TABLES:
+            connection.execute(spec.create_table(buckets))
+            columns = raw_columns(spec)
+            found[spec.name] = ingest(
+                spark,
+                str(raw / f"{spec.name}.tbl*"),
+                target,
+                spec.name,
+                format="csv",
+                # A quotation mark is a letter like any other there.
+                options={"sep": "|", "header": "false", "quote": "", "escape": ""},
+                mapping={name: f"_c{place}" for place, name in enumerate(columns)},
+                skip=[f"_c{len(columns)}"] if _ends_with_separator(files[spec.name][0]) else [],
+                rejects=None if rejects is None else rejects.with_name(f"{rejects.stem}.{spec.name}{rejects.suffix}"),
+                max_rejects=max_rejects,
+                progress=progress,
+            )
+        rows = {name: result.rows for name, result in found.items()}
+        rejected = {name: sum(result.rejected.values()) for name, result in found.items()}
+        scale = scale_factor or (rows["customer"] + rejected["customer"]) / 150_000
+        check_counts({name: rows[name] + rejected[name] for name in rows}, scale)
+        loaded = manifest.Manifest(scale, buckets, str(raw.resolve()), rows, __version__)
+        loaded.write(_named(target), connection)
+    return EtlResult(found, scale, time.monotonic() - started)
+
+
+def _named(target: str | Path) -> manifest.Target:
+    return str(target) if is_cluster(target) else Path(target)
+
+
+def raw_files(raw: Path, table: str) -> list[Path]:
+    """A table's files; `OperationalError` where there is none."""
+    found = sorted(raw.glob(f"{table}.tbl*"))
+    if not found:
+        raise OperationalError(f"there is no {table}.tbl in {raw}; dbgen makes it")
+    return found
+
+
+def raw_columns(spec: TableSpec) -> list[str]:
+    """A table's columns in the order of its raw file: the specification's."""
+    names = [name for name, _ in spec.columns]
+    if spec is LINEITEM:
+        names.remove("l_linenumber")
+        names.insert(3, "l_linenumber")
+    return names
+
+
+def _ends_with_separator(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return opened.readline().rstrip(b"\r\n").endswith(b"|")
+
+
+def check_counts(rows: Mapping[str, int], scale_factor: float) -> None:
+    """Raise `DataError` where the files hold other numbers of rows than the scale factor promises."""
+    for spec in TABLES:
+        expected = spec.expected_rows(scale_factor)
+        if expected is None:
+            expected = LINEITEMS.get(scale_factor, rows[spec.name])
+        if rows[spec.name] != expected:
+            raise DataError(
+                f"the files of {spec.name} hold {rows[spec.name]:,} rows; scale factor {scale_factor:g} has "
+                f"{expected:,}"
+            )
+    if not rows["orders"] <= rows["lineitem"] <= _MOST_ITEMS * rows["orders"]:
+        raise DataError(f"the files hold {rows['lineitem']:,} line items of {rows['orders']:,} orders")
