@@ -34,8 +34,20 @@ ROWS: Final = (
     "TIMESTAMP '2000-01-31 01:02:03', X'01')",
 )
 
-_PARTS = ("millennium", "century", "decade", "year", "isoyear", "quarter", "month", "week", "day", "doy", "dow",
-    "isodow")
+_PARTS = (
+    "millennium",
+    "century",
+    "decade",
+    "year",
+    "isoyear",
+    "quarter",
+    "month",
+    "week",
+    "day",
+    "doy",
+    "dow",
+    "isodow",
+)
 _CLOCK = ("hour", "minute", "second", "milliseconds", "microseconds", "epoch")
 _UNITS = (
     "millennium", "century", "decade", "year", "quarter", "month", "week", "day", "hour", "minute", "second",
@@ -318,8 +330,9 @@ WINDOWS: Final[dict[str, list[str]]] = {
         "avg(h) OVER (ORDER BY k ROWS 2 PRECEDING)",
         "sum(y) OVER (ORDER BY i RANGE BETWEEN 3 PRECEDING AND 5 FOLLOWING)",
         "count(*) OVER (ORDER BY d DESC RANGE BETWEEN 1.5 PRECEDING AND CURRENT ROW)",
-        "count(*) OVER (ORDER BY CASE WHEN k > 4 THEN day END RANGE BETWEEN INTERVAL '40 days' PRECEDING AND CURRENT ROW)",
-        "count(*) OVER (ORDER BY CASE WHEN k > 4 THEN ts END RANGE BETWEEN INTERVAL '36 hours' PRECEDING AND INTERVAL '1 day' FOLLOWING)",
+        "count(*) OVER (ORDER BY CASE WHEN k > 4 THEN day END RANGE INTERVAL '40 days' PRECEDING)",
+        "count(*) OVER (ORDER BY CASE WHEN k > 4 THEN ts END RANGE BETWEEN INTERVAL '36 hours' PRECEDING AND "
+        "INTERVAL '1 day' FOLLOWING)",
         "count(*) OVER (ORDER BY b GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW)", "max(s) OVER (ORDER BY b NULLS FIRST)",
         "sum(i) FILTER (WHERE i > 0) OVER (ORDER BY k)", "count(*) FILTER (WHERE b) OVER (ORDER BY k)",
         "stddev_samp(h) OVER (ORDER BY k)",

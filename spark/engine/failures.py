@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from ... import errors
 
@@ -64,9 +64,9 @@ def _made(kind: type[errors.Error], message: str) -> errors.Error:
 
 def _state(error: Exception) -> str:
     """The SQLSTATE of an error of PySpark's, also of one that lies below it."""
-    getter = getattr(error, "getSqlState", None)
+    getter: Any = getattr(error, "getSqlState", None)
     try:
-        found = getter() if getter is not None else None
+        found = None if getter is None else getter()
     except Exception:  # the JVM may have gone
         found = None
     if not found:

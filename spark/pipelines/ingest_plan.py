@@ -297,14 +297,15 @@ def _key_condition(plan: Plan, made: Mapping[str, Column]) -> Iterator[tuple[Col
 def tablet_of(plan: Plan, key: Sequence[Column]) -> Column:
     """The number of the tablet that a row belongs to, of its key's columns; -1 where no partition covers it, NULL where
     a part of the key is NULL. An Arrow UDF: only the key crosses into Python."""
-    from pyspark.sql.functions import ArrowUDFType, arrow_udf
+    from pyspark.sql.functions import arrow_udf
+    from pyspark.sql.types import IntegerType
 
     route = TabletOf(plan.table.schema, plan.table.partitions, plan.key)
 
     def tablet(*arrays: pa.Array) -> pa.Array:
         return route(arrays)
 
-    return arrow_udf(tablet, "int", ArrowUDFType.SCALAR)(*key)
+    return arrow_udf(tablet, IntegerType())(*key)
 
 
 class TabletOf:

@@ -7,6 +7,7 @@ with watched(spark, ...):          whatever Spark does in here is reported while
 from __future__ import annotations
 
 import pickle
+import re
 import threading
 import time
 import uuid
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 POLL_SECONDS: Final = 0.25
+_RAISED: Final = re.compile(
+    r"(nyala\.errors\.\w+|\w[\w.]*(?<!PythonException)(?:Error|Exception|Invalid|Interrupt))(: |$)"
+)
+"""The line of a Python traceback that names the exception."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +191,8 @@ def _outcome(work: Callable[[T], R], task: T) -> R | Error:
 def reason(error: BaseException) -> str:
     """What went wrong, without the traceback of the worker that Spark puts around it."""
     lines = [line for line in str(error).splitlines() if line.strip()]
-    own = [line for line in lines if line.startswith(("nyala.errors.", "pyarrow.", "OSError", "MemoryError"))]
-    return (own or lines or [type(error).__name__])[-1 if own else 0].removeprefix("nyala.errors.").strip()
+    raised = [line for line in lines if _RAISED.match(line)]
+    return (raised[-1] if raised else lines[0] if lines else type(error).__name__).removeprefix("nyala.errors.").strip()
 
 
 # ---- for commands ----------------------------------------------------------------------------------------------------

@@ -36,10 +36,11 @@ from ...errors import (
 )
 from ...storage.keys.partition import Partitioner
 from ...storage.schema import ColumnSchema, Table
-from ...storage.types import DataType, Kind
+from ...storage.types import MAX_PRECISION, DataType, Kind
 from ...storage.writing.incoming_rows import conform, limit_errors, no_partition
 from .operations import Operation
 
+_INTEGER_DIGITS: Final = 19
 _SHOWN_COLUMNS: Final = 8
 _SHOWN_CHARACTERS: Final = 60
 
@@ -231,8 +232,26 @@ def _cast(array: pa.Array, type_: DataType) -> pa.Array:
     if pa.types.is_timestamp(array.type) and array.type.tz is not None:
         # The same instants, whatever the zone is called: stored is UTC.
         array = array.cast(pa.timestamp(array.type.unit, "UTC")).cast(pa.timestamp(array.type.unit))
+    if type_.kind is Kind.DATE and pa.types.is_timestamp(array.type):
+        return _dates(array)
+    if type_.is_decimal and pa.types.is_integer(array.type):
+        # Arrow would refuse whatever cannot hold every integer of the given type.
+        digits = _INTEGER_DIGITS + wanted.scale
+        array = array.cast(pa.decimal128(digits, wanted.scale) if digits <= MAX_PRECISION else pa.string())
     if not type_.is_float or not _is_numeric(array.type):
         return array.cast(wanted)
+    return _nearest(array, wanted)
+
+
+def _dates(array: pa.Array) -> pa.Array:
+    """Midnights as dates; Arrow itself would drop the time of day."""
+    dates = array.cast(pa.date32())
+    if pc.any(pc.not_equal(dates.cast(array.type), array)).as_py():
+        raise NumericOutOfRange("a time of day")
+    return dates
+
+
+def _nearest(array: pa.Array, wanted: pa.DataType) -> pa.Array:
     cast = array.cast(wanted, safe=False)
     lost = pc.and_(pc.is_inf(cast), pc.is_finite(array.cast(pa.float64(), safe=False)))
     if pc.any(lost).as_py():

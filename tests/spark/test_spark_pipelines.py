@@ -150,7 +150,7 @@ def test_bad_rows_go_to_their_file_with_reasons_or_end_the_job(spark, place, sto
     rejects = [json.loads(text) for text in (place / "bad.jsonl").read_text().splitlines()]
     assert Counter(row["reason"] for row in rejects) == REASONS
     assert all(row["file"].endswith("bad.csv") for row in rejects)
-    assert {"8,short", "9,long,1.5,,,,"} < {row["row"] for row in rejects if isinstance(row["row"], str)}
+    assert {"8,short", "9,long,1.5,,,,"} == {row["row"] for row in rejects if isinstance(row["row"], str)}
     assert [row["row"]["name"] for row in rejects if "twice" in row["reason"]] == ["second"]
     assert store.execute("SELECT * FROM r ORDER BY k").fetchall() == [
         (1, "one", decimal.Decimal("1.50"), datetime.date(2020, 1, 2), datetime.datetime(2020, 1, 2, 1, 4, 5)),

@@ -29,7 +29,7 @@ from nyala.storage.schema import Table
 def table() -> Iterator[Table]:
     with nyala.connect() as connection:
         connection.execute(
-            "CREATE TABLE t (k INT NOT NULL, i SMALLINT, d DECIMAL(5, 2), f FLOAT, day DATE, at TIMESTAMP,"
+            "CREATE TABLE t (k INT NOT NULL, i SMALLINT, d DECIMAL(5, 2), long DECIMAL(38, 30), f FLOAT, day DATE, at TIMESTAMP,"
             " name VARCHAR(3), must INT NOT NULL DEFAULT 1, PRIMARY KEY (k))"
             " DISTRIBUTE BY RANGE (k) (PARTITION 0 <= VALUES < 100)"
         )
@@ -54,6 +54,7 @@ NOON = datetime.datetime(2026, 1, 2, 12)
         ("i", pa.array([1.0, None]), [1, None]),
         ("i", pa.array([Decimal("7.00")]), [7]),
         ("d", pa.array([12]), [Decimal("12.00")]),
+        ("long", pa.array([-12, None]), [Decimal(-12), None]),
         ("d", pa.array([Decimal("1.500")]), [Decimal("1.50")]),
         ("f", pa.array([0.1, 16777217]), [pa.scalar(0.1, pa.float32()).as_py(), 16777216.0]),
         ("f", pa.array([float("inf"), None]), [float("inf"), None]),

@@ -18,7 +18,7 @@ from ....planner.logical import Join
 from ....sql.expressions import Call, Column, Expr, columns_of, conjuncts
 from . import expressions
 from .block import Aliases, Block
-from .tree import Tree, again, both, call, column, either, error, infix, is_null, named, number
+from .tree import Tree, again, both, call, column, either, error, infix, is_null, named, not_supported, number
 
 HINTS = {
     "broadcast": "BROADCAST",
@@ -43,12 +43,31 @@ _ONE_ROW = "a subquery that stands for one value has more than one row"
 
 def joined(node: Join, left: Block, right: Block, hint: str | None, aliases: Aliases) -> Block:
     """The rows of a join."""
+    right = _without_repeated(node, left, right, aliases)
     if node.kind == "single":
         return _single(node, left, right, hint, aliases)
     on = None if node.condition is None else expressions.write(node.condition)
     if node.kind == "null_anti":
         on = _null_aware(node.condition)
-    return _joined(node.kind, node.columns, left, right, on, hint, aliases)
+    return _joined(node.kind, _shown(node, left, right), left, right, on, hint, aliases)
+
+
+def _without_repeated(node: Join, left: Block, right: Block, aliases: Aliases) -> Block:
+    """The right side without columns that the left side has too: an expression with a subquery that stands in a
+    statement twice brings the subquery's columns twice, with the same values."""
+    known = {of.id for of in left.columns}
+    kept = tuple(of for of in right.columns if of.id not in known)
+    if len(kept) == len(right.columns):
+        return right
+    read = columns_of(node.condition) if node.condition is not None else frozenset()
+    if any(of.id in known and of.id in read for of in right.columns):
+        raise not_supported("a join by a column that both sides have")
+    return Block(kept, finished=aliases.opened(right).selecting([column(of) for of in kept]))
+
+
+def _shown(node: Join, left: Block, right: Block) -> tuple[Column, ...]:
+    """What comes out of a join of these sides."""
+    return left.columns if node.kind in ("semi", "anti", "null_anti") else left.columns + right.columns
 
 
 def _joined(
@@ -99,13 +118,13 @@ def _single(node: Join, left: Block, right: Block, hint: str | None, aliases: Al
         return _counted_behind(node, left, right, hint, aliases)
     right = aliases.opened(right)
     partners = aliases.next()
-    items = [named(call("first", column(of)), of.id) for of in node.right.columns]
+    items = [named(call("first", column(of)), of.id) for of in right.columns]
     grouped = right.selecting([*items, exp.alias_(call("count", exp.Star()), partners)])
     if keys:
         grouped = grouped.group_by(*(expressions.write(key) for key in keys), copy=False)
-    counted = aliases.nested(Block(node.right.columns, finished=grouped))
+    counted = aliases.nested(Block(right.columns, finished=grouped))
     on = None if node.condition is None else expressions.write(node.condition)
-    found = _joined("left", node.columns, left, counted, on, hint, aliases)
+    found = _joined("left", left.columns + right.columns, left, counted, on, hint, aliases)
     return found.filtered(_at_most_one(exp.column(partners)))
 
 
@@ -130,14 +149,14 @@ def _counted_behind(node: Join, left: Block, right: Block, hint: str | None, ali
     """Left rows get a number, by which their partners are counted."""
     row, partners = aliases.next(), aliases.next()
     numbered = aliases.opened(left).selecting(
-        [*(column(of) for of in node.left.columns), exp.alias_(call("monotonically_increasing_id"), row)]
+        [*(column(of) for of in left.columns), exp.alias_(call("monotonically_increasing_id"), row)]
     )
-    left = aliases.nested(Block(node.left.columns, finished=numbered))
+    left = aliases.nested(Block(left.columns, finished=numbered))
     on = None if node.condition is None else expressions.write(node.condition)
-    found = _joined("left", node.columns, left, right, on, hint, aliases)
+    found = _joined("left", left.columns + right.columns, left, right, on, hint, aliases)
     over = exp.Window(this=call("count", exp.Star()), partition_by=[exp.column(row)])
-    counted = found.selecting([*(column(of) for of in node.columns), exp.alias_(over, partners)])
-    whole = aliases.nested(Block(node.columns, finished=counted))
+    counted = found.selecting([*(column(of) for of in found.columns), exp.alias_(over, partners)])
+    whole = aliases.nested(Block(found.columns, finished=counted))
     return whole.filtered(_at_most_one(exp.column(partners)))
 
 

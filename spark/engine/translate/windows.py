@@ -49,7 +49,7 @@ def windowed(node: Window, source: Block, aliases: Aliases) -> Block:
     place = None
     if any(of.frame is not None and of.frame.unit == "groups" for _, of in calls):
         place = aliases.next()
-        numbered = _over(calls[0][1], _keys(calls[0][1]), None)(call("dense_rank"))
+        numbered = _over(calls[0][1], _keys(calls[0][1]) or [_any_order()], None)(call("dense_rank"))
         kept = [*(column(of) for of in source.columns), exp.alias_(numbered, place)]
         source = aliases.nested(Block(source.columns, finished=source.selecting(kept)))
     items: list[Tree] = [column(of) for of in source.columns]
@@ -72,6 +72,8 @@ def _window_call(of: WindowCall, place: str | None) -> Tree:
     elif of.range_key is not None and of.frame is not None and (of.start is not None or of.end is not None):
         item = of.order[0]
         keys = [exp.Ordered(this=_range_key(of), desc=item.descending, nulls_first=item.nulls_first)]
+    if not keys and frame is not None:
+        keys = [_any_order()]
     over = _over(of, keys, frame)
     if of.function in _EDGES:
         return over(_respecting(of, call(of.function, *_edge_arguments(of))))
@@ -146,7 +148,8 @@ def _frame(of: WindowCall) -> exp.WindowSpec | None:
         return None
     if frame.exclude:
         raise not_supported(f"a frame with EXCLUDE {frame.exclude.upper()}")
-    if not of.order and frame.unit == "range":
+    if frame.unit == "range" and not _keys(of):
+        # All rows are peers, and Spark takes no RANGE without an order.
         return None
     start, start_side = _bound(of, frame.start, of.start)
     end, end_side = _bound(of, frame.end, of.end)

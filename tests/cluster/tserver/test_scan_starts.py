@@ -35,7 +35,7 @@ def halved(fragment: bytes, table: Any, spec: ScanSpec) -> Any:
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """A server with a tablet of several rowsets and rows in memory."""
-    with Servers(tmp_path_factory.mktemp("starts"), 1) as servers:
+    with Servers(tmp_path_factory.mktemp("starts"), 1, background=False) as servers:
         id = servers.create()
         for start in range(0, ROWS, 10_000):
             servers.write(id, rows(range(start, start + 10_000)))
