@@ -34,6 +34,7 @@ RECORD_BYTES: Final = 768 << 10
 """Of an Arrow stream that a record takes: a cell of a table has at most 1 MiB."""
 TRIES: Final = 3
 """How often a publication is begun before it is left to the next run."""
+_FAILED: Final = "its tasks have failed"
 _POLL_SECONDS: Final = (0.05, 1.0)
 _REFUSALS: Final = (IntegrityError, DataError, ProgrammingError)
 
@@ -124,8 +125,14 @@ def abandon(connection: Connection, plan: JobPlan) -> None:
     record = jobs.find(plan.job)
     if record is not None and record.state is State.PUBLISHING and record.staging == plan.staging:
         return
-    if record is not None and record.state is State.WRITING and record.staging == plan.staging:
-        jobs.change(record, replace(record, state=State.ABORTED, owner=owner_name(), message="its tasks have failed"))
+    if record is None or (record.state is State.WRITING and record.staging == plan.staging):
+        # Also where no task has staged anything: one that Spark has given up may be about to.
+        aborted = JobRecord(
+            plan.job, plan.target, plan.operation, State.ABORTED, owner_name(), staging=plan.staging, message=_FAILED
+        )
+        if jobs.change(record, aborted) is None:
+            abandon(connection, plan)
+            return
     _drop(connection, plan.staging)
 
 

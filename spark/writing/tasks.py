@@ -10,11 +10,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NoReturn
 
 import pyarrow as pa
 
 from ...driver.connection import Connection
+from ...errors import OperationalError
 from ...storage.schema import Table
 from ...storage.store import WriteBatch
 from .fitting import Fitting
@@ -114,13 +115,21 @@ def write_task(
 
 
 def open_staging(connection: Connection, plan: JobPlan, given: pa.Schema) -> StagingTable:
-    """The job's staging table, made if it is not there; the job's record says that it is being written."""
+    """The job's staging table, made if it is not there; the job's record says that it is being written.
+
+    Raises `OperationalError` where this run of the job has ended: Spark may give up a task that goes on.
+    """
     table = connection.store.table(plan.target)
     staging = StagingTable(connection, plan.staging)
     jobs = Jobs(connection)
     if not staging.exists():
         _begin(jobs, plan)
         staging.create([table.schema.column(name) for name in given.names], table.replicas)
+        # Whoever ends the run changes the record first, and drops the table then: one of the two is seen to.
+        record = jobs.find(plan.job)
+        if record is not None and _has_ended(record, plan):
+            staging.drop()
+            _refuse_ended(record)
     jobs.touch(plan.job)
     return staging
 
@@ -128,10 +137,21 @@ def open_staging(connection: Connection, plan: JobPlan, given: pa.Schema) -> Sta
 def _begin(jobs: Jobs, plan: JobPlan) -> None:
     """Note that the job is being written, where no other run of it has come further."""
     before = jobs.find(plan.job)
+    if before is not None and _has_ended(before, plan):
+        _refuse_ended(before)
     if before is None or before.state is State.ABORTED:
         # Where another task or run is first, that is as good.
         record = JobRecord(plan.job, plan.target, plan.operation, State.WRITING, owner_name(), staging=plan.staging)
         jobs.change(before, record)
+
+
+def _has_ended(record: JobRecord, plan: JobPlan) -> bool:
+    """Has this run of the job ended? Other runs of it have other staging tables."""
+    return record.staging == plan.staging and record.state in (State.ABORTED, State.PUBLISHED)
+
+
+def _refuse_ended(record: JobRecord) -> NoReturn:
+    raise OperationalError(f"job {record.job} is {record.state.value} already; this task is not needed any more")
 
 
 def _write_direct(

@@ -13,7 +13,7 @@ from nyala.tpch.load import load
 from nyala.tpch.queries import QUERIES
 from nyala.tpch.schema import TABLES
 
-SCALE = 0.001
+SCALE = 0.01
 
 
 def write_raw(data, raw):
@@ -24,8 +24,8 @@ def write_raw(data, raw):
         columns = [column.cast(pa.string()).combine_chunks() for column in table.columns]
         lines = pc.binary_join_element_wise(*columns, "", "|").to_pylist()
         if spec.name == "orders":
-            (raw / "orders.tbl.1").write_text("".join(f"{line}\n" for line in lines[:700]))
-            lines, name = lines[700:], "orders.tbl.2"
+            (raw / "orders.tbl.1").write_text("".join(f"{line}\n" for line in lines[:7000]))
+            lines, name = lines[7000:], "orders.tbl.2"
         else:
             name = f"{spec.name}.tbl"
         (raw / name).write_text("".join(f"{line}\n" for line in lines))

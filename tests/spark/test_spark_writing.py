@@ -153,7 +153,8 @@ def test_a_job_that_is_interrupted_anywhere_and_run_again_is_done_once(
         done = publish(store, last, write(store, last, runs[2]))
         assert done.is_repeated is (taken is not None)
         assert table_rows(store) == wanted
-        assert publish(store, last, write(store, last, runs[2])).record == done.record
+        repeated = plan(operation, job)
+        assert publish(store, repeated, write(store, repeated, runs[2])).record == done.record
         assert table_rows(store) == wanted
     drop_leftovers(store, age=timedelta(0))
     assert staging_tables(store) == []
@@ -238,6 +239,22 @@ def test_only_tables_of_dead_jobs_are_leftovers(store: Connection) -> None:
     assert record is not None
     assert record.state is State.ABORTED
     assert resume(store, dying.job) is not None
+
+
+@pytest.mark.parametrize("has_staged", [True, False])
+def test_a_task_that_goes_on_when_its_run_has_ended_leaves_nothing(store: Connection, has_staged: bool) -> None:
+    rows = valued([[1, 2, 3, 4, 5, 6]], "x")
+    aborted, published = plan(Operation.UPSERT, new_job()), plan(Operation.UPSERT, new_job())
+    if has_staged:
+        write(store, aborted, rows)
+    abandon(store, aborted)
+    publish(store, published, write(store, published, rows if has_staged else valued([[1]], "x")))
+    for run in (aborted, published):
+        with pytest.raises(OperationalError, match="not needed any more"):
+            write(store, run, rows, first_attempt=200)
+    assert staging_tables(store) == []
+    again = plan(Operation.UPSERT, aborted.job)
+    assert publish(store, again, write(store, again, rows)).record.published == 6
 
 
 def test_many_few_rows_go_from_the_messages_into_the_staging_table(

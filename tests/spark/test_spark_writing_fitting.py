@@ -29,8 +29,8 @@ from nyala.storage.schema import Table
 def table() -> Iterator[Table]:
     with nyala.connect() as connection:
         connection.execute(
-            "CREATE TABLE t (k INT NOT NULL, i SMALLINT, d DECIMAL(5, 2), long DECIMAL(38, 30), f FLOAT, day DATE, at TIMESTAMP,"
-            " name VARCHAR(3), must INT NOT NULL DEFAULT 1, PRIMARY KEY (k))"
+            "CREATE TABLE t (k INT NOT NULL, i SMALLINT, d DECIMAL(5, 2), long DECIMAL(38, 30), f FLOAT,"
+            " day DATE, at TIMESTAMP, name VARCHAR(3), must INT NOT NULL DEFAULT 1, PRIMARY KEY (k))"
             " DISTRIBUTE BY RANGE (k) (PARTITION 0 <= VALUES < 100)"
         )
         yield connection.store.table("t")
