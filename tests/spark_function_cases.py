@@ -169,7 +169,7 @@ CASES: Final[dict[str, list[str]]] = {
     "left": ["left(s, 2)", "left(s, -2)", "left(s, 0)", "left(s, h)", "left(s, -100)"],
     "right": ["right(s, 2)", "right(s, -2)", "right(s, 0)", "right(s, h)", "right(s, -100)"],
     "repeat": ["repeat(s, 3)", "repeat(s, 0)", "repeat(s, -1)", _small("repeat(s, i)")],
-    "concat_ws": ["concat_ws('-', s, t, i)", "concat_ws(t, 'a', NULL, s)", "concat_ws(NULL, s)"],
+    "concat_ws": ["concat_ws('-', 'x', s, t, i)", "concat_ws(t, 'a', NULL, s)", "concat_ws(NULL, s)"],
     "lpad": ["lpad(s, 5)", "lpad(s, 6, 'xy')", "lpad(s, -1)", "lpad(s, 5, '')", _small("lpad(s, i, t)")],
     "rpad": ["rpad(s, 5)", "rpad(s, 6, 'xy')", "rpad(s, 0, 'x')", "rpad(s, 5, '')", _small("rpad(s, h, t)",
         "h < 1000")],

@@ -51,8 +51,8 @@ def translated(error: Exception) -> errors.Error | None:
             return _made(kind, message)
     state = _state(error)
     first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
-    kind = _STATES.get(state, errors.DataError if state.startswith("22") else errors.OperationalError)
-    return kind(first if kind is not errors.OperationalError else f"Spark: {first}")
+    made = _STATES.get(state, errors.DataError if state.startswith("22") else errors.OperationalError)
+    return made(first if made is not errors.OperationalError else f"Spark: {first}")
 
 
 def _made(kind: type[errors.Error], message: str) -> errors.Error:

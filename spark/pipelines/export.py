@@ -30,6 +30,7 @@ from ...driver.moments import Moment, hybrid_time
 from ...driver.owners import reachable
 from ...errors import InterfaceError, OperationalError, did_you_mean
 from ...storage.clock import format_timestamp
+from ...storage.store import Timestamp
 from ...storage.types import DataType, Kind
 from .. import workers
 from ..source import partitions, relation, scanning
@@ -82,7 +83,7 @@ class ExportResult:
         """Plain data, for JSON."""
         return {
             **asdict(self),
-            "snapshot_time": format_timestamp(self.snapshot),
+            "snapshot_time": format_timestamp(Timestamp(self.snapshot)),
             "rows": self.rows,
             "bytes": self.bytes,
         }

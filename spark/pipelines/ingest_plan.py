@@ -250,7 +250,8 @@ def _is_exact(type_: DataType, given: str, spark: Any) -> bool:
     if type_.is_decimal:
         if given != "decimal" or spark is None:
             return False
-        return bool(spark.scale <= type_.scale and spark.precision - spark.scale <= type_.precision - type_.scale)
+        precision, scale = type_.precision or 0, type_.scale or 0
+        return bool(spark.scale <= scale and spark.precision - spark.scale <= precision - scale)
     return given in _EXACT[type_.kind]
 
 

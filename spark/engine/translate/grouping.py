@@ -26,6 +26,7 @@ def grouped(node: Aggregate, source: Block, aliases: Aliases) -> Block:
     for _, expr in node.groups:
         if expr.type.kind is Kind.INTERVAL:
             raise not_supported("groups of intervals")
+    _check_distinct(node)
     source, keys = _with_keys(node, source, aliases)
     if node.sets is not None:
         return _sets(node, source, keys, aliases)
@@ -37,6 +38,15 @@ def grouped(node: Aggregate, source: Block, aliases: Aliases) -> Block:
     if keys:
         query = query.group_by(*keys, copy=False)
     return Block(node.columns, finished=query)
+
+
+def _check_distinct(node: Aggregate) -> None:
+    """Spark fails where it computes an ordered call beside calls of distinct values (ClassCastException)."""
+    calls = [call_ for _, call_ in node.aggregates]
+    if len(calls) > 1 and any(call_.distinct for call_ in calls):
+        for call_ in calls:
+            if call_.function in ("string_agg", "mode") and call_.order:
+                raise not_supported(f"{call_.function}() in an order beside an aggregate of DISTINCT values")
 
 
 def _with_keys(node: Aggregate, source: Block, aliases: Aliases) -> tuple[Block, list[Tree]]:

@@ -58,8 +58,8 @@ def windowed(node: Window, source: Block, aliases: Aliases) -> Block:
 
 
 def _window_call(of: WindowCall, place: str | None) -> Tree:
-    for item in (*of.partition, *(item.expr for item in of.order)):
-        if item.type.kind is Kind.INTERVAL:
+    for part in (*of.partition, *(item.expr for item in of.order)):
+        if part.type.kind is Kind.INTERVAL:
             raise not_supported("a window over intervals")
     if of.function in _RANKS:
         return cast(_over(of, _keys(of) or [_any_order()], None)(_rank(of)), of.type)
