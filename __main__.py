@@ -14,6 +14,7 @@
     nyala bench points [DIR]              single rows beside SQLite and DuckDB
     nyala bench driver                    statements through PEP 249 beside SQLite and DuckDB
     nyala bench cluster [DIR]             a cluster of three servers beside the embedded store
+    nyala bench spark DIR                 Spark over a store beside Spark on Parquet
     nyala bench plan DIR                  what statements cost before they run
     nyala bench maintenance               hours of background work, simulated
     nyala completion bash|zsh|fish        what makes Tab complete all this in a shell
@@ -139,6 +140,16 @@ def _bench_cluster(arguments: argparse.Namespace) -> int:
     files = Path(loaded.data)
     tables = {spec.name: (spec.create_table(loaded.buckets), parquet_file(files, spec.name)) for spec in TABLES}
     return cluster_queries_command(arguments, tables, {f"q{query.number}": query.text for query in QUERIES})
+
+
+def _bench_spark(arguments: argparse.Namespace) -> int:
+    from .bench.command import spark_command
+    from .tpch import manifest
+    from .tpch.generate import parquet_file
+    from .tpch.schema import LINEITEM
+
+    loaded = manifest.read(arguments.directory)
+    return spark_command(arguments, parquet_file(Path(loaded.data), "lineitem"), LINEITEM.create_table(loaded.buckets))
 
 
 def _bench_plan(arguments: argparse.Namespace) -> int:
@@ -410,6 +421,20 @@ def _add_bench(commands: Commands) -> None:
     _add_threads(cluster, default=os.cpu_count() or 1)
     cluster.examples = ("nyala bench cluster --durability os", "nyala bench cluster tpch-sf1 --runs 5")
     cluster.set_defaults(run=_bench_cluster)
+
+    spark = steps.add_parser(
+        "spark",
+        help="Spark over a store beside Spark on Parquet",
+        description="Spark over nyala beside Spark on the same Parquet files: reads of lineitem, and its way into a "
+        "table. `nyala tpch compare --peers spark-nyala,spark-parquet` has the 22 queries.",
+    )
+    spark.add_argument("directory", type=Path, metavar="DIR", help="a store into which TPC-H was loaded")
+    spark.add_argument("--runs", type=_count, default=3, metavar="N", help="rounds (default 3)")
+    spark.add_argument("--work-dir", type=Path, metavar="DIR", help="where the table is made and removed")
+    spark.add_argument("--json", type=Path, metavar="FILE", help="write the numbers here as well")
+    _add_threads(spark, default=os.cpu_count() or 1)
+    spark.examples = ("nyala bench spark tpch-sf1 --runs 5",)
+    spark.set_defaults(run=_bench_spark)
 
     plan = steps.add_parser(
         "plan", help="parsing and planning", description="What the queries of TPC-H cost before they run."

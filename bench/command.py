@@ -1,4 +1,4 @@
-"""`nyala bench load`, `storage`, `points`, `driver`, `cluster`, `plan` and `maintenance`."""
+"""`nyala bench load`, `storage`, `points`, `driver`, `cluster`, `spark`, `plan` and `maintenance`."""
 
 from __future__ import annotations
 
@@ -84,6 +84,24 @@ def cluster_queries_command(
     if arguments.json is not None:
         arguments.json.write_text(json.dumps(asdict(found), indent=2) + "\n", encoding="utf-8")
     return 0 if all(query.is_equal for query in found.queries) else 1
+
+
+def spark_command(arguments: argparse.Namespace, parquet: Path, create: str) -> int:
+    """Measure Spark over the store that is named beside Spark on Parquet."""
+    from . import spark
+
+    found = spark.measure(
+        arguments.directory,
+        parquet,
+        create,
+        runs=arguments.runs,
+        threads=arguments.threads,
+        work=arguments.work_dir,
+    )
+    spark.show(found, Console(width=140))
+    if arguments.json is not None:
+        arguments.json.write_text(json.dumps(asdict(found), indent=2) + "\n", encoding="utf-8")
+    return 0
 
 
 def plan_command(arguments: argparse.Namespace, queries: Mapping[str, str]) -> int:

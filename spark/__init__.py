@@ -4,6 +4,7 @@
     nyala.spark.table(spark, "orders", url)              a DataFrame of one table, pruned and filtered
     nyala.spark.sql(spark, "SELECT ...", url)            a query that nyala plans and Spark runs
     nyala.spark.session()                                a Spark session, for whoever has none
+    nyala.spark.url(directory)                           what tasks reach a directory by that this process has open
 
 PySpark is loaded when one of them is called, and not with this module.
 """
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..driver.moments import Moment
 
-__all__ = ["register", "session", "sql", "table"]
+__all__ = ["register", "session", "sql", "table", "url"]
 
 
 def register(spark: SparkSession) -> None:
@@ -52,3 +53,11 @@ def sql(spark: SparkSession, text: str, url: str | Path | None = None, at: Momen
     from .engine import frames
 
     return frames.sql(spark, text, url, at)
+
+
+def url(target: str | Path) -> str:
+    """The URL by which Spark's tasks reach a store: of a directory that this process has open, which is served from now
+    on until it is closed, or that another process serves. For the option `url`."""
+    from ..driver.owners import reachable
+
+    return reachable(target)

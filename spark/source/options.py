@@ -308,9 +308,12 @@ IGNORED: Final = frozenset(
     )
 )
 """What Spark itself adds to the options, for a table in its own catalog and for a stream, or reads of them."""
-_IGNORED_PREFIX: Final = "spark."
-_KEPT_PREFIX: Final = "option."
-"""In front of the options of a table in Spark's own catalog, once more or in their place."""
+_IGNORED_PREFIXES: Final = ("option.", "spark.")
+"""The first is in front of options that are there once more without it."""
+_FORGOTTEN: Final = (
+    ". (Of a table in its own catalog, Spark 4.3 forgets the options: make a temporary view of it, or say SELECT ... "
+    "FROM t WITH (url = '...', dbtable = '...').)"
+)
 _ALIASES: Final = {"path": "url"}
 _BY_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 _CLIENT: Final = {
@@ -346,8 +349,6 @@ class Given:
 def parse(given: Mapping[str, str], use: Use) -> Given:
     """Check and read the options for one use; `InterfaceError` says what is wrong with the first that cannot be."""
     values: dict[str, Any] = {}
-    kept = {key[len(_KEPT_PREFIX) :]: given[key] for key in given if key.lower().startswith(_KEPT_PREFIX)}
-    given = kept | {key: given[key] for key in given if not key.lower().startswith(_KEPT_PREFIX)}
     for name, text in given.items():
         option = _option(name, use)
         if option is None or text is None:
@@ -361,6 +362,7 @@ def parse(given: Mapping[str, str], use: Use) -> Given:
     if not values.get("url"):
         raise InterfaceError(
             "option url is missing: give a cluster's URL, nyala://host:port, or the directory of a store"
+            + ("" if values else _FORGOTTEN)
         )
     return Given(use, values)
 
@@ -368,7 +370,7 @@ def parse(given: Mapping[str, str], use: Use) -> Given:
 def _option(name: str, use: Use) -> Option | None:
     """The option of that name; None for what is not ours."""
     key = name.lower()
-    if key in IGNORED or key.startswith(_IGNORED_PREFIX):
+    if key in IGNORED or key.startswith(_IGNORED_PREFIXES):
         return None
     option = _BY_NAME.get(_ALIASES.get(key, key))
     if option is None:

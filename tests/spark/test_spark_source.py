@@ -259,16 +259,22 @@ def test_filters_are_pushed_on_request_alone(spark, load):
 def test_spark_s_sql_knows_the_format(spark, cluster, load):
     options = f"OPTIONS (url '{cluster.url}', dbtable 'wide', columns 'k, s', where 'k < 10')"
     spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW low USING nyala {options}")
-    spark.sql(f"CREATE TABLE kept USING nyala {options}")
+    assert "BatchScan nyala[k" in spark.sql("EXPLAIN SELECT k FROM low").collect()[0][0]
+    spark.sql("CACHE TABLE low")
+    assert spark.sql("SELECT sum(a.k) FROM low AS a JOIN low AS b ON a.k = b.k").collect() == [(45,)]
+    spark.catalog.dropTempView("low")
+
+
+def test_a_table_in_spark_s_catalog_needs_its_options_again(spark, cluster, connection):
+    """Spark 4.3 keeps none of them; where it does one day, this test says so."""
+    spark.sql(f"CREATE TABLE kept USING nyala OPTIONS (url '{cluster.url}', dbtable 'wide', columns 'k')")
     try:
-        for name in ("low", "kept"):
-            assert spark.sql(f"SELECT sum(k) FROM {name}").collect() == [(45,)]
-        assert "BatchScan nyala[k" in spark.sql("EXPLAIN SELECT k FROM low").collect()[0][0]
-        spark.sql("CACHE TABLE low")
-        assert spark.sql("SELECT count(*) FROM low AS a JOIN kept AS b ON a.k = b.k").collect() == [(10,)]
+        with pytest.raises(AnalysisException, match=r"option url is missing.*Spark 4.3 forgets the options"):
+            spark.sql("SELECT sum(k) FROM kept").collect()
+        again = f"WITH (url = '{cluster.url}', dbtable = 'wide', columns = 'k', where = 'k < 10')"
+        assert spark.sql(f"SELECT sum(k) FROM kept {again}").collect() == [(45,)]
     finally:
         spark.sql("DROP TABLE kept")
-        spark.catalog.dropTempView("low")
 
 
 def test_a_declared_schema_prunes_and_is_checked(spark, cluster, connection):

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.spark import table
+from nyala.spark import table, url
 from nyala.spark.source import scanning
 from nyala.spark.source.partitions import shared_out
 from nyala.testing import MiniCluster
+from pyspark.errors import AnalysisException
 
 ROWS, WIDTH = 12_000, 1_000
 
@@ -87,8 +88,11 @@ def test_a_directory_is_read_through_the_process_that_has_it_open(spark, tmp_pat
         connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v STRING)")
         connection.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, NULL)")
         read = spark.read.format("nyala").option("dbtable", "t")
-        assert sorted(read.load(str(tmp_path / "store")).collect()) == [(1, "a"), (2, "b"), (3, None)]
+        with pytest.raises(AnalysisException, match="StoreLocked"):  # another process cannot open it
+            read.load(str(tmp_path / "store"))
         assert table(spark, "t", tmp_path / "store", ["v"], "k = 2").collect() == [("b",)]
+        for place in (url(tmp_path / "store"), str(tmp_path / "store")):  # it is served by now
+            assert sorted(read.load(place).collect()) == [(1, "a"), (2, "b"), (3, None)]
 
 
 # ---- without Spark ---------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,7 +21,7 @@ from spark_session import spark  # noqa: F401
 from spark_translate_support import Oracle, difference
 
 SEED = 1_000_000
-RANDOM_QUERIES = 60
+RANDOM_QUERIES = int(os.environ.get("NYALA_QUERIES", "1000")) // 50
 
 
 @pytest.fixture(scope="module")

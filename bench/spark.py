@@ -1,0 +1,143 @@
+"""Spark over nyala beside Spark on Parquet: reads of lineitem, and its way into a table; one session, in turn.
+
+| step | nyala | beside it |
+|---|---|---|
+| filter | four columns under Q6's conditions, summed up by Spark | the same on the Parquet file |
+| numbers | seven numeric columns of all rows, summed up by Spark | the same on the Parquet file |
+| ingest | the Parquet file into an empty table: `nyala spark ingest` | |
+
+The reads go by `nyala.spark.table` and by the data source (`spark.read.format("nyala")`).
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.console import Console
+from rich.table import Table as TextTable
+
+from ..driver.connection import connect
+from ..spark import session, table
+from ..spark.pipelines.ingest import ingest
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+TABLE: Final = "lineitem"
+CONDITION: Final = (
+    "l_shipdate >= DATE '1994-01-01' AND l_shipdate < DATE '1995-01-01' "
+    "AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24"
+)
+READS: Final[Mapping[str, tuple[tuple[str, ...], str | None, float]]] = {
+    "filter": (("l_shipdate", "l_discount", "l_quantity", "l_extendedprice"), CONDITION, 1.0),
+    "numbers": (
+        (
+            "l_orderkey",
+            "l_partkey",
+            "l_suppkey",
+            "l_linenumber",
+            "l_quantity",
+            "l_extendedprice",
+            "l_discount",
+        ),
+        None,
+        3.0,
+    ),
+}
+"""Columns, condition, and how many times the time of Parquet is wanted at most."""
+WANTED_INGEST: Final = 100_000
+"""Rows per second."""
+
+
+@dataclass(slots=True)
+class Measured:
+    """Seconds of each step by who did it, and the rows of an ingest."""
+
+    reads: dict[str, dict[str, list[float]]] = field(default_factory=dict)
+    ingest_rows: int = 0
+    ingest_seconds: list[float] = field(default_factory=list)
+
+
+def measure(store: Path, parquet: Path, create: str, *, runs: int, threads: int, work: Path | None) -> Measured:
+    """Run all steps.
+
+    Parameters
+    ----------
+    store : Path
+        With lineitem in it.
+    parquet : Path
+        The same rows.
+    create : str
+        The CREATE TABLE of the table that is filled.
+    """
+    spark = session(threads)
+    found = Measured()
+    try:
+        for name, (columns, condition, _) in READS.items():
+            reads: dict[str, Callable[[], DataFrame]] = {
+                "parquet": lambda c=columns, w=condition: _parquet(spark, parquet, c, w),  # type: ignore[misc]
+                "table()": lambda c=columns, w=condition: table(spark, TABLE, store, c, w),  # type: ignore[misc]
+                "format": lambda c=columns, w=condition: _source(spark, store, c, w),  # type: ignore[misc]
+            }
+            found.reads[name] = {who: [] for who in reads}
+            for turn in range(runs + 1):
+                for who, read in reads.items():
+                    began = time.perf_counter()
+                    _summed(read()).collect()
+                    if turn:  # the first one warms up
+                        found.reads[name][who].append(time.perf_counter() - began)
+        for _ in range(runs):
+            _ingest(spark, parquet, create, found, work)
+    finally:
+        spark.stop()
+    return found
+
+
+def _parquet(spark: Any, file: Path, columns: tuple[str, ...], condition: str | None) -> DataFrame:
+    frame = spark.read.parquet(str(file))
+    return (frame if condition is None else frame.where(condition)).select(*columns)
+
+
+def _source(spark: Any, store: Path, columns: tuple[str, ...], condition: str | None) -> DataFrame:
+    reader = spark.read.format("nyala").option("url", str(store)).option("dbtable", TABLE)
+    reader = reader.option("columns", ",".join(columns))
+    return (reader if condition is None else reader.option("where", condition)).load()
+
+
+def _summed(frame: DataFrame) -> DataFrame:
+    """Every value is looked at."""
+    from pyspark.sql import functions as F
+
+    sums = [F.max(c) if c.endswith("date") else F.sum(c) for c in frame.columns]
+    return frame.agg(F.count(F.lit(1)), *sums)
+
+
+def _ingest(spark: Any, parquet: Path, create: str, found: Measured, work: Path | None) -> None:
+    with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
+        path = Path(directory) / "store"
+        with connect(path) as connection:
+            connection.execute(create)
+            began = time.perf_counter()
+            found.ingest_rows = ingest(spark, parquet, path, TABLE).rows
+            found.ingest_seconds.append(time.perf_counter() - began)
+
+
+def show(found: Measured, console: Console) -> None:
+    """Print medians and ratios."""
+    shown = TextTable(title="seconds, medians", title_justify="left")
+    for name in ("step", "parquet", "table()", "ratio", "format", "ratio ", "wanted"):
+        shown.add_column(name, justify="left" if name == "step" else "right")
+    for name, times in found.reads.items():
+        middle = {who: statistics.median(seconds) for who, seconds in times.items()}
+        base = middle["parquet"]
+        ratios = [(f"{middle[who]:.2f}", f"{middle[who] / base:.2f}") for who in ("table()", "format")]
+        shown.add_row(name, f"{base:.2f}", *ratios[0], *ratios[1], f"{READS[name][2]:g}")
+    console.print(shown)
+    rate = found.ingest_rows / statistics.median(found.ingest_seconds)
+    console.print(f"ingest: {found.ingest_rows:,} rows, {rate:,.0f} rows/s (wanted {WANTED_INGEST:,})")
