@@ -151,7 +151,7 @@ class BatchDecoder:
                 self._dictionaries[head.column] = pa.ipc.read_record_batch(data, schema).column(0)
                 return None
             return self._part(head, data)
-        except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError) as error:
+        except (errors.DataError, pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError) as error:
             raise errors.ProtocolError(f"a malformed batch came: {error}") from None
 
     def _part(self, head: PartHead, data: pa.Buffer) -> Batch:

@@ -174,7 +174,7 @@ def batch_of(small: SmallBatch) -> Batch:
         for vector in vectors:
             if len(vector) != small.rows:
                 raise ValueError(f"a column of {len(vector)} rows in a batch of {small.rows}")
-    except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError) as error:
+    except (errors.DataError, pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError) as error:
         raise errors.ProtocolError(f"a malformed batch came: {error}") from None
     return Batch(vectors, small.rows)
 

@@ -313,7 +313,7 @@ def _round_floats(type_: DataType, arg: Vector, digits: Vector) -> Vector:
         factor = 10.0 ** np.abs(places)
         scaled = np.where(places >= 0, np.rint(values * factor) / factor, np.rint(values / factor) * factor)
         # A factor beyond the range of floats has nothing to round (or leaves nothing).
-        scaled = np.where(np.isfinite(scaled), scaled, np.where(places >= 0, values, 0.0))
+        scaled = np.where(np.isfinite(scaled), scaled, np.where((places >= 0) | ~np.isfinite(values), values, 0.0))
     array = np.broadcast_to(np.asarray(scaled, type_.dtype), (len(arg),))
     return Flat(type_, array, joined_validity(arg, digits))
 

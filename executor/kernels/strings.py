@@ -211,6 +211,12 @@ def concat_ws(type_: DataType, separator: Vector, *values: Vector) -> Vector:
         return Const(type_, None, len(separator))
     mark: Any = pa.scalar(separator.value) if isinstance(separator, Const) else separator.to_arrow()
     columns = [value.to_arrow() for value in values]
+    # Arrow loses a row in which there is nothing to join.
+    first, *others = columns
+    is_empty = pc.is_null(first)
+    for other in others:
+        is_empty = pc.and_(is_empty, pc.is_null(other))
+    columns[0] = pc.if_else(is_empty, "", first)
     joined = pc.binary_join_element_wise(*columns, mark, null_handling="skip")
     return Text(type_, masked(joined, separator.validity))
 

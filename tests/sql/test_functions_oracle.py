@@ -122,6 +122,7 @@ def test_functions_of_texts(both: Both, pairs: list[tuple[str, str]]) -> None:
         "contains(x, y)",
         "starts_with(x, y)",
         "concat_ws(y, x, NULL, 'z')",
+        "concat_ws('-', nullif(x, 'ab'), nullif(y, 'a'))",
         "lpad(x, 7, '*')",
         "rpad(x, 7, '-')",
         "translate(x, 'ab', 'c')",
@@ -132,6 +133,11 @@ def test_functions_of_texts(both: Both, pairs: list[tuple[str, str]]) -> None:
         "regexp_replace(y, '([ab])', '<\\1>', 'g')",
         ("y ~ '^a'", "regexp_matches(y, '^a')"),
     )
+
+
+def test_texts_of_nothing_join_to_an_empty_one_and_no_number_stays_none(both: Both) -> None:
+    both.check(rows(["NULL", "'a'"], ["NULL", "NULL"]), "concat_ws('-', x, y)")
+    both.check(rows(["CAST('nan' AS DOUBLE)", "CAST('-infinity' AS DOUBLE)"]), "round(x, -2)", "round(x, 2)")
 
 
 # ---- laws ------------------------------------------------------------------------------------------------------------
