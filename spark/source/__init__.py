@@ -1,4 +1,4 @@
-"""The data source: what `spark.read.format("nyala")` and `spark.readStream.format("nyala")` read.
+"""The data source: what Spark reads as format "nyala", once or as a stream.
 
     .option(...) ─ options.parse ─► given options ─ relation.of ─► Relation ─┬─ its schema, as Spark's
                                                                              └─ partitions.made ─► scan tokens
