@@ -209,9 +209,9 @@ OPTIONS: Final = (
     ),
     Option(
         "pushdown",
-        "take filters from Spark (with `spark.sql.python.filterPushdown.enabled`). **Dangerous**: Spark 4.3 mixes up "
-        "the filters of several uses of one relation, and a self-join, a union or a view used twice then gives *wrong "
-        "rows* without a word. Only for a relation that is used once; `where` has no such trouble",
+        "take filters from Spark (with `spark.sql.python.filterPushdown.enabled=true`). **Dangerous**: Spark 4.3 mixes "
+        "up the filters of several uses of one relation, and a self-join, a union or a view used twice then gives "
+        "*wrong rows* without a word. Only for a relation that is used once; `where` has no such trouble",
         frozenset((Use.READ,)),
         False,
         flag,
