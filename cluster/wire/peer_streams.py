@@ -395,9 +395,7 @@ class FlightTransport:
         try:
             writer, reader = client.do_exchange(_COMMAND)
         except (pa.ArrowException, OSError) as error:
-            raised = raised_by_flight(error, peer.address)
-            connection.failed(client, raised)
-            raise raised from None
+            raise connection.lost(client, error) from None
         stream = _Stream(writer, reader.cancel)
         thread = threading.Thread(
             target=self._read_own,

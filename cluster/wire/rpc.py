@@ -87,6 +87,16 @@ class Connection:
                 if self._client is client:
                     self._client = None
 
+    def lost(self, client: flight.FlightClient, error: pa.ArrowException | OSError | KeyError) -> errors.Error:
+        """`failed` with what Flight has raised; the error to raise for it.
+
+        Who raises it must have no variable for it: an error, its traceback and a frame that knows the error keep each
+        other alive, and with them the client of that frame, which has a thread and its tries to connect.
+        """
+        found = raised_by_flight(error, self.address)
+        self.failed(client, found)
+        return found
+
     def renew(self) -> None:
         """Connect anew with the next call."""
         with self._lock:
@@ -157,9 +167,7 @@ class Channel:
         try:
             results = list(client.do_action((METHOD_ACTION, body), options))
         except (pa.ArrowException, OSError, KeyError) as error:
-            raised = raised_by_flight(error, self.address)
-            self._calls.failed(client, raised)
-            raise raised from None
+            raise self._calls.lost(client, error) from None
         self._calls.heard()
         if len(results) != 1:
             raise errors.ProtocolError(f"{self.address} answered with {len(results)} replies instead of one")
@@ -193,9 +201,7 @@ class Channel:
         try:
             reader = client.do_get(flight.Ticket(self._pack(ticket, timeout)), options)
         except (pa.ArrowException, OSError, KeyError) as error:
-            raised = raised_by_flight(error, self.address)
-            self._scans.failed(client, raised)
-            raise raised from None
+            raise self._scans.lost(client, error) from None
         self._scans.heard()
         return ScanStream(reader, self.address, self._clock, lambda error: self._scans.failed(client, error))
 

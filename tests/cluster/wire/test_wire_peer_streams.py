@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from nyala import errors
 from nyala.cluster.raft.messages import AppendRequest, AppendResponse, Entry, Message, Peer
 from nyala.cluster.wire import peer_streams
 from nyala.cluster.wire.faults import FAULTS
-from nyala.cluster.wire.methods import SetFaults
+from nyala.cluster.wire.methods import GetStatus, SetFaults
 from nyala.cluster.wire.peer_streams import FlightTransport
 from nyala.cluster.wire.peers import PeerBatch
+from nyala.cluster.wire.rpc import Channels
 from nyala.cluster.wire.server import RpcServer
 from nyala.storage.clock import HybridClock
 from nyala.storage.store import Timestamp
@@ -265,3 +269,32 @@ def test_what_is_no_message_ends_the_exchange(nodes: Callable[..., Node]) -> Non
     a = nodes("a")
     a.say(b, 1)
     until(lambda: b.got)
+
+
+def test_a_peer_that_is_away_costs_no_client_for_each_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[weakref.ref[flight.FlightClient]] = []
+
+    class Counted(flight.FlightClient):  # type: ignore[misc]
+        def __init__(self, *arguments: Any, **options: Any):
+            super().__init__(*arguments, **options)
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(flight, "FlightClient", Counted)
+    me, away = Peer("a", "127.0.0.1:1"), Peer("b", "127.0.0.1:9")
+    transport = FlightTransport(lambda: me, HybridClock(), lambda batch: None)
+    channels = Channels(HybridClock())
+
+    def five_were_made() -> bool:
+        transport.send(away, "t", AppendResponse("a", 1, 1, True, 1))
+        with pytest.raises(errors.ServerUnavailable):
+            channels.get(away.address).call(GetStatus(), timeout=5.0)
+        return len(made) >= 5
+
+    gc.disable()
+    try:
+        until(five_were_made)
+        assert sum(client() is not None for client in made) <= 2
+    finally:
+        gc.enable()
+        transport.close()
+        channels.close()
