@@ -105,7 +105,7 @@ def _add_export(steps: Commands) -> None:
     _add_common(parser)
     parser.examples = (
         "nyala spark export readings out --from weather",
-        "nyala spark export readings out.csv --columns city,degrees --where 'degrees > 30' --format csv",
+        "nyala spark export readings out.csv --columns city,degrees --where 'degrees >= 30' --format csv",
     )
     parser.set_defaults(run=_export)
 

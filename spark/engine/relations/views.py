@@ -44,13 +44,29 @@ def views(spark: SparkSession, relations: Iterable[tuple[str, Relation]]) -> Ite
     """The relations as temporary views of these names, for as long as the block runs."""
     made: list[str] = []
     try:
-        for name, relation in relations:
-            _frame(spark, relation).createOrReplaceTempView(name)
-            made.append(name)
+        with _active_as_before():
+            for name, relation in relations:
+                _frame(spark, relation).createOrReplaceTempView(name)
+                made.append(name)
         yield
     finally:
         for name in made:
             spark.catalog.dropTempView(name)
+
+
+@contextmanager
+def _active_as_before() -> Iterator[None]:
+    """`createDataFrame` makes its session the active one, by which streams, for one, find data sources: the user's is
+    to stay that."""
+    from pyspark.sql import SparkSession
+
+    before = SparkSession._activeSession
+    try:
+        yield
+    finally:
+        if before is not None and SparkSession._activeSession is not before:
+            SparkSession._activeSession = before
+            before._jvm.SparkSession.setActiveSession(before._jsparkSession)
 
 
 def _frame(spark: SparkSession, relation: Relation) -> DataFrame:
