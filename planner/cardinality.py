@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..sql.expressions import Aggregate as AggregateCall
@@ -35,7 +36,16 @@ from .logical import (
     WorkingTable,
 )
 from .scan_predicates import extract, like_prefix
-from .statistics import RANGE, UNKNOWN_ROWS, ColumnProfile, distinct_among, profile_of, restricted, selectivity
+from .statistics import (
+    RANGE,
+    UNKNOWN_ROWS,
+    ColumnProfile,
+    Profiles,
+    distinct_among,
+    profile_of,
+    restricted,
+    selectivity,
+)
 from .trees import as_equality, columns_in, disjuncts
 
 if TYPE_CHECKING:
@@ -68,7 +78,7 @@ class Estimator:
     def __init__(self, store: StatisticsSource):
         self._store = store
         self._tables: dict[str, TableStatistics] = {}
-        self._profiles: dict[int, ColumnProfile] = {}
+        self._profiles = Profiles()
         self._spreads: dict[int, tuple[float, float]] = {}
         self._rows: dict[int, tuple[Node, float]] = {}
         self._working: dict[int, tuple[Node, float]] = {}
@@ -141,7 +151,8 @@ class Estimator:
         names = dict(scan.source_names)
         sole = schema.key[0].name if schema.key_columns == 1 else None
         for number, name in names.items():
-            self._profiles[number] = profile_of(statistics, name, schema.column(name).type, sole == name)
+            make = partial(profile_of, statistics, name, schema.column(name).type, sole == name)
+            self._profiles.note(number, make)
         return self._scanned(float(statistics.row_count), scan.predicates, names)
 
     def _file_scan(self, scan: FileScan) -> float:
@@ -181,8 +192,7 @@ class Estimator:
         rows = self.rows(node.source)
         for column, expr in node.items:
             if isinstance(expr, Column):
-                if expr.id in self._profiles:
-                    self._profiles[column.id] = self._profiles[expr.id]
+                self._profiles.hand_on(column.id, expr.id)
             else:
                 self._profiles[column.id] = ColumnProfile(max(1.0, min(self.domain(expr), rows)))
         return rows
@@ -190,9 +200,7 @@ class Estimator:
     def _aggregate(self, node: Aggregate) -> float:
         rows = self.rows(node.source)
         for column, expr in node.groups:
-            if isinstance(expr, Column) and expr.id in self._profiles:
-                self._profiles[column.id] = self._profiles[expr.id]
-            else:
+            if not (isinstance(expr, Column) and self._profiles.hand_on(column.id, expr.id)):
                 self._profiles[column.id] = ColumnProfile(max(1.0, self.domain(expr)))
         exprs = [expr for _, expr in node.groups]
         sets = [exprs] if node.sets is None else [[exprs[i] for i in chosen] for chosen in node.sets]
@@ -258,7 +266,7 @@ class Estimator:
     def _set_operation(self, node: SetOperation) -> float:
         left, right = self.rows(node.left), self.rows(node.right)
         for column, first in zip(node.output, node.left.columns, strict=True):
-            self._profiles[column.id] = self._profiles.get(first.id, ColumnProfile(UNKNOWN_ROWS))
+            self._profiles[column.id] = self._profiles.get(first.id) or ColumnProfile(UNKNOWN_ROWS)
         if node.kind == "union":
             return left + right if node.all else 0.8 * (left + right)
         return 0.5 * min(left, right) if node.kind == "intersect" else 0.5 * left
@@ -302,8 +310,7 @@ class Estimator:
     def _shared(self, node: Shared) -> float:
         rows = self.rows(node.source)
         for own, inner in zip(node.output, node.source.columns, strict=True):
-            if inner.id in self._profiles:
-                self._profiles[own.id] = self._profiles[inner.id]
+            self._profiles.hand_on(own.id, inner.id)
         return rows
 
     def _limited(self, node: Sort | Limit) -> float:

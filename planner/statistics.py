@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,44 @@ class ColumnProfile:
     high: Any = None
     null_fraction: float = 0.0
     unique: bool = False
+
+
+class Profiles:
+    """The profiles of a plan's columns by their numbers. Those of table columns are made when somebody asks: most
+    columns of a table are only handed on, and what the store knows of one may take it a while."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, ColumnProfile | Callable[[], ColumnProfile]] = {}
+
+    def get(self, number: int) -> ColumnProfile | None:
+        """A column's profile; None where nothing is known."""
+        found = self._known.get(number)
+        if found is not None and not isinstance(found, ColumnProfile):
+            found = self._known[number] = found()
+        return found
+
+    def __getitem__(self, number: int) -> ColumnProfile:
+        found = self.get(number)
+        if found is None:
+            raise KeyError(number)
+        return found
+
+    def __setitem__(self, number: int, profile: ColumnProfile) -> None:
+        self._known[number] = profile
+
+    def __contains__(self, number: int) -> bool:
+        return number in self._known
+
+    def note(self, number: int, make: Callable[[], ColumnProfile]) -> None:
+        """What to call when somebody asks for this one."""
+        self._known[number] = make
+
+    def hand_on(self, number: int, source: int) -> bool:
+        """Give a column the profile of another one; False where that has none."""
+        if source not in self._known:
+            return False
+        self._known[number] = self._known[source]
+        return True
 
 
 def profile_of(statistics: TableStatistics, name: str, type_: DataType, is_key: bool) -> ColumnProfile:

@@ -27,7 +27,7 @@ The life of a write (`Store.write`):
 6. `tablet.mvcc.start_together` draws one timestamp, in flight on all tablets.
 7. `TabletWrite.apply` appends the changes to the log (`WriteAheadLog.append`), new rows to the MemRowSet
    (`MemRowSet.insert`), deltas of rows that are there to the DeltaMemStore of where they are (`NetChanges.deltas`).
-8. Without the locks, `WriteAheadLog.sync` waits for the group commit's fsync.
+8. Without the locks, `WriteAheadLog.sync` waits for the group commit: one of those who wait writes and syncs for all.
 9. `MvccManager.commit` lets readers see the changes; the write is acknowledged.
 One row of Python values goes a shorter way with the same outcome: `writing.row_write.RowWriter`. Bulk loads
 (`TableBulkLoader`) write rowsets directly and publish them in one step (`tables.load_publish.publish`).

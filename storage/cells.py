@@ -7,7 +7,7 @@ import datetime
 from typing import Any
 
 from .types import EPOCH_DATE, EPOCH_TIMESTAMP, DataType, Kind
-from .vector import Const, Dict, Flat, Narrow
+from .vector import Const, Dict, Flat, Narrow, Text
 
 _EPOCH_DAY = EPOCH_DATE.toordinal()
 _DATE, _TIMESTAMP, _BOOLEAN, _DECIMAL = Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN, Kind.DECIMAL
@@ -31,6 +31,8 @@ def cell(vector: Any, place: int) -> Any:
         if vector.validity is not None and not vector.validity[place]:
             return None
         return to_python(vector.type, vector.values().item(place))
+    if form is Text:
+        return vector.cells.get(place)
     if form is Const:
         return vector.type.to_python(vector.value)
     return vector.slice(place, place + 1).to_arrow()[0].as_py()

@@ -142,6 +142,11 @@ class Schema:
     def _positions(self) -> dict[str, int]:
         return {c.name: i for i, c in enumerate(self.columns)}
 
+    @cached_property
+    def by_name(self) -> dict[str, ColumnSchema]:
+        """The columns in order, by name."""
+        return {column.name: column for column in self.columns}
+
     def position(self, name: str) -> int:
         """Where a column stands; `UnknownColumn` lists what exists."""
         try:

@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .arrow_values import Array as Array
+from .arrow_values import TextCells as TextCells
 from .arrow_values import decimal_from_limbs as decimal_from_limbs
 from .arrow_values import decimal_limbs as decimal_limbs
 from .arrow_values import intervals_from_arrow as intervals_from_arrow
@@ -341,6 +342,11 @@ class _ArrowBacked(Vector):
 
 class Text(_ArrowBacked):
     """STRING or BINARY values in an Arrow string or binary array."""
+
+    @cached_property
+    def cells(self) -> TextCells:
+        """The values one by one."""
+        return TextCells(self.array)
 
     def values(self) -> Array:
         result = np.empty(len(self.array), object)

@@ -101,7 +101,12 @@ def value_text(type_: DataType, value: Any) -> str:
 def name_text(name: str) -> str:
     """An identifier, quoted where it would be read as anything else."""
     plain = _PLAIN_NAME.fullmatch(name) and name not in _WORDS
-    return name if plain else '"' + name.replace('"', '""') + '"'
+    return name if plain else quoted_name(name)
+
+
+def quoted_name(name: str) -> str:
+    """An identifier in quotes, as any name may be written."""
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _names(names: Sequence[str]) -> str:

@@ -11,12 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptionError
+from ..cells import cell
 from ..files.file_handles import FileHandles
 from ..files.page_cache import PageCache, new_owner
 from ..schema import Encoding
 from ..store import ScanCounters
 from ..types import DataType
-from ..vector import Array, Vector, concat
+from ..vector import Array, Text, Vector, concat
 from .column_file import (
     HEADER,
     ROW_GROUP_ROWS,
@@ -56,6 +57,7 @@ class ColumnReader:
         self._rows = rows
         self._cache = cache
         self._owner = new_owner()
+        self._cached = cache.pages(self._owner)
         self._lock = threading.Lock()
         self._footer: Footer | None = None
         self._dictionary: pa.Array | None = None
@@ -107,6 +109,19 @@ class ColumnReader:
             if counters is not None:
                 counters.bytes_read += int(self.footer.pages[number]["stored"])
         return vector
+
+    def cell(self, row: int, counters: ScanCounters | None = None) -> Any:
+        """One value as a Python value, None for NULL. Raises as `page`."""
+        size = self.footer.page_rows
+        number = row // size
+        cached = self._cached.get(number)
+        if cached is None or counters is not None:
+            vector = self.page(number, counters)
+        else:
+            cached.used = True
+            vector = cached.value
+        place = row - number * size
+        return vector.cells.get(place) if type(vector) is Text else cell(vector, place)
 
     def read(self, start: int, stop: int, rows: Array | None, counters: ScanCounters | None = None) -> Vector:
         """The rows `start` to `stop` (exclusive, not empty), or those of them at `rows`.

@@ -203,11 +203,13 @@ def _span(page: Vector, start: int, stop: int, value: Any) -> tuple[int, int]:
             return low, low
     elif isinstance(page, Flat):
         codes, code = page.values(), value
+    elif isinstance(page, Text):
+        probe = value.encode() if isinstance(value, str) else value
+        return page.cells.search(probe, start, stop)
     else:
-        assert isinstance(page, (Text, Wide))
-        texts = page.array[start:stop]
-        probe = value if isinstance(page, Text) else page.type.to_python(value)
-        return start + position(texts, probe), start + position(texts, probe, after=True)
+        assert isinstance(page, Wide)
+        values, wide = page.array[start:stop], page.type.to_python(value)
+        return start + position(values, wide), start + position(values, wide, after=True)
     items, length = _integers(codes, start, stop), stop - start
     low = bisect_left(items, code, 0, length)
     if low == length or items[low] != code:

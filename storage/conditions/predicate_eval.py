@@ -64,9 +64,9 @@ def evaluate_condition(condition: Condition, vector: Vector, null: bool = False)
             found = condition.matches(_unsigned(values))
         else:
             # Flipping the sign bit turns signed values into unsigned codes over the type's smallest value.
-            lowest = int(np.iinfo(values.dtype).min)
-            codes = _unsigned(values) - _unsigned(np.array(lowest, values.dtype)[None])[0]
-            found = condition.matches(codes, lowest)
+            unsigned = _unsigned(values)
+            half = 1 << (8 * values.dtype.itemsize - 1)
+            found = condition.matches(unsigned - unsigned.dtype.type(half), -half)
     if vector.validity is None:
         return found
     if null:

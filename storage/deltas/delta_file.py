@@ -223,15 +223,20 @@ class DeltaFile:
         """All deltas of one block, with the values of some columns or all."""
         block = self.footer.blocks[number]
         wanted = block.columns if columns is None else [c for c in columns if c in block.columns]
-        head = self._head(number)
+        head = self.read_head(number)
         return replace(head, columns={c: self._column(number, c) for c in sorted(wanted) if self._is_known(c)})
+
+    def read_column(self, number: int, column: int) -> DeltaColumn | None:
+        """The values that one block gives a column; None for none."""
+        is_there = column in self.footer.blocks[number].columns and self._is_known(column)
+        return self._column(number, column) if is_there else None
 
     def existence(self) -> Deltas:
         """The DELETE and REINSERT deltas of all rows, without values."""
         parts = []
         for number, block in enumerate(self.footer.blocks):
             if block.deletes or block.reinserts:
-                head = self._head(number)
+                head = self.read_head(number)
                 parts.append(head.select(head.kinds != DeltaKind.UPDATE))
         return joined(parts)
 
@@ -243,7 +248,7 @@ class DeltaFile:
                 count, part = block.columns[column]
                 with self._decoding(number, part):
                     places = decode_places(self._read_part(number, part), count)
-                parts.append(self._head(number).rows[places])
+                parts.append(self.read_head(number).rows[places])
         return np.unique(np.concatenate(parts))
 
     def close(self) -> None:
@@ -254,7 +259,8 @@ class DeltaFile:
     def _is_known(self, column: int) -> bool:
         return self._expected is None or column in self._expected
 
-    def _head(self, number: int) -> Deltas:
+    def read_head(self, number: int) -> Deltas:
+        """All deltas of one block without values."""
         key = number << 32
         found: Deltas | None = self._cache.get(self._owner, key)
         if found is None:

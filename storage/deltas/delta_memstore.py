@@ -2,11 +2,13 @@
 MemRowSet since its birth (its mutation lists, Kudu paper section 4.2).
 
     runs     [400,000 deltas][60,000][9,000]     sorted by row and timestamp, one behind the other in time
+    tail     [700]                               the last run, while it is of few single deltas: columns made as needed
     pending  (row, kind, values, timestamp) or a run of a batch, as they came
 
 A writer only appends to `pending`. The next reader turns it into a run and joins that with the runs before it as long
 as these are not clearly larger, so that there are few runs, each delta is copied a few times however often somebody
-reads in between, and nobody pays for a snapshot of a store at rest. Nothing is dropped: history stays readable.
+reads in between, and nobody pays for a snapshot of a store at rest. Single deltas first join the tail, which costs a
+reader only the columns that it asks for. Nothing is dropped: history stays readable.
 """
 
 from __future__ import annotations
@@ -21,13 +23,16 @@ import numpy as np
 import pyarrow as pa
 
 from ..schema import Schema
-from .deltas import DeltaColumn, DeltaKind, Deltas, merge
-from .row_deltas import RowDelta, look_up_rows, look_up_run
+from .delta_tail import DeltaTail, with_all_columns
+from .deltas import DeltaKind, Deltas, merge
+from .row_deltas import FOLD_ROWS, Folded, RowDelta, folded, look_up_chain, look_up_run
 
 ROW_BYTES = 400
 """Memory that a delta takes until it becomes part of a run: its numbers, its tuple and its mapping."""
 GROWTH = 3
 """A run is joined with the one before it unless that is so many times larger."""
+TAIL_ROWS = 1024
+"""The tail becomes a run like the others when it would have more deltas."""
 
 
 class DeltaMemStore:
@@ -55,15 +60,21 @@ class DeltaMemStore:
         self._types = {column.id: column.type.arrow for column in schema.columns}
         self._pending: list[RowDelta | Deltas] = []
         self._runs: tuple[Deltas, ...] = ()
+        self._tail = DeltaTail(self._types)
+        """What the last run is made of, while that is the tail; else empty."""
         self._single: dict[int, list[RowDelta]] = {}
         """The deltas of `_pending` by row, as long as `_is_sparse`."""
+        self._folded: dict[int, Folded] = {}
+        """What the older ones of a row's deltas in `_single` leave behind, of rows that have many."""
+        self._joins = 0
+        """How often somebody has begun to join."""
         self._is_sparse = True
         """Only single rows are pending, and nobody joins runs."""
         self._snapshot_version = 0
         self._mutex = threading.Lock()
         """Guards `_pending` and the numbers above; held for moments only, since the writer waits for it."""
         self._joining = threading.Lock()
-        """Guards `_runs`; held while a reader joins runs. Taken before `_mutex`."""
+        """Guards `_runs` and `_tail`; held while a reader joins runs. Taken before `_mutex`."""
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -98,10 +109,13 @@ class DeltaMemStore:
         with self._mutex:
             delta = (row, kind, values, timestamp)
             self._pending.append(delta)
-            if row in self._single:
-                self._single[row].append(delta)
-            else:
+            chain = self._single.get(row)
+            if chain is None:
                 self._single[row] = [delta]
+            else:
+                chain.append(delta)
+                if not len(chain) % FOLD_ROWS and (older := folded(chain, self._folded.get(row))) is not None:
+                    self._folded[row] = older
             self.count += 1
             self.nbytes += ROW_BYTES
             self.last_index = index
@@ -125,6 +139,7 @@ class DeltaMemStore:
                 for run in self._runs
             )
             self._runs = tuple(run for run in kept if len(run))
+            self._tail = DeltaTail(self._types, [delta for delta in self._tail.deltas if delta[3] != timestamp])
             with self._mutex:
                 self.version += 1
                 self._snapshot_version = self.version
@@ -147,12 +162,13 @@ class DeltaMemStore:
         """What is here about one row at a time whose writes are decided, in a few microseconds: `look_up_run`."""
         if not self.count:
             return None
-        with self._mutex:
-            is_sparse = self._is_sparse
-            single, runs = self._single.get(row, ()), self._runs
-        if not is_sparse:
+        # Without the mutex, which many look-ups at once would hand to each other: what is read belongs together unless
+        # somebody has begun to join meanwhile.
+        joins, is_sparse = self._joins, self._is_sparse
+        single, runs, older = self._single.get(row, ()), self._runs, self._folded.get(row)
+        if not is_sparse or joins != self._joins:
             single, runs = (), self.snapshot()
-        kind = look_up_rows(reversed(single), timestamp, columns, found) if single else None
+        kind = look_up_chain(single, older, timestamp, columns, found) if single else None
         for run in reversed(runs):
             if kind is not None:
                 break
@@ -162,38 +178,44 @@ class DeltaMemStore:
     def _join(self) -> None:
         """Turn what is pending into runs. Needs `_joining`."""
         with self._mutex:
-            pending, self._pending, self._single = self._pending, [], {}
+            # In this order: a look-up takes what it reads for one state where it is sparse and no join has begun since.
+            self._is_sparse = False
+            self._joins += 1
+            pending, self._pending, self._single, self._folded = self._pending, [], {}, {}
             self._is_sparse = not pending
             version = self.version
         if pending:
-            runs = [*self._runs, merge(_to_runs(pending, self._types))]
-            while len(runs) > 1 and len(runs[-2]) <= GROWTH * len(runs[-1]):
-                runs[-2:] = [merge(runs[-2:])]
-            size = sum(run.nbytes for run in runs)
+            runs = self._joined(pending)
+            size = ROW_BYTES * len(self._tail) + sum(run.nbytes for run in runs[: len(runs) - bool(self._tail)])
             with self._mutex:
                 self._runs = tuple(runs)
                 self._is_sparse = all(isinstance(p, tuple) for p in self._pending)
                 self.nbytes = size + sum(ROW_BYTES if isinstance(p, tuple) else p.nbytes for p in self._pending)
         self._snapshot_version = version
 
+    def _joined(self, pending: Sequence[RowDelta | Deltas]) -> list[Deltas]:
+        """All runs with what is pending."""
+        runs = list(self._runs)
+        single = [delta for delta in pending if isinstance(delta, tuple)]
+        if len(single) == len(pending) and len(self._tail) + len(single) <= TAIL_ROWS:
+            if self._tail:
+                runs.pop()
+            self._tail.extend(single)
+            return [*runs, self._tail.run()]
+        if self._tail:
+            runs[-1] = with_all_columns(runs[-1])
+            self._tail = DeltaTail(self._types)
+        runs.append(merge(_to_runs(pending, self._types)))
+        while len(runs) > 1 and len(runs[-2]) <= GROWTH * len(runs[-1]):
+            runs[-2:] = [merge(runs[-2:])]
+        return runs
+
 
 def _to_runs(pending: Sequence[RowDelta | Deltas], types: Mapping[int, pa.DataType]) -> list[Deltas]:
     runs: list[Deltas] = []
     for single, group in groupby(pending, lambda item: isinstance(item, tuple)):
         if single:
-            runs.append(_from_rows(list(group), types))  # type: ignore[arg-type]
+            runs.append(with_all_columns(DeltaTail(types, list(group)).run()))  # type: ignore[arg-type]
         else:
             runs.extend(group)  # type: ignore[arg-type]
     return runs
-
-
-def _from_rows(deltas: Sequence[RowDelta], types: Mapping[int, pa.DataType]) -> Deltas:
-    """Single deltas as one run."""
-    rows, kinds, given, timestamps = zip(*deltas)
-    columns = {}
-    for column in sorted(set().union(*given)):
-        places = [place for place, values in enumerate(given) if column in values]
-        array = pa.array([given[place][column] for place in places], types[column])
-        columns[column] = DeltaColumn(np.array(places, np.int64), array)
-    run = Deltas(np.array(rows, np.int64), np.array(timestamps, np.uint64), np.array(kinds, np.uint8), columns)
-    return run if len(rows) == 1 else run.renumbered(run.rows)

@@ -120,6 +120,10 @@ class Deltas:
                 columns[column] = DeltaColumn(places, given.values.filter(pa.array(kept)))
         return Deltas(self.rows[mask], self.timestamps[mask], self.kinds[mask], columns)
 
+    def until(self, timestamp: int) -> Deltas:
+        """The deltas at or below a timestamp."""
+        return self if self.newest <= timestamp else self.select(self.timestamps <= np.uint64(timestamp))
+
     def between(self, start: int, stop: int) -> Deltas:
         """The deltas of the rows `start` to `stop` (exclusive); rows keep their numbers."""
         low, high = (int(i) for i in np.searchsorted(self.rows, (start, stop)))
@@ -134,7 +138,7 @@ class Deltas:
 
     def only_columns(self, columns: Collection[int]) -> Deltas:
         """The deltas with the values of some columns only; UPDATEs that set none of them are left out."""
-        kept = {column: given for column, given in self.columns.items() if column in columns}
+        kept = {column: self.columns[column] for column in sorted(columns) if column in self.columns}
         says_something = self.kinds != DeltaKind.UPDATE
         for given in kept.values():
             says_something[given.places] = True
@@ -181,7 +185,11 @@ def _sorted(rows: Array, timestamps: Array, kinds: Array, columns: Mapping[int, 
     inverse = np.empty_like(order)
     inverse[order] = np.arange(len(order))
     moved = {}
+    everywhere, ordered = np.arange(len(order)), pa.array(order)
     for column, given in columns.items():
+        if len(given.places) == len(order):
+            moved[column] = DeltaColumn(everywhere, given.values.take(ordered))
+            continue
         places = inverse[given.places]
         within = np.argsort(places, kind="stable")
         moved[column] = DeltaColumn(places[within], given.values.take(pa.array(within)))
@@ -239,7 +247,7 @@ def resolve(
         Column ids of interest; all if None.
     """
     back = merge([run.select(run.timestamps > np.uint64(timestamp)) for run in undo if run.newest > timestamp])
-    forth = merge([_until(run, timestamp) for run in redo])
+    forth = merge([run.until(timestamp) for run in redo])
     if not len(back) and not len(forth):
         return NO_PATCHES
     hidden = np.union1d(_hidden(back, first=True), _hidden(forth, first=False))
@@ -251,10 +259,6 @@ def resolve(
             parts.append(_first_values(back, column))
         patches[column] = _union(parts)
     return Patches(hidden, patches)
-
-
-def _until(run: Deltas, timestamp: int) -> Deltas:
-    return run if run.newest <= timestamp else run.select(run.timestamps <= np.uint64(timestamp))
 
 
 def _hidden(deltas: Deltas, *, first: bool) -> Array:

@@ -17,6 +17,7 @@ For times before the base data the UNDO deltas lead back (`Past`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -26,6 +27,7 @@ import pyarrow as pa
 from ..types import DataType
 from ..vector import Array, Vector, vector_from_arrow
 from .delta_file import DeltaFile
+from .delta_tail import TailRun
 from .deltas import ColumnPatch, DeltaKind, Deltas, Patches, resolve
 
 SLICE_ROWS = 1 << 20
@@ -43,26 +45,57 @@ class Layer:
         Gives the DELETE and REINSERT deltas.
     values : callable
         Gives the deltas that set a column, by its id.
+    every : callable
+        Gives all deltas, with or without values.
+    may_set : callable
+        Tells whether some of them may set one of some columns, by id, reading as good as nothing.
     """
 
-    def __init__(self, existence: Callable[[], Deltas], values: Callable[[int], Deltas]):
+    def __init__(
+        self,
+        existence: Callable[[], Deltas],
+        values: Callable[[int], Deltas],
+        every: Callable[[], Deltas],
+        may_set: Callable[[Collection[int]], bool],
+    ):
         self._read_existence = existence
         self._read_values = values
+        self._read_every = every
+        self.may_set = may_set
         self._columns: dict[int, ColumnPatch | None] = {}
+        self._rows: tuple[Array, Array, pa.Array | None] | None = None
+        """The rows of deltas all of which set a column; each once; and where the last delta of each stands (None:
+        everywhere). Columns that the same deltas set share one object of row numbers."""
 
     @classmethod
     def of(cls, source: Deltas | DeltaFile, rows: int) -> Layer:
         """Of deltas in memory or in a file, of a rowset of so many rows."""
+        if isinstance(source, TailRun):
+            return cls(lambda: source, lambda _: source, lambda: source, lambda _: True)
         if isinstance(source, Deltas):
-            return cls(lambda: source, lambda _: source)
-        return cls(source.existence, lambda column: source.read(0, rows, (column,)))
+            return cls(
+                lambda: source, lambda _: source, lambda: source, lambda ids: any(i in source.columns for i in ids)
+            )
+        return cls(
+            source.existence,
+            lambda column: source.read(0, rows, (column,)),
+            lambda: source.read(0, rows, ()),
+            lambda ids: any(source.statistics.updates.get(i) for i in ids),
+        )
 
     def until(self, timestamp: int) -> Layer:
         """The same of the deltas at or below `timestamp` only."""
         return Layer(
-            lambda: _until(self._read_existence(), timestamp),
-            lambda column: _until(self._read_values(column), timestamp),
+            lambda: self._read_existence().only_columns(()).until(timestamp),
+            lambda column: self._read_values(column).only_columns((column,)).until(timestamp),
+            self._read_every,
+            self.may_set,
         )
+
+    @cached_property
+    def rows(self) -> Array:
+        """The rows of all deltas, ascending: ndarray of int64."""
+        return self._last_of_each(self._read_every().rows)[0]
 
     @cached_property
     def existence(self) -> tuple[Array, Array]:
@@ -85,9 +118,20 @@ class Layer:
         given = deltas.columns.get(column)
         if given is None or not len(given.places):
             return None
+        if len(given.places) == len(deltas):
+            rows, places = self._last_of_each(deltas.rows)
+            return ColumnPatch(rows, given.values if places is None else given.values.take(places))
         rows = deltas.rows[given.places]
         last = _lasts(rows)
         return ColumnPatch(rows, given.values) if last.all() else _picked(rows, given.values, np.flatnonzero(last))
+
+    def _last_of_each(self, rows: Array) -> tuple[Array, pa.Array | None]:
+        known = self._rows
+        if known is None or known[0] is not rows:
+            last = _lasts(rows)
+            known = (rows, rows, None) if last.all() else (rows, rows[last], pa.array(np.flatnonzero(last)))
+            self._rows = known
+        return known[1], known[2]
 
 
 class Past:
@@ -149,6 +193,9 @@ class RowSetPatches:
         self._past = past
         self._columns: dict[int, ColumnPatch | None] = {}
         self._vectors: dict[int, Vector] = {}
+        self._orders: dict[tuple[int, ...], _Order] = {}
+        """How patches of several layers become one, by the identities of their row numbers: the columns that whole rows
+        were written with share them."""
         self.kept: dict[Any, Any] = {}
         """What readers derive from the patches, to have it once for all of their row groups."""
 
@@ -164,8 +211,28 @@ class RowSetPatches:
         if column not in self._columns:
             parts = [] if self._past is None else [self._past.column(column)]
             parts += [layer.column(column) for layer in self.layers]
-            self._columns[column] = _overlaid([part for part in parts if part is not None])
+            self._columns[column] = self._overlaid([part for part in parts if part is not None])
         return self._columns[column]
+
+    @property
+    def has_past(self) -> bool:
+        """Is the time before some of the base data?"""
+        return self._past is not None
+
+    def touched(self, columns: Collection[int]) -> Array:
+        """Rows, ascending (ndarray of int64), among them all that have another value in one of these columns, by id;
+        nothing but row numbers is read for that. Not for times in the past of the base data."""
+        parts = [layer.rows for layer in self.layers if layer.may_set(columns)]
+        if len(parts) < 2:
+            return parts[0] if parts else _NO_ROWS
+        return self._order(parts).rows
+
+    def _overlaid(self, parts: Sequence[ColumnPatch]) -> ColumnPatch | None:
+        """Patches in order of time as one: the newer wins."""
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        order = self._order([part.rows for part in parts])
+        return ColumnPatch(order.rows, pa.concat_arrays([part.values for part in parts]).take(order.places))
 
     def vector(self, column: int, type_: DataType) -> Vector:
         """The values of `column` as a vector; there are some."""
@@ -187,6 +254,29 @@ class RowSetPatches:
                 if low < high:
                     found[column] = ColumnPatch(patch.rows[low:high], patch.values[low:high])
         return Patches(hidden, found)
+
+    def _order(self, parts: Sequence[Array]) -> _Order:
+        key = tuple(map(id, parts))
+        found = self._orders.get(key)
+        if found is None:
+            found = self._orders[key] = _Order.of(parts)
+        return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Order:
+    """How runs of rows (`parts`, each ascending) become one: `rows` are all of them, ascending, and `places` tells
+    where in the runs, one behind the other, the last entry of each stands."""
+
+    parts: Sequence[Array]
+    rows: Array
+    places: pa.Array
+
+    @classmethod
+    def of(cls, parts: Sequence[Array]) -> _Order:
+        rows = np.concatenate(parts)
+        chosen = _newest(rows)
+        return cls(parts, rows[chosen], pa.array(chosen))
 
 
 def places_within(rows: Array, start: int, stop: int) -> tuple[int, int]:
@@ -216,14 +306,6 @@ def _newest_last(parts: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
     return rows[chosen], np.concatenate([part[1] for part in parts])[chosen]
 
 
-def _overlaid(parts: Sequence[ColumnPatch]) -> ColumnPatch | None:
-    """Patches in order of time as one: the newer wins."""
-    if len(parts) < 2:
-        return parts[0] if parts else None
-    rows = np.concatenate([part.rows for part in parts])
-    return _picked(rows, pa.concat_arrays([part.values for part in parts]), _newest(rows))
-
-
 def _newest(rows: Array) -> Array:
     """The places of the last of each row's entries, by row."""
     order = np.argsort(rows, kind="stable")
@@ -232,10 +314,6 @@ def _newest(rows: Array) -> Array:
 
 def _picked(rows: Array, values: pa.Array, places: Array) -> ColumnPatch:
     return ColumnPatch(rows[places], values.take(pa.array(places)))
-
-
-def _until(deltas: Deltas, timestamp: int) -> Deltas:
-    return deltas if deltas.newest <= timestamp else deltas.select(deltas.timestamps <= np.uint64(timestamp))
 
 
 def _lasts(rows: Array) -> Array:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Any
 
 from .file_handles import FileHandles
@@ -22,8 +23,21 @@ def new_owner() -> int:
     return next(_owners)
 
 
+class CachedPage:
+    """A page in the cache. Whoever reads `value` sets `used`."""
+
+    __slots__ = ("cost", "used", "value")
+
+    def __init__(self, value: Any, cost: int):
+        self.value = value
+        self.cost = cost
+        self.used = False
+
+
 class PageCache:
-    """Decoded pages by (owner, page), least recently used first out. All methods may be called from several threads.
+    """Decoded pages by (owner, page); what was not used since it was looked at last goes first ("second chance", or
+    CLOCK: it keeps about what "least recently used" keeps, and using a page changes nothing but a mark, which look-ups
+    of many threads can make without a lock). All methods may be called from several threads.
 
     Invariant: `size` is the sum of the costs of all entries and never above `capacity_bytes` between calls.
 
@@ -44,10 +58,9 @@ class PageCache:
     def __init__(self, capacity_bytes: int):
         self.capacity_bytes = capacity_bytes
         self.size = 0
-        self.hits = 0
-        self.misses = 0
-        self._entries: OrderedDict[tuple[int, int], tuple[Any, int]] = OrderedDict()
-        self._pages: dict[int, set[int]] = {}
+        self._hand: OrderedDict[tuple[int, int], CachedPage] = OrderedDict()
+        """All pages, in the order in which they are looked at for their marks."""
+        self._owners: dict[int, dict[int, CachedPage]] = {}
         self._lock = threading.Lock()
         self._handles: dict[int, tuple[FileSystem, FileHandles]] = {}
 
@@ -59,53 +72,59 @@ class PageCache:
                 found = self._handles[id(fs)] = (fs, FileHandles(fs))
             return found[1]
 
-    def get(self, owner: int, page: int) -> Any:
-        """The page, now the most recently used one; None where it is not here."""
-        key = (owner, page)
+    def pages(self, owner: int) -> Mapping[int, CachedPage]:
+        """The pages of a file that are here, kept up to date until `forget`: for readers of single cells, to whom a
+        call of `get` is much. They set `CachedPage.used`."""
         with self._lock:
-            entry = self._entries.get(key)
-            if entry is None:
-                self.misses += 1
-                return None
-            self.hits += 1
-            self._entries.move_to_end(key)
-            return entry[0]
+            return self._owners.setdefault(owner, {})
+
+    def get(self, owner: int, page: int) -> Any:
+        """The page, marked as used; None where it is not here."""
+        pages = self._owners.get(owner)
+        entry = None if pages is None else pages.get(page)
+        if entry is None:
+            return None
+        entry.used = True
+        return entry.value
 
     def put(self, owner: int, page: int, value: Any, cost: int) -> None:
         """Keep a page of `cost` bytes; one that is larger than the whole cache is not kept."""
         if cost > self.capacity_bytes:
             return
-        key = (owner, page)
+        entry = CachedPage(value, cost)
         with self._lock:
-            self._drop(key)
-            self._entries[key] = (value, cost)
-            self._pages.setdefault(owner, set()).add(page)
+            self._drop((owner, page))
+            self._hand[owner, page] = self._owners.setdefault(owner, {})[page] = entry
             self.size += cost
-            while self.size > self.capacity_bytes:
-                self._drop(next(iter(self._entries)))
+            self._shrink()
 
     def resize(self, capacity_bytes: int) -> None:
-        """Hold at most so many bytes from now on; the least recently used pages go."""
+        """Hold at most so many bytes from now on; what was not used for long goes."""
         with self._lock:
             self.capacity_bytes = capacity_bytes
-            while self.size > capacity_bytes:
-                self._drop(next(iter(self._entries)))
+            self._shrink()
 
     def forget(self, owner: int) -> None:
         """Drop all pages of a file that is closed."""
         with self._lock:
-            for page in list(self._pages.get(owner, ())):
+            for page in list(self._owners.get(owner, ())):
                 self._drop((owner, page))
+            self._owners.pop(owner, None)
 
     def __len__(self) -> int:
-        return len(self._entries)
+        return len(self._hand)
+
+    def _shrink(self) -> None:
+        while self.size > self.capacity_bytes:
+            key, entry = next(iter(self._hand.items()))
+            if entry.used:
+                entry.used = False
+                self._hand.move_to_end(key)
+            else:
+                self._drop(key)
 
     def _drop(self, key: tuple[int, int]) -> None:
-        entry = self._entries.pop(key, None)
-        if entry is None:
-            return
-        self.size -= entry[1]
-        pages = self._pages[key[0]]
-        pages.discard(key[1])
-        if not pages:
-            del self._pages[key[0]]
+        entry = self._hand.pop(key, None)
+        if entry is not None:
+            del self._owners[key[0]][key[1]]
+            self.size -= entry.cost

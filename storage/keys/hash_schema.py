@@ -18,6 +18,7 @@ from .key_codec import KeyCodec
 from .keys import Keys
 from .pruning import MAX_COMBINATIONS, KeyDomain
 
+_FEW = 8  # keys are hashed sooner one by one than as a batch
 _ROWS = 16_384  # hashed at a time: encoded bytes and hashes then stay in the cache
 
 
@@ -65,8 +66,8 @@ class HashSchema:
         """The places that may hold a row of these domains, ascending: a rule prunes where each of its columns is fixed
         to some values."""
         places = [0]
-        for rule, types in zip(self.rules, self._types):
-            chosen = _possible_buckets(rule, types, known)
+        for rule, types, (_, codec, _, _) in zip(self.rules, self._types, self._hashers):
+            chosen = _possible_buckets(rule, types, codec, known)
             places = [place * rule.buckets + bucket for place in places for bucket in chosen]
         return places
 
@@ -90,7 +91,9 @@ def _buckets(keys: Keys, rule: HashRule) -> Array:
     return result
 
 
-def _possible_buckets(rule: HashRule, types: tuple[DataType, ...], known: dict[str, KeyDomain]) -> list[int]:
+def _possible_buckets(
+    rule: HashRule, types: tuple[DataType, ...], codec: KeyCodec, known: dict[str, KeyDomain]
+) -> list[int]:
     every = list(range(rule.buckets))
     combinations = 1
     values: list[Sequence[Any]] = []
@@ -102,5 +105,8 @@ def _possible_buckets(rule: HashRule, types: tuple[DataType, ...], known: dict[s
         combinations *= len(domain.values)
     if combinations > MAX_COMBINATIONS:
         return every
-    keys = Keys.from_values(types, list(itertools.product(*values)))
+    found = list(itertools.product(*values))
+    if combinations <= _FEW:
+        return sorted({murmur3_32(codec.encode(key), rule.seed) % rule.buckets for key in found})
+    keys = Keys.from_values(types, found)
     return [int(bucket) for bucket in np.unique(_buckets(keys, rule))]

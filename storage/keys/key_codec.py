@@ -84,6 +84,13 @@ class KeyCodec:
         assert self.width is not None
         return index_key.to_bytes(self.width, "big")
 
+    def index_bound(self, encoded: bytes) -> int | bytes:
+        """The least index key at or above encoded bytes of any length, such as the first values of a key."""
+        if self.width is None or self.width > _PACKED_BYTES:
+            return encoded
+        number = int.from_bytes(encoded[: self.width].ljust(self.width, b"\0"), "big")
+        return number + (len(encoded) > self.width)
+
     def hash(self, values: Sequence[Any]) -> int:
         """The 64-bit hash of the key: `Keys.hashes`."""
         hash_ = 0

@@ -1,14 +1,19 @@
 """The write-ahead log of one tablet: append, group commit, replay. `wal_format` draws its bytes.
 
-    append(entry) ─► written to the newest segment ─► LogTicket ─► sync(ticket) ─► acknowledged
-                     (under the mutex, in index order)             one fsync for all who wait
+    append(entry) ─► behind the newest segment ─► LogTicket ─► sync(ticket) ─► acknowledged
+                     (under the mutex, in index order)         one write and one fsync for all who wait
 
-Group commit: the first thread that waits for its entry becomes the leader and syncs the file without the mutex;
-entries that arrive meanwhile are written behind and wait for the next leader. n writers cost about two fsyncs.
+Group commit: the first thread that waits for its entry becomes the leader; it writes what was appended and syncs the
+file, both without the mutex. Entries that arrive meanwhile wait in memory for the next leader. n writers cost about two
+fsyncs. So nobody who holds the mutex, or the tablet's lock around it, asks the system for anything: a thread that does
+hands the interpreter to another one, which soon stands before that lock, and from then on every write would cost
+several switches of threads.
 
-A failed fsync leaves it open what reached the disk. So all entries since the last good one fail together, the segment
-is cut back to there, and nothing is appended before the cut has succeeded: an entry that was reported as failed is
-never behind one that was acknowledged.
+With durability "os" an entry is written to the file when it is appended, and counts as durable then.
+
+A failed write or fsync leaves it open what reached the disk. So all entries since the last good one fail together, the
+segment is cut back to there, and nothing is appended before the cut has succeeded: an entry that was reported as failed
+is never behind one that was acknowledged.
 """
 
 from __future__ import annotations
@@ -23,6 +28,7 @@ import pyarrow as pa
 
 from ...errors import CorruptionError, DiskError, OperationalError, StoreClosed
 from ..files.filesystem import FileSystem, WritableFile
+from .commit_queue import CommitQueue
 from .wal_format import (
     ENTRY_OVERHEAD,
     EntryKind,
@@ -41,7 +47,7 @@ TERM = 1
 """Without replication there is one leader for ever."""
 
 _JOINED_BYTES = 1 << 14
-"""Joining an entry's parts costs a copy, a second call to the system about as much as copying so many bytes."""
+"""Joining what is written costs a copy, a second call to the system about as much as copying so many bytes."""
 
 Replay = Callable[[LogEntry, pa.Schema], None]
 """Applies one entry; the schema is that of the segment's rows."""
@@ -55,6 +61,10 @@ class LogTicket:
     durable: bool = False
     error: OperationalError | None = None
     count: int = 1
+    timestamp: int = 0
+    """Of a write whose changes are all in memory: whoever makes the entry durable may commit it then (`on_durable`),
+    and says so in `is_committed`. 0: the writer does."""
+    is_committed: bool = False
 
     @property
     def is_decided(self) -> bool:
@@ -81,12 +91,15 @@ class Segment:
 
 @dataclass(slots=True)
 class _Newest:
-    """The segment being written. Invariant: `synced_size <= size`, both at an entry's end."""
+    """The segment being written. Invariant: `synced_size <= size`, both at an entry's end; `unwritten` are the last
+    bytes of `size`."""
 
     segment: Segment
     file: WritableFile
     synced_size: int
     pending: list[LogTicket] = field(default_factory=list)
+    unwritten: list[bytes] = field(default_factory=list)
+    """Appended, to be written by whoever syncs next."""
     needs_cut: bool = False
     """Bytes behind `segment.size` are refuse."""
 
@@ -132,8 +145,13 @@ class WriteAheadLog:
         self._syncing = False
         self._closed = False
         self._marks: weakref.WeakSet[LogMark] = weakref.WeakSet()
+        self.on_durable: Callable[[Sequence[int]], None] | None = None
+        """Told the timestamps of the tickets that have one, before their writers know that they are durable. A writer
+        that had to wait for its turn to commit would keep readers waiting who see the writes behind it."""
         self._mutex = threading.Lock()
         self._changed = threading.Condition(self._mutex)
+        """A sync has ended; for those who do not wait for one ticket alone."""
+        self._queue = CommitQueue()
 
     # ---- state ---------------------------------------------------------------------------------------------------
 
@@ -172,11 +190,11 @@ class WriteAheadLog:
     def append(
         self, timestamp: int, kind: EntryKind, bodies: Sequence[bytes], after: LogTicket | None = None
     ) -> LogTicket:
-        """Write entries behind the others, one per body, all or none; they are durable only after `sync`.
+        """Put entries behind the others, one per body, all or none; they are durable only after `sync`.
 
         `after` is an entry on which these rely: where it has failed, they fail too; where it fails later, all behind
-        it do. Returns the ticket of the last. Raises `DiskError` where they could not be written; the log is then as
-        it was.
+        it do. Returns the ticket of the last. Raises `DiskError` where there is no room for them, or `after` has
+        failed; the log is then as it was.
         """
         with self._mutex:
             if self._closed:
@@ -186,22 +204,12 @@ class WriteAheadLog:
             newest = self._room_for(sum(map(len, bodies)) + ENTRY_OVERHEAD * len(bodies))
             if after is not None and after.error is not None:
                 raise DiskError(str(after.error)) from after.error
-            index, size = self._last_index, newest.segment.size
-            try:
-                for body in bodies:
-                    index += 1
-                    size += _write(
-                        newest.file, encode_front(TERM, index, timestamp, self._synced_index, kind, body), body
-                    )
-            except DiskError:
-                newest.needs_cut = True
-                raise
-            newest.segment.size = size
-            newest.segment.last_index = self._last_index = index
-            ticket = LogTicket(index, durable=not self._syncs, count=len(bodies))
-            if self._syncs:
-                newest.pending.append(ticket)
-            return ticket
+            index = self._last_index
+            pieces: list[bytes] = []
+            for body in bodies:
+                index += 1
+                pieces += (encode_front(TERM, index, timestamp, self._synced_index, kind, body), body)
+            return self._append_pieces(newest, pieces, index, len(bodies))
 
     def append_one(self, timestamp: int, kind: EntryKind, body: bytes, after: LogTicket | None = None) -> LogTicket:
         """`append` of one entry: where nothing is in the way, in half the time."""
@@ -212,25 +220,36 @@ class WriteAheadLog:
                 segment, index = newest.segment, self._last_index + 1
                 if segment.size + size <= self._segment_bytes and (after is None or after.error is None):
                     front = encode_front(TERM, index, timestamp, self._synced_index, kind, body)
-                    try:
-                        newest.file.write(front + body)
-                    except DiskError:
-                        newest.needs_cut = True
-                        raise
-                    segment.size += size
-                    segment.last_index = self._last_index = index
-                    if not self._syncs:
-                        return LogTicket(index, True)
-                    ticket = LogTicket(index)
-                    newest.pending.append(ticket)
-                    return ticket
+                    return self._append_pieces(newest, [front, body], index, 1)
         return self.append(timestamp, kind, (body,), after)
+
+    def _append_pieces(self, newest: _Newest, pieces: list[bytes], index: int, count: int) -> LogTicket:
+        """Append the pieces of `count` entries, of which the last has this index. Needs the mutex."""
+        if not self._syncs:
+            try:
+                _write(newest.file, pieces)
+            except DiskError:
+                newest.needs_cut = True
+                raise
+        newest.segment.size += sum(map(len, pieces))
+        newest.segment.last_index = self._last_index = index
+        ticket = LogTicket(index, durable=not self._syncs, count=count)
+        if self._syncs:
+            newest.unwritten += pieces
+            newest.pending.append(ticket)
+        return ticket
 
     def sync(self, ticket: LogTicket) -> None:
         """Return when the entry is durable; raise the `DiskError` for which it failed."""
-        with self._changed:
-            while not ticket.is_decided:
-                self._sync_or_wait()
+        while not ticket.is_decided:
+            with self._mutex:
+                if ticket.is_decided:
+                    break
+                if not self._syncing:
+                    self._lead()
+                    continue
+                turn = self._queue.join(ticket)
+            turn.acquire()
         if ticket.error is not None:
             raise DiskError(str(ticket.error)) from ticket.error
 
@@ -257,32 +276,50 @@ class WriteAheadLog:
         """Lead one fsync, or wait for the one that runs. Needs the mutex; gives it up meanwhile."""
         if self._syncing:
             self._changed.wait()
-            return
+        else:
+            self._lead()
+
+    def _lead(self) -> None:
+        """Write and sync what was appended so far. Needs the mutex; gives it up meanwhile. With durability "os", raises
+        the `DiskError` that kept it from that; otherwise the tickets have it."""
         newest = self._newest
         assert newest is not None, "an undecided entry lies in the newest segment"
-        covered, size, index = list(newest.pending), newest.segment.size, newest.segment.last_index
+        covered, size, index = len(newest.pending), newest.segment.size, newest.segment.last_index
+        unwritten, newest.unwritten = newest.unwritten, []
         self._syncing = True
-        self._changed.release()
+        self._mutex.release()
         failure: DiskError | None = None
         try:
+            _write(newest.file, unwritten)
             newest.file.sync()
         except DiskError as error:
             failure = error
+        except BaseException as error:  # Ctrl-C, say: some of it may be in the file
+            failure = DiskError(f"cannot write {newest.segment.path}: interrupted by {type(error).__name__}")
+            raise
         finally:
-            self._changed.acquire()
+            self._mutex.acquire()
             self._syncing = False
+            if failure is None:
+                self._settle(newest, covered, size, index)
+            elif self._syncs:
+                self._fail_pending(newest, failure)
             self._changed.notify_all()
-        if failure is None:
-            self._settle(newest, covered, size, index)
-        elif self._syncs:
-            self._fail_pending(newest, failure)
-        else:
+            self._queue.wake()
+        if failure is not None and not self._syncs:
             raise failure
 
-    def _settle(self, newest: _Newest, covered: list[LogTicket], size: int, index: int) -> None:
-        for ticket in covered:
+    def _settle(self, newest: _Newest, covered: int, size: int, index: int) -> None:
+        tickets = newest.pending[:covered]
+        if self.on_durable is not None:
+            # A ticket gets its timestamp while this goes on, perhaps: then it has come too late.
+            ready = [ticket for ticket in tickets if ticket.timestamp]
+            self.on_durable([ticket.timestamp for ticket in ready])
+            for ticket in ready:
+                ticket.is_committed = True
+        for ticket in tickets:
             ticket.durable = True
-        del newest.pending[: len(covered)]
+        del newest.pending[:covered]
         newest.synced_size = max(newest.synced_size, size)
         self._synced_index = max(self._synced_index, index)
 
@@ -290,6 +327,7 @@ class WriteAheadLog:
         for ticket in newest.pending:
             ticket.error = failure
         newest.pending.clear()
+        newest.unwritten.clear()
         newest.needs_cut = True
         newest.segment.size = newest.synced_size
         newest.segment.last_index = self._last_index = self._synced_index
@@ -367,6 +405,7 @@ class WriteAheadLog:
                 newest.file.close()
                 for ticket in newest.pending:
                     ticket.durable = True
+                self._queue.wake()
                 self._synced_index = self._last_index
                 self._old.append(newest.segment)
                 self._newest = None
@@ -432,13 +471,18 @@ class WriteAheadLog:
         return log
 
 
-def _write(file: WritableFile, front: bytes, body: bytes) -> int:
-    if len(body) <= _JOINED_BYTES:
-        file.write(front + body)
-    else:
-        file.write(front)
-        file.write(body)
-    return len(front) + len(body)
+def _write(file: WritableFile, pieces: Sequence[bytes]) -> None:
+    """Write all pieces in their order, small ones together."""
+    joined: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        if size + len(piece) > _JOINED_BYTES and joined:
+            file.write(b"".join(joined))
+            joined, size = [], 0
+        joined.append(piece)
+        size += len(piece)
+    if joined:
+        file.write(joined[0] if len(joined) == 1 else b"".join(joined))
 
 
 def segment_index(directory: str, name: str) -> int:

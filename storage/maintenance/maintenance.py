@@ -5,12 +5,12 @@
                  └────────────────────────────────────────────────────────────────────────────────────────────────┘
              until nothing is worth it; then wait for a second, or for a writer that says that memory is full
 
-One operation runs at a time, so that the rest of the machine is left to statements. Each is small: a compaction reads
-at most its budget, so that the next decision is never far away, and under memory pressure that decision is a flush.
-Writers do not depend on it: one that meets a full memory while a long operation runs flushes another tablet itself
-(`memory`), and one whose own MemRowSet is twice its size flushes that. What they may have to wait for is an operation
-on the very tablet they write to, since flushes and compactions of one tablet exclude each other: for one budget's worth
-of reading and writing, at most.
+One operation runs at a time, and writes in one thread, so that the rest of the machine is left to statements. Each is
+small: a compaction reads at most its budget, so that the next decision is never far away, and under memory pressure
+that decision is a flush. Writers do not depend on it: one that meets a full memory while a long operation runs flushes
+another tablet itself (`memory`), and one whose own MemRowSet is twice its size flushes that. What they may have to wait
+for is an operation on the very tablet they write to, since flushes and compactions of one tablet exclude each other:
+for one budget's worth of reading and writing, at most.
 
 A failing disk stops nothing: the round ends, and the tablet is tried again after a second, two, four, up to a minute.
 Since operations change nothing when they fail, nothing is lost by trying.

@@ -24,6 +24,7 @@ from functools import partial
 
 from ..keys.key_spans import RowSetExtent
 from ..rowsets.memrowset import MemRowSet
+from ..rowsets.rowset_writer import BACKGROUND_WORKERS
 from ..rowsets.stored_rowset import StoredRowSet
 from ..tablet.tablet import Tablet
 from .compaction_policy import Choice, CompactionPolicy
@@ -110,7 +111,7 @@ class TabletOperations:
         if state.flushing is not None:
             score = max(score, 1.0)  # a flush that failed is not left half done
         statistics = OpStatistics(OpKind.FLUSH_MEMROWSET, size, self._anchored(m.first_index for m in used), 0, score)
-        yield self._operation(statistics, "MemRowSet", lambda: flush(tablet))
+        yield self._operation(statistics, "MemRowSet", lambda: flush(tablet, BACKGROUND_WORKERS))
 
     def _flush_deltas(self, stored: StoredRowSet, now: float) -> Iterator[Operation]:
         tablet = self.tablet
@@ -173,7 +174,7 @@ class TabletOperations:
         return None
 
     def _merge(self, rowsets: Sequence[StoredRowSet]) -> None:
-        merged = compact_rowsets(self.tablet, rowsets, next_mark(self.tablet))
+        merged = compact_rowsets(self.tablet, rowsets, next_mark(self.tablet), BACKGROUND_WORKERS)
         self._outputs.append(frozenset(stored.metadata.id for stored in merged.rowsets))
 
     # ---- disk ----------------------------------------------------------------------------------------------------

@@ -49,14 +49,16 @@ class Compacted:
     bytes_written: int
 
 
-def compact_rowsets(tablet: Tablet, rowsets: Sequence[StoredRowSet], mark: int = 0) -> Compacted:
+def compact_rowsets(
+    tablet: Tablet, rowsets: Sequence[StoredRowSet], mark: int = 0, workers: int = WORKERS
+) -> Compacted:
     """`perform`, which takes `flush_lock`. `rowsets` that are not in the tablet's state any more are passed over."""
     with tablet.flush_lock:
         current = set(tablet.state.rowsets)
-        return perform(tablet, [stored for stored in rowsets if stored in current], mark)
+        return perform(tablet, [stored for stored in rowsets if stored in current], mark, workers)
 
 
-def perform(tablet: Tablet, rowsets: Sequence[StoredRowSet], mark: int = 0) -> Compacted:
+def perform(tablet: Tablet, rowsets: Sequence[StoredRowSet], mark: int = 0, workers: int = WORKERS) -> Compacted:
     """Merge rowsets of the tablet's state, whatever their overlap; one alone loses its REDO deltas and old history.
 
     Needs `flush_lock`; takes `write_lock` twice, for moments, and `metadata_lock`. Scans and writes go on. It reads the
@@ -67,6 +69,8 @@ def perform(tablet: Tablet, rowsets: Sequence[StoredRowSet], mark: int = 0) -> C
     ----------
     mark : int
         The ancient history mark from now on, if it is above the tablet's (`history.next_mark`).
+    workers : int
+        Threads that write columns.
 
     Raises `DiskError` where the disk fails; nothing has changed then.
     """
@@ -77,7 +81,7 @@ def perform(tablet: Tablet, rowsets: Sequence[StoredRowSet], mark: int = 0) -> C
     tablet.wait_for(cut)
     merged = _Merge(tablet, rowsets, cut, max(mark, tablet.metadata.ancient_history_mark))
     with NewFiles(tablet) as files:
-        merged.write(files)
+        merged.write(files, workers)
         outputs = merged.open()  # reads: what the metadata names must be in the state, whatever the disk does
         memstores = [memstore for stored in rowsets for memstore in stored.memstores]
         ids = [stored.metadata.id for stored in rowsets]
@@ -106,13 +110,13 @@ class _Merge:
         self._row_targets = np.empty(0, np.int64)
         """The output row, counted through all outputs, by source row."""
 
-    def write(self, files: NewFiles) -> None:
+    def write(self, files: NewFiles, workers: int) -> None:
         """Write all outputs."""
         died = np.concatenate([source.deaths() for source in self.sources])
         self._row_targets = np.empty(len(died), np.int64)
         length = self._rows_per_output()
         written = 0
-        with ThreadPoolExecutor(WORKERS, "compaction") as pool:
+        with ThreadPoolExecutor(workers, "compaction") as pool:
             for pieces in stretches(self.sources, PIECE_ROWS):
                 numbers, keys = self._piece(pieces)
                 plan = plan_merge(keys, died[numbers], self.mark)

@@ -35,7 +35,7 @@ from ..keys.keys import Keys
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.memrowset_snapshot import MemRowSetImage
 from ..rowsets.rowset_metadata import RowSetMetadata
-from ..rowsets.rowset_writer import column_array, write_rowsets
+from ..rowsets.rowset_writer import WORKERS, column_array, write_rowsets
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
 from ..tablet.tablet import Cut, Tablet, TabletState, rowset_files
 from ..vector import Array
@@ -62,14 +62,15 @@ def is_overfull(tablet: Tablet) -> bool:
 # ---- MemRowSets --------------------------------------------------------------------------------------------------
 
 
-def flush(tablet: Tablet) -> int:
-    """Flush what the MemRowSet holds now; how many rows were written. `DiskError` where the disk fails."""
+def flush(tablet: Tablet, workers: int = WORKERS) -> int:
+    """Flush what the MemRowSet holds now, with so many threads; how many rows were written. `DiskError` where the disk
+    fails."""
     with tablet.flush_lock:
         rows = 0
         if tablet.state.flushing is not None:
-            rows += _Flush(tablet).run()
+            rows += _Flush(tablet, workers).run()
         if tablet.state.memrowset.row_count:
-            rows += _Flush(tablet).run()
+            rows += _Flush(tablet, workers).run()
         return rows
 
 
@@ -92,8 +93,9 @@ def quiet(tablet: Tablet) -> Iterator[None]:
 class _Flush:
     """The flush of one MemRowSet: of `state.flushing` where there is one. Needs `flush_lock`."""
 
-    def __init__(self, tablet: Tablet):
+    def __init__(self, tablet: Tablet, workers: int):
         self._tablet = tablet
+        self._workers = workers
         self._schema = tablet.table.schema
         with tablet.write_lock, tablet.metadata_lock:
             state = tablet.state
@@ -142,6 +144,7 @@ class _Flush:
             next_id=tablet.next_rowset_id,
             timestamp=0,
             rowset_bytes=tablet.options.rowset_bytes,
+            workers=self._workers,
         )
         files.paths += [files.path(name) for metadata in written for name in rowset_files(metadata)]
         starts = np.cumsum([0, *(metadata.row_count for metadata in written)]).tolist()

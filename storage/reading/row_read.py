@@ -2,8 +2,8 @@
 
 The life of a look-up (`Store.read_row`):
 1. `RowCodec.take_key` makes physical values of the key, `Partitioner.route_one` finds its tablet.
-2. `MvccManager.clean_now` gives a timestamp at which all writes are decided: every write that was acknowledged before
-   the call lies below it. A look-up in the past brings its own, and waits likewise.
+2. `MvccManager.newest_clean` gives a timestamp at which all writes are decided, at or above every write that was
+   acknowledged before the call. A look-up in the past brings its own, and waits for the writes below it.
 3. The state is pinned, then asked from the newest place to the oldest: the MemRowSets by their index; then, of the
    rowsets whose interval holds the key, those whose Bloom filter does not rule it out, by their key index.
    A key may stand in several places, and is visible in at most one of them.
@@ -22,6 +22,7 @@ table's version is compared after the pin was taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from ..deltas.delta_file import DeltaFile
@@ -83,7 +84,7 @@ class RowReader:
             return None
         tablet = self._tablets[place]
         if snapshot is None:
-            timestamp = tablet.mvcc.clean_now()
+            timestamp = tablet.mvcc.newest_clean()
         else:
             timestamp = snapshot
             tablet.mvcc.wait_until_clean(timestamp)
@@ -130,20 +131,25 @@ def stored_row(
     counters: ScanCounters | None = None,
 ) -> Row | None:
     """A row of a DiskRowSet at a timestamp whose writes are decided; None where it does not exist then."""
-    metadata = stored.metadata
-    if timestamp < metadata.newest_undo or timestamp < metadata.inserted:
+    if is_past(stored, timestamp):
         return _past_row(stored, row, columns, timestamp, counters)
     if not stored.memstore.count and stored.flushing is None and not stored.redo:
         cell = stored.rowset.cell
         return tuple([cell(column, row, counters) for column in columns])
     found: dict[int, Any] = {}
-    if _look_up(stored, row, timestamp, [column.id for column in columns], found) is _DELETE:
+    if look_up_deltas(stored, row, timestamp, [column.id for column in columns], found) is _DELETE:
         return None
     cell = stored.rowset.cell
     return tuple([found[c.id] if c.id in found else cell(c, row, counters) for c in columns])
 
 
-def _look_up(
+def is_past(stored: StoredRowSet, timestamp: int) -> bool:
+    """Is a time before some of the base data?"""
+    metadata = stored.metadata
+    return timestamp < metadata.newest_undo or timestamp < metadata.inserted
+
+
+def look_up_deltas(
     stored: StoredRowSet, row: int, timestamp: int, columns: Sequence[int], found: dict[int, Any]
 ) -> DeltaKind | None:
     """What the REDO deltas in memory and in files make of a row: see `look_up_run`."""
@@ -165,7 +171,8 @@ def _look_up_file(
     blocks = file.footer.blocks
     for number in range(len(blocks) - 1, -1, -1):
         if blocks[number].first_row <= row <= blocks[number].last_row:
-            kind = look_up_run(file.read_block(number, columns), row, timestamp, columns, found)
+            read = partial(file.read_column, number)
+            kind = look_up_run(file.read_head(number), row, timestamp, columns, found, read)
             if kind is not None:
                 return kind
     return None

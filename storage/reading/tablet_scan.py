@@ -25,6 +25,7 @@ from ..tablet.tablet import Tablet, TabletView
 from ..vector import Array, Batch, LazyColumn, Vector
 from .changes import scan_changes
 from .ordered_scan import scan_ordered
+from .short_scan import scan_short, short_interval
 
 _TEXT_BOUND = 64
 """Bounds of texts in sketches are cut after so many characters."""
@@ -55,7 +56,7 @@ def cut(view: TabletView, spec: ScanSpec) -> list[tuple[Piece, ...]]:
         sources = [r.row_count for r in view.rowsets]
     else:
         sources = [r.row_count if may_match(schema, r, spec.predicates) else 0 for r in view.rowsets]
-    sources += [m.row_count for m in view.memrowsets]
+    sources += [m.row_count for m in view.memory]
     whole = spec.split_rows is None or spec.ordered or spec.changes is not None
     size = None if whole else -(-max(spec.split_rows or 1, 1) // ROW_GROUP_ROWS) * ROW_GROUP_ROWS
     tokens: list[tuple[Piece, ...]] = []
@@ -95,6 +96,8 @@ def may_match(schema: Schema, stored: StoredRowSetView, predicates: Sequence[Col
         sketch = sketches.get(column.id)
         if sketch is None or sketch.low is None or not _is_outside(lower, upper, sketch.low, sketch.high):
             continue
+        if schema.position(predicate.column) < schema.key_columns:
+            return False  # keys never change
         patches = stored.all_patches
         if patches is None or not judge(patches, predicate, column, 0, stored.row_count).passed.any():
             return False
@@ -116,6 +119,8 @@ def scan_view(view: TabletView, pieces: Sequence[Piece], spec: ScanSpec, counter
     """The rows of some pieces that satisfy the spec's predicates, in batches of at most 131,072 rows."""
     if spec.changes is not None:
         batches = scan_changes(view, spec, counters)
+    elif (interval := short_interval(view.table.schema, spec)) is not None:
+        batches = scan_short(view, spec, interval, counters)
     elif spec.ordered:
         batches = scan_ordered(view, spec, partial(_scan_source, view, pieces, spec, counters))
     else:
@@ -133,7 +138,9 @@ def _scan_piece(
         return snapshot.scan(columns, spec.predicates, piece.start, piece.stop, view.timestamp, counters)
     stored = view.rowsets[piece.source]
     schema = view.table.schema
-    return stored.rowset.scan(columns, spec.predicates, piece.start, piece.stop, counters, stored.all_patches, schema)
+    return stored.rowset.scan(
+        columns, spec.predicates, piece.start, piece.stop, counters, stored.all_patches, schema, spec.ordered
+    )
 
 
 def _scan_source(

@@ -227,7 +227,7 @@ class StoredSource(ChangeSource):
             elif file.statistics.deletes:
                 heads.append(file.existence())
         heads += [_without_values(run) for run in self._memory]
-        return merge([run.select(run.timestamps <= np.uint64(self.until)) for run in heads])
+        return merge([run.until(self.until) for run in heads])
 
     def column_deltas(self, column: int, start: int, stop: int) -> tuple[list[Deltas], list[Deltas]]:
         undo = [file.read(start, stop, (column,)) for file in self._undo if file.statistics.newest > self.since]
@@ -275,7 +275,7 @@ class MemorySource(ChangeSource):
 
     def redo_heads(self) -> Deltas:
         runs = [_without_values(run) for run in self._snapshot.mutations]
-        return merge([run.select(run.timestamps <= np.uint64(self.until)) for run in runs])
+        return merge([run.until(self.until) for run in runs])
 
     def column_deltas(self, column: int, start: int, stop: int) -> tuple[list[Deltas], list[Deltas]]:
         return [], [run.between(start, stop) for run in self._snapshot.mutations if column in run.columns]

@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 
 from ...errors import CorruptionError
-from ..cells import cell
 from ..columns.column_file import ROW_GROUP_ROWS
 from ..columns.column_reader import ColumnReader
 from ..columns.sketch import ColumnSketch
 from ..conditions.code_conditions import ALL, NONE, SOME
 from ..conditions.key_index import KeyIndex
-from ..conditions.predicate_eval import satisfies
+from ..conditions.predicate_eval import evaluate, satisfies
 from ..conditions.scan_predicates import BoundPredicate, bind, key_range
 from ..deltas.latest_state import RowSetPatches
 from ..files.filesystem import FileSystem
@@ -40,6 +39,7 @@ from ..vector import Array, Batch, Const, LazyColumn, Vector
 from .patched_scan import PatchedScan
 from .row_group import RowGroup
 from .rowset_metadata import RowSetMetadata
+from .set_aside import AsideRows, SetAside, set_aside
 
 
 class DiskRowSet:
@@ -128,14 +128,26 @@ class DiskRowSet:
         """How many rows have keys below this one, which is given as physical values."""
         return self._index.search(key, after=False)
 
+    def rows_within(
+        self, predicates: Sequence[ColumnPredicate], schema: Schema, counters: ScanCounters | None = None
+    ) -> tuple[int, int]:
+        """The rows (first, end) that the predicates on the leading key columns of `schema` leave."""
+        keys = key_range(schema.key, predicates, self._index, self.row_count, counters)
+        return keys.start, keys.stop
+
+    def read(self, column: ColumnSchema, start: int, stop: int, counters: ScanCounters | None = None) -> Vector:
+        """The base data of a column, of the rows `start` to `stop` (exclusive, not empty)."""
+        reader = self._readers.get(column.id)
+        if reader is None:
+            return Const(column.type, column.initial, stop - start)
+        return reader.read(start, stop, None, counters)
+
     def cell(self, column: ColumnSchema, row: int, counters: ScanCounters | None = None) -> Any:
         """One value of the base data, as a Python value."""
         reader = self._readers.get(column.id)
         if reader is None:
             return column.type.to_python(column.initial)
-        size = reader.footer.page_rows
-        number = row // size
-        return cell(reader.page(number, counters), row - number * size)
+        return reader.cell(row, counters)
 
     def reader(self, column: int) -> ColumnReader | None:
         """The file of a column by its id; None where it was added to the table later."""
@@ -154,8 +166,9 @@ class DiskRowSet:
         counters: ScanCounters,
         patches: RowSetPatches | None = None,
         schema: Schema | None = None,
+        in_order: bool = True,
     ) -> Iterator[Batch]:
-        """The rows from `start_row` to `stop_row` (exclusive) that satisfy all predicates, in key order.
+        """The rows from `start_row` to `stop_row` (exclusive) that satisfy all predicates.
 
         Parameters
         ----------
@@ -169,6 +182,8 @@ class DiskRowSet:
             Makes it a scan of the rowset at another time than that of its base data.
         schema : Schema, optional
             The table's when the scan was planned; the rowset's own if None.
+        in_order : bool
+            Give the rows in key order; else those with patches may come last.
 
         Yields
         ------
@@ -198,10 +213,15 @@ class DiskRowSet:
         _count_skipped(counters, readers, stop, stop_row)
         first, last = start // ROW_GROUP_ROWS, (stop - 1) // ROW_GROUP_ROWS
         verdicts = [_group_verdicts(b, start, stop) for b in bound]
-        patched = None
+        judging = [*((b.predicate, b.column) for b in bound), *constant]
+        aside: SetAside | None = None
+        patched: PatchedScan | SetAside | None = None
         if patches is not None:
-            patched = PatchedScan(patches, [*((b.predicate, b.column) for b in bound), *constant], start, stop)
             verdicts += [_constant_verdicts(p, column, last - first + 1) for p, column in constant]
+            if not in_order:
+                aside = set_aside(patches, {c.id for c in columns} | {c.id for _, c in judging}, start, stop)
+            patched = PatchedScan(patches, judging, start, stop) if aside is None else aside
+        laid_over = patches if aside is None else None
         for group in range(first, last + 1):
             low, high = max(start, group * ROW_GROUP_ROWS), min(stop, (group + 1) * ROW_GROUP_ROWS)
             counters.passing(high - low)
@@ -217,9 +237,32 @@ class DiskRowSet:
                 survivors = part.survivors(rows, bound)
             counters.rows_considered += high - low
             if survivors is None or len(survivors):
-                yield self._batch(columns, rows, survivors, patches)
+                yield self._batch(columns, rows, survivors, laid_over)
             else:
                 rows.count_untouched(readers)
+        if aside is not None:
+            yield from self._scan_aside(columns, judging, verdicts, aside, AsideRows(start, stop, counters))
+
+    def _scan_aside(
+        self,
+        columns: Sequence[ColumnSchema],
+        predicates: Sequence[tuple[ColumnPredicate, ColumnSchema]],
+        verdicts: Sequence[Array],
+        aside: SetAside,
+        rows: AsideRows,
+    ) -> Iterator[Batch]:
+        """The rows that were set aside and satisfy the predicates, whose `verdicts` are by row group."""
+        # Where a column has no patches at all, what statistics say of its pages holds for these rows, too.
+        unpatched = [found != NONE for (_, c), found in zip(predicates, verdicts) if aside.patches.column(c.id) is None]
+        living = aside.within(np.logical_and.reduce(unpatched), rows.start) if unpatched else aside.living
+        chosen = living - rows.start
+        for predicate, column in predicates:
+            if not len(chosen):
+                return
+            vector = rows.patched(column, self._readers.get(column.id), aside.patches, chosen)
+            chosen = chosen[evaluate(predicate, vector)]
+        for start in range(0, len(chosen), ROW_GROUP_ROWS):
+            yield self._batch(columns, rows, chosen[start : start + ROW_GROUP_ROWS], aside.patches)
 
     def check(self) -> None:
         """Read everything and hold it against the invariants; `CorruptionError` where something is wrong."""

@@ -2,6 +2,7 @@
 
     chunks       [65,536 rows][256][256][1][1]...      as they were inserted, numbered 0, 1, 2, ...
     index        {key: row number}                     packed integers, or encoded bytes
+    order        [key, key, ...]                       the same in order, once somebody asked for it: `KeyOrder`
     mutations    (row, timestamp, kind, values) ...    Kudu's mutation lists, as one `DeltaMemStore` of all rows
     deleted      row numbers                           the rows whose newest mutation about existence is a DELETE
 
@@ -30,7 +31,8 @@ from ..deltas.deltas import DeltaKind, Deltas, merge
 from ..keys.keys import Keys
 from ..schema import ColumnSchema, Schema
 from ..vector import Array
-from .memrowset_chunks import Chunks
+from .key_order import KeyOrder
+from .memrowset_chunks import Chunks, values_of
 from .memrowset_snapshot import MemRowSetSnapshot, column_places, initial_value
 from .stored_rowset import DeletedRows, PatchCache
 
@@ -67,6 +69,8 @@ class MemRowSet:
         """The least index of a log entry with a row; 0 while there is none."""
         self._newest = 0
         self._index: dict[int | bytes, int] = {}
+        self._order: KeyOrder | None = None
+        """Made when somebody asks for keys in order."""
         self._chunks = Chunks(schema)
         self._aborted: set[int] = set()
         self._patches = PatchCache()
@@ -122,6 +126,16 @@ class MemRowSet:
         row = self._index.get(key, -1)
         return -1 if row >= 0 and self.deleted.count and self.deleted.has(row) else row
 
+    def keys_from(self, low: int | bytes, count: int) -> list[Any]:
+        """The first `count` keys at or above `low` in key order, those of deleted rows and of aborted writes included;
+        fewer at the end."""
+        order = self._order
+        if order is None:
+            with self._mutex:
+                # Writers know of it before the index is copied: a key that comes meanwhile is added at least.
+                order = self._order = self._order or KeyOrder(self._index)
+        return order.from_key(low, count)
+
     def contains(self, keys: IndexKeys) -> Array | None:
         """Which keys are here and not deleted: ndarray of bool, shape (n_keys,); None where none is."""
         rows = self.find_live(keys)
@@ -142,6 +156,8 @@ class MemRowSet:
             self._chunks.append(rows, timestamps)
             self._newest = timestamps if isinstance(timestamps, int) else int(timestamps[-1])
         self._index.update(zip(keys, range(first, first + len(keys))))
+        if self._order is not None:
+            self._order.add_all(keys)
         self._note(index)
 
     def insert_row(self, values: tuple[Any, ...], key: int | bytes, timestamp: int, index: int) -> None:
@@ -152,6 +168,8 @@ class MemRowSet:
             self._chunks.append_row(values, timestamp)
             self._newest = timestamp
         self._index[key] = row
+        if self._order is not None:
+            self._order.add(key)
         self._note(index)
 
     def _note(self, index: int) -> None:
@@ -218,11 +236,14 @@ class MemRowSet:
     def get(self, row: int, columns: Sequence[ColumnSchema], timestamp: int) -> tuple[Any, ...] | None:
         """One row at a timestamp whose writes are decided: Python values of some columns, in a few microseconds; None
         where the row is not visible then."""
-        with self._mutex:
-            stamp = self._chunks.timestamp(row)
-            if stamp > timestamp or stamp in self._aborted:
-                return None
-            values = self._chunks.values(row, [self._places.get(c.id, -1) for c in columns])
+        # Without the mutex, if nobody writes at the moment: many look-ups at once would hand it to each other.
+        located = self._chunks.locate_at_once(row)
+        if located is None:
+            with self._mutex:
+                located = self._chunks.locate(row)
+        if located[0] > timestamp or located[0] in self._aborted:
+            return None
+        values = values_of(located, [self._places.get(c.id, -1) for c in columns])
         for place, column in enumerate(columns):
             if column.id not in self._places:
                 values[place] = initial_value(column)

@@ -12,18 +12,21 @@ whether rows come one by one or in millions. Row numbers (in the order of insert
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
+from ..arrow_values import TextCells
 from ..schema import Schema
 from ..vector import Array
 
 BATCH_ROWS = 65_536
+_TEXTS = (pa.string(), pa.binary())
 FAN_IN = 256
 """Chunks of a size class that are joined: 256 single rows become one chunk of 256, 256 of those one of 65,536."""
 PENDING_BYTES = 64
@@ -63,10 +66,11 @@ class Chunk:
         return count
 
     @cached_property
-    def arrays(self) -> list[pa.Array]:
-        """The columns, made once: Arrow wraps them anew at every call."""
-        columns: list[pa.Array] = self.rows.columns
-        return columns
+    def cells(self) -> list[Callable[[int], Any]]:
+        """What gives single values of the columns, made once: Arrow wraps columns anew at every call."""
+        return [
+            TextCells(column).get if column.type in _TEXTS else partial(_cell, column) for column in self.rows.columns
+        ]
 
     def stamps(self) -> Array:
         """The timestamp of each row: ndarray of uint64, shape (n_rows,)."""
@@ -80,8 +84,12 @@ class Chunk:
         return Chunk(self.rows.slice(start, stop - start), stamps, self.oldest, self.newest)
 
 
+Located: TypeAlias = "tuple[int, tuple[Any, ...] | None, Chunk | None, int]"
+"""When a row was inserted; its values, or the chunk that has them; its place there."""
+
+
 class Chunks:
-    """See the module's page. Not safe for several threads: the MemRowSet's mutex guards it."""
+    """See the module's page. Not safe for several threads: the MemRowSet's mutex guards all but `locate_at_once`."""
 
     def __init__(self, schema: Schema):
         self.row_count = 0
@@ -89,6 +97,10 @@ class Chunks:
         """About the memory taken."""
         self._schema = schema
         self._chunks: list[Chunk] = []
+        self._version = 0
+        """Grows with every change."""
+        self._is_changing = False
+        """Somebody is about to change something: `locate` would mix what was with what will be."""
         self._starts: list[int] = []
         self._pending: list[tuple[Any, ...]] = []
         self._pending_stamps: list[int] = []
@@ -100,11 +112,12 @@ class Chunks:
 
     def append(self, rows: pa.RecordBatch, timestamps: Array | int) -> None:
         """Add a batch as a chunk."""
-        if self._pending:
-            self._gather()
-        self._add(Chunk.of(rows, timestamps), self.row_count)
-        self.row_count += rows.num_rows
-        self.nbytes += rows.nbytes
+        with self._changed():
+            if self._pending:
+                self._gather()
+            self._add(Chunk.of(rows, timestamps), self.row_count)
+            self.row_count += rows.num_rows
+            self.nbytes += rows.nbytes
 
     def append_row(self, values: tuple[Any, ...], timestamp: int) -> None:
         """Add one row of Python values, as `pa.array` takes them, in the schema's order."""
@@ -113,13 +126,26 @@ class Chunks:
             value = values[place]
             if value is not None:
                 size += len(value)
+        self._is_changing = True  # as `_changed`, which takes as long as all the rest
         self._pending.append(values)
         self._pending_stamps.append(timestamp)
         self._pending_bytes += size
         self.row_count += 1
         self.nbytes += size
+        self._version += 1
+        self._is_changing = False
         if len(self._pending) >= FAN_IN:
-            self._gather()
+            with self._changed():
+                self._gather()
+
+    @contextmanager
+    def _changed(self) -> Iterator[None]:
+        self._is_changing = True
+        try:
+            yield
+        finally:
+            self._version += 1
+            self._is_changing = False
 
     def _gather(self) -> None:
         """Make the pending rows a chunk."""
@@ -151,27 +177,44 @@ class Chunks:
     def snapshot(self) -> tuple[Chunk, ...]:
         """All rows; chunks that are appended or joined later do not show in it."""
         if self._pending:
-            self._gather()
+            with self._changed():
+                self._gather()
         return tuple(self._chunks)
 
-    def timestamp(self, row: int) -> int:
-        """When a row was inserted."""
+    def locate(self, row: int) -> Located:
+        """A row as it was inserted."""
         place = row - (self.row_count - len(self._pending))
         if place >= 0:
-            return self._pending_stamps[place]
+            return self._pending_stamps[place], self._pending[place], None, place
         number = bisect_right(self._starts, row) - 1
-        stamps = self._chunks[number].timestamps
-        return stamps if isinstance(stamps, int) else int(stamps[row - self._starts[number]])
+        chunk, place = self._chunks[number], row - self._starts[number]
+        stamps = chunk.timestamps
+        return stamps if isinstance(stamps, int) else int(stamps[place]), None, chunk, place
 
-    def values(self, row: int, places: Sequence[int]) -> list[Any]:
-        """Some columns of a row as Python values, as it was inserted; None for a place of -1."""
-        place = row - (self.row_count - len(self._pending))
-        if place >= 0:
-            values = self._pending[place]
-            return [values[i] if i >= 0 else None for i in places]
-        number = bisect_right(self._starts, row) - 1
-        arrays, place = self._chunks[number].arrays, row - self._starts[number]
-        return [arrays[i][place].as_py() if i >= 0 else None for i in places]
+    def locate_at_once(self, row: int) -> Located | None:
+        """The same for those who do not keep writers away; None where one was in the way."""
+        version = self._version
+        if self._is_changing:
+            return None
+        try:
+            found = self.locate(row)
+        except IndexError:
+            return None
+        return None if self._is_changing or version != self._version else found
+
+
+def values_of(located: Located, places: Sequence[int]) -> list[Any]:
+    """Some columns of a row as Python values; None for a place of -1."""
+    _, values, chunk, place = located
+    if values is not None:
+        return [values[i] if i >= 0 else None for i in places]
+    assert chunk is not None
+    cells = chunk.cells
+    return [cells[i](place) if i >= 0 else None for i in places]
+
+
+def _cell(column: pa.Array, place: int) -> Any:
+    return column[place].as_py()
 
 
 def _joined(chunks: Sequence[Chunk]) -> Chunk:

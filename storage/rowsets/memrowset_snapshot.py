@@ -162,7 +162,7 @@ class MemRowSetSnapshot:
         numbers = np.flatnonzero(kept)
         if len(numbers) < self.row_count:
             rows, inserted = rows.take(pa.array(numbers)), inserted[numbers]
-        mutations = [run.select(run.timestamps <= np.uint64(timestamp)) for run in self.mutations]
+        mutations = [run.until(timestamp) for run in self.mutations]
         return MemRowSetImage(rows, inserted, numbers, merge(mutations))
 
     def to_table(self) -> tuple[pa.Table, Array]:

@@ -74,8 +74,9 @@ class PatchedScan:
 class PatchedGroup:
     """What `PatchedScan` knows of one row group; rows are relative to its start.
 
-    `candidates` are the rows that are left where page statistics rule out the base values, `excluded` lists of rows
-    that are out whatever the predicates say.
+    `judged` is what each predicate says of the rows with other values; empty where those are among `excluded`, lists of
+    rows that are out whatever the predicates say. `candidates` are the rows that are left where page statistics rule
+    out the base values.
     """
 
     verdicts: Sequence[int]
@@ -87,11 +88,12 @@ class PatchedGroup:
         """The rows that come out, as `RowGroup.survivors` gives them; `bound` are the first of the scan's
         predicates."""
         undecided = [
-            (predicate, mine)
-            for predicate, mine, verdict in zip(bound, self.judged, self.verdicts)
+            number
+            for number, (predicate, verdict) in enumerate(zip(bound, self.verdicts))
             if verdict not in (ALL, NONE) and predicate.is_needed
         ]
-        return rows.survivors([p for p, _ in undecided], [j for _, j in undecided], self.candidates, self.excluded)
+        judged = [self.judged[number] for number in undecided] if self.judged else ()
+        return rows.survivors([bound[number] for number in undecided], judged, self.candidates, self.excluded)
 
 
 def judge(patches: RowSetPatches, predicate: ColumnPredicate, column: ColumnSchema, start: int, stop: int) -> Judged:

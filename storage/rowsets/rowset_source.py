@@ -41,7 +41,7 @@ class RowSetSource:
     def in_memory(self) -> Deltas:
         """The deltas of the DeltaMemStores up to the cut."""
         runs = [run for memstore in self.stored.memstores for run in memstore.snapshot()]
-        return merge([run.select(run.timestamps <= np.uint64(self.cut)) for run in runs])
+        return merge([run.until(self.cut) for run in runs])
 
     def in_memory_after(self) -> Deltas:
         """The deltas of the DeltaMemStores after the cut."""

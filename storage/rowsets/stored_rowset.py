@@ -22,6 +22,7 @@ import numpy as np
 
 from ..deltas.delta_file import DeltaFile
 from ..deltas.delta_memstore import DeltaMemStore
+from ..deltas.delta_tail import TailRun
 from ..deltas.deltas import NO_PATCHES, Deltas, Patches, resolve
 from ..deltas.latest_state import Layer, Past, RowSetPatches
 from ..files.filesystem import FileSystem
@@ -162,6 +163,8 @@ class PatchCache:
                 ends = source if isinstance(source, Deltas) else source.statistics
                 if ends.newest <= timestamp:
                     layers.append(layer)
+                elif ends.oldest <= timestamp and isinstance(source, TailRun):
+                    layers.append(Layer.of(source.until(timestamp), rows))
                 elif ends.oldest <= timestamp:
                     layers.append(layer.until(timestamp))
             self._layers = kept

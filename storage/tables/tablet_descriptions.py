@@ -9,6 +9,7 @@ from typing import Any
 
 from ...errors import TabletGone
 from ..store import Replica, TabletDescription
+from ..tablet.tablet import TabletState
 from .table_store import TableLayout
 
 
@@ -27,10 +28,15 @@ def describe_tablets(layout: TableLayout, directory: str | None) -> list[TabletD
     ]
 
 
+def sampled_keys(state: TabletState) -> list[tuple[Any, ...]]:
+    """The keys of every 4,096th row of each DiskRowSet, all together ascending, as physical values."""
+    return list(merge(*(stored.rowset.key_samples for stored in state.rowsets)))
+
+
 def key_samples(layout: TableLayout, tablet_id: str) -> Sequence[tuple[Any, ...]]:
     """The keys of every 4,096th row of each DiskRowSet of a tablet, all together ascending, as physical values; what
     the footers of the key columns know. `TabletGone` where the table has no such tablet."""
     for tablet in layout.tablets:
         if tablet.id == tablet_id:
-            return list(merge(*(stored.rowset.key_samples for stored in tablet.state.rowsets)))
+            return sampled_keys(tablet.state)
     raise TabletGone(f"table {layout.table.name} has no tablet {tablet_id}: its range partition was dropped")

@@ -9,6 +9,10 @@ the same number on several tablets is one consistent state of all of them (Kudu:
 
 The in-flight set is entered under the lock under which the timestamp is drawn: a reader that draws a later timestamp
 cannot miss it.
+
+A reader of the newest state need not draw one: what was acknowledged is committed, so the greatest timestamp that was
+committed will do (`newest_clean`), and writes that are on their way to the disk are above it, as a rule. So look-ups do
+not wait for other people's writes.
 """
 
 from __future__ import annotations
@@ -34,6 +38,11 @@ class MvccManager:
         self._in_flight: set[int] = set()
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
+        self._acknowledged = 0
+        """At or above every timestamp that was acknowledged, while something is in flight."""
+        self._ready: Timestamp | None = None
+        """The same, where every write at or below it is decided. Read without the lock: what starts later is above it,
+        and what is acknowledged was noted here before."""
         self._waiting = 0
         """How many readers wait; telling nobody costs as much as all the rest."""
 
@@ -41,13 +50,35 @@ class MvccManager:
         """A timestamp for a new write, in flight from now on."""
         with self._lock:
             timestamp = self._clock.now()
-            self._in_flight.add(timestamp)
+            self._enter(timestamp)
             return timestamp
+
+    def _enter(self, timestamp: int) -> None:
+        """A timestamp that was drawn just now is in flight. Needs the lock."""
+        if not self._in_flight:
+            self._acknowledged = timestamp - 1
+            self._ready = Timestamp(timestamp - 1)
+        self._in_flight.add(timestamp)
 
     def commit(self, timestamp: int) -> None:
         """The write is durable: let readers see it."""
         with self._lock:
             self._in_flight.remove(timestamp)
+            if timestamp > self._acknowledged:
+                self._acknowledged = timestamp
+            acknowledged = self._acknowledged
+            self._ready = Timestamp(acknowledged) if self._is_clean(acknowledged) else None
+            if self._waiting:
+                self._changed.notify_all()
+
+    def commit_all(self, timestamps: Sequence[int]) -> None:
+        """`commit` of several at once."""
+        if not timestamps:
+            return
+        with self._lock:
+            self._in_flight.difference_update(timestamps)
+            self._acknowledged = acknowledged = max(self._acknowledged, *timestamps)
+            self._ready = Timestamp(acknowledged) if self._is_clean(acknowledged) else None
             if self._waiting:
                 self._changed.notify_all()
 
@@ -77,6 +108,24 @@ class MvccManager:
                 self._wait(timestamp, deadline)
             return timestamp
 
+    def newest_clean(self, deadline: float | None = None) -> Timestamp:
+        """A timestamp at which every write is decided, and at or above all that was acknowledged so far; perhaps not a
+        new one. Waits as `wait_until_clean`, for writes only that are older than one that was acknowledged."""
+        # As a rule without the lock: many look-ups at once would hand it to each other, each with a switch of threads.
+        # Whoever draws a timestamp up to the clock's latest holds the lock until it is in flight.
+        latest = self._clock.latest
+        if not self._lock.locked() and not self._in_flight:
+            return latest
+        ready = self._ready
+        if ready is not None and self._in_flight:
+            return ready
+        with self._lock:
+            if not self._in_flight:
+                return self._clock.now()
+            timestamp = Timestamp(self._acknowledged)
+            self._wait(timestamp, deadline)
+            return timestamp
+
     def clean_at_once(self) -> Timestamp | None:
         """`clean_now`, where it need not wait; else None."""
         with self._lock:
@@ -98,7 +147,7 @@ class MvccManager:
             self._waiting -= 1
 
     def _is_clean(self, timestamp: int) -> bool:
-        return all(started > timestamp for started in self._in_flight)
+        return not self._in_flight or min(self._in_flight) > timestamp
 
 
 def start_together(managers: Sequence[MvccManager]) -> Timestamp:
@@ -111,5 +160,5 @@ def start_together(managers: Sequence[MvccManager]) -> Timestamp:
             stack.enter_context(manager._changed)
         timestamp = managers[0]._clock.now()
         for manager in managers:
-            manager._in_flight.add(timestamp)
+            manager._enter(timestamp)
         return timestamp

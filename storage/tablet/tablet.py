@@ -35,6 +35,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from ...errors import DeadlineExceeded, DiskError, HistoryGone, OperationalError
 from ..clock import format_timestamp
@@ -46,6 +47,7 @@ from ..keys.keys import Keys
 from ..keys.rowset_tree import RowSetTree
 from ..log.logged_write import LoggedWrite
 from ..log.tablet_log import LogPlace, TabletLog
+from ..log.wal import LogTicket
 from ..log.wal_format import log_schema
 from ..rowsets.disk_rowset import DiskRowSet
 from ..rowsets.memrowset import MemRowSet
@@ -115,15 +117,21 @@ class Pin:
     table: Table
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class TabletView:
     """What a scan reads: a tablet at one timestamp. It keeps the tablet's files from being removed."""
 
     table: Table
     timestamp: int
-    memrowsets: tuple[MemRowSetSnapshot, ...]
+    memory: tuple[MemRowSet, ...]
+    """With rows that may be of later times, too."""
     rowsets: tuple[StoredRowSetView, ...]
     pin: Pin
+
+    @cached_property
+    def memrowsets(self) -> tuple[MemRowSetSnapshot, ...]:
+        """Beside `memory`, as it was when somebody asked first: making a snapshot costs something."""
+        return tuple(memrowset.snapshot(self.table.schema) for memrowset in self.memory)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -300,9 +308,9 @@ class Tablet:
         self.mvcc.wait_until_clean(timestamp)
         pin = self.pin()
         self.check_history(timestamp)
-        snapshots = tuple(m.snapshot(pin.table.schema) for m in pin.state.memrowsets if m.row_count)
+        memory = tuple(m for m in pin.state.memrowsets if m.row_count)
         rowsets = tuple(r.view(timestamp) for r in pin.state.rowsets if r.is_visible(timestamp))
-        return TabletView(pin.table, timestamp, snapshots, rowsets, pin)
+        return TabletView(pin.table, timestamp, memory, rowsets, pin)
 
     def check_history(self, timestamp: int) -> None:
         """Raise `HistoryGone` where the state at a time is not known any more. To be asked with a pin in hand: later,
@@ -336,10 +344,15 @@ class Tablet:
             if logged.ticket.error is not None:
                 failed.append(logged)
             elif logged.is_abandoned:
-                self.mvcc.commit(logged.timestamp)
+                self.commit(logged.ticket, logged.timestamp)
         for logged in reversed(failed):
             logged.undo()
             self.mvcc.abort(logged.timestamp)
+
+    def commit(self, ticket: LogTicket, timestamp: int) -> None:
+        """Let readers see a write whose entry is durable, unless whoever made it so has done that."""
+        if not ticket.is_committed:
+            self.mvcc.commit(timestamp)
 
     def decide_all(self) -> None:
         """Wait for the log until no write is undecided. Needs `write_lock`; takes at most about two fsyncs. Raises what
@@ -361,7 +374,7 @@ class Tablet:
             if logged is None or logged.ticket.error is not None:
                 return
             if logged.ticket.durable:
-                self.mvcc.commit(logged.timestamp)
+                self.commit(logged.ticket, logged.timestamp)
             else:
                 logged.is_abandoned = True
 

@@ -58,6 +58,7 @@ def open_tablet(
     tablet = tablet_with_log(
         fs, directory, table, metadata, replay.state, log, cache=cache, clock=clock, options=options
     )
+    log.on_durable = tablet.mvcc.commit_all
     tablet.newest = max(tablet.newest, replay.newest)
     tablet.note_number(replay.next_number - 1)
     return tablet

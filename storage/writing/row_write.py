@@ -7,7 +7,8 @@ The life of a row:
 3. The op comes to INSERT, UPDATE, DELETE or nothing, by the rules of `op_resolution`, which for one row are few.
 4. The change gets a timestamp and is in flight, is appended to the log as a ROW entry (`wal_row`), and made in memory:
    a row for the MemRowSet, or one delta for the DeltaMemStore that has the row.
-5. Without the lock, it waits for the log's group commit, then readers see it.
+5. Without the lock, it waits for the log's group commit. Whoever leads that lets readers see the row
+   (`LogTicket.timestamp`), else the writer does.
 
 Everything else goes the long way, as a batch of one row: whatever is refused, a row that lacks a value it needs, very
 long texts. That is decided before anything was changed, so that both ways give the same answers; a test holds them
@@ -271,7 +272,7 @@ class RowWriter:
         assert ticket is not None
         if not ticket.durable:
             _sync(tablet, ticket, started.logged)
-        tablet.mvcc.commit(timestamp)
+        tablet.commit(ticket, timestamp)
         self.grown += started.size
         return WriteResult(1, (), timestamp)
 
@@ -307,6 +308,7 @@ class RowWriter:
                 self._insert(tablet, change[2], index, ghost, timestamp, ticket.index, logged)
             else:
                 _change_row(home, number, change, timestamp, ticket.index, logged)
+            ticket.timestamp = timestamp
         return StartedRow(tablet, timestamp, ticket, logged, len(change[1]))
 
     def _insert(
@@ -347,7 +349,7 @@ def finish_row(started: StartedRow) -> WriteResult:
     tablet = started.tablet
     if not started.ticket.durable:
         _sync(tablet, started.ticket, started.logged)
-    tablet.mvcc.commit(started.timestamp)
+    tablet.commit(started.ticket, started.timestamp)
     return WriteResult(1, (), started.timestamp)
 
 

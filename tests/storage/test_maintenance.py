@@ -264,7 +264,7 @@ def test_a_failing_disk_ends_the_round_and_is_tried_later(db, table, clock, monk
     insert(db, table, range(10))
     attempts: list[float] = []
 
-    def fail(tablet):
+    def fail(tablet, workers: int):
         attempts.append(clock.now)
         raise DiskError("no space")
 

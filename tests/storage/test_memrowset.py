@@ -4,6 +4,7 @@ visible."""
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
+from nyala.errors import DeadlineExceeded
 from nyala.storage.clock import HybridClock
 from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas, apply_patch, resolve
 from nyala.storage.keys.keys import Keys
@@ -342,6 +344,22 @@ def test_a_reader_waits_for_writes_below_its_timestamp_only():
     assert not mvcc.is_clean(high)
     mvcc.abort(high)
     assert mvcc.is_clean(high)
+
+
+def test_a_reader_of_the_newest_state_waits_for_no_write_that_is_newer_than_all_acknowledged_ones():
+    mvcc = MvccManager(HybridClock())
+    before = mvcc.start()
+    mvcc.commit(before)
+    first = mvcc.start()
+    assert before < mvcc.newest_clean() < first
+    second, third = mvcc.start(), mvcc.start()
+    mvcc.commit(second)
+    with pytest.raises(DeadlineExceeded):  # the first is older than what was acknowledged
+        mvcc.newest_clean(deadline=time.monotonic())
+    mvcc.commit(first)
+    assert mvcc.newest_clean() == second
+    mvcc.abort(third)
+    assert third <= mvcc.newest_clean() < mvcc.start()
 
 
 def test_one_timestamp_for_several_tablets():

@@ -1,4 +1,4 @@
-"""The page cache and the open files: bounded, least recently used first, safe for threads."""
+"""The page cache and the open files: bounded, what is used stays, safe for threads."""
 
 from __future__ import annotations
 
@@ -12,25 +12,32 @@ from nyala.storage.files.page_cache import PageCache
 
 
 @given(st.lists(st.tuples(st.sampled_from("gpf"), st.integers(1, 3), st.integers(0, 4), st.integers(0, 70))))
-def test_cache_is_a_bounded_lru(steps: list[tuple[str, int, int, int]]) -> None:
-    cache, model = PageCache(100), {}
+def test_cache_is_bounded_and_gives_used_pages_a_second_chance(steps: list[tuple[str, int, int, int]]) -> None:
+    cache = PageCache(100)
+    model: dict[tuple[int, int], tuple[int, bool]] = {}  # cost, and was it used; in the order in which they may go
     for step, owner, page, cost in steps:
         key = (owner, page)
         if step == "g":
-            assert cache.get(owner, page) == model.get(key)
+            assert cache.get(owner, page) == model.get(key, (None,))[0]
             if key in model:
-                model[key] = model.pop(key)
+                model[key] = (model[key][0], True)
         elif step == "p":
             model.pop(key, None)
-            model[key] = cost
+            model[key] = (cost, False)
             cache.put(owner, page, cost, cost)
-            while sum(model.values()) > 100:
-                del model[next(iter(model))]
+            while sum(cost for cost, _ in model.values()) > 100:
+                first = next(iter(model))
+                cost, used = model.pop(first)
+                if used:
+                    model[first] = (cost, False)
         else:
             cache.forget(owner)
             model = {k: v for k, v in model.items() if k[0] != owner}
-        assert cache.size == sum(model.values())
+        assert cache.size == sum(cost for cost, _ in model.values())
         assert len(cache) == len(model)
+        for owner in (1, 2, 3):
+            pages = {page: entry.value for page, entry in cache.pages(owner).items()}
+            assert pages == {page: cost for (of, page), (cost, _) in model.items() if of == owner}
 
 
 def test_a_page_larger_than_the_cache_is_not_kept() -> None:

@@ -17,7 +17,7 @@ from nyala.storage.deltas.deltas import ColumnPatch, DeltaColumn, DeltaKind, Del
 from nyala.storage.deltas.latest_state import Layer, RowSetPatches
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.predicates import BitmapFilter, InList, IsNull, Range
-from nyala.storage.rowsets import row_group
+from nyala.storage.rowsets import row_group, set_aside
 from nyala.storage.rowsets.disk_rowset import DiskRowSet
 from nyala.storage.schema import ColumnSchema, Encoding, Schema
 from nyala.storage.store import ScanCounters
@@ -92,12 +92,17 @@ def test_a_scan_shows_the_state_at_its_time(table: Any, data: st.DataObject) -> 
     with pytest.MonkeyPatch.context() as patch:
         if data.draw(st.booleans()):  # also row groups as small as these are freed of missing rows by a filter
             patch.setattr(row_group, "FILTER_SHARE", 1)
-        found = list(rowset.scan(columns, conjunction, start, stop, ScanCounters(), patches_of(*runs), schema))
+        patches = patches_of(*runs)
+        found = list(rowset.scan(columns, conjunction, start, stop, ScanCounters(), patches, schema))
+        patch.setattr(set_aside, "ASIDE_LEAST", 1)
+        patch.setattr(set_aside, "ASIDE_SHARE", data.draw(st.sampled_from([0, 0, 2])))
+        beside = list(rowset.scan(columns, conjunction, start, stop, ScanCounters(), patches, schema, in_order=False))
     expected = [
         python_row(columns, row)
         for row in state_at(rows, records, NOW)[start:stop]
         if row is not None and all(holds(p, row[schema.column(p.column).id]) for p in conjunction)
     ]
+    assert sorted(map(repr, tuples(beside, len(columns)))) == sorted(map(repr, expected))
     some = data.draw(st.booleans())  # columns read for some of the rows first, in any order
     for batch in found if some else []:
         chosen = data.draw(st.lists(st.integers(0, batch.length - 1), max_size=5))
@@ -197,7 +202,12 @@ def test_row_groups_that_page_statistics_decide(changed: Any, case: str) -> None
     counters = ScanCounters()
     found = tuples(list(rowset.scan(columns, CASES[case], 0, ROWS, counters, patches)), len(names))
     physical = [make_table(SCHEMA, {n: [r[n] for r in expected] for n in SCHEMA.names}).column(n) for n in names]
-    assert found == list(zip(*[p.to_pylist() for p in physical]))
+    rows = list(zip(*[p.to_pylist() for p in physical]))
+    assert found == rows
+    assert counters.rows_returned == len(found)
+    counters = ScanCounters()
+    beside = rowset.scan(columns, CASES[case], 0, ROWS, counters, patches, in_order=False)
+    assert sorted(tuples(list(beside), len(names)), key=repr) == sorted(rows, key=repr)
     assert counters.rows_returned == len(found)
 
 
@@ -243,6 +253,15 @@ def test_work_that_does_not_happen(changed: Any) -> None:
     assert sum(b.length for b in rowset.scan([], [], 0, ROWS, counters, untouched)) == ROWS
     assert counters.pages_read == 0
     watched = Watched(patches.layers)
+    first = next(rowset.scan([MODE, NOTE], [Range("price", 0, None)], 0, ROWS, ScanCounters(), watched, in_order=False))
+    assert isinstance(first.column(0), Dict)
+    assert watched.kept.get("asked") is None  # the rows with patches are set aside, and come later
+    counters = ScanCounters()
+    days = updates(NOTE, np.array([7, ROWS - 1]), ["x", "y"], 1)
+    assert (
+        list(rowset.scan([NOTE], [Range.equal("day", 999)], 0, ROWS, counters, patches_of(days), in_order=False)) == []
+    )
+    assert (counters.rowgroups_skipped, counters.pages_read) == (3, 0)
     batch = next(rowset.scan([MODE, NOTE], [Range("price", 0, None)], 0, ROWS, ScanCounters(), watched))
     assert watched.kept["asked"] == {PRICE.id}
     batch.column(0)

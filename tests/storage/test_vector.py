@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from bisect import bisect_left, bisect_right
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nyala.storage.arrow_values import TextCells
 from nyala.storage.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, NULL, STRING, TIMESTAMP, DataType
 from nyala.storage.vector import (
     Batch,
@@ -170,3 +172,13 @@ def test_concat_batches_keeps_rows_in_order(parts: list[list[int]]) -> None:
     assert joined.length == len(flat)
     assert rows(joined.column(0)) == flat
     assert rows(joined.column(1)) == [7] * len(flat)
+
+
+@given(st.lists(st.integers(0, 400), max_size=700), st.integers(0, 700), st.integers(0, 700), st.integers(-1, 401))
+def test_a_text_is_found_among_ascending_ones(numbers: list[int], start: int, stop: int, wanted: int) -> None:
+    start, stop = sorted((min(start, len(numbers)), min(stop, len(numbers))))
+    numbers[start:stop] = sorted(numbers[start:stop])  # the rest is in no order, as where a key has several columns
+    texts = [f"{number:04d}" for number in numbers]
+    cells = TextCells(pa.array(["", *texts])[1:])
+    expected = bisect_left(texts, f"{wanted:04d}", start, stop), bisect_right(texts, f"{wanted:04d}", start, stop)
+    assert cells.search(f"{wanted:04d}".encode(), start, stop) == expected

@@ -388,7 +388,8 @@ def test_a_failed_write_of_one_entry_leaves_the_log_as_it_was():
     fs.fail("write", "wal/*")
     for _ in range(2):
         with pytest.raises(DiskError, match=r"cannot write wal/0000000000000001.log"):
-            log.append_one(2, EntryKind.WRITE, body(2), first)
+            log.sync(log.append_one(2, EntryKind.WRITE, body(2), first))
+    assert (log.last_index, log.synced_index) == (1, 1)
     fs.heal()
     second = log.append_one(3, EntryKind.WRITE, body(3), first)
     fs.fail("sync", "wal/*")
@@ -404,17 +405,52 @@ def test_a_failed_write_of_one_entry_leaves_the_log_as_it_was():
         log.append_one(6, EntryKind.WRITE, body(6))
 
 
-def test_a_failed_write_leaves_the_log_as_it_was():
+@pytest.mark.parametrize("syncs", [True, False])
+def test_a_failed_write_leaves_the_log_as_it_was(syncs):
     fs = FaultyFileSystem(MemoryFileSystem())
-    log = new_log(fs)
+    log = new_log(fs, syncs=syncs)
     log.sync(log.append(1, EntryKind.WRITE, [body(1)]))
     fs.fail("write", "wal/*")
     for _ in range(2):
         with pytest.raises(DiskError, match=r"cannot write wal/0000000000000001.log: No space left on device"):
-            log.append(2, EntryKind.WRITE, [body(2), body(3)])
+            log.sync(log.append(2, EntryKind.WRITE, [body(2), body(3)]))
+    assert log.last_index == 1
     fs.heal()
     log.sync(log.append(4, EntryKind.WRITE, [body(4)]))
     assert recover(fs)[1] == [1, 4]
+
+
+def test_a_failed_write_fails_all_that_went_with_it():
+    fs = FaultyFileSystem(MemoryFileSystem())
+    log = new_log(fs)
+    log.sync(log.append(1, EntryKind.WRITE, [body(1)]))
+    tickets = [log.append_one(2, EntryKind.WRITE, body(2)), log.append(3, EntryKind.WRITE, [body(3), bytes(1 << 15)])]
+    fs.fail("write", "wal/*", times=1)
+    for ticket in tickets:
+        with pytest.raises(DiskError, match="cannot write"):
+            log.sync(ticket)
+    log.sync(log.append(4, EntryKind.WRITE, [body(4)]))
+    assert recover(fs)[1] == [1, 4]
+
+
+def test_whoever_syncs_commits_for_all_whose_changes_are_made():
+    fs = FaultyFileSystem(MemoryFileSystem())
+    log = new_log(fs)
+    committed: list[int] = []
+    log.on_durable = committed.extend
+    made, not_made = (log.append_one(n, EntryKind.WRITE, body(n)) for n in (1, 2))
+    made.timestamp = 1
+    log.sync(not_made)
+    assert committed == [1]
+    assert (made.durable, made.is_committed) == (True, True)
+    assert (not_made.durable, not_made.is_committed) == (True, False)
+    failed = log.append_one(3, EntryKind.WRITE, body(3))
+    failed.timestamp = 3
+    fs.fail("sync", "wal/*", times=1)
+    with pytest.raises(DiskError):
+        log.sync(failed)
+    assert committed == [1]
+    assert not failed.is_committed
 
 
 def test_a_failed_sync_fails_all_that_it_covered_and_nothing_before():

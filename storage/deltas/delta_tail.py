@@ -1,0 +1,157 @@
+"""Deltas that come one by one, as a run whose columns are made when somebody asks for one.
+
+    as they came    (7, U, ..) (2, U, ..) (7, U, ..) │ (5, U, ..)      grows at the end
+    column 4          1.5         -         2.5      │   3.5           made up to here; goes on from here next time
+    run               2   5   7   7                                    sorted by row, and made of the above
+
+A scan that runs beside writers finds a few new deltas in every rowset each time, mostly of all columns of their rows,
+and asks for a few columns. So of each column only what is new since it was asked for last is converted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+
+from ..vector import Array
+from .deltas import DeltaColumn, Deltas
+from .row_deltas import RowDelta
+
+
+class DeltaTail:
+    """Deltas in order of time. It is extended by one thread at a time; runs that were made before stay as they are, and
+    any thread may read them.
+
+    Parameters
+    ----------
+    types : mapping of int to pa.DataType
+        Of the columns, by id.
+    deltas : sequence of RowDelta
+        What it begins with.
+    """
+
+    def __init__(self, types: Mapping[int, pa.DataType], deltas: Sequence[RowDelta] = ()):
+        self._types = types
+        self.deltas: list[RowDelta] = []
+        """Only appended to."""
+        self._rows = np.empty(0, np.int64)
+        self._timestamps = np.empty(0, np.uint64)
+        self._kinds = np.empty(0, np.uint8)
+        self._columns: dict[int, tuple[int, DeltaColumn]] = {}
+        """By column, how many deltas were looked at, and what they set, in order of time."""
+        if deltas:
+            self.extend(deltas)
+
+    def __len__(self) -> int:
+        return len(self.deltas)
+
+    def extend(self, deltas: Sequence[RowDelta]) -> None:
+        """Add deltas, at least one; none is older than those that are here."""
+        rows, kinds, _, timestamps = zip(*deltas)
+        self._rows = np.concatenate([self._rows, np.array(rows, np.int64)])
+        self._timestamps = np.concatenate([self._timestamps, np.array(timestamps, np.uint64)])
+        self._kinds = np.concatenate([self._kinds, np.array(kinds, np.uint8)])
+        self.deltas.extend(deltas)
+
+    def run(self) -> TailRun:
+        """All of them as they are now."""
+        return self._run(self._rows, self._timestamps, self._kinds)
+
+    def run_until(self, timestamp: int, count: int) -> TailRun:
+        """Of the first `count`, those at or below a timestamp."""
+        # Whoever extends the tail meanwhile puts other arrays in the place of these; so many are in all of them.
+        timestamps = self._timestamps[:count]
+        count = int(timestamps.searchsorted(np.uint64(timestamp), "right"))
+        return self._run(self._rows[:count], timestamps[:count], self._kinds[:count])
+
+    def _run(self, rows: Array, timestamps: Array, kinds: Array) -> TailRun:
+        order = np.argsort(rows, kind="stable")  # which leaves the deltas of a row in order of time
+        return TailRun(rows[order], timestamps[order], kinds[order], _TailColumns(self, order), tail=self)
+
+    def column(self, column: int, count: int) -> DeltaColumn:
+        """What the first `count` deltas set, in order of time."""
+        seen, made = self._columns.get(column, (0, None))
+        if made is None or seen < count:
+            new = [delta[2] for delta in self.deltas[seen:count]]
+            places = np.arange(seen, count)
+            try:
+                given = [values[column] for values in new]
+            except KeyError:
+                given = [values[column] for values in new if column in values]
+                places = places[[column in values for values in new]]
+            values = pa.array(given, self._types[column])
+            if made is not None:
+                places, values = np.concatenate([made.places, places]), pa.concat_arrays([made.values, values])
+            made = DeltaColumn(places, values)
+            self._columns[column] = (count, made)
+        elif seen > count:  # somebody has a later run
+            end = int(made.places.searchsorted(count))
+            made = DeltaColumn(made.places[:end], made.values.slice(0, end))
+        return made
+
+
+@dataclass(frozen=True, eq=False)
+class TailRun(Deltas):
+    """What a tail held at some moment."""
+
+    tail: DeltaTail = field(kw_only=True)
+
+    def until(self, timestamp: int) -> TailRun:
+        """The deltas at or below a timestamp; no column is made for that."""
+        return self.tail.run_until(timestamp, len(self))
+
+
+class _TailColumns(Mapping[int, DeltaColumn]):
+    """The columns of a run; `order` tells which delta of the tail stands at each of its places."""
+
+    def __init__(self, tail: DeltaTail, order: Array):
+        self._tail = tail
+        self._order = order
+        self._made: dict[int, DeltaColumn] = {}
+
+    @cached_property
+    def _taken(self) -> pa.Array:
+        return pa.array(self._order)
+
+    @cached_property
+    def _everywhere(self) -> Array:
+        return np.arange(len(self._order))
+
+    @cached_property
+    def _places(self) -> Array:
+        """Where in the run each delta of the tail stands."""
+        places = np.empty_like(self._order)
+        places[self._order] = self._everywhere
+        return places
+
+    def __getitem__(self, column: int) -> DeltaColumn:
+        made = self._made.get(column)
+        if made is None:
+            made = self._made[column] = self._make(column)
+        if not len(made.places):
+            raise KeyError(column)
+        return made
+
+    def __iter__(self) -> Iterator[int]:
+        given = (delta[2] for delta in self._tail.deltas[: len(self._order)])
+        return iter(sorted(set().union(*given)))
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _make(self, column: int) -> DeltaColumn:
+        given = self._tail.column(column, len(self._order))
+        if len(given.places) == len(self._order):
+            return DeltaColumn(self._everywhere, given.values.take(self._taken))
+        places = self._places[given.places]
+        order = np.argsort(places)
+        return DeltaColumn(places[order], given.values.take(pa.array(order)))
+
+
+def with_all_columns(run: Deltas) -> Deltas:
+    """The same with its columns made, and nothing else kept."""
+    return Deltas(run.rows, run.timestamps, run.kinds, dict(run.columns))

@@ -1,0 +1,154 @@
+"""Short scans in key order, against the rows that a dictionary has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from nyala.storage.database import Database
+from nyala.storage.predicates import ColumnPredicate, InList, Range
+from nyala.storage.reading.short_scan import SHORT_ROWS, short_interval
+from nyala.storage.rowsets.key_order import KeyOrder
+from nyala.storage.schema import ColumnSchema, PartitionSchema, Schema, Table, TableDefinition
+from nyala.storage.store import Op, ScanCounters, ScanSpec
+from nyala.storage.types import BIGINT, BINARY, INT, STRING, TINYINT
+
+KEYS: dict[str, tuple[ColumnSchema, ...]] = {
+    "packed": (ColumnSchema("a", TINYINT, nullable=False), ColumnSchema("b", INT, nullable=False)),
+    "texts": (ColumnSchema("a", STRING, nullable=False), ColumnSchema("b", BINARY, nullable=False)),
+    "wide": (ColumnSchema("a", BIGINT, nullable=False), ColumnSchema("b", BIGINT, nullable=False)),
+}
+VALUES: dict[str, tuple[list[Any], list[Any]]] = {
+    "packed": ([-128, -1, 0, 127], list(range(-4, 4))),
+    "texts": (["", "a", "a\0", "ab", "é"], [b"", b"\0", b"\0\1", b"x", b"\xff", b"\xff\xff"]),
+    "wide": ([-(2**63), 0, 5, 2**63 - 1], list(range(-4, 4))),
+}
+
+
+STEPS = ["put", "put", "put", "set", "delete", "flush", "compact", "scan", "scan"]
+
+
+def definition(kind: str) -> TableDefinition:
+    columns = (*KEYS[kind], ColumnSchema("v", INT), ColumnSchema("t", STRING))
+    return TableDefinition("t", Schema(columns, 2), PartitionSchema())
+
+
+def scanned(db: Database, table: Table, predicates: tuple[ColumnPredicate, ...], limit: int, at: int) -> list[Any]:
+    spec = ScanSpec(("t", "b", "v", "a"), predicates, at, ordered=True, limit=limit)
+    found: list[Any] = []
+    for batch in (batch for token in db.scan_tokens(table, spec) for batch in db.scan(token)):
+        found += zip(*(column.to_arrow().to_pylist() for column in batch.columns()))
+    return [(a, b, v, t) for t, b, v, a in found]
+
+
+def chosen(draw: Callable[..., Any], kind: str) -> tuple[tuple[ColumnPredicate, ...], Callable[[Any, Any], bool]]:
+    """Predicates that come to one interval of keys, and the same in Python."""
+    first, second = (st.sampled_from(values) for values in VALUES[kind])
+    form = draw(st.sampled_from(["all", "from", "between", "first", "first and from", "both"]))
+    low, high = sorted((draw(first), draw(first)))
+    inclusive, also = draw(st.booleans()), draw(st.booleans())
+    if form == "all":
+        return (), lambda a, b: True
+    if form == "from":
+        return (Range("a", low, lower_inclusive=inclusive),), lambda a, b: a >= low and (inclusive or a > low)
+    if form == "between":
+        ranges = (Range("a", low, lower_inclusive=inclusive), Range("a", upper=high, upper_inclusive=also))
+        return ranges, lambda a, b: low <= a <= high and (inclusive or a > low) and (also or a < high)
+    if form == "first":
+        return (InList("a", (low,)),), lambda a, b: a == low
+    value = draw(second)
+    if form == "both":
+        return (Range.equal("a", low), Range.equal("b", value)), lambda a, b: (a, b) == (low, value)
+    ranges = (Range.equal("a", low), Range("b", value, lower_inclusive=inclusive))
+    return ranges, lambda a, b: a == low and b >= value and (inclusive or b > value)
+
+
+@pytest.mark.parametrize("kind", list(KEYS))
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_short_scans_give_what_a_dictionary_has(kind: str, data: st.DataObject) -> None:
+    first, second = VALUES[kind]
+    keys = [(a, b) for a in first for b in second]
+    rows: dict[Any, tuple[Any, ...]] = {}
+    past: list[tuple[int, dict[Any, tuple[Any, ...]]]] = []
+    with Database(":memory:", background=False) as db:
+        table = db.create_table(definition(kind))
+        for step in range(data.draw(st.integers(1, 30))):
+            what = data.draw(st.sampled_from(STEPS))
+            a, b = data.draw(st.sampled_from(keys))
+            key = {"a": a, "b": b}
+            if what == "put" or (what == "set" and (a, b) in rows):
+                db.write_row(table, Op.UPSERT, {**key, "v": step, **({} if what == "set" else {"t": f"t{step}"})})
+                text = rows[a, b][3] if what == "set" else f"t{step}"
+                rows[a, b] = (a, b, step, text)
+            elif what == "delete":
+                db.write_row(table, Op.DELETE_IGNORE, key)
+                rows.pop((a, b), None)
+            elif what == "flush":
+                db.flush()
+            elif what == "compact":
+                db.compact_table(table)
+            else:
+                past.append((db.now(), dict(rows)))
+                at, then = data.draw(st.sampled_from(past[-3:]))
+                predicates, holds = chosen(data.draw, kind)
+                limit = data.draw(st.sampled_from([0, 1, 3, SHORT_ROWS]))
+                expected = [then[k] for k in sorted(then) if holds(*k)][:limit]
+                assert scanned(db, table, predicates, limit, at) == expected
+
+
+def test_other_scans_go_the_long_way() -> None:
+    schema = definition("packed").schema
+    for predicates, options in [
+        ((), {"ordered": False}),
+        ((), {"limit": SHORT_ROWS + 1}),
+        ((), {"limit": None}),
+        ((Range("v", 1),), {}),
+        ((Range("b", 1),), {}),
+        ((Range("a", 1), Range("b", 1)), {}),
+        ((InList("a", (1, 2)),), {}),
+        ((Range("a", 10**9),), {}),
+    ]:
+        spec = ScanSpec(("v",), predicates, **{"ordered": True, "limit": 5, **options})
+        assert short_interval(schema, spec) is None
+
+
+def test_a_short_scan_neither_joins_deltas_nor_takes_snapshots() -> None:
+    with Database(":memory:", background=False) as db:
+        table = db.create_table(definition("wide"))
+        for number in range(5000):
+            db.write_row(table, Op.INSERT, {"a": number % 100, "b": number, "v": number, "t": "x"})
+            if number == 2500:
+                db.flush()
+        for number in range(2500):
+            db.write_row(table, Op.UPDATE, {"a": number % 100, "b": number, "v": -number})
+        state = db.open_table(table).tablets[0].state
+        spec = ScanSpec(("b", "v"), (Range("a", 7),), ordered=True, limit=60)
+        (token,) = db.scan_tokens(table, spec)
+        counters = ScanCounters()
+        (batch,) = db.scan(token, counters)
+        assert batch.column(1).to_arrow().to_pylist()[:3] == [-7, -107, -207]
+        assert counters.rows_considered == 60 and counters.pages_read < 10
+        assert "memrowsets" not in token.part[0].__dict__
+        assert state.rowsets[0].memstore._runs == ()
+
+
+def test_keys_in_order_while_others_come(seed: int = 3) -> None:
+    random = np.random.default_rng(seed)
+    keys = random.permutation(30_000).tolist()
+    start = dict.fromkeys(keys[:9_000])
+    order, known = KeyOrder(start), set(keys[:9_000])
+    for place in range(9_000, 30_000, 700):
+        some = keys[place : place + 700]
+        order.add_all(some[:600])
+        for key in some[500:]:
+            order.add(key)
+        known.update(some)
+        low = int(random.integers(0, 31_000))
+        assert order.from_key(low, 50) == sorted(key for key in known if key >= low)[:50]
+    assert order.from_key(-1, 10**6) == sorted(known)
+    assert KeyOrder([]).from_key(0, 5) == []
