@@ -25,7 +25,20 @@ from ...storage.store import (
 )
 from ...storage.vector import Batch
 from ..wire.forking import note_process
-from ..wire.methods import AlterTable, CreateTable, CreateView, Done, DropTable, DropViews, Reply, Request, TableReply
+from ..wire.methods import (
+    OWNER,
+    AlterTable,
+    CreateTable,
+    CreateView,
+    Done,
+    DropTable,
+    DropViews,
+    GetStatus,
+    Reply,
+    Request,
+    ServerStatus,
+    TableReply,
+)
 from ..wire.plain import definition_to_plain, step_to_plain, view_to_plain
 from ..wire.rpc import Channels
 from .catalog_cache import CatalogCache
@@ -34,6 +47,7 @@ from .loads import ClusterLoader
 from .locations import Locations
 from .masters import Masters
 from .options import ClientOptions
+from .owned_loads import OwnedLoader
 from .scans import Scans
 from .shared import ChannelsLike, Shared
 from .single_rows import SingleRows
@@ -300,7 +314,11 @@ class Client:
         return self._rows.write(table, op, row)
 
     def bulk_loader(self, table: Table) -> BulkLoader:
-        """Start a bulk load of a table; see `loads` for what it promises."""
+        """Start a bulk load of a table; see `loads` for what it promises, and `owned_loads` where a directory is
+        served."""
         self._check()
         known = self._catalog.known(table)
+        status = self._masters.call(GetStatus(), ServerStatus, "a look at the server")
+        if status.kind == OWNER:
+            return OwnedLoader(self._shared, known, self._masters.addresses[0], self._facts.wrote)
         return ClusterLoader(self._shared, self._writer, known, self._facts.counted, self._facts.flush)

@@ -96,6 +96,8 @@ class LogSegments:
             segment = _recover(fs, path, expected, follower is None, base_index, known_index, visit)
             if segment is None:
                 fs.remove(path)
+                # Durably: if an empty segment came back behind entries that were cut off later, there would be a gap.
+                fs.sync_directory(directory)
                 continue
             expected = segment.last_index + 1
             found._segments.append(segment)

@@ -2,6 +2,7 @@
 
     clients ──► RpcServer ──┬── OwnerCatalog ──┐
                             ├── OwnerService ──┼── Calls ──► Database
+                            ├── OwnedLoads ────┤
                             └── ScanService ───┘
 
 The store's owner goes on using it as before: nothing of this is in its way. Times agree since the server's clock is the
@@ -27,6 +28,7 @@ from ..tserver.options import TabletServerOptions
 from ..tserver.scan_service import ScanService
 from ..wire.forking import note_process
 from ..wire.methods import (
+    OWNER,
     CloseScanner,
     GetStatus,
     KeepAlive,
@@ -40,11 +42,11 @@ from ..wire.methods import (
 from ..wire.server import CallContext, RpcServer
 from .calls import Calls
 from .catalog import Handler, OwnerCatalog
+from .loads import OwnedLoads
 from .record import OwnerRecord, place_of
 from .service import OwnerService
 from .tablets import OwnedTablets
 
-KIND = "owner"
 LOOPBACK = "127.0.0.1:0"
 DRAIN_SECONDS = 5.0
 """An owner that closes its store lets calls and scans go on for so long."""
@@ -101,6 +103,7 @@ class OwnerServer:
         self.peer = Peer(self.id, self._rpc.address)
         defaults = TabletServerOptions(directory="")
         tablets, calls = OwnedTablets(store), Calls(self.id, store.clock)
+        self._loads = OwnedLoads(store, calls)
         self._scans = ScanService(
             tablets.get,
             store.clock,
@@ -112,6 +115,7 @@ class OwnerServer:
         handlers: dict[type[Request], Handler] = {
             **OwnerCatalog(store, self.id, calls, lambda: self.peer).handlers(),
             **OwnerService(store, tablets, calls).handlers(),
+            **self._loads.handlers(),
             StartScan: self._scans.start,
             CloseScanner: self._scans.close_scanner,
             KeepAlive: self._scans.keep_alive,
@@ -150,6 +154,7 @@ class OwnerServer:
             return
         self._closed = True
         with ExitStack() as stack:
+            stack.callback(self._loads.close)
             stack.callback(self._scans.close)
             stack.callback(self._rpc.stop)
             if self._rounds is not None:
@@ -172,15 +177,16 @@ class OwnerServer:
 
     def _keep_house(self) -> None:
         self._scans.expire()
+        self._loads.expire()
         if self._idle_exit is not None and self.idle_seconds() >= self._idle_exit:
             self._on_idle()
 
     # ---- calls ---------------------------------------------------------------------------------------------------
 
     def idle_seconds(self) -> float:
-        """Since the last call or batch of a scan; 0 while there is one."""
+        """Since the last call or batch of a scan; 0 while there is one, or a bulk load."""
         under_way = self._rpc.under_way
-        if under_way["calls"] or under_way["scans"]:
+        if under_way["calls"] or under_way["scans"] or self._loads.count:
             self._used = time.monotonic()
         return time.monotonic() - self._used
 
@@ -201,7 +207,7 @@ class OwnerServer:
         tablets = sum(len(entry.tablet_ids) for entry in catalog.entries.values())
         return ServerStatus(
             id=self.id,
-            kind=KIND,
+            kind=OWNER,
             address=self.address,
             version=__version__,
             pid=self._process,
@@ -216,6 +222,7 @@ class OwnerServer:
                 "tables": len(catalog.entries),
                 "idle_exit": self._idle_exit,
                 "scans": self._scans.count,
+                "loads": self._loads.count,
                 **dict(self._rpc.under_way),
             },
         )

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from ...errors import ProtocolError, ReplicaUnavailable
+from ...errors import ReplicaUnavailable
 from ...storage.database import Database
-from ...storage.store import Op, Timestamp, WriteResult
+from ...storage.store import Timestamp
+from ..tserver.replies import key_samples_reply, op_of, row_reply, work_on, write_reply
 from ..wire import methods
 from ..wire.methods import Reply, Request
 from ..wire.rows import write_from_request
 from ..wire.server import CallContext
-from ..wire.values import key_from_plain, row_from_plain, value_to_plain
+from ..wire.values import key_from_plain, row_from_plain
 from .calls import Calls
 from .tablets import OwnedTablets
 
@@ -49,26 +49,23 @@ class OwnerService:
         batch = write_from_request(request)
         if request.check_only:
             tablet.check_version(request.schema_version)
-            return _write_reply(tablet.table_store.write(batch, check_only=True))
+            return write_reply(tablet.table_store.write(batch, check_only=True))
         return self._calls.once(
             request.call,
             context.deadline,
             methods.WriteReply,
-            lambda: _write_reply(self._store.write(tablet.check_version(request.schema_version), batch)),
+            lambda: write_reply(self._store.write(tablet.check_version(request.schema_version), batch)),
         )
 
     def write_row(self, request: methods.WriteRow, context: CallContext) -> methods.WriteReply:
         """One row."""
         tablet = self._tablets.get(request.tablet_id)
         row = row_from_plain(request.row)
-        try:
-            op = Op(request.op)
-        except ValueError:
-            raise ProtocolError(f"no op of a write has the number {request.op}") from None
+        op = op_of(request)
 
         def work() -> methods.WriteReply:
             table = tablet.check_version(request.schema_version)
-            return _write_reply(self._store.write_row(table, op, row, physical=True))
+            return write_reply(self._store.write_row(table, op, row, physical=True))
 
         return self._calls.once(request.call, context.deadline, methods.WriteReply, work)
 
@@ -81,9 +78,7 @@ class OwnerService:
             context.deadline,
             request.schema_version,
         )
-        return methods.RowReply(
-            row=None if row is None else tuple(value_to_plain(value) for value in row), timestamp=timestamp
-        )
+        return row_reply(row, timestamp)
 
     # ---- tablets -------------------------------------------------------------------------------------------------
 
@@ -99,26 +94,13 @@ class OwnerService:
 
     def key_samples(self, request: methods.KeySamples, context: CallContext) -> methods.KeySamplesReply:
         """Keys at which a tablet may be cut."""
-        keys = self._tablets.get(request.tablet_id).key_samples()
-        return methods.KeySamplesReply(keys=tuple(tuple(value_to_plain(v) for v in key) for key in keys))
+        return key_samples_reply(self._tablets.get(request.tablet_id).key_samples())
 
     def work_on_tablet(self, request: methods.WorkOnTablet, context: CallContext) -> methods.WorkReply:
         """Maintenance now."""
-        tablet = self._tablets.get(request.tablet_id)
-        if request.work == "flush":
-            return methods.WorkReply(numbers={"rows": tablet.flush()})
-        if request.work == "compact":
-            return methods.WorkReply(numbers=dataclasses.asdict(tablet.compact(context.check)))
-        if request.work == "analyze":
-            return methods.WorkReply(numbers=dataclasses.asdict(tablet.analyze(context.check)))
-        raise ProtocolError(f"no work {request.work!r}: there are flush, compact and analyze")
+        return work_on(self._tablets.get(request.tablet_id), request.work, context.check)
 
     def checksum_tablet(self, request: methods.ChecksumTablet, context: CallContext) -> methods.ChecksumReply:
         """A tablet summed up at a time."""
         tablet = self._tablets.get(request.tablet_id)
         return tablet.checksum(Timestamp(request.snapshot), context.deadline, lambda rows: context.check())
-
-
-def _write_reply(result: WriteResult) -> methods.WriteReply:
-    errors = tuple([methods.WrittenRow(e.row, type(e.error).__name__, str(e.error)) for e in result.errors])
-    return methods.WriteReply(applied=result.applied, timestamp=result.timestamp, errors=errors)

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from heapq import merge
 from typing import Any
 
 from ...errors import DataError, ReplicaUnavailable, StaleSchema, UnknownTable
@@ -23,15 +22,16 @@ from ...storage.maintenance.tablet_flush import flush
 from ...storage.reading.row_read import find_row
 from ...storage.schema import Table
 from ...storage.store import AnalyzeResult, CompactionResult, Timestamp
-from ...storage.tables.analysis import Analysis, table_storage
+from ...storage.tables.analysis import Analysis
 from ...storage.tables.catalog import Catalog
 from ...storage.tables.table_statistics import StatisticsCache
 from ...storage.tables.table_store import TableStore
+from ...storage.tables.tablet_descriptions import sampled_keys
 from ...storage.tablet.tablet import Tablet, TabletView
 from ..tablets.checksum import checksum
+from ..tablets.facts import data_bytes, tablet_facts
 from ..tablets.reads import AHEAD_SECONDS
 from ..wire.methods import ChecksumReply, TabletFacts
-from ..wire.plain import sketch_to_plain, statistics_to_plain, storage_to_plain
 
 
 class OwnedTablets:
@@ -159,27 +159,19 @@ class OwnedTablet:
     @property
     def data_bytes(self) -> int:
         """What the rowsets take on the disk."""
-        return sum(stored.metadata.data_bytes for stored in self.tablet.state.rowsets)
+        return data_bytes(self.tablet)
 
     def facts(self) -> TabletFacts:
         """What a planner wants to know."""
         tablet, kept = self.tablet, self.table_store.statistics_cache
         cache = self.tablets.statistics(tablet.id, kept.table, kept.analysis)
-        statistics, sketches = cache.get_with_sketches({tablet.id: tablet.state})
-        return TabletFacts(
-            tablet_id=tablet.id,
-            rows=tablet.row_count,
-            bytes=self.data_bytes,
-            statistics=statistics_to_plain(statistics),
-            storage=storage_to_plain(table_storage(kept.table, [tablet])),
-            sketches={name: sketch_to_plain(sketch) for name, sketch in sketches.items()},
-        )
+        return tablet_facts(tablet, kept.table, cache)
 
     def key_samples(self) -> Sequence[tuple[Any, ...]]:
         """The keys of every 4,096th row of each DiskRowSet, ascending, as physical values."""
         pin = self.tablet.pin()
         self._check_there()
-        return list(merge(*(stored.rowset.key_samples for stored in pin.state.rowsets)))
+        return sampled_keys(pin.state)
 
     def flush(self) -> int:
         """Write what is in memory to DiskRowSets; how many rows that were."""

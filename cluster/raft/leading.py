@@ -161,11 +161,11 @@ class Leading:
                 )
             assert kind != CONFIGURATION, "configurations are changed by ChangePeers"
         self._append(entries)
-        self._replication.proposed()
+        self._replication.proposed(len(entries))
 
     def send(self) -> None:
-        """Send the peers what they lack, held back or not."""
-        self._replication.send_all()
+        """Send the peers what was held back, unless there is reason still."""
+        self._replication.send_unless_awaiting()
 
     def _append(self, entries: Sequence[tuple[int, int, bytes]]) -> None:
         core = self._core
@@ -221,7 +221,7 @@ class Leading:
             self.transferring.go_on()
         if progress.peer.role is PeerRole.PRE_VOTER:
             self._promote(progress)
-        self._replication.go_on(progress, answered)
+        self._replication.go_on(progress)
 
     def _refused(self, progress: PeerProgress, committed_index: int) -> None:
         """The log there does not join on: go back to the last entry that we both have, and no further."""
@@ -242,7 +242,9 @@ class Leading:
         matches = [own_index if id == own else progress[id].match_index for id in core.members.voters]
         index = _reached_by_majority(matches, core.members.majority)
         if index > core.commit_index and index >= self.first_index:
+            count = index - core.commit_index
             core.commit(index)
+            self._replication.committed(count)
 
     # ---- peers -----------------------------------------------------------------------------------------------------
 

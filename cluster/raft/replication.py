@@ -2,9 +2,11 @@
 
 A message costs both sides, and their disks, far more than one entry more in it. So while one is on its way, entries
 that do not fill another one wait for its answer (Nagle). And where several propose at a time, each of whom waits for
-his entry before he proposes the next, those whose entries were answered just now are about to propose again: what
-waited for the answer waits a moment longer for theirs (`RaftOptions.gathers`). Without that, all of them would take
-turns in two groups, with two messages where one could do.
+his entry before he proposes the next, those whose entries were committed just now are about to propose again: they are
+*awaited*, and what is there waits until as many have come, or a moment has passed (`RaftOptions.gathers`). Without
+that, all of them would take turns in small groups, with several messages where one could do.
+
+    committed 5 entries    awaited 5    held: a, b, c    2    held: a, b, c, d    1    d, e come: all are sent    0
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ from .progress import NEVER, PeerProgress
 
 _FEW_IN_FLIGHT = 1
 """With so many messages on their way, entries wait until they fill a batch, or until one is answered."""
-_SEVERAL, _MANY = 3, 64
-"""Entries at a time, from which on they are worth a wait, and at which they come in bulk anyway."""
-_EXPECTED_SECONDS = 0.005
-"""So long after an answer its proposers are expected to come again."""
+_MANY = 64
+"""Entries that are not committed, or that a peer lacks, from which on they go in bulk anyway."""
+_PATIENCE = 0.008
+"""Seconds after a commit for which its proposers are awaited."""
 
 
 class Replication:
@@ -31,13 +33,22 @@ class Replication:
         As told in every message.
     """
 
-    __slots__ = ("_core", "_expected_until", "_lease", "_progress", "safe_index", "safe_time")
+    __slots__ = (
+        "_awaited",
+        "_awaited_until",
+        "_core",
+        "_lease",
+        "_progress",
+        "safe_index",
+        "safe_time",
+    )
 
     def __init__(self, core: Core, lease: Lease, progress: dict[str, PeerProgress]):
         self._core = core
         self._lease = lease
         self._progress = progress
-        self._expected_until = NEVER
+        self._awaited = 0
+        self._awaited_until = NEVER
         self.safe_time = 0
         self.safe_index = 0
 
@@ -62,23 +73,38 @@ class Replication:
         if progress.next_index <= self._core.log.last_index:
             self._send(progress, {})
 
-    def proposed(self) -> None:
-        """Send all peers what they lack, unless more is about to come."""
-        core = self._core
-        if core.now < self._expected_until:
-            core.ready.is_held = True
+    def proposed(self, count: int) -> None:
+        """So many entries have come: send all peers what they lack, unless more is awaited."""
+        self._awaited = max(0, self._awaited - count)
+        self.send_unless_awaiting()
+
+    def committed(self, count: int) -> None:
+        """So many entries more are committed: who proposed them is awaited."""
+        if self._core.options.gathers:
+            self._awaited = min(self._awaited + count, _MANY)
+            self._awaited_until = self._core.now + _PATIENCE
+
+    def send_unless_awaiting(self) -> None:
+        """Send all peers what they lack, unless more is awaited."""
+        if self._is_awaiting():
+            self._core.ready.is_held = True
         else:
+            self._awaited = 0
             self.send_all()
 
-    def go_on(self, progress: PeerProgress, answered: int) -> None:
-        """Send a peer, which has just taken so many entries, what it lacks, unless more is about to come."""
-        core = self._core
-        lacking = core.log.last_index - progress.next_index + 1
-        if core.options.gathers and 0 < answered < _MANY and lacking < _MANY and lacking + answered >= _SEVERAL:
-            self._expected_until = core.now + _EXPECTED_SECONDS
-            core.ready.is_held |= lacking > 0
-        else:
+    def go_on(self, progress: PeerProgress) -> None:
+        """Send a peer, which has just answered, what it lacks, unless more is awaited."""
+        lacking = self._core.log.last_index - progress.next_index + 1
+        if lacking >= _MANY or not self._is_awaiting():
             self.send(progress)
+        elif lacking > 0:
+            self._core.ready.is_held = True
+
+    def _is_awaiting(self) -> bool:
+        core = self._core
+        if not self._awaited or core.now >= self._awaited_until:
+            return False
+        return core.log.last_index - core.commit_index < _MANY
 
     def send_at_least_one(self, progress: PeerProgress) -> None:
         """Send a peer what it lacks, and something even if that is nothing."""

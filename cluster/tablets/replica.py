@@ -22,7 +22,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from heapq import merge
 from typing import Any
 
 from ...errors import DeadlineExceeded, DiskError, OperationalError, ReplicaUnavailable, StoreClosed
@@ -47,9 +46,10 @@ from ...storage.store import (
     WriteBatch,
     WriteResult,
 )
-from ...storage.tables.analysis import Analysis, analyze, table_storage
+from ...storage.tables.analysis import Analysis, analyze
 from ...storage.tables.store_directory import make_durable_directory
 from ...storage.tables.table_statistics import StatisticsCache
+from ...storage.tables.tablet_descriptions import sampled_keys
 from ...storage.tablet.tablet import StoreOptions, Tablet, TabletState, TabletView
 from ...storage.tablet.tablet_apply import TabletApplier
 from ...storage.tablet.tablet_metadata import TabletMetadata
@@ -61,8 +61,8 @@ from ..consensus.tracked import as_log_entry
 from ..raft.messages import Configuration, Entry, Peer
 from ..wire import methods
 from ..wire.methods import Call, ChecksumReply, TabletFacts, TabletReport
-from ..wire.plain import sketch_to_plain, statistics_to_plain, storage_to_plain
 from .checksum import checksum
+from .facts import data_bytes, tablet_facts
 from .layout import ReplicaLayout, decode_description, encode_description, schema_behind
 from .leader_writes import Done, Later, LeaderWrites
 from .reads import ReplicaReads
@@ -527,27 +527,17 @@ class Replica:
     @property
     def data_bytes(self) -> int:
         """What the rowsets take on the disk."""
-        return sum(stored.metadata.data_bytes for stored in self.tablet.state.rowsets)
+        return data_bytes(self.tablet)
 
     def facts(self) -> TabletFacts:
         """What a planner wants to know."""
         self._check_running()
-        tablet = self.tablet
-        statistics, sketches = self._statistics.get_with_sketches({tablet.id: tablet.state})
-        return TabletFacts(
-            tablet_id=self.tablet_id,
-            rows=tablet.row_count,
-            bytes=self.data_bytes,
-            statistics=statistics_to_plain(statistics),
-            storage=storage_to_plain(table_storage(self.table, [tablet])),
-            sketches={name: sketch_to_plain(sketch) for name, sketch in sketches.items()},
-        )
+        return tablet_facts(self.tablet, self.table, self._statistics)
 
     def key_samples(self) -> Sequence[tuple[Any, ...]]:
         """The keys of every 4,096th row of each DiskRowSet, ascending, as physical values."""
         self._check_running()
-        pin = self.tablet.pin()
-        return list(merge(*(stored.rowset.key_samples for stored in pin.state.rowsets)))
+        return sampled_keys(self.tablet.pin().state)
 
     # ---- work ----------------------------------------------------------------------------------------------------
 

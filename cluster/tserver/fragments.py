@@ -4,8 +4,9 @@
 
 `ScanTablet.fragment` says what is to be done, in bytes that only the layer above can read. It hands a `Fragments` to
 the server, which asks it once per scan for an evaluator. The server calls the evaluator once per source of the scan
-(`scan_sources`): each call has a part of the rows, the parts are disjoint, and what comes out of all of them is sent in
-any order. So a fragment must be one whose results over parts can be joined by whoever sent it.
+(`scan_sources`), and all of these calls come before the first of their results is read: each call has a part of the
+rows, the parts are disjoint and together all rows of the scan in this tablet, and what comes out of them is sent in any
+order. So a fragment must be one whose results over parts can be joined by whoever sent it.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ def scan_sources(
 
 def _tokens(view: TabletView, spec: ScanSpec, parallel: int) -> tuple[deque[tuple[Piece, ...]], int]:
     """The tokens, and about how many rows they cover."""
-    rows = sum(rowset.row_count for rowset in view.rowsets) + sum(m.row_count for m in view.memrowsets)
+    rows = sum(rowset.row_count for rowset in view.rowsets) + sum(m.row_count for m in view.memory)
     size = None if parallel == 1 or rows <= ALONE_ROWS else max(ROW_GROUP_ROWS, rows // (parallel * _TOKENS_PER_SOURCE))
     tokens = deque(cut(view, replace(spec, split_rows=size)))
     return tokens, sum(piece.stop - piece.start for pieces in tokens for piece in pieces)

@@ -5,21 +5,21 @@ Nothing is decided here but what memory allows (`Maintenance.admit`). Values com
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ...errors import ConfigurationRefused, ProtocolError
 from ...storage.deltas.delta_memstore import ROW_BYTES
 from ...storage.rowsets.memrowset import INDEX_BYTES
-from ...storage.store import Op, Timestamp, WriteResult
+from ...storage.store import Timestamp, WriteResult
 from ..wire import methods
 from ..wire.methods import Done, Reply, Request
 from ..wire.rows import write_from_request
 from ..wire.server import Answer, CallContext, Later
-from ..wire.values import key_from_plain, row_from_plain, value_to_plain
+from ..wire.values import key_from_plain, row_from_plain
 from .completions import Completions
 from .maintenance import Maintenance
+from .replies import key_samples_reply, op_of, row_reply, work_on, write_reply
 from .scan_service import ScanService
 from .tablet_manager import TabletManager
 
@@ -104,12 +104,12 @@ class Service:
         )
         if not request.check_only:
             self._maintenance.written(replica.tablet, size)
-        return _write_reply(result)
+        return write_reply(result)
 
     def write_row(self, request: methods.WriteRow, context: CallContext) -> methods.WriteReply:
         """One row, at the leader."""
         replica = self._tablets.get(request.tablet_id)
-        op = _op(request)
+        op = op_of(request)
         self._maintenance.admit(ROW_BYTES)
         result = replica.write_row(
             op,
@@ -119,12 +119,12 @@ class Service:
             schema_version=request.schema_version,
         )
         self._maintenance.written(replica.tablet, ROW_BYTES)
-        return _write_reply(result)
+        return write_reply(result)
 
     def write_row_later(self, request: methods.WriteRow, context: CallContext, answer: Answer) -> bool:
         """`write_row` that is answered when it is decided."""
         replica = self._tablets.get(request.tablet_id)
-        op = _op(request)
+        op = op_of(request)
         self._maintenance.admit(ROW_BYTES)
 
         def done(outcome: WriteResult | Exception) -> None:
@@ -132,7 +132,7 @@ class Service:
                 answer(outcome)
             else:
                 self._maintenance.written(replica.tablet, ROW_BYTES)
-                answer(_write_reply(outcome))
+                answer(write_reply(outcome))
 
         return replica.start_row(
             op,
@@ -153,7 +153,7 @@ class Service:
         )
         if found is None:
             return False
-        answer(_row_reply(*found))
+        answer(row_reply(*found))
         return True
 
     def read_row(self, request: methods.ReadRow, context: CallContext) -> methods.RowReply:
@@ -166,7 +166,7 @@ class Service:
             deadline=context.deadline,
             schema_version=request.schema_version,
         )
-        return _row_reply(row, timestamp)
+        return row_reply(row, timestamp)
 
     # ---- tablets -------------------------------------------------------------------------------------------------
 
@@ -197,19 +197,11 @@ class Service:
 
     def key_samples(self, request: methods.KeySamples, context: CallContext) -> methods.KeySamplesReply:
         """Keys at which a tablet may be cut."""
-        keys = self._tablets.get(request.tablet_id).key_samples()
-        return methods.KeySamplesReply(keys=tuple(tuple(value_to_plain(v) for v in key) for key in keys))
+        return key_samples_reply(self._tablets.get(request.tablet_id).key_samples())
 
     def work_on_tablet(self, request: methods.WorkOnTablet, context: CallContext) -> methods.WorkReply:
         """Maintenance now."""
-        replica = self._tablets.get(request.tablet_id)
-        if request.work == "flush":
-            return methods.WorkReply(numbers={"rows": replica.flush()})
-        if request.work == "compact":
-            return methods.WorkReply(numbers=dataclasses.asdict(replica.compact(context.check)))
-        if request.work == "analyze":
-            return methods.WorkReply(numbers=dataclasses.asdict(replica.analyze(context.check)))
-        raise ProtocolError(f"no work {request.work!r}: there are flush, compact and analyze")
+        return work_on(self._tablets.get(request.tablet_id), request.work, context.check)
 
     def checksum_tablet(self, request: methods.ChecksumTablet, context: CallContext) -> methods.ChecksumReply:
         """A replica summed up at a time."""
@@ -262,21 +254,3 @@ def _checked(call: methods.Call | None) -> methods.Call | None:
     if not is_named or not 0 < call.sequence < 2**63 or not 0 <= call.first_incomplete <= call.sequence:
         raise ProtocolError(f"{call} is no call: a UUID in hex, a number from 1, and one up to that are expected")
     return call
-
-
-def _op(request: methods.WriteRow) -> Op:
-    try:
-        return Op(request.op)
-    except ValueError:
-        raise ProtocolError(f"no op of a write has the number {request.op}") from None
-
-
-def _row_reply(row: tuple[Any, ...] | None, timestamp: int) -> methods.RowReply:
-    return methods.RowReply(
-        row=None if row is None else tuple([value_to_plain(value) for value in row]), timestamp=timestamp
-    )
-
-
-def _write_reply(result: WriteResult) -> methods.WriteReply:
-    errors = tuple(methods.WrittenRow(e.row, type(e.error).__name__, str(e.error)) for e in result.errors)
-    return methods.WriteReply(applied=result.applied, timestamp=result.timestamp, errors=errors)

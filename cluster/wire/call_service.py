@@ -18,6 +18,7 @@ import pyarrow as pa
 from ... import errors
 from .call_streams import WINDOW, AnswerFrame, CallFrame, size_of
 from .envelope import pack, unpack
+from .exchanges import messages
 
 OUTBOX_BYTES = 16 << 20
 """Answers that wait for one client; what is beyond is dropped, and its caller's time runs out."""
@@ -189,10 +190,6 @@ class _Answer:
 
 
 def _frames(reader: Any) -> Iterator[bytes]:
-    while True:
-        try:
-            chunk = reader.read_chunk()
-        except (StopIteration, pa.ArrowException, OSError):
-            return
-        if chunk.app_metadata is not None:
-            yield chunk.app_metadata.to_pybytes()
+    """The frames until the stream ends, however that is: its client sees to what was under way."""
+    with contextlib.suppress(errors.Error):
+        yield from messages(reader, "the client")

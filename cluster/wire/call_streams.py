@@ -32,6 +32,7 @@ from pyarrow import flight
 from ... import errors
 from .envelope import pack, unpack
 from .errors import raised_by_flight
+from .exchanges import messages
 
 COMMAND = b"nyala.calls"
 WINDOW = 48 << 10
@@ -183,14 +184,9 @@ class CallStream:
     def _read_answers(self) -> None:
         error: errors.Error = errors.ServerUnavailable(f"{self._address} has ended its stream of calls")
         try:
-            while True:
-                chunk = self._reader.read_chunk()
-                if chunk.app_metadata is not None and self._take(chunk.app_metadata.to_pybytes()):
+            for data in messages(self._reader, self._address):
+                if self._take(data):
                     break
-        except StopIteration:
-            pass
-        except (pa.ArrowException, OSError) as raised:
-            error = raised_by_flight(raised, self._address)
         except errors.Error as raised:
             error = raised
         if isinstance(error, errors.Cancelled):

@@ -51,8 +51,12 @@ class Call(Struct, frozen=True, array_like=True):
 # ---- any server ---------------------------------------------------------------------------------------------------
 
 
+OWNER = "owner"
+"""The kind of the server of a directory, which is master and tablet server in one (`cluster.owner`)."""
+
+
 class ServerStatus(Reply, frozen=True):
-    """A server about itself. `kind`: "master" or "tserver"."""
+    """A server about itself. `kind`: "master", "tserver" or `OWNER`."""
 
     id: str
     kind: str

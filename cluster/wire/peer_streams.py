@@ -33,7 +33,7 @@ from ... import errors
 from ...storage.clock import HybridClock
 from ..raft.messages import AppendRequest, Message, Peer
 from .envelope import note_clock, pack, unpack
-from .errors import raised_by_flight
+from .exchanges import messages
 from .faults import FAULTS
 from .peers import PeerBatch
 from .rpc import Connection
@@ -346,7 +346,7 @@ class FlightTransport:
             self._accepted.add(stream)
         link: _Link | None = None
         try:
-            for data in _messages(reader):
+            for data in messages(reader, "the peer"):
                 batch = self._unpacked(data)
                 if batch.sender.id and link is None:
                     link = self._link(batch.sender)
@@ -411,7 +411,7 @@ class FlightTransport:
 
     def _read_own(self, stream: _Stream, reader: Any, client: Any, connection: Connection, link: _Link) -> None:
         try:
-            for data in _messages(reader):
+            for data in messages(reader, "the peer"):
                 if data == _GOODBYE:
                     break
                 link.heard = time.monotonic()
@@ -457,19 +457,6 @@ class FlightTransport:
         note_clock(self._clock, batch.clock)
         if batch.messages and not self._is_closed:
             self._receive(batch)
-
-
-def _messages(reader: Any) -> Any:
-    """The messages of an exchange; ends where it does, `errors` where it breaks."""
-    while True:
-        try:
-            chunk = reader.read_chunk()
-        except StopIteration:
-            return
-        except (pa.ArrowException, OSError) as error:
-            raise raised_by_flight(error, "the peer") from None
-        if chunk.app_metadata is not None:
-            yield chunk.app_metadata.to_pybytes()
 
 
 def _size(message: Message) -> int:

@@ -30,6 +30,8 @@ _logger = logging.getLogger("nyala.cluster.process")
 
 GRACE_SECONDS = 25.0
 """For drain and stop together; then the process ends at once."""
+_LOOK_INTERVAL = 1.0
+"""Seconds between looks whether a signal has come."""
 _COLLECTIONS = 50_000, 20, 20
 """Thresholds of the garbage collector. Messages and rows make no cycles: reference counts free them, and to look for
 cycles after each 700 new objects, as Python does, takes every thread's time. What few cycles there are can wait."""
@@ -132,7 +134,10 @@ def run_server(
     if ready is not None:
         ready(server.address)
     _logger.info("ready", extra={"fields": {"address": server.address, "pid": os.getpid()}})
-    ended.wait()
+    # Not without a limit: Python runs a signal's handler when the main thread comes back to it, and a signal that comes
+    # as the thread is just going to sleep does not wake it.
+    while not ended.wait(_LOOK_INTERVAL):
+        pass
     began = time.monotonic()
     _logger.info("draining")
     try:

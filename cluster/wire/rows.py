@@ -24,13 +24,10 @@ def write_to_request(
     check_only: bool = False,
 ) -> Write:
     """The batch as a request to a tablet."""
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.rows.schema) as writer:
-        writer.write_batch(batch.rows)
     return Write(
         tablet_id=tablet_id,
         schema_version=schema_version,
-        rows=sink.getvalue().to_pybytes(),
+        rows=rows_to_bytes(batch.rows),
         ops=int(batch.ops) if isinstance(batch.ops, Op) else np.asarray(batch.ops, np.uint8).tobytes(),
         call=call,
         isset={name: np.packbits(np.asarray(given, np.bool_)).tobytes() for name, given in batch.isset.items()},
@@ -42,7 +39,7 @@ def write_to_request(
 def write_from_request(request: Write) -> WriteBatch:
     """The batch of a request; `ProtocolError` where its parts do not make one. Ops that are none, unknown columns and
     wrong types are found where the rows are written."""
-    rows = _rows(request.rows)
+    rows = rows_from_bytes(request.rows)
     ops: Op | Array
     if isinstance(request.ops, bytes):
         ops = np.frombuffer(request.ops, np.uint8)
@@ -57,7 +54,17 @@ def write_from_request(request: Write) -> WriteBatch:
     return WriteBatch(rows, ops, request.all_or_none, isset)
 
 
-def _rows(data: bytes) -> pa.RecordBatch:
+def rows_to_bytes(rows: pa.RecordBatch) -> bytes:
+    """One record batch as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_batch(rows)
+    found: bytes = sink.getvalue().to_pybytes()
+    return found
+
+
+def rows_from_bytes(data: bytes) -> pa.RecordBatch:
+    """The record batch of a stream; `ProtocolError` where it is malformed."""
     try:
         with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
             batches = list(reader)

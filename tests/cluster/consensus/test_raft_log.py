@@ -6,7 +6,7 @@ import random
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from nyala.cluster.consensus.raft_log import RaftLog
 from nyala.cluster.raft.messages import Entry
@@ -105,6 +105,9 @@ OPERATIONS = st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 10**6)), 
 
 @settings(max_examples=150, deadline=None)
 @given(operations=OPERATIONS, syncs=st.booleans())
+@example(  # an empty segment that recovery removed came back with a crash, behind entries that were cut off meanwhile
+    operations=[("append", 0), ("persist", 22679), ("truncate", 1), ("persist", 0), ("crash", 1)], syncs=False
+)
 def test_model(operations: list[tuple[str, int]], syncs: bool) -> None:
     fs, model, term = new_file_system(), Model(), 1
     log = open_log(fs, syncs=syncs)

@@ -234,3 +234,16 @@ def test_a_server_that_is_closed_is_no_more_there(owned):
     owned.server.close()
     with pytest.raises(errors.DeadlineExceeded, match="the last answer was ServerUnavailable"):
         client.create_table(TableDefinition("t", Schema((ColumnSchema("k", INT, False),), 1)))
+
+
+def test_a_token_of_a_table_that_its_reader_has_not_heard_of(owned):
+    with nyala.connect(owned.server.url) as reader, nyala.connect(owned.server.url) as writer:
+        reader.execute("SELECT 1").fetchall()
+        assert not reader.store.tables()
+        writer.execute("CREATE TABLE fresh (k INT PRIMARY KEY); INSERT INTO fresh VALUES (1), (2)")
+        (token,) = writer.table("fresh").scan_tokens(["k"])
+        parcel = token.serialize()
+        assert nyala.ScanToken.deserialize(parcel).open(reader).to_arrow().column("k").to_pylist() == [1, 2]
+        writer.execute("DROP TABLE fresh")
+        with pytest.raises(errors.StaleScanToken, match="fresh"):
+            nyala.ScanToken.deserialize(parcel).open(reader)

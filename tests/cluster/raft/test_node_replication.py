@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
-from nyala.cluster.raft.events import Persisted, Propose, RaftRole, Received, Renew, Tick
+from nyala.cluster.raft.events import Persisted, Propose, RaftRole, Ready, Received, Renew, Send, Tick
 from nyala.cluster.raft.messages import AppendRequest, AppendResponse, Configuration, Entry, VoteResponse
 from nyala.cluster.raft.node import RaftNode, RaftOptions
 from nyala.errors import NotTheLeader
@@ -210,6 +211,39 @@ def test_small_proposals_wait_for_an_answer_and_go_together() -> None:
     assert bodies_sent(group, "B") == [[b"0"], [b"1", b"2", b"3", b"4"]]
     assert group.bodies("A") == [b"0", b"1", b"2", b"3", b"4"]
     assert group.logs["B"].last_index == 6
+
+
+def sent_entries(ready: Ready) -> list[int]:
+    """How many entries each message has."""
+    return [len(message.entries) for message in messages(ready, AppendRequest)]  # type: ignore[union-attr]
+
+
+def test_proposals_wait_for_those_whose_entries_were_committed_just_now() -> None:
+    group = Group(options=replace(OPTIONS, gathers=True))
+    group.elect()
+    assert sent_entries(group.propose("A", b"1")) == [1, 1], "nobody else is awaited"
+    for body in (b"2", b"3"):
+        assert sent_entries(group.propose("A", body)) == [], "the first is on its way"
+    group.settle()
+    assert group.bodies("A") == [b"1"]
+    assert sent_entries(group.propose("A", b"4")) == [3, 3], "who proposed the first has come again"
+    group.settle()
+    held = group.propose("A", b"5")
+    assert (sent_entries(held), held.is_held) == ([], True), "two more are awaited"
+    again = group.step("A", Send())
+    assert (sent_entries(again), again.is_held) == ([], True), "there is reason still"
+    assert group.propose("A", b"6").is_held
+    whole = group.propose("A", b"7")
+    assert (sent_entries(whole), whole.is_held) == ([3, 3], False)
+    group.settle()
+    assert group.propose("A", b"8").is_held
+    group.now += 0.01
+    late = group.step("A", Send())
+    assert (sent_entries(late), late.is_held) == ([1, 1], False), "a moment has passed"
+    group.settle()
+    assert sent_entries(group.propose("A", b"9")) == [1, 1], "who did not come is awaited no more"
+    group.settle()
+    assert group.bodies("A") == [b"%d" % number for number in range(1, 10)]
 
 
 def test_whole_batches_are_sent_without_waiting_up_to_the_window() -> None:

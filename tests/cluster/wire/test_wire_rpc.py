@@ -166,7 +166,8 @@ def test_a_bug_of_the_server_is_told_in_a_line(served: Served, caplog: pytest.Lo
     with pytest.raises(errors.InternalError, match="KeyError at the server: 'secret'") as caught:
         served.channel.call(KeepAlive(scanner="s"))
     assert "Traceback" not in str(caught.value)
-    assert "Traceback" in caplog.text
+    # Not the log as text: a Spark session in the same process puts its own formatter on every handler it meets.
+    assert any(record.exc_info for record in caplog.records)
 
 
 def test_a_method_that_this_server_does_not_have(served: Served) -> None:

@@ -1,0 +1,28 @@
+"""What a planner wants to know of a tablet."""
+
+from __future__ import annotations
+
+from ...storage.schema import Table
+from ...storage.tables.analysis import table_storage
+from ...storage.tables.table_statistics import StatisticsCache
+from ...storage.tablet.tablet import Tablet
+from ..wire.methods import TabletFacts
+from ..wire.plain import sketch_to_plain, statistics_to_plain, storage_to_plain
+
+
+def data_bytes(tablet: Tablet) -> int:
+    """What the rowsets take on the disk."""
+    return sum(stored.metadata.data_bytes for stored in tablet.state.rowsets)
+
+
+def tablet_facts(tablet: Tablet, table: Table, cache: StatisticsCache) -> TabletFacts:
+    """All facts of a tablet of a table in this version; `cache` is the tablet's own."""
+    statistics, sketches = cache.get_with_sketches({tablet.id: tablet.state})
+    return TabletFacts(
+        tablet_id=tablet.id,
+        rows=tablet.row_count,
+        bytes=data_bytes(tablet),
+        statistics=statistics_to_plain(statistics),
+        storage=storage_to_plain(table_storage(table, [tablet])),
+        sketches={name: sketch_to_plain(sketch) for name, sketch in sketches.items()},
+    )
