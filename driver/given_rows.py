@@ -30,11 +30,13 @@ from ..errors import (
     InvalidText,
     NotNullViolation,
     ProgrammingError,
+    TypeMismatch,
     UnknownColumn,
     did_you_mean,
 )
 from ..storage.schema import ColumnSchema, Table
 from ..storage.store import Op
+from ..storage.types import DataType, Kind
 from ..storage.vector import Array
 from .bulk import column_from_values
 
@@ -47,6 +49,7 @@ CHUNK_ROWS = 1 << 16
 """Rows that are written at a time."""
 INSERTS = (Op.INSERT, Op.INSERT_IGNORE)
 DELETES = (Op.DELETE, Op.DELETE_IGNORE)
+_STRING = Kind.STRING
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -75,25 +78,54 @@ def given_rows(table: Table, op: Op, source: Rows, chunk_rows: int | None = CHUN
 
 def is_row(source: Rows) -> bool:
     """Is it one row of Python values?"""
+    if type(source) is dict:  # the usual one; asking abstract classes takes a microsecond
+        return True
     return isinstance(source, Mapping | tuple) or (dataclasses.is_dataclass(source) and not isinstance(source, type))
 
 
 def cells_of(table: Table, op: Op, row: Any) -> Cells:
     """One row of Python values by column name, each of which its column takes; raises as `given_rows` does."""
     named = _named(table, op, row)
+    columns = table.schema.by_name
     for column in table.schema.key:
         if column.name not in named and column.default is None and not (column.auto_increment and op in INSERTS):
             raise NotNullViolation(
                 f"key column {column.name} of table {table.name} is missing; every row needs its whole primary key"
             )
-    cells = {}
-    for name, value in named.items():
-        type_ = table.schema.column(name).type
-        try:
-            cells[name] = type_.to_python(type_.to_physical(value))
-        except DataError as error:
-            raise type(error)(f"column {name}: {error}") from error
-    return cells
+    return {name: _taken(name, columns[name].type, value) for name, value in named.items()}
+
+
+def _taken(name: str, type_: DataType, value: Any) -> Any:
+    """A Python value as a column has it; the error with the column's name where it takes none such."""
+    if type(value) is str and type_.kind is _STRING and type_.length is None:
+        return value
+    try:
+        return type_.to_python(type_.to_physical(value))
+    except DataError as error:
+        raise type(error)(f"column {name}: {error}") from error
+
+
+def key_of(table: Table, key: Any) -> tuple[Any, ...]:
+    """A primary key in key order, given as a row to be deleted is, or as its bare value where it is one column.
+
+    Raises as `cells_of` does; `TypeMismatch` for NULL.
+    """
+    columns = table.schema.key
+    if len(columns) == 1 and isinstance(key, str | int):  # the usual key, by the shortest way
+        column = columns[0]
+        return (_taken(column.name, column.type, key),)
+    if not is_row(key):
+        if len(columns) > 1:
+            names = ", ".join(column.name for column in columns)
+            raise InterfaceError(
+                f"a {type(key).__name__} is no key of table {table.name}: give a tuple or a dict of ({names})"
+            )
+        key = (key,)
+    cells = cells_of(table, Op.DELETE, key)
+    for column in columns:
+        if cells.setdefault(column.name, column.type.to_python(column.default)) is None:
+            raise TypeMismatch(f"key column {column.name} of table {table.name} is never NULL")
+    return tuple([cells[column.name] for column in columns])
 
 
 def rows_from_cells(table: Table, rows: Sequence[Cells]) -> GivenRows:
@@ -216,9 +248,9 @@ def _named(table: Table, op: Op, row: Any) -> Cells:
     if isinstance(row, tuple):
         names = _order(table, op, len(row))
         return dict(zip(names, row))
-    if not isinstance(row, Mapping):
+    if type(row) is not dict and not isinstance(row, Mapping):
         row = {field.name: getattr(row, field.name) for field in dataclasses.fields(row)}
-    if row.keys() <= set(table.schema.names):
+    if row.keys() <= table.schema.by_name.keys():
         cells = dict(row)
     else:
         cells = {_column(table, name).name: value for name, value in row.items()}

@@ -16,7 +16,7 @@ from ..executor.interrupts import Deferred
 from ..storage.schema import Table
 from ..storage.store import Op, RowError, Store, Timestamp, WriteBatch
 from ..storage.vector import Array
-from .given_rows import CHUNK_ROWS, Cells, GivenRows, Rows, cells_of, given_rows, is_row
+from .given_rows import CHUNK_ROWS, Cells, GivenRows, Rows, cells_of, given_rows
 
 SHOWN_ROWS = 5
 """How many refused rows a message tells of."""
@@ -32,10 +32,21 @@ class Written:
     timestamp: Timestamp
 
 
+def write_one_row(store: Store, table: Table, op: Op, row: Any, all_or_none: bool = False) -> Written:
+    """Write one row of Python values; raises `RowsRefused` where it was refused."""
+    cells = cells_of(table, op, row)
+    with Deferred():
+        result = store.write_row(table, op, cells)
+    if result.errors:
+        refused = [RefusedRow(error.row, key_of_cells(table, cells), error.error) for error in result.errors]
+        raise rows_refused(table.name, refused, 1, 0, all_or_none)
+    return Written(result.applied, 1 - result.applied, result.timestamp)
+
+
 def write_rows(
     store: Store, table: Table, op: Op, rows: Rows, all_or_none: bool = False, cancel: threading.Event | None = None
 ) -> Written:
-    """Write rows in any form of `given_rows`.
+    """Write rows in any form of `given_rows`, but for one row of Python values: `write_one_row`.
 
     Raises `RowsRefused` where some were refused, after all others were written (with `all_or_none`: none);
     `Cancelled` once `cancel` is set, between two pieces of rows.
@@ -55,13 +66,6 @@ def _results(
     store: Store, table: Table, op: Op, rows: Rows, all_or_none: bool, cancel: threading.Event | None
 ) -> Iterator[tuple[int, Sequence[RefusedRow], int, Timestamp]]:
     """(rows, those refused, how many changed the table, when) of each piece."""
-    if is_row(rows):
-        cells = cells_of(table, op, rows)
-        with Deferred(cancel):
-            result = store.write_row(table, op, cells)
-        keys = [RefusedRow(error.row, key_of_cells(table, cells), error.error) for error in result.errors]
-        yield 1, keys, result.applied, result.timestamp
-        return
     for piece in given_rows(table, op, rows, None if all_or_none else CHUNK_ROWS):
         if cancel is not None and cancel.is_set():
             raise Cancelled("the write was cancelled; the rows before stay written")

@@ -22,12 +22,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
-from ..errors import DataError, InterfaceError, StaleScanToken, TabletGone, UnsupportedFormat
+from ..errors import DataError, InterfaceError, StaleScanToken, TabletGone, UnknownTable, UnsupportedFormat
 from ..storage.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
 from ..storage.schema import Table
 from ..storage.store import Replica, ScanSpec, Store, TabletDescription, Timestamp
@@ -184,9 +185,14 @@ class ScanToken:
         )
 
     def _table(self, store: Store) -> Table:
-        for table in store.tables():
-            if table.id == self.table_id:
-                return table
+        found = _by_id(store, self.table_id)
+        if found is None:
+            # A cluster's client may not know a new table yet: for a name that it does not know, it asks the masters.
+            with suppress(UnknownTable):
+                store.table(self.table)
+            found = _by_id(store, self.table_id)
+        if found is not None:
+            return found
         raise StaleScanToken(f"table {self.table} ({self.table_id}) of the scan token has been dropped")
 
 
@@ -202,6 +208,10 @@ _PLAIN_FIELDS = (
     "estimated_rows",
     "estimated_bytes",
 )
+
+
+def _by_id(store: Store, table_id: str) -> Table | None:
+    return next((table for table in store.tables() if table.id == table_id), None)
 
 
 def _now(table: Table, column: TokenColumn) -> str:

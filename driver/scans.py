@@ -10,7 +10,7 @@ each time, whatever is written, flushed or dropped meanwhile, until it is closed
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -223,8 +223,3 @@ def _sorted(parts: Sequence[pa.RecordBatch], key: Sequence[str]) -> pa.RecordBat
     rows = pa.Table.from_batches(parts).combine_chunks()
     (batch,) = rows.sort_by([(name, "ascending") for name in key]).combine_chunks().to_batches()
     return batch
-
-
-def columns_by_name(table: Table) -> Mapping[str, ColumnSchema]:
-    """The columns of a table, the hidden one included."""
-    return {column.name: column for column in table.schema.columns}

@@ -261,10 +261,12 @@ class Session:
                 self._engines[name] = engines.opened(name, self.target)
             return self._engines[name]
 
-    def note_write(self) -> None:
-        """Something was written just now."""
+    def note_write(self, timestamp: Timestamp | None = None) -> None:
+        """Something was written: at this time, or just now."""
+        at = self.store.now() if timestamp is None else timestamp
         with self._lock:
-            self.last_write = self.store.now()
+            if self.last_write is None or at > self.last_write:
+                self.last_write = at
             self.is_uncommitted = True
 
     def _plan(self, statement: bound.Statement, check: Callable[[], None]) -> Plan | None:

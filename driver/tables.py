@@ -1,6 +1,7 @@
 """Tables without SQL: rows in, scans, scan tokens and changes out (Kudu paper, sections 2.2 to 2.4).
 
     Connection.table ─► TableHandle ──┬── insert, upsert, update, delete, ...   `row_writes`
+                                      ├── get                                   `Store.read_row`
                                       ├── scan                                  `scans`
                                       ├── scan_tokens                           `scan_tokens`
                                       └── changes                               `table_changes`
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -21,11 +22,11 @@ from ..storage.predicates import ColumnPredicate
 from ..storage.schema import ColumnSchema, Table
 from ..storage.store import Op, TableStatistics, TabletDescription, Timestamp
 from .conditions import Predicates, bound_predicates, col
-from .given_rows import Rows
+from .given_rows import Rows, is_row, key_of
 from .moments import Moment, hybrid_time
-from .row_writes import Written, write_rows
+from .row_writes import Written, write_one_row, write_rows
 from .scan_tokens import ScanToken, scan_tokens
-from .scans import Scan, arrow_schema, columns_by_name, scan_of
+from .scans import Scan, arrow_schema, scan_of
 from .table_changes import Changes, changes_of
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ class TableHandle:
     def __init__(self, connection: Connection, table: Table):
         self._connection = connection
         self._table = table
+        self._known: list[str] | None = None
+        """The projection that was asked for last: it is checked already."""
 
     def __repr__(self) -> str:
         return f"TableHandle({self.name!r}: {', '.join(f'{c.name} {c.type}' for c in self.columns)})"
@@ -141,6 +144,11 @@ class TableHandle:
         """
         session = self._connection.session
         session.refuse_writes("a write")
+        if is_row(rows):
+            written = write_one_row(self._connection.store, self._table, op, rows, all_or_none)
+            if written.applied:
+                session.note_write(written.timestamp)
+            return written
         applied = 0
         try:
             with session.cancellable(threading.Event()) as cancel:
@@ -155,6 +163,45 @@ class TableHandle:
                 session.note_write()
 
     # ---- reading -------------------------------------------------------------------------------------------------
+
+    def get(self, key: Any, columns: Sequence[str] | None = None, as_of: Moment | None = None) -> dict[str, Any] | None:
+        """Look up one row by its primary key; None where there is no such row.
+
+        It sees every write that was acknowledged before the call. Far quicker than a scan of one row.
+
+        Parameters
+        ----------
+        key : tuple, dict, dataclass, or value
+            The whole primary key: a tuple in key order, a row by column names (other columns may be there), or the bare
+            value where the key is one column.
+        columns : sequence of str, optional
+            What the dict holds, in its order; all columns by default.
+        as_of : datetime, str or int, optional
+            The moment, as for `scan`.
+
+        Raises
+        ------
+        InterfaceError, NotNullViolation, InvalidText, NumericOutOfRange, TypeMismatch
+            What was given is no key of the table.
+        UnknownColumn
+            There is no column of that name.
+        HistoryGone, DataError
+            The store does not keep the past for so long; the moment lies in the future.
+
+        Examples
+        --------
+        >>> import nyala
+        >>> connection = nyala.connect(":memory:")
+        >>> cursor = connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v STRING); INSERT INTO t VALUES (1, 'one')")
+        >>> connection.table("t").get(1)
+        {'k': 1, 'v': 'one'}
+        >>> connection.close()
+        """
+        names = self._projection(columns)
+        connection = self._connection
+        snapshot = connection.session.moment if as_of is None else self._time(as_of)
+        row = connection.store.read_row(self._table, key_of(self._table, key), names, snapshot)
+        return None if row is None else dict(zip(names, row))
 
     def scan(
         self,
@@ -242,7 +289,7 @@ class TableHandle:
         With `net`, what it comes to: one row for each key whose state differs. `Changes.until` is the `since` that goes
         on from there. `columns` are by default all, the hidden one of a key that is not unique included.
         """
-        names = list(columns_by_name(self._table)) if columns is None else self._projection(columns)
+        names = list(self._table.schema.by_name) if columns is None else self._projection(columns)
         return changes_of(
             lambda: self._connection.store,
             self._table,
@@ -270,10 +317,13 @@ class TableHandle:
         if columns is None:
             return [column.name for column in self.columns]
         names = [columns] if isinstance(columns, str) else list(columns)
+        if names == self._known:
+            return names
         self._check_columns(names)
         if not names or len(set(names)) < len(names):
             what = "at least one column; count() counts rows" if not names else "each column once"
             raise InterfaceError(f"a scan of table {self.name} names {what}")
+        self._known = names.copy()
         return names
 
     def _check_columns(self, names: Sequence[str]) -> None:
@@ -283,4 +333,4 @@ class TableHandle:
                 raise UnknownColumn(f"there is no column {name} in table {self.name}{hint}")
 
     def _predicates(self, predicates: Predicates) -> tuple[ColumnPredicate, ...]:
-        return bound_predicates(self.name, columns_by_name(self._table), predicates)
+        return bound_predicates(self.name, self._table.schema.by_name, predicates)

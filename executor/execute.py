@@ -31,6 +31,7 @@ from ..planner.physical import (
     WorkingTable,
     nodes,
 )
+from ..sql.expressions import Expr
 from ..storage.vector import Batch
 from .aggregation.aggregate import open_aggregate
 from .context import ExecutionContext
@@ -96,14 +97,16 @@ def _read(batch: Batch) -> Batch:
     return batch
 
 
-def open_node(node: PhysicalNode, context: ExecutionContext, filters: RuntimeFilters) -> Stream:
-    """The stream of a node; `filters` are for the scans below it."""
+def open_node(
+    node: PhysicalNode, context: ExecutionContext, filters: RuntimeFilters, having: Expr | None = None
+) -> Stream:
+    """The stream of a node; `filters` are for the scans below it. Rows that do not pass `having` may be missing."""
     context.check()
     if not context.collect:
-        return _open(node, context, filters)
+        return _open(node, context, filters, having)
     started = time.perf_counter()
     context.opening.append(node)
-    stream = _open(node, context, filters)
+    stream = _open(node, context, filters, having)
     context.opening.pop()
     context.actuals.add(context.actuals.of(node), seconds=time.perf_counter() - started)
 
@@ -114,7 +117,7 @@ def open_node(node: PhysicalNode, context: ExecutionContext, filters: RuntimeFil
     return Stream(stream.columns, morsels, stream.partitioned_by, stream.serial)
 
 
-def _open(node: PhysicalNode, context: ExecutionContext, filters: RuntimeFilters) -> Stream:
+def _open(node: PhysicalNode, context: ExecutionContext, filters: RuntimeFilters, having: Expr | None) -> Stream:
     if isinstance(node, TableScan):
         return open_table_scan(node, context, filters)
     if isinstance(node, FileScan):
@@ -139,7 +142,7 @@ def _open(node: PhysicalNode, context: ExecutionContext, filters: RuntimeFilters
     if isinstance(node, SetDifference):
         left, right = (open_node(side, context, filters) for side in (node.left, node.right))
         return open_set_difference(node, left, right, context)
-    if isinstance(node, HashAggregate) and (groups := remote_aggregate(node, context, filters)) is not None:
+    if isinstance(node, HashAggregate) and (groups := remote_aggregate(node, context, filters, having)) is not None:
         return groups
     return _open_unary(node, context, filters)
 
@@ -158,4 +161,5 @@ def _open_unary(node: PhysicalNode, context: ExecutionContext, filters: RuntimeF
     }.get(type(node))
     if opener is None:
         raise InternalError(f"the executor has no operator for a {type(node).__name__}")
-    return opener(open_node(node.children()[0], context, filters))
+    condition = node.predicate if isinstance(node, Filter) else None
+    return opener(open_node(node.children()[0], context, filters, condition))

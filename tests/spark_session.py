@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -25,6 +26,16 @@ LEAN = {
 
 _held: list[SparkSession] = []
 """The session, once for each fixture that holds it: one that a module imports is another fixture to pytest."""
+
+
+@contextmanager
+def setting(session: SparkSession, name: str, value: str) -> Iterator[None]:
+    """The session with a setting, which it does not keep: the other tests share it, in whatever order they run."""
+    session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        session.conf.unset(name)
 
 
 @pytest.fixture(scope="session")

@@ -1,16 +1,19 @@
 """A fragment: what is done with a scan's batches before they leave the tablet's server.
 
-    TableScan ─► residual ─► Filter, Project, ... ─► partial HashAggregate
-    └ ScanSpec ┘ └──────────────────── Fragment ─────────────────────────┘
+    TableScan ─► residual ─► Filter, Project, ... ─► partial HashAggregate ─► HAVING
+    └ ScanSpec ┘ └────────────────────────── Fragment ─────────────────────────────┘
 
 It is cut out of a physical plan, travels as bytes, and is evaluated by whoever has the rows (`evaluate`); what comes
 back is the scan's own columns, or partial groups (`remote`). Not everything can travel: what `sql.expression_codec`
 refuses, and aggregates whose states hold any number of rows for a group, stay where they are.
+
+A condition on groups (HAVING) goes along where a group's rows all lie in one tablet. It is a hint: the groups that come
+back may be fewer for it, and whoever asked holds them against the condition again.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -26,7 +29,7 @@ from ...sql.expression_codec import (
 from ...sql.expressions import Aggregate, Column, Expr
 from ..aggregation.aggregate_calls import parts_of
 
-VERSION: Final = 1
+VERSION: Final = 2
 _TRAVELLING: Final = frozenset(
     ["rows", "count", "sum", "min", "max", "any_value", "statistics", "approx_count_distinct"]
 )
@@ -43,11 +46,20 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Having:
+    """A condition on whole groups; `columns` are those of the aggregation, groups first."""
+
+    condition: Expr
+    columns: tuple[Column, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class PartialAggregation:
-    """Groups and aggregates of a HashAggregate without grouping sets."""
+    """Groups and aggregates of a HashAggregate without grouping sets; the condition that its groups are to pass."""
 
     groups: tuple[Expr, ...]
     aggregates: tuple[Aggregate, ...]
+    having: Having | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +71,11 @@ class Fragment:
     residual: Expr | None = None
     steps: tuple[Step, ...] = ()
     aggregation: PartialAggregation | None = None
+
+    def with_having(self, having: Having) -> Fragment:
+        """The same with a condition on its groups, of which each must have all its rows in one tablet."""
+        assert self.aggregation is not None
+        return replace(self, aggregation=replace(self.aggregation, having=having))
 
     def to_bytes(self) -> bytes:
         """For a request; `NotSupportedError` where something cannot travel."""
@@ -77,6 +94,9 @@ class Fragment:
             else [
                 [expression_to_plain(group) for group in aggregation.groups],
                 [expression_to_plain(call) for call in aggregation.aggregates],
+                None
+                if aggregation.having is None
+                else [expression_to_plain(aggregation.having.condition), columns_to_plain(aggregation.having.columns)],
             ],
         }
         return msgspec.msgpack.encode(plain)
@@ -105,12 +125,21 @@ class Fragment:
             raise DataError(f"these bytes are no part of a plan: {error!r}") from None
 
 
-def _aggregation(groups: Any, calls: Any) -> PartialAggregation:
+def _aggregation(groups: Any, calls: Any, having: Any) -> PartialAggregation:
     found = tuple(expression_from_plain(call) for call in calls)
     for call in found:
         if not isinstance(call, Aggregate):
             raise DataError(f"an aggregate was expected, not a {type(call).__name__}")
-    return PartialAggregation(tuple(expression_from_plain(group) for group in groups), found)  # type: ignore[arg-type]
+    condition = None
+    if having is not None:
+        condition = Having(expression_from_plain(having[0]), columns_from_plain(having[1]))
+        if len(condition.columns) != len(groups) + len(found):
+            raise DataError(f"a condition on {len(condition.columns)} columns of {len(groups) + len(found)}")
+    return PartialAggregation(
+        tuple(expression_from_plain(group) for group in groups),
+        found,  # type: ignore[arg-type]
+        condition,
+    )
 
 
 def scan_fragment(node: TableScan) -> Fragment:
@@ -123,18 +152,25 @@ def aggregate_fragment(node: HashAggregate) -> tuple[TableScan, Fragment] | None
     None where something else lies between, or its partial groups cannot travel."""
     if node.sets is not None or not all(_travels(call) for call in node.aggregates):
         return None
-    steps: list[Step] = []
-    source: PhysicalNode = node.source
-    while isinstance(source, (Filter, Project)):
-        if isinstance(source, Filter):
-            steps.append(Step(True, (source.predicate,), source.columns))
-        else:
-            steps.append(Step(False, source.expressions, source.columns))
-        source = source.source
-    if not isinstance(source, TableScan):
+    found = scan_and_steps(node.source)
+    if found is None:
         return None
+    scan, steps = found
     aggregation = PartialAggregation(node.groups, node.aggregates)
-    return source, Fragment(source.fetched, len(source.columns), source.residual, tuple(steps[::-1]), aggregation)
+    return scan, Fragment(scan.fetched, len(scan.columns), scan.residual, steps, aggregation)
+
+
+def scan_and_steps(node: PhysicalNode) -> tuple[TableScan, tuple[Step, ...]] | None:
+    """The scan that lies under nothing but filters and projections, and these, in the order in which rows go through
+    them; None where something else lies between."""
+    steps: list[Step] = []
+    while isinstance(node, Filter | Project):
+        if isinstance(node, Filter):
+            steps.append(Step(True, (node.predicate,), node.columns))
+        else:
+            steps.append(Step(False, node.expressions, node.columns))
+        node = node.source
+    return (node, tuple(reversed(steps))) if isinstance(node, TableScan) else None
 
 
 def _travels(call: Aggregate) -> bool:

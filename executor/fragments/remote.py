@@ -2,8 +2,8 @@
 
     token ──► server: scan, filter, project, group ──► batches of partial groups ──► Collector ──► groups
 
-As where the rows are here, partials of tablets that cannot share a group are merged apart, and what does not fit in
-memory is spilled.
+A condition on groups is asked there too, where their rows all lie in one tablet. As where the rows are here, partials
+of tablets that cannot share a group are merged apart, and what does not fit in memory is spilled.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...planner.physical import HashAggregate, TableScan
-from ...sql.expressions import Column
+from ...sql.expressions import Column, Expr
 from ...storage.vector import Batch
 from ..aggregation.aggregate import Aggregation, finish_aggregate, keeps_apart
 from ..aggregation.collecting import Collector
@@ -19,26 +19,31 @@ from ..context import ExecutionContext
 from ..joins.runtime_filters import RuntimeFilters
 from ..scan import open_fragment_scan, partition_columns
 from ..stream import Morsel, Stream
-from .evaluate import partial_of
-from .fragment import Fragment, aggregate_fragment, encoded
+from .fragment import Fragment, Having, aggregate_fragment, encoded
+from .groups import partial_of
 
 
-def remote_aggregate(node: HashAggregate, context: ExecutionContext, filters: RuntimeFilters) -> Stream | None:
+def remote_aggregate(
+    node: HashAggregate, context: ExecutionContext, filters: RuntimeFilters, having: Expr | None = None
+) -> Stream | None:
     """The groups of an aggregation over a table whose tablets are elsewhere; None where it cannot be done beside the
-    rows."""
+    rows. Groups that do not pass `having` may be missing, and need not be."""
     found = aggregate_fragment(node) if context.store.runs_fragments else None
-    data = None if found is None else encoded(found[1])
-    if found is None or data is None:
+    if found is None:
         return None
     scan, fragment = found
     aggregation = Aggregation(node)
     (root,) = aggregation.roots
-    collector = Collector(aggregation.states, [root], context, "an aggregation")
     partitioned_by = _partitioned_by(scan, fragment)
     is_apart = keeps_apart(node, root, partitioned_by)
+    asked = None if having is None or not is_apart else encoded(fragment.with_having(Having(having, node.columns)))
+    data = asked or encoded(fragment)
+    if data is None:
+        return None
+    collector = Collector(aggregation.states, [root], context, "an aggregation")
     source = open_fragment_scan(scan, context, filters, data)
     if context.collect:
-        context.actuals.of(scan).fragment = "all up to partial groups"
+        context.actuals.of(scan).fragment = f"all up to partial groups{' and a condition on them' if asked else ''}"
     orders = {id(morsel): place for place, morsel in enumerate(source.morsels)}
 
     def work(batches: Iterator[Batch], morsel: Morsel) -> None:

@@ -16,9 +16,10 @@ from typing import Final
 from ...driver.connection import Connection
 from ...driver.moments import hybrid_time
 from ...errors import InterfaceError
+from ...sql.binding.show_create import quoted_name
 from ...storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, Timestamp
 from .options import Given
-from .relation import Relation, planned, quoted, select
+from .relation import Relation, planned, select
 
 BEFORE_ALL: Final = Timestamp(-1)
 """A time before any row was there."""
@@ -41,7 +42,7 @@ def text(
         raise InterfaceError(f"{given['dbtable']} is a view; changes are read of tables")
     found = select(connection, given, _of_table(columns, given), _time(since, until), _shown(since, until))
     # Behind a SELECT of its own, so that the columns may stand in any order.
-    wanted = None if columns is None else ", ".join(map(quoted, columns))
+    wanted = None if columns is None else ", ".join(map(quoted_name, columns))
     return found if wanted is None else f"SELECT {wanted} FROM ({found}\n) AS changes"
 
 
@@ -58,7 +59,7 @@ def _time(since: Timestamp, until: Timestamp) -> str:
 
 
 def _shown(since: Timestamp, until: Timestamp) -> list[str]:
-    names = [quoted(name) for name in CHANGE_COLUMNS]
+    names = [quoted_name(name) for name in CHANGE_COLUMNS]
     if since != BEFORE_ALL:
         return names
     values = ("'insert'", f"CAST({until} AS BIGINT)")

@@ -15,10 +15,11 @@ from dataclasses import dataclass, field, replace
 
 from ...driver.connection import Connection
 from ...errors import InterfaceError, ProgrammingError, UnknownColumn, did_you_mean
-from ...executor.fragments.fragment import Fragment, Step, encoded
+from ...executor.fragments.fragment import Fragment, Step, encoded, scan_and_steps
 from ...planner import plan_query
-from ...planner.physical import Filter, PhysicalNode, Project, TableScan
+from ...planner.physical import PhysicalNode, TableScan
 from ...sql import bound
+from ...sql.binding.show_create import quoted_name
 from ...sql.expressions import Column
 from ...storage.predicates import ColumnPredicate
 from ...storage.schema import Table
@@ -85,17 +86,12 @@ def select(
     else:
         if "dbtable" not in given:
             raise InterfaceError("option dbtable is missing: which table?" + _tables(connection))
-        source = f"{quoted(given['dbtable'])} {time}"
+        source = f"{quoted_name(given['dbtable'])} {time}"
         wanted = _checked(connection, given["dbtable"], wanted)
-    listed = ", ".join([*(["*"] if wanted is None else map(quoted, wanted)), *more])
+    listed = ", ".join([*(["*"] if wanted is None else map(quoted_name, wanted)), *more])
     # On a line of its own: a comment at the end of the condition ends with it.
     condition = f" WHERE ({given['where']}\n)" if "where" in given else ""
     return f"SELECT {listed} FROM {source}{condition}"
-
-
-def quoted(name: str) -> str:
-    """A name as SQL writes any name."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _checked(connection: Connection, name: str, wanted: Sequence[str] | None) -> Sequence[str] | None:
@@ -151,31 +147,25 @@ def bound_query(connection: Connection, text: str) -> bound.Query:
 def _scan(root: PhysicalNode) -> TabletScan | None:
     """The scan that a plan comes to; None where it needs more than filters and projections of one table."""
     columns = root.columns
-    steps: list[Step] = []
-    while isinstance(root, Filter | Project):
-        if isinstance(root, Filter):
-            steps.append(Step(True, (root.predicate,), root.columns))
-        else:
-            steps.append(Step(False, root.expressions, root.columns))
-        root = root.source
-    if not isinstance(root, TableScan) or root.limit is not None:
+    found = scan_and_steps(root)
+    if found is None or found[0].limit is not None:
         return None
-    steps.reverse()
-    sources = _sources(root, steps)
+    read, steps = found
+    sources = _sources(read, steps)
     scan = TabletScan(
-        root.table if root.time is None else root.time.table,
-        root.names,
-        root.predicates,
+        read.table if read.time is None else read.time.table,
+        read.names,
+        read.predicates,
         sources={column.name: sources[column.id] for column in columns if column.id in sources},
     )
-    if root.time is not None:
-        scan = replace(scan, until=root.time.until, changes=root.time.changes)
-    if root.residual is None and not any(step.is_filter for step in steps):
+    if read.time is not None:
+        scan = replace(scan, until=read.time.until, changes=read.time.changes)
+    if read.residual is None and not any(step.is_filter for step in steps):
         # An order of columns and new names are no work for a tablet.
         names = tuple(sources.get(column.id, "") for column in columns)
         if "" not in names and len(set(names)) == len(names):
             return replace(scan, names=names)
-    fragment = encoded(Fragment(root.fetched, len(root.columns), root.residual, tuple(steps)))
+    fragment = encoded(Fragment(read.fetched, len(read.columns), read.residual, steps))
     return None if fragment is None else replace(scan, fragment=fragment)
 
 

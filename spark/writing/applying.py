@@ -22,17 +22,20 @@ import pyarrow as pa
 
 from ...driver.connection import Connection
 from ...errors import AlreadyPresent, IntegrityError, NotFound, NotSupportedError
+from ...sql.binding.show_create import quoted_name
 from ...storage.keys.keys import Keys
 from ...storage.keys.partition import Partitioner
 from ...storage.schema import Table
 from ...storage.store import Op, RowError, WriteBatch
 from ...storage.vector import Array
 from ...storage.writing.incoming_rows import conform
+from .arrow_streams import batches_of
 from .jobs import JobRecord
 from .lease import Lease
 from .operations import Operation
-from .staging import ATTEMPT, StagingTable
-from .tasks import batches_of, joined
+from .staged_keys import StagedKeys
+from .staging import StagingTable
+from .tasks import joined
 
 CHUNK_ROWS: Final = 1 << 18
 """Rows that are ordered at a time."""
@@ -72,6 +75,8 @@ class _Publication:
         self._partitioner = Partitioner(self._table.schema, self._table.partitions)
         self._batch_rows = batch_rows
         self._staging = StagingTable(connection, self._record.staging)
+        key = [self._table.schema.column(name) for name in self._key]
+        self._keys = StagedKeys(connection, self._record.staging, key, self._table.replicas)
         self._few = batches_of(self._record.few)
 
     def run(self, resumed: bool) -> None:
@@ -103,6 +108,11 @@ class _Publication:
     def _batches(self) -> Iterator[pa.RecordBatch]:
         yield from self._few
         yield from self._staging.rows(self._record.attempts)
+
+    def _key_batches(self) -> Iterator[pa.RecordBatch]:
+        """The keys of the rows, defaults included."""
+        for batch in self._batches():
+            yield conform(self._table, batch).select(self._key)
 
     def _chunks(self) -> Iterator[pa.RecordBatch]:
         """The rows in chunks; of an overwritten table with all columns."""
@@ -166,18 +176,16 @@ class _Publication:
 
     def _check(self) -> None:
         """Raise where rows are refused, by the table as it was when the publication began."""
-        self._stage_few()
-        staged = self._staged()
-        if staged is None:
+        if not self._keys.fill(self._key_batches()):
             return
-        key = ", ".join(map(_quoted, self._key))
+        key, staged = ", ".join(map(quoted_name, self._key)), self._keys.query
         if self._record.operation.needs_absent:
             self._check_found(
                 f"SELECT {key} FROM {staged} GROUP BY {key} HAVING count(*) > 1",
                 AlreadyPresent,
                 f"the job has keys of table {self._table.name} twice",
             )
-        matches = " AND ".join(f"t.{name} = s.{name}" for name in map(_quoted, self._key))
+        matches = " AND ".join(f"t.{name} = s.{name}" for name in map(quoted_name, self._key))
         are_there = self._record.operation.needs_absent
         self._check_found(
             f"SELECT {key} FROM {staged} s WHERE {'' if are_there else 'NOT '}EXISTS "
@@ -194,26 +202,8 @@ class _Publication:
             shown = [dict(zip(self._key, row)) for row in found[:SHOWN_KEYS]]
             raise self._refused(kind, shown, None if len(found) > SHOWN_KEYS else len(found), why)
 
-    def _stage_few(self) -> None:
-        """Bring the rows of the record into the staging table, where SQL finds them. May be repeated."""
-        if not self._few:
-            return
-        self._staging.create([self._table.schema.column(n) for n in self._few[0].schema.names], self._table.replicas)
-        first = 0
-        for batch in self._few:
-            self._staging.append(_FEW_PARTITION, _FEW_ATTEMPT, first, batch)
-            first += batch.num_rows
-
-    def _staged(self) -> str | None:
-        """A subquery of the staged keys that count; None where there are none."""
-        attempts = [*self._record.attempts, *([_FEW_ATTEMPT] if self._few else [])]
-        if not attempts:
-            return None
-        key, listed = ", ".join(map(_quoted, self._key)), ", ".join(map(str, attempts))
-        return f"(SELECT {key} FROM {_quoted(self._staging.name)} WHERE {ATTEMPT} IN ({listed}))"
-
     def _target_then(self) -> str:
-        return f"{_quoted(self._table.name)} FOR SYSTEM_TIME AS OF {self._record.moment}"
+        return f"{quoted_name(self._table.name)} FOR SYSTEM_TIME AS OF {self._record.moment}"
 
     # ---- applying ------------------------------------------------------------------------------------------------
 
@@ -262,22 +252,15 @@ class _Publication:
 
     def _delete_others(self) -> None:
         """Delete the rows that were there when the publication began, and are not the job's."""
-        self._stage_few()
-        key = ", ".join(map(_quoted, self._key))
+        key = ", ".join(map(quoted_name, self._key))
         query = f"SELECT {key} FROM {self._target_then()} t"
-        staged = self._staged()
-        if staged is not None:
-            matches = " AND ".join(f"t.{name} = s.{name}" for name in map(_quoted, self._key))
-            query += f" WHERE NOT EXISTS (SELECT 1 FROM {staged} s WHERE {matches})"
+        if self._keys.fill(self._key_batches()):
+            matches = " AND ".join(f"t.{name} = s.{name}" for name in map(quoted_name, self._key))
+            query += f" WHERE NOT EXISTS (SELECT 1 FROM {self._keys.query} s WHERE {matches})"
         with self._connection.cursor() as cursor:
             found = cursor.execute(query).record_batches()
             keys = (pa.RecordBatch.from_arrays(batch.columns, names=self._key) for batch in found)
             self._apply(joined(keys, CHUNK_ROWS, CHUNK_BYTES), Op.DELETE_IGNORE)
-
-
-_FEW_PARTITION: Final = -1
-_FEW_ATTEMPT: Final = -1
-"""As which the rows of the record are staged."""
 
 
 def _finish(running: Iterable[Future[None]]) -> None:
@@ -285,7 +268,3 @@ def _finish(running: Iterable[Future[None]]) -> None:
     wait(futures)
     for future in futures:
         future.result()
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ...driver.connection import Connection
 from ...errors import InterfaceError, UnknownColumn, UnknownTable, did_you_mean
+from ...sql.binding.show_create import quoted_name
 from ...storage.schema import Table
 from ..source.options import Given
 from ..types import NamedType, from_spark
@@ -115,18 +116,14 @@ def _definition(given: Given, target: str, columns: Sequence[NamedType]) -> str:
         if name not in named:
             hint = did_you_mean(name, named, "it has")
             raise UnknownColumn(f"primaryKey={','.join(key)}: the DataFrame has no column {name}{hint}")
-    lines = [f"{_quoted(name)} {named[name][0]} NOT NULL" for name in key]
+    lines = [f"{quoted_name(name)} {named[name][0]} NOT NULL" for name in key]
     for name, (type_, nullable) in named.items():
         if name not in key:
-            lines.append(f"{_quoted(name)} {type_}{'' if nullable else ' NOT NULL'}")
-    lines.append(f"PRIMARY KEY ({', '.join(map(_quoted, key))})")
-    text = f"CREATE TABLE IF NOT EXISTS {_quoted(target)} ({', '.join(lines)})"
+            lines.append(f"{quoted_name(name)} {type_}{'' if nullable else ' NOT NULL'}")
+    lines.append(f"PRIMARY KEY ({', '.join(map(quoted_name, key))})")
+    text = f"CREATE TABLE IF NOT EXISTS {quoted_name(target)} ({', '.join(lines)})"
     if given["distributeBy"] is not None:
         text += f" DISTRIBUTE BY {given['distributeBy']}"
     if given["replicas"] is not None:
         text += f" REPLICAS {given['replicas']}"
     return text
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

@@ -25,10 +25,11 @@ from ...driver.connection import Connection
 from ...errors import DataError, Error, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 from ...storage.store import Timestamp
 from .applying import apply
+from .arrow_streams import batches_of, stream_of
 from .jobs import JobRecord, Jobs, State
 from .lease import Lease, is_abandoned, owner_name
 from .staging import RECORD_AGE, RUN_PREFIX, StagingTable, drop_leftovers
-from .tasks import JobPlan, TaskRows, batches_of, open_staging, stream_of
+from .tasks import JobPlan, TaskRows, open_staging
 
 RECORD_BYTES: Final = 768 << 10
 """Of an Arrow stream that a record takes: a cell of a table has at most 1 MiB."""
@@ -177,7 +178,7 @@ def _stream(batches: list[pa.RecordBatch]) -> bytes | None:
 
 def _stage(connection: Connection, plan: JobPlan, task: TaskRows) -> None:
     batches = batches_of(task.few)
-    staging = open_staging(connection, plan, batches[0].schema)
+    staging = open_staging(connection, plan)
     first = 0
     for batch in batches:
         staging.append(task.partition, task.attempt, first, batch)

@@ -1,12 +1,16 @@
 """Staging tables: where tasks put their rows until the job is published.
 
     _nyala_staging_<when, hex>_<random>
-        _staged_partition  _staged_attempt  _staged_row  |  the columns that the rows give, all nullable
-        └────────────── primary key ─────────────────┘
+        _staged_partition  _staged_attempt  _staged_row  _staged_part  |  _staged_data
+        └──────────────────────── primary key ─────────────────────┘
 
-A partition's rows lie in one tablet, in the order in which its attempts wrote them. The rows of an attempt count only
-if the job's record names it. The table is made by the first task that has more rows than its commit message takes, and
-dropped when the job has ended; what is left of dead jobs is dropped by the next one (`drop_leftovers`).
+Rows are staged as they come, many together: an Arrow stream, compressed, in as many cells as it takes. Nobody looks for
+single rows there, so the store need not take them apart, only to put them together again when they are published.
+
+A partition's rows lie in one tablet. The rows of an attempt count only if the job's record names it. The table is made
+by the first task that has more rows than its commit message takes, and dropped when the job has ended; what is left of
+dead jobs is dropped by the next one (`drop_leftovers`). Beside it lies, for operations that have to look for keys, a
+table with the job's keys (`staged_keys`).
 """
 
 from __future__ import annotations
@@ -14,8 +18,11 @@ from __future__ import annotations
 import re
 import time
 import uuid
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
@@ -24,21 +31,47 @@ import pyarrow as pa
 
 from ...driver.connection import Connection
 from ...driver.scans import scan_of
-from ...errors import DuplicateTable, InterfaceError, UnknownTable
+from ...errors import DuplicateTable, InternalError, UnknownTable
 from ...storage.predicates import InList
-from ...storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, Table, TableDefinition
+from ...storage.schema import (
+    ColumnSchema,
+    Compression,
+    Encoding,
+    HashRule,
+    PartitionSchema,
+    Schema,
+    Table,
+    TableDefinition,
+)
 from ...storage.store import Op, WriteBatch
-from ...storage.types import BIGINT, INT
+from ...storage.types import BIGINT, BINARY, INT
+from .arrow_streams import batches_of, stream_buffer
 from .jobs import JobRecord, Jobs, State
 
 STAGING_PREFIX: Final = "_nyala_staging_"
 PARTITION: Final = "_staged_partition"
 ATTEMPT: Final = "_staged_attempt"
 ROW: Final = "_staged_row"
+PART: Final = "_staged_part"
+DATA: Final = "_staged_data"
+CELL_BYTES: Final = 1 << 20
+"""Of a stream that a cell takes: as much as a cell of a table may have."""
+COMPRESSION: Final = "zstd"
+"""Of the streams. Its time is less than what the larger streams of a faster one cost on their way and on the disk."""
 _KEY: Final = (
     ColumnSchema(PARTITION, INT, nullable=False),
     ColumnSchema(ATTEMPT, BIGINT, nullable=False),
     ColumnSchema(ROW, BIGINT, nullable=False),
+    ColumnSchema(PART, INT, nullable=False),
+)
+_DATA: Final = ColumnSchema(
+    # Each cell has a page of its own, since cells are read one at a time.
+    DATA,
+    BINARY,
+    nullable=False,
+    encoding=Encoding.PLAIN,
+    compression=Compression.NONE,
+    block_size=CELL_BYTES,
 )
 BUCKETS: Final = 4
 """Tablets of a staging table: as many tasks write side by side."""
@@ -48,8 +81,12 @@ RECORD_AGE: Final = timedelta(days=30)
 """How long records of jobs without a key of the user's are kept."""
 RUN_PREFIX: Final = "run "
 """Keys of such jobs begin so."""
-_NAME: Final = re.compile(f"{STAGING_PREFIX}(?P<created>[0-9a-f]+)_[0-9a-f]+")
+KEYS_SUFFIX: Final = "_keys"
+"""The table of a job's keys has the name of its staging table and this."""
+_NAME: Final = re.compile(f"(?P<staging>{STAGING_PREFIX}(?P<created>[0-9a-f]+)_[0-9a-f]+)(?:{KEYS_SUFFIX})?")
 _OPEN_TRIES: Final = 100
+_READERS: Final = 3
+"""Pieces that are read while another one is used."""
 
 
 def staging_name() -> str:
@@ -64,67 +101,123 @@ class StagingTable:
         self._connection = connection
         self.name = name
 
-    def create(self, columns: Sequence[ColumnSchema], replicas: int | None) -> None:
+    def create(self, replicas: int | None) -> None:
         """Make it, unless another task has."""
-        for column in columns:
-            if column.name in (PARTITION, ATTEMPT, ROW):
-                raise InterfaceError(f"a column {column.name} cannot be staged; write with option staged=false")
-        staged = [ColumnSchema(column.name, column.type) for column in columns]
+        schema = Schema((*_KEY, _DATA), len(_KEY))
         partitions = PartitionSchema((HashRule((PARTITION,), BUCKETS),))
-        schema = Schema((*_KEY, *staged), len(_KEY))
-        store = self._connection.store
-        if self.exists():
-            return
-        with suppress(DuplicateTable):
-            store.create_table(TableDefinition(self.name, schema, partitions, replicas=replicas))
-        for _ in range(_OPEN_TRIES):
-            if self.exists():
-                return
-            time.sleep(0.05)  # another task is making it
+        create_once(self._connection, TableDefinition(self.name, schema, partitions, replicas=replicas))
 
     def exists(self) -> bool:
         """Is it there?"""
-        with suppress(UnknownTable):
-            self._connection.store.table(self.name)
-            return True
-        return False
+        return is_there(self._connection, self.name)
 
     def append(self, partition: int, attempt: int, first_row: int, rows: pa.RecordBatch) -> None:
-        """Add an attempt's rows, which it counts from `first_row` on. A batch that is repeated is there once."""
-        count = rows.num_rows
-        keys = [
-            pa.array(np.full(count, partition, np.int32)),
-            pa.array(np.full(count, attempt, np.int64)),
-            pa.array(np.arange(first_row, first_row + count, dtype=np.int64)),
+        """Add a piece of an attempt's rows, which it counts from `first_row` on. A piece that is repeated is there
+        once."""
+        stream = stream_buffer([rows], COMPRESSION)
+        ends = np.append(np.arange(0, stream.size, CELL_BYTES, dtype=np.int32), np.int32(stream.size))
+        parts = len(ends) - 1
+        arrays = [
+            pa.array(np.full(parts, partition, np.int32)),
+            pa.array(np.full(parts, attempt, np.int64)),
+            pa.array(np.full(parts, first_row, np.int64)),
+            pa.array(np.arange(parts, dtype=np.int32)),
+            pa.Array.from_buffers(pa.binary(), parts, [None, pa.py_buffer(ends), stream]),
         ]
-        names = [column.name for column in _KEY]
-        batch = pa.RecordBatch.from_arrays([*keys, *rows.columns], names=[*names, *rows.schema.names])
-        table = self._connection.store.table(self.name)
-        result = self._connection.store.write(table, WriteBatch(batch, Op.INSERT_IGNORE))
+        cells = pa.RecordBatch.from_arrays(arrays, names=[*(column.name for column in _KEY), DATA])
+        store = self._connection.store
+        result = store.write(store.table(self.name), WriteBatch(cells, Op.INSERT_IGNORE))
         if result.errors:
             raise result.errors[0].error
 
     def rows(self, attempts: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """The rows of some attempts, each time in the same order; without the key."""
+        """The rows of some attempts, each time in the same order: by partition, attempt, and as they were appended."""
         if not attempts:
             return
-        table = self._connection.table(self.name)
-        names = [column.name for column in table.columns[len(_KEY) :]]
-        for tablet in table.tablets:
-            yield from self._tablet_rows(table.definition, names, tablet.id, attempts)
+        table = self._connection.store.table(self.name)
+        running: deque[Future[list[pa.RecordBatch]]] = deque()
+        with ThreadPoolExecutor(_READERS, thread_name_prefix="nyala-spark-staged") as pool:
+            try:
+                for piece in self._pieces(table, attempts):
+                    running.append(pool.submit(self._read, table, piece))
+                    if len(running) > _READERS:
+                        yield from running.popleft().result()
+                while running:
+                    yield from running.popleft().result()
+            finally:
+                for future in running:
+                    future.cancel()
+                wait(running)
 
-    def _tablet_rows(
-        self, table: Table, names: Sequence[str], tablet: str, attempts: Sequence[int]
-    ) -> Iterator[pa.RecordBatch]:
+    def _pieces(self, table: Table, attempts: Sequence[int]) -> list[_Piece]:
+        """The pieces of some attempts, in order."""
         store = self._connection.store
+        names = [column.name for column in _KEY]
         chosen = InList(ATTEMPT, tuple(sorted(set(attempts))))
-        with scan_of(lambda: store, table, names, [chosen], store.now(), tablet=tablet) as scan:
-            yield from scan
+        with scan_of(lambda: store, table, names, [chosen], store.now()) as scan:
+            cells = scan.to_arrow().select(names[:-1])
+        counted = (
+            cells.group_by(names[:-1])
+            .aggregate([([], "count_all")])
+            .sort_by([(name, "ascending") for name in names[:-1]])
+        )
+        return [_Piece(*found.values()) for found in counted.select([*names[:-1], "count_all"]).to_pylist()]
+
+    def _read(self, table: Table, piece: _Piece) -> list[pa.RecordBatch]:
+        cells = []
+        for part in range(piece.parts):
+            found = self._connection.store.read_row(table, (piece.partition, piece.attempt, piece.row, part), (DATA,))
+            if found is None:
+                raise InternalError(f"staging table {self.name} lacks part {part} of {piece.parts} of {piece}")
+            cells.append(found[0])
+        return batches_of(b"".join(cells) if piece.parts > 1 else cells[0])
 
     def drop(self) -> None:
-        """Drop it, if it is there."""
-        with suppress(UnknownTable):
-            self._connection.store.drop_table(self.name)
+        """Drop it and the table of the job's keys, where they are there."""
+        for name in (self.name + KEYS_SUFFIX, self.name):
+            drop(self._connection, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """Rows that were appended together, and how many cells they take."""
+
+    partition: int
+    attempt: int
+    row: int
+    parts: int
+
+
+# ---- tables ----------------------------------------------------------------------------------------------------------
+
+
+def create_once(connection: Connection, definition: TableDefinition) -> None:
+    """Make a table, unless it is there; also where another task is making it."""
+    if is_there(connection, definition.name):
+        return
+    with suppress(DuplicateTable):
+        connection.store.create_table(definition)
+    for _ in range(_OPEN_TRIES):
+        if is_there(connection, definition.name):
+            return
+        time.sleep(0.05)  # another task is making it
+
+
+def is_there(connection: Connection, name: str) -> bool:
+    """Is there a table of that name?"""
+    with suppress(UnknownTable):
+        connection.store.table(name)
+        return True
+    return False
+
+
+def drop(connection: Connection, name: str) -> None:
+    """Drop a table, if it is there."""
+    with suppress(UnknownTable):
+        connection.store.drop_table(name)
+
+
+# ---- what dead jobs leave --------------------------------------------------------------------------------------------
 
 
 def drop_leftovers(connection: Connection, age: timedelta = LEFTOVER_AGE, keep: str = "") -> list[str]:
@@ -133,7 +226,8 @@ def drop_leftovers(connection: Connection, age: timedelta = LEFTOVER_AGE, keep: 
     These are the tables of jobs that have ended, and of jobs that were begun so long ago and have not been heard of for
     so long. What an interrupted publication needs stays. `keep` is a table that the caller uses.
     """
-    names = [table.name for table in connection.store.tables() if _NAME.fullmatch(table.name)]
+    found = [_NAME.fullmatch(table.name) for table in connection.store.tables()]
+    names = sorted({match["staging"] for match in found if match is not None})
     if not names:
         return []
     jobs = Jobs(connection)

@@ -18,6 +18,7 @@ from ...driver.connection import Connection
 from ...errors import OperationalError
 from ...storage.schema import Table
 from ...storage.store import WriteBatch
+from .arrow_streams import stream_of
 from .fitting import Fitting
 from .jobs import JobRecord, Jobs, State
 from .lease import owner_name
@@ -105,7 +106,7 @@ def write_task(
     if is_all:
         rows = sum(piece.num_rows for piece in begun)
         return TaskRows(partition, attempt, rows, few=stream_of(begun), timestamp=connection.store.now())
-    staging = open_staging(connection, plan, begun[0].schema)
+    staging = open_staging(connection, plan)
     rows = _in_flight(
         _chain(begun, pieces),
         lambda piece, first: staging.append(partition, attempt, first, piece),
@@ -114,7 +115,7 @@ def write_task(
     return TaskRows(partition, attempt, rows, staging.name, timestamp=connection.store.now())
 
 
-def open_staging(connection: Connection, plan: JobPlan, given: pa.Schema) -> StagingTable:
+def open_staging(connection: Connection, plan: JobPlan) -> StagingTable:
     """The job's staging table, made if it is not there; the job's record says that it is being written.
 
     Raises `OperationalError` where this run of the job has ended: Spark may give up a task that goes on.
@@ -124,7 +125,7 @@ def open_staging(connection: Connection, plan: JobPlan, given: pa.Schema) -> Sta
     jobs = Jobs(connection)
     if not staging.exists():
         _begin(jobs, plan)
-        staging.create([table.schema.column(name) for name in given.names], table.replicas)
+        staging.create(table.replicas)
         # Whoever ends the run changes the record first, and drops the table then: one of the two is seen to.
         record = jobs.find(plan.job)
         if record is not None and _has_ended(record, plan):
@@ -232,27 +233,3 @@ def _in_flight(pieces: Iterator[pa.RecordBatch], write: Callable[[pa.RecordBatch
         finally:
             wait(running)
     return rows
-
-
-# ---- few rows --------------------------------------------------------------------------------------------------------
-
-
-def stream_of(batches: list[pa.RecordBatch]) -> bytes | None:
-    """Batches of one schema as an Arrow stream; None where there are none."""
-    if not batches:
-        return None
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with pa.ipc.new_stream(sink, batches[0].schema, options=options) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    found: bytes = sink.getvalue().to_pybytes()
-    return found
-
-
-def batches_of(stream: bytes | None) -> list[pa.RecordBatch]:
-    """The batches of an Arrow stream."""
-    if stream is None:
-        return []
-    with pa.ipc.open_stream(pa.py_buffer(stream)) as reader:
-        return list(reader)

@@ -156,6 +156,56 @@ def test_rows_without_a_unique_key_get_numbers(connection):
     assert table.count() == 2
 
 
+# ---- one row by its key ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", [(1, "a"), {"k": 1, "j": "a", "v": 9}, Point(1, "a"), ("1", "a")])
+def test_a_row_by_its_key_in_any_form(table, key):
+    table.insert([(1, "a", 2.0, 7), (1, "b", None, 8)])
+    assert table.get(key) == {"k": 1, "j": "a", "v": 2.0, "n": 7}
+    assert list(table.get(key, ["n", "k"]).items()) == [("n", 7), ("k", 1)]
+    assert table.get((1, "c")) is None
+    table.delete((1, "a"))
+    assert table.get(key) is None
+
+
+def test_a_row_by_its_key_at_a_time(connection, table):
+    table.insert((1, "a", 2.0, 7))
+    before = connection.store.now()
+    table.update({"k": 1, "j": "a", "n": 8})
+    connection.store.flush()
+    assert (table.get((1, "a"))["n"], table.get((1, "a"), as_of=before)["n"]) == (8, 7)
+    with connection.at(before) as past:
+        assert past.table("t").get((1, "a"), ["n"]) == {"n": 7}
+
+
+def test_a_key_of_one_column_may_be_bare(connection):
+    connection.execute("CREATE TABLE days (day DATE PRIMARY KEY, v INT); INSERT INTO days VALUES ('2026-01-31', 1)")
+    days = connection.table("days")
+    for key in (datetime.date(2026, 1, 31), "2026-01-31", ("2026-1-31",), {"day": "2026-01-31"}):
+        assert days.get(key, ["v"]) == {"v": 1}
+    with pytest.raises(InvalidText, match="column day"):
+        days.get("someday")
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "message"),
+    [
+        (1, nyala.InterfaceError, "a int is no key of table t"),
+        ([1, "a"], nyala.InterfaceError, "a list is no key of table t"),
+        ((1,), nyala.InterfaceError, "2 columns: k, j"),
+        ({"j": "a"}, NotNullViolation, "key column k"),
+        ((None, "a"), TypeMismatch, "key column k of table t is never NULL"),
+        (("one", "a"), InvalidText, "column k"),
+    ],
+)
+def test_what_is_no_key_of_the_table_is_an_error(table, key, error, message):
+    with pytest.raises(error, match=message):
+        table.get(key)
+    with pytest.raises(UnknownColumn):
+        table.get((1, "a"), ["w"])
+
+
 # ---- scans -----------------------------------------------------------------------------------------------------------
 
 

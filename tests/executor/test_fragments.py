@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nyala.driver import stores
 from nyala.errors import DataError, Error
+from nyala.executor.fragments import groups
 from nyala.executor.fragments.evaluate import evaluator
 from nyala.executor.fragments.fragment import Fragment
 from nyala.sql.expression_codec import expression_from_plain, expression_to_plain
@@ -37,7 +38,11 @@ class FragmentDatabase(Database):
         if not token.spec.fragment:
             return batches
         FragmentDatabase.evaluated += 1
-        return evaluator(token.spec.fragment, len(token.spec.columns))(batches)
+        operator = evaluator(token.spec.fragment, len(token.spec.columns))
+        # Two threads share a tablet: every other batch is the other one's.
+        rows = [batch.slice(start, start + 100) for batch in batches for start in range(0, batch.length, 100)]
+        sources = [operator(iter(rows[::2])), operator(iter(rows[1::2]))]
+        return (Batch(part.columns(), part.length) for source in sources for part in source)
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +94,12 @@ QUERIES = [
     "SELECT count(DISTINCT n), string_agg(s, ',' ORDER BY id) FROM t WHERE n % 5 = 0",
     "SELECT s, sum(n) FROM t GROUP BY ROLLUP (s)",
     "SELECT sum(x.n * 100000000000000000000) FROM t x WHERE x.n % 2 = 1",
+    "SELECT id, sum(n) FROM t GROUP BY id HAVING sum(n) > 45",
+    "SELECT id, n, count(*) FROM t GROUP BY n, id HAVING count(*) > 1 OR max(f) < 0.01",
+    "SELECT i, s FROM (SELECT id % 1000 AS m, id AS i, avg(n) AS s FROM t GROUP BY m, i) WHERE s > 40 AND m < 500",
+    "SELECT id FROM t GROUP BY id HAVING sum(n) > 1000",
+    "SELECT s, sum(n) FROM t GROUP BY s HAVING sum(n) > 0",
+    "SELECT id, sum(n) FROM t GROUP BY id HAVING stddev_samp(f) IS NULL AND min(s) = 'a' AND 7 < sum(n)",
     "SELECT y.s, count(*) FROM t x JOIN t y ON x.id = y.n WHERE x.s <> 'a' GROUP BY y.s",
 ]
 
@@ -116,6 +127,42 @@ def test_many_groups_are_given_out_before_the_end(both: tuple[nyala.Connection, 
     plain, remote = both
     query = "SELECT x.id * 100 + y.id AS k, sum(x.n) FROM t x JOIN t y ON y.id < 60 GROUP BY k"
     assert answer(remote, query) == answer(plain, query)
+
+
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many rows each batch has that comes out of a fragment from here on."""
+    rows: list[int] = []
+    scan = FragmentDatabase.scan
+
+    def watched(self: FragmentDatabase, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
+        for batch in scan(self, token, counters):
+            rows.append(batch.length)
+            yield batch
+
+    monkeypatch.setattr(FragmentDatabase, "scan", watched)
+    return rows
+
+
+HAVING = "SELECT id, sum(n) FROM t GROUP BY id HAVING sum(n) = 49"
+
+
+def test_groups_that_do_not_pass_stay_where_they_are(
+    both: tuple[nyala.Connection, nyala.Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = sent(monkeypatch)
+    found = answer(both[1], HAVING)
+    assert found and sum(rows) == len(found)
+    shown = str(both[1].execute("EXPLAIN ANALYZE " + HAVING).fetchall())
+    assert "all up to partial groups and a condition on them" in shown
+
+
+def test_too_many_groups_are_sent_unasked(
+    both: tuple[nyala.Connection, nyala.Connection], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = sent(monkeypatch)
+    monkeypatch.setattr(groups, "GATHERED_GROUPS", 1000)
+    assert answer(both[1], HAVING) == answer(both[0], HAVING)
+    assert sum(rows) > 1000
 
 
 # ---- what travels ----------------------------------------------------------------------------------------------------

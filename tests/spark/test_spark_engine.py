@@ -16,6 +16,7 @@ from nyala.tpch.generate import generate
 from nyala.tpch.load import load
 from nyala.tpch.queries import QUERIES
 from spark_engine_support import prepared
+from spark_session import setting
 
 SCALE_FACTOR = 0.01
 ON_A_CLUSTER = (3, 9, 13, 18, 21)
@@ -264,8 +265,8 @@ def test_a_query_as_a_dataframe(spark, store, small_reads):
         assert sql(spark, "SELECT sum(v) FROM t WHERE k < 6", store.session.target).collect()[0][0] == 29
     finally:
         store.execute("UPDATE t SET v = 25 WHERE k = 5")
-    spark.conf.set("spark.nyala.url", str(store.session.target))
-    assert sql(spark, "SELECT count(*) AS n FROM t").collect()[0].n == 500
+    with setting(spark, "spark.nyala.url", str(store.session.target)):
+        assert sql(spark, "SELECT count(*) AS n FROM t").collect()[0].n == 500
 
 
 def test_wrong_texts_for_a_dataframe(spark, store):

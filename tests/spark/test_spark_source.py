@@ -16,7 +16,9 @@ from nyala.spark.source import options, partitions, relation, scanning
 from nyala.spark.types import arrow_schema
 from nyala.testing import MiniCluster
 from pyspark.errors import AnalysisException
+from spark_session import setting
 
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 SCHEMA = """CREATE TABLE wide (k INT, h STRING, b BOOLEAN, i8 TINYINT, i16 SMALLINT, i64 BIGINT, f FLOAT, x DOUBLE,
     d9 DECIMAL(9, 2), d18 DECIMAL(18, 0), d38 DECIMAL(38, 10), day DATE, ts TIMESTAMP, s STRING, v VARCHAR(5),
     raw BINARY, PRIMARY KEY (k)) DISTRIBUTE BY HASH (k) INTO 4 BUCKETS"""
@@ -183,18 +185,17 @@ def test_timestamps_can_be_moments(load):
 
 @pytest.mark.parametrize("pushdown_is_on", ["false", "true"])
 def test_one_relation_used_twice_gives_right_rows(spark, load, pushdown_is_on):
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", pushdown_is_on)
-    frame = load(dbtable="wide", columns="k,s")
-    assert [row.k for row in frame.where("k = 1").collect()] == [1]
-    assert frame.count() == ROWS
-    assert sorted(row.k for row in frame.where("k = 1").union(frame.where("k = 2")).collect()) == [1, 2]
-    first, second = frame.where("k = 3"), frame.where("k = 4")
-    second.explain()
-    assert [row.k for row in first.collect()] == [3]
-    frame.createOrReplaceTempView("used_twice")
-    joined = spark.sql("SELECT x.k, y.k FROM used_twice x, used_twice y WHERE x.k = 1 AND y.k = 2")
-    assert [tuple(row) for row in joined.collect()] == [(1, 2)]
-    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    with setting(spark, PUSHDOWN, pushdown_is_on):
+        frame = load(dbtable="wide", columns="k,s")
+        assert [row.k for row in frame.where("k = 1").collect()] == [1]
+        assert frame.count() == ROWS
+        assert sorted(row.k for row in frame.where("k = 1").union(frame.where("k = 2")).collect()) == [1, 2]
+        first, second = frame.where("k = 3"), frame.where("k = 4")
+        second.explain()
+        assert [row.k for row in first.collect()] == [3]
+        frame.createOrReplaceTempView("used_twice")
+        joined = spark.sql("SELECT x.k, y.k FROM used_twice x, used_twice y WHERE x.k = 1 AND y.k = 2")
+        assert [tuple(row) for row in joined.collect()] == [(1, 2)]
 
 
 def test_a_relation_reads_one_time_for_its_life(connection, load):
@@ -242,13 +243,12 @@ def test_all_tasks_read_one_time_while_writers_go_on(spark, cluster, connection,
 
 
 def test_filters_are_pushed_on_request_alone(spark, load):
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    for condition in ("k > 390 AND s LIKE 'a%' AND NOT b", "x > 1 AND d9 < 0 AND i8 NOT IN (127, 3)"):
-        pushing = load(dbtable="wide", pushdown="true").where(condition)
-        assert sorted(pushing.select("k").collect()) == sorted(
-            load(dbtable="wide").where(condition).select("k").collect()
-        )
-    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+    with setting(spark, PUSHDOWN, "true"):
+        for condition in ("k > 390 AND s LIKE 'a%' AND NOT b", "x > 1 AND d9 < 0 AND i8 NOT IN (127, 3)"):
+            pushing = load(dbtable="wide", pushdown="true").where(condition)
+            assert sorted(pushing.select("k").collect()) == sorted(
+                load(dbtable="wide").where(condition).select("k").collect()
+            )
     with pytest.raises(Exception, match="DATA_SOURCE_PUSHDOWN_DISABLED"):
         load(dbtable="wide", pushdown="true").count()
 
@@ -335,10 +335,9 @@ def test_a_table_that_is_dropped_meanwhile_is_an_error(connection, load):
 def test_the_session_s_setting_names_the_store(spark, cluster, connection):
     with pytest.raises(nyala.InterfaceError, match=r"spark\.nyala\.url"):
         table(spark, "wide")
-    spark.conf.set("spark.nyala.url", cluster.url)
-    assert table(spark, "wide", where="false").collect() == []
-    assert table(spark, "wide", columns=["k"], at=0).count() == 0
-    spark.conf.unset("spark.nyala.url")
+    with setting(spark, "spark.nyala.url", cluster.url):
+        assert table(spark, "wide", where="false").collect() == []
+        assert table(spark, "wide", columns=["k"], at=0).count() == 0
 
 
 # ---- without Spark ---------------------------------------------------------------------------------------------------
