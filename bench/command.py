@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +11,7 @@ from rich.console import Console
 
 from ..storage.maintenance.compaction_policy import CompactionPolicy
 from . import cluster, cluster_queries, driver, load, maintenance, planning, points, storage
+from .files import save_json
 
 
 def load_command(arguments: argparse.Namespace, source: Path, create_table: str) -> int:
@@ -20,9 +20,8 @@ def load_command(arguments: argparse.Namespace, source: Path, create_table: str)
         source, "lineitem", create_table, runs=arguments.runs, threads=arguments.threads, work=arguments.work_dir
     )
     load.show({engine: tuple(found) for engine, found in outcomes.items()}, Console())
-    if arguments.json is not None:
-        data = {engine: [asdict(outcome) for outcome in found] for engine, found in outcomes.items()}
-        arguments.json.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    data = {engine: [asdict(outcome) for outcome in found] for engine, found in outcomes.items()}
+    save_json(data, arguments.json)
     return 0
 
 
@@ -32,9 +31,8 @@ def storage_command(arguments: argparse.Namespace, source: Path, create_table: s
         source, create_table, runs=arguments.runs, threads=arguments.threads, work=arguments.work_dir
     )
     storage.show(found, Console(width=140))
-    if arguments.json is not None:
-        data = [asdict(line) | {"ratio": line.ratio} for line in found]
-        arguments.json.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    data = [asdict(line) | {"ratio": line.ratio} for line in found]
+    save_json(data, arguments.json)
     return 0
 
 
@@ -42,9 +40,8 @@ def points_command(arguments: argparse.Namespace, source: Path, create_table: st
     """Measure single rows of lineitem beside SQLite and DuckDB; `source` and `create_table` say what."""
     found = points.measure(source, create_table, runs=arguments.runs, work=arguments.directory or arguments.work_dir)
     points.show(found, Console(width=140))
-    if arguments.json is not None:
-        data = {engine: {step: asdict(rate) for step, rate in rates.items()} for engine, rates in found.items()}
-        arguments.json.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    data = {engine: {step: asdict(rate) for step, rate in rates.items()} for engine, rates in found.items()}
+    save_json(data, arguments.json)
     return 0
 
 
@@ -52,10 +49,8 @@ def driver_command(arguments: argparse.Namespace) -> int:
     """Measure statements through PEP 249 beside SQLite and DuckDB."""
     found = driver.measure(runs=arguments.runs, work=arguments.work_dir)
     driver.show(found, Console(width=140))
-    if arguments.json is not None:
-        rates = {engine: {step: asdict(rate) for step, rate in steps.items()} for engine, steps in found.rates.items()}
-        text = json.dumps({"rates": rates, "imports": found.imports}, indent=2)
-        arguments.json.write_text(text + "\n", encoding="utf-8")
+    rates = {engine: {step: asdict(rate) for step, rate in steps.items()} for engine, steps in found.rates.items()}
+    save_json({"rates": rates, "imports": found.imports}, arguments.json)
     return 0
 
 
@@ -63,8 +58,7 @@ def cluster_command(arguments: argparse.Namespace) -> int:
     """Measure a cluster of three servers beside the embedded store."""
     found = cluster.measure(runs=arguments.runs, durability=arguments.durability, work=arguments.work_dir)
     cluster.show(found, Console(width=140))
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(asdict(found), indent=2) + "\n", encoding="utf-8")
+    save_json(asdict(found), arguments.json)
     return 0
 
 
@@ -81,8 +75,7 @@ def cluster_queries_command(
         work=arguments.work_dir,
     )
     cluster_queries.show(found, Console(width=140))
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(asdict(found), indent=2) + "\n", encoding="utf-8")
+    save_json(asdict(found), arguments.json)
     return 0 if all(query.is_equal for query in found.queries) else 1
 
 
@@ -99,8 +92,7 @@ def spark_command(arguments: argparse.Namespace, parquet: Path, create: str) -> 
         work=arguments.work_dir,
     )
     spark.show(found, Console(width=140))
-    if arguments.json is not None:
-        arguments.json.write_text(json.dumps(asdict(found), indent=2) + "\n", encoding="utf-8")
+    save_json(asdict(found), arguments.json)
     return 0
 
 
@@ -108,9 +100,8 @@ def plan_command(arguments: argparse.Namespace, queries: Mapping[str, str]) -> i
     """Measure what queries cost before they run, on a store with TPC-H in it."""
     planned, overheads = planning.measure(arguments.directory, queries, runs=arguments.runs)
     planning.show(planned, overheads, Console(width=140))
-    if arguments.json is not None:
-        data = {"cold": [asdict(line) for line in planned], "prepared": [asdict(line) for line in overheads]}
-        arguments.json.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    data = {"cold": [asdict(line) for line in planned], "prepared": [asdict(line) for line in overheads]}
+    save_json(data, arguments.json)
     return 0
 
 
@@ -120,7 +111,6 @@ def maintenance_command(arguments: argparse.Namespace) -> int:
     policy = CompactionPolicy(price=arguments.price)
     results = [(w.name, maintenance.simulate(w, policy, int(arguments.hours * 3600))) for w in chosen]
     maintenance.show(results, Console())
-    if arguments.json is not None:
-        data = {name: [asdict(sample) for sample in samples] for name, samples in results}
-        arguments.json.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    data = {name: [asdict(sample) for sample in samples] for name, samples in results}
+    save_json(data, arguments.json)
     return 0

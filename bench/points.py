@@ -33,6 +33,7 @@ from ..driver.connection import connect
 from ..errors import OperationalError
 from ..storage.database import Database
 from ..storage.store import Op
+from .arrow import without_string_views
 
 TABLE: Final = "lineitem"
 KEY: Final = ("l_orderkey", "l_linenumber")
@@ -137,10 +138,7 @@ def _sample(file: pq.ParquetFile, count: int) -> list[Row]:
     groups = file.num_row_groups
     rows: list[Row] = []
     for group in range(groups):
-        table = file.read_row_group(group)
-        # Arrow takes no rows of string views.
-        texts = [f.with_type(pa.string()) if pa.types.is_string_view(f.type) else f for f in table.schema]
-        table = table.cast(pa.schema(texts))
+        table = without_string_views(file.read_row_group(group))
         chosen = rng.sample(range(table.num_rows), min(table.num_rows, -(-count // groups)))
         rows += list(_tuples(table.take(pa.array(chosen))))
     rng.shuffle(rows)

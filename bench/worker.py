@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from ..driver.connection import connect
 from ..driver.process import forget_peak, held_memory, peak_memory
+from .files import disk_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def run(job: Job) -> Outcome:
         forget_peak()
     started = time.perf_counter()
     rows = _load_nyala(job, source) if job.engine == "nyala" else _load_duckdb(job, source)
-    return Outcome(time.perf_counter() - started, peak_memory() - before, _size(Path(job.target)), rows)
+    return Outcome(time.perf_counter() - started, peak_memory() - before, disk_bytes(Path(job.target)), rows)
 
 
 def _load_nyala(job: Job, source: Any) -> int:
@@ -77,12 +78,6 @@ def _load_duckdb(job: Job, source: Any) -> int:
         connection.execute("CHECKPOINT")
         (rows,) = connection.execute(f"SELECT count(*) FROM {job.table}").fetchone()
         return int(rows)
-
-
-def _size(target: Path) -> int:
-    if target.is_file():
-        return target.stat().st_size
-    return sum(file.stat().st_size for file in target.rglob("*") if file.is_file())
 
 
 if __name__ == "__main__":

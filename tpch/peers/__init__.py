@@ -16,11 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ...errors import InterfaceError, did_you_mean
 from .datafusion import DataFusion
 from .duckdb import DuckDB
 from .ours import Store, StorelessNyala
-from .peer import Peer, opened
+from .peer import Peer, names_among, opened
 from .spark import Spark, SparkOverStore
 
 __all__ = [
@@ -57,10 +56,4 @@ def parse(text: str) -> list[Peer]:
     >>> [peer.name for peer in parse("duckdb, spark-parquet,duckdb")]
     ['duckdb', 'spark-parquet']
     """
-    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if not names:
-        raise InterfaceError(f"no peer is named; there are {', '.join(PEERS)}")
-    for name in names:
-        if name not in PEERS:
-            raise InterfaceError(f"there is no peer {name}{did_you_mean(name, PEERS)}")
-    return [PEERS[name]() for name in names]
+    return [PEERS[name]() for name in names_among(text, PEERS, "peer")]

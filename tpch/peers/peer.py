@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Protocol, TypeVar
 
 import pyarrow as pa
 
-from ...errors import OperationalError
+from ...errors import InterfaceError, OperationalError, did_you_mean
 
 
 class Peer(Protocol):
@@ -44,6 +44,23 @@ class Peer(Protocol):
     def close(self) -> None:
         """Give back what `prepare` took; does nothing the second time, nor before `prepare`."""
         ...
+
+
+def names_among(text: str, known: Iterable[str], what: str) -> list[str]:
+    """The names of a list such as "nyala,duckdb", each once; `InterfaceError` for one that is not among the known ones,
+    or where there is none.
+
+    >>> names_among("duckdb, nyala,duckdb", ["nyala", "duckdb", "sqlite"], "engine")
+    ['duckdb', 'nyala']
+    """
+    known = list(known)
+    names = list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise InterfaceError(f"no {what} is named; there are {', '.join(known)}")
+    for name in names:
+        if name not in known:
+            raise InterfaceError(f"there is no {what} {name}{did_you_mean(name, known)}")
+    return names
 
 
 P = TypeVar("P", bound=Peer)

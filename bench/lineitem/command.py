@@ -1,0 +1,31 @@
+"""`nyala bench lineitem`."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+
+from ..files import save_json
+from .measuring import measure
+from .report import show
+
+
+def lineitem_command(arguments: argparse.Namespace, source: Path, create_table: str) -> int:
+    """Measure, print, save; `source` and `create_table` say what. 1 where an answer is wrong or
+    missing, or where no engine took part."""
+    console = Console(width=140)
+    found = measure(
+        source,
+        create_table,
+        engines=[name.strip() for name in arguments.engines.split(",")],
+        runs=arguments.runs,
+        threads=arguments.threads,
+        work=arguments.work_dir,
+        say=lambda text: console.print(text, style="dim", highlight=False),
+    )
+    show(found, console)
+    save_json(asdict(found), arguments.json)
+    return 1 if found.troubles or not found.engines else 0

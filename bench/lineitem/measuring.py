@@ -1,0 +1,127 @@
+"""All engines in one run: each loads the same Parquet file, alone; then each query goes to all of them in turn.
+
+    load     nyala | duckdb | ...                         each in a process that ends afterwards
+    Q1       nyala  duckdb ...  nyala  duckdb ...  ...    `runs` times, so that whatever else the machine does hits all
+    Q2       nyala  duckdb ...  nyala  duckdb ...  ...    alike
+
+The measure is the median of all runs, as in the paper, with the first among them. Every answer of every run is held
+against the first one that there was.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from ...errors import Error, OperationalError
+from .engines import NAMES, engine_class
+from .engines.postgres import Postgres, server
+from .model import QUERIES, Job, Measured, Outcome, Query, Row, Timing, difference
+from .worker import Worker
+
+
+def measure(
+    source: Path,
+    create_table: str,
+    *,
+    engines: Sequence[str] = NAMES,
+    runs: int = 10,
+    threads: int = 2,
+    work: Path | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> Measured:
+    """Load lineitem into each engine and run each query `runs` times.
+
+    Parameters
+    ----------
+    source : Path
+        The Parquet file of lineitem.
+    create_table : str
+        Its DDL for nyala.
+    engines : sequence of str, optional
+        Some of `NAMES`. One that cannot be started or loaded is left out, and `Measured.left_out` says why.
+    threads : int
+        That one query may use.
+    work : Path, optional
+        Where the databases are made (and removed); the system's temporary directory by default.
+    say : callable, optional
+        Is told what is being done.
+
+    Raises
+    ------
+    InterfaceError
+        There is no engine of such a name.
+    OperationalError
+        There is no such file.
+    """
+    for name in engines:
+        engine_class(name)
+    if not source.exists():
+        raise OperationalError(f"there is no file {source}")
+    found = Measured(pq.read_metadata(source).num_rows, threads, runs)
+    with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory, ExitStack() as stack:
+        workers: dict[str, Worker] = {}
+        for name in dict.fromkeys(engines):
+            home = Path(directory).resolve() / name
+            home.mkdir()
+            say(f"loading {name}")
+            try:
+                with ExitStack() as started:
+                    job = started.enter_context(_served(name, Job(source.resolve(), create_table, home, threads)))
+                    worker, outcome = _loaded(name, job, started)
+                    stack.push(started.pop_all())
+            except (Error, OSError) as error:
+                found.left_out[name] = str(error)
+            else:
+                workers[name], found.engines[name] = worker, outcome
+        for query in QUERIES:
+            say(f"{query.name}, {runs} times")
+            _measure_query(query, workers, found)
+    return found
+
+
+@contextmanager
+def _served(name: str, job: Job) -> Iterator[Job]:
+    """The job, with a running server for an engine that needs one."""
+    if name != Postgres.name:
+        yield job
+        return
+    with server(job) as served:
+        yield served
+
+
+def _loaded(name: str, job: Job, stack: ExitStack) -> tuple[Worker, Outcome]:
+    """An engine with its table, ready for queries in a process that has loaded nothing."""
+    with Worker(name, job) as loader:
+        loader.open()
+        loaded = loader.load()
+    worker = stack.enter_context(Worker(name, job))
+    opened = worker.open()
+    return worker, Outcome(opened.version, opened.settings, loaded.seconds, loaded.disk_bytes)
+
+
+def _measure_query(query: Query, workers: dict[str, Worker], found: Measured) -> None:
+    """`found.runs` rounds of the engines in turn; one whose answer is wrong or missing has no further run."""
+    timings = {name: Timing() for name in workers}
+    expected: tuple[str, list[Row]] | None = None
+    for _ in range(found.runs):
+        for name, worker in workers.items():
+            timing = timings[name]
+            if timing.trouble:
+                continue
+            try:
+                answer = worker.run(query)
+            except OperationalError as error:
+                timing.trouble = f"failed: {error}"
+                continue
+            timing.seconds.append(answer.seconds)
+            expected = expected or (name, answer.rows)
+            wrong = difference(query, answer.rows, expected[1])
+            if wrong is not None:
+                timing.trouble = f"not the answer of {expected[0]}: {wrong}"
+    for name, timing in timings.items():
+        found.engines[name].queries[query.name] = timing

@@ -1,0 +1,76 @@
+"""What both pages are made of: the records of all benchmarks with their sections, and all targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final
+
+from .model import Section, Target
+from .records import Record
+
+TITLE: Final = "nyala: benchmarks"
+INTRODUCTION: Final = (
+    "Every number that is claimed of nyala, measured beside its peers in the same run on the same machine. Each "
+    "section names the command that makes it, when and on what it ran, and the versions of everything; compare "
+    "ratios rather than times, since times are the machine's."
+)
+MET: Final = "met"
+MISSED: Final = "missed"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One benchmark: `section` is None where there are no numbers, and the record says why."""
+
+    record: Record
+    section: Section | None
+
+    @property
+    def title(self) -> str:
+        return self.record.name if self.section is None else self.section.title
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All benchmarks, in their order; the names of those that have not been run."""
+
+    entries: Sequence[Entry]
+    left_out: Sequence[str] = ()
+
+    def targets(self) -> Iterator[tuple[Entry, Target]]:
+        """Of all sections: what was missed first."""
+        every = [(one, target) for one in self.entries if one.section for target in one.section.targets]
+        yield from sorted(every, key=lambda pair: pair[1].is_met)
+
+    def of_status(self, status: str) -> list[Entry]:
+        """The benchmarks that are done, failed or skipped."""
+        return [one for one in self.entries if one.record.status == status]
+
+
+def entry(record: Record, make: Callable[[Any], Section]) -> Entry:
+    """A record with its section; where its numbers are not what `make` knows, it has failed."""
+    if record.data is None:
+        return Entry(record, None)
+    try:
+        section = make(record.data)
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        reason = f"its numbers cannot be read ({type(error).__name__}: {error}); run it again"
+        return Entry(replace(record, status="failed", reason=reason, data=None), None)
+    return Entry(record, replace(section, name=record.name))
+
+
+def moment(date: str) -> str:
+    """An ISO date for people.
+
+    >>> moment("2026-11-22T19:40:00+00:00")
+    '2026-11-22 19:40 UTC'
+    """
+    return f"{datetime.fromisoformat(date):%Y-%m-%d %H:%M} UTC"
+
+
+def counted(report: Report) -> tuple[int, int]:
+    """How many targets were met, and how many there are."""
+    found = [target.is_met for _, target in report.targets()]
+    return sum(found), len(found)

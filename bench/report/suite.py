@@ -1,0 +1,183 @@
+"""Which benchmarks `nyala bench all` runs, in which order, by which command lines.
+
+A `Benchmark` is a command of `nyala` that saves its numbers by --json, and what makes a `Section` of them. First come
+those of the storage engine, then SQL, then many clients, then the cluster, at last Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final, Literal, TypeAlias
+
+from . import sections, sections_cluster, sections_sql
+from .model import Section
+
+Needs: TypeAlias = Literal["nothing", "parquet", "store"]
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What all benchmarks are run with."""
+
+    sf: float
+    threads: int
+    work: Path
+    """Of the data, of results that are not whole yet, and of temporary files. An absolute path."""
+    quick: bool = False
+    """A trial: small, and once."""
+    records: int = 1_000_000
+    """Of YCSB."""
+    seconds: float = 20.0
+    """For each workload of YCSB. A minute for each of ten, on seven stores, would be more than an hour."""
+
+    @property
+    def parquet(self) -> Path:
+        """TPC-H as Parquet files."""
+        return self.work / f"tpch-parquet-sf{self.sf:g}"
+
+    @property
+    def store(self) -> Path:
+        """TPC-H in a store."""
+        return self.work / f"tpch-sf{self.sf:g}"
+
+    def runs(self, count: int) -> Sequence[str]:
+        """How often; once in a trial."""
+        return ("--runs", "1" if self.quick else str(count))
+
+    @property
+    def files(self) -> Sequence[str]:
+        """The options of benchmarks that read lineitem's Parquet file."""
+        return ("--sf", f"{self.sf:g}", "--data-dir", str(self.parquet))
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """One of them. `command` has "nyala" or a program in front, and no --json; the place of that follows."""
+
+    name: str
+    """Of its files, and for --only and --skip."""
+    command: Callable[[Settings], Sequence[str]]
+    section: Callable[[Any], Section]
+    needs: Needs = "nothing"
+    missing: Callable[[], str | None] = lambda: None
+    """Why it cannot run on this machine."""
+
+
+def data_command(settings: Settings) -> Sequence[str]:
+    """What makes the Parquet files and the store."""
+    return ("nyala", "tpch", "load", str(settings.store), *settings.files)
+
+
+def _no_spark() -> str | None:
+    if find_spec("pyspark") is None:
+        return "pyspark is not installed; try: pip install 'nyala[spark]'"
+    return None
+
+
+def _no_duckdb() -> str | None:
+    return None if find_spec("duckdb") is not None else "duckdb is not installed; try: pip install 'nyala[bench]'"
+
+
+def _load(settings: Settings) -> Sequence[str]:
+    return ("nyala", "bench", "load", *settings.files, *settings.runs(3))
+
+
+def _storage(settings: Settings) -> Sequence[str]:
+    return ("nyala", "bench", "storage", *settings.files, *settings.runs(5))
+
+
+def _points(settings: Settings) -> Sequence[str]:
+    return ("nyala", "bench", "points", *settings.files, *settings.runs(3))
+
+
+def _maintenance(settings: Settings) -> Sequence[str]:
+    return ("nyala", "bench", "maintenance", "--hours", "0.2" if settings.quick else "2")
+
+
+def _plan(settings: Settings) -> Sequence[str]:
+    return ("nyala", "bench", "plan", str(settings.store), *settings.runs(5))
+
+
+def _tpch(settings: Settings) -> Sequence[str]:
+    return ("nyala", "tpch", "compare", str(settings.store), *settings.runs(5), "--threads", str(settings.threads))
+
+
+def _lineitem(settings: Settings) -> Sequence[str]:
+    return ("nyala", "bench", "lineitem", *settings.files, *settings.runs(10))
+
+
+def _driver(settings: Settings) -> Sequence[str]:
+    return ("nyala", "bench", "driver", *settings.runs(5))
+
+
+def _ycsb(settings: Settings) -> Sequence[str]:
+    size = ("--records", str(settings.records), "--seconds", f"{settings.seconds:g}")
+    small = ("--records", "5000", "--ops", "1000", "--seconds", "3")
+    return ("nyala", "bench", "ycsb", "--distribution", "both", *(small if settings.quick else size))
+
+
+def _mixed(settings: Settings) -> Sequence[str]:
+    small = ("--seconds", "3") if settings.quick else ()
+    return ("nyala", "bench", "mixed", *settings.files, *small)
+
+
+def _cluster(settings: Settings) -> Sequence[str]:
+    return ("nyala", "bench", "cluster", *settings.runs(3))
+
+
+def _cluster_tpch(settings: Settings) -> Sequence[str]:
+    return ("nyala", "bench", "cluster", str(settings.store), *settings.runs(3))
+
+
+def _spark(settings: Settings) -> Sequence[str]:
+    return ("nyala", "bench", "spark", str(settings.store), *settings.runs(3))
+
+
+def _spark_tpch(settings: Settings) -> Sequence[str]:
+    few = ("--queries", "1,6") if settings.quick else ()
+    peers = ("--peers", "spark-nyala,spark-parquet")
+    return ("nyala", "tpch", "compare", str(settings.store), *peers, *few, *settings.runs(1))
+
+
+def _lineitem_section(data: Any) -> Section:
+    from ..lineitem.report import section
+
+    return section(data)
+
+
+def _ycsb_section(data: Any) -> Section:
+    from ..ycsb.report import section
+
+    return section(data)
+
+
+def _mixed_section(data: Any) -> Section:
+    from ..mixed.report import section
+
+    return section(data)
+
+
+SUITE: Final = (
+    Benchmark("load", _load, sections.load, "parquet", _no_duckdb),
+    Benchmark("storage", _storage, sections.storage, "parquet", _no_duckdb),
+    Benchmark("points", _points, sections.points, "parquet", _no_duckdb),
+    Benchmark("maintenance", _maintenance, sections.maintenance),
+    Benchmark("plan", _plan, sections_sql.plan, "store"),
+    Benchmark("tpch", _tpch, sections_sql.tpch, "store"),
+    Benchmark("lineitem", _lineitem, _lineitem_section, "parquet"),
+    Benchmark("driver", _driver, sections.driver, missing=_no_duckdb),
+    Benchmark("ycsb", _ycsb, _ycsb_section),
+    Benchmark("mixed", _mixed, _mixed_section, "parquet"),
+    Benchmark("cluster", _cluster, sections_cluster.cluster),
+    Benchmark("cluster-tpch", _cluster_tpch, sections_cluster.cluster_tpch, "store"),
+    Benchmark("spark", _spark, sections_cluster.spark, "store", _no_spark),
+    Benchmark("spark-tpch", _spark_tpch, sections_sql.spark_tpch, "store", _no_spark),
+)
+
+
+def named(section: Section, name: str) -> Section:
+    """The section under its benchmark's name, which is unique."""
+    return replace(section, name=name)

@@ -1,0 +1,74 @@
+"""A nyala cluster on this machine: one master and three tablet servers, processes of their own, each with every row.
+
+A write is acknowledged when a majority of the replicas has it in its log, as durable as `durability` says. The clients
+of a process share one connection, and use tables without SQL as `nyala` does; reads are of the newest state, from the
+leader of the row's tablet.
+"""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ....cluster.admin.minicluster import MiniCluster
+from ....driver.connection import Connection, connect
+from ..model import KEY, TABLE, Durability
+from .nyala import CREATE, TableClient, nyala_version
+
+SERVERS = 3
+BUCKETS = 3
+
+
+class ClusterBinding:
+    """Three replicas; see the module's page. A copy of it, in another process, connects to the same servers."""
+
+    name: ClassVar[str] = "cluster"
+    spreads: ClassVar[bool] = True
+
+    def __init__(self, home: Path, durability: Durability) -> None:
+        self._home = home
+        self._durability = durability
+        self._url = ""
+        self._cluster: MiniCluster | None = None
+        self._connection: Connection | None = None
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_home": self._home, "_durability": self._durability, "_url": self._url}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["_home"], state["_durability"])  # type: ignore[misc]
+        self._url = state["_url"]
+
+    def start(self) -> None:
+        """Start the servers, make the table."""
+        self._cluster = MiniCluster(tservers=SERVERS, directory=self._home, options={"durability": self._durability})
+        self._url = self._cluster.url
+        self._connected().execute(f"{CREATE} DISTRIBUTE BY HASH ({KEY}) INTO {BUCKETS} BUCKETS REPLICAS {SERVERS}")
+
+    def client(self) -> TableClient:
+        """A client on the connection that this process has."""
+        return TableClient(self._connected().table(TABLE))
+
+    def settle(self) -> None:
+        """Nothing: the servers flush and compact when they find that due."""
+
+    def stop(self) -> None:
+        """Close the connection; end the servers, where they were started."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
+
+    def version(self) -> str:
+        """nyala's version, and how many servers."""
+        return f"{nyala_version()}, {SERVERS} tablet servers"
+
+    def _connected(self) -> Connection:
+        with self._lock:
+            if self._connection is None:
+                self._connection = connect(self._url)
+            return self._connection

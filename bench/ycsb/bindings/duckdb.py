@@ -1,0 +1,130 @@
+"""DuckDB in this process: one database, and a cursor for each client, whose every statement is a transaction.
+
+| durability | `fsync_mode` | |
+|---|---|---|
+| fsync | STANDARD | a commit syncs the log |
+| os | NONE | a commit writes the log |
+
+The key is declared, so look-ups and updates go by its index. DuckDB is optimistic: of two transactions that change the
+same row at once, one fails and is to be tried again. A client does, until its operation is done, and the time of all
+attempts is the operation's. Statements are parsed once by each client (DuckDB's client for Python plans them anew each
+time). A load is an INSERT from an Arrow table. Threads and memory are as DuckDB chooses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from ....errors import NotFound, OperationalError
+from ..model import FIELD_NAMES, KEY, TABLE, Durability, Fields
+
+_FSYNC_MODE = {"fsync": "STANDARD", "os": "NONE"}
+_NAMES = [KEY, *FIELD_NAMES]
+_COLUMNS = ", ".join(FIELD_NAMES)
+_CREATE = f"""CREATE TABLE IF NOT EXISTS {TABLE} (
+    {KEY} VARCHAR PRIMARY KEY, {", ".join(f"{name} VARCHAR NOT NULL" for name in FIELD_NAMES)})"""
+_LOAD = f"INSERT INTO {TABLE} SELECT * FROM loaded"
+_READ = f"SELECT {_COLUMNS} FROM {TABLE} WHERE {KEY} = ?"
+_SCAN = f"SELECT {_COLUMNS} FROM {TABLE} WHERE {KEY} >= ? ORDER BY {KEY} LIMIT ?"
+_INSERT = f"INSERT INTO {TABLE} VALUES ({', '.join('?' * len(_NAMES))})"
+_UPDATES = tuple(f"UPDATE {TABLE} SET {name} = ? WHERE {KEY} = ?" for name in FIELD_NAMES)
+
+
+class DuckdbBinding:
+    """A database file; see the module's page."""
+
+    name: ClassVar[str] = "duckdb"
+    spreads: ClassVar[bool] = False
+
+    def __init__(self, home: Path, durability: Durability) -> None:
+        self._file = home / "duckdb.db"
+        self._durability = durability
+        self._database: Any = None
+
+    def start(self) -> None:
+        """Open the database, make the table."""
+        duckdb = _duckdb()
+        self._database = duckdb.connect(str(self._file), config={"fsync_mode": _FSYNC_MODE[self._durability]})
+        self._database.execute(_CREATE)
+
+    def client(self) -> DuckdbClient:
+        """A client with a cursor of its own."""
+        return DuckdbClient(self._database.cursor())
+
+    def settle(self) -> None:
+        """Nothing: DuckDB keeps statistics as it writes."""
+
+    def stop(self) -> None:
+        """Close the database."""
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    def version(self) -> str:
+        """Of the library."""
+        return f"DuckDB {_duckdb().__version__}"
+
+
+class DuckdbClient:
+    """YCSB's operations as statements on a cursor."""
+
+    def __init__(self, cursor: Any) -> None:
+        self._cursor = cursor
+        self._load, self._read, self._scan, self._insert = map(self._parsed, (_LOAD, _READ, _SCAN, _INSERT))
+        self._updates = [self._parsed(update) for update in _UPDATES]
+        self._conflict = _duckdb().TransactionException
+
+    def load(self, keys: Sequence[str], rows: Sequence[Fields]) -> None:
+        """One INSERT from Arrow columns."""
+        columns = [pa.array(keys), *(pa.array(values) for values in zip(*rows, strict=True))]
+        self._cursor.register("loaded", pa.table(columns, names=_NAMES))
+        self._until_done(self._load)
+        self._cursor.unregister("loaded")
+
+    def read(self, key: str) -> Fields:
+        """By the index of the primary key."""
+        row: Fields | None = self._cursor.execute(self._read, (key,)).fetchone()
+        if row is None:
+            raise NotFound(f"there is no row with key {key}")
+        return row
+
+    def update(self, key: str, field: int, value: str) -> None:
+        """Set one field; a key that is not there is an error."""
+        if self._until_done(self._updates[field], (value, key)).fetchone() != (1,):
+            raise NotFound(f"there is no row with key {key}")
+
+    def insert(self, key: str, fields: Fields) -> None:
+        """Add a row; the store refuses a key that is there."""
+        self._until_done(self._insert, (key, *fields))
+
+    def scan(self, first: str, count: int) -> Sequence[Fields]:
+        """The first rows in the order of the key."""
+        rows: Sequence[Fields] = self._cursor.execute(self._scan, (first, count)).fetchall()
+        return rows
+
+    def close(self) -> None:
+        """Close the cursor."""
+        self._cursor.close()
+
+    def _parsed(self, text: str) -> Any:
+        (statement,) = self._cursor.extract_statements(text)
+        return statement
+
+    def _until_done(self, statement: Any, values: Sequence[str] = ()) -> Any:
+        while True:
+            try:
+                return self._cursor.execute(statement, values)
+            except self._conflict:
+                continue
+
+
+def _duckdb() -> Any:
+    try:
+        import duckdb
+    except ImportError as error:
+        raise OperationalError("duckdb is not installed; try: pip install 'nyala[bench]'") from error
+    return duckdb

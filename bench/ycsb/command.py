@@ -1,0 +1,68 @@
+"""`nyala bench ycsb`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from importlib.util import find_spec
+from typing import Final
+
+from rich.console import Console
+
+from ...errors import OperationalError
+from ...tpch.peers.peer import names_among
+from ..files import save_json
+from . import report, runner
+from .bindings import BINDINGS
+from .model import Distribution, Setting
+from .processors import can_bind
+from .workloads import WORKLOADS
+
+DISTRIBUTIONS: Final[dict[str, tuple[Distribution, ...]]] = {
+    "zipfian": ("zipfian",),
+    "uniform": ("uniform",),
+    "both": ("zipfian", "uniform"),
+}
+
+
+def ycsb_command(arguments: argparse.Namespace) -> int:
+    """Run YCSB as the options say, print the tables, save numbers and chart. 1 if no store could be measured."""
+    bindings = {name: BINDINGS[name] for name in names_among(arguments.bindings, BINDINGS, "binding")}
+    asked = arguments.workloads.upper()
+    workloads = [WORKLOADS[name] for name in names_among(asked, WORKLOADS, "workload")] if asked.strip() else []
+    _check_places(arguments)
+    setting = Setting(
+        records=arguments.records,
+        operations=arguments.ops,
+        threads=arguments.threads,
+        processes=arguments.processes,
+        durability=arguments.durability,
+        seconds=arguments.seconds,
+        seed=arguments.seed,
+        is_bound=not arguments.unbound and can_bind(),
+    )
+    found = runner.measure(
+        bindings,
+        workloads,
+        setting,
+        arguments.work_dir,
+        distributions=DISTRIBUTIONS[arguments.distribution],
+        say=lambda line: print(line, file=sys.stderr, flush=True),
+        keep=lambda found: save_json(asdict(found), arguments.json),
+    )
+    if arguments.png is not None and found.outcomes:
+        report.draw(found, arguments.png)
+    report.show(found, Console(width=140))
+    return 0 if found.outcomes else 1
+
+
+def _check_places(arguments: argparse.Namespace) -> None:
+    """Before a run of an hour, not after it."""
+    for file in (arguments.json, arguments.png):
+        if file is not None and not file.absolute().parent.is_dir():
+            raise OperationalError(f"there is no directory {file.absolute().parent} for {file.name}")
+    if arguments.work_dir is not None and not arguments.work_dir.is_dir():
+        raise OperationalError(f"there is no directory {arguments.work_dir}")
+    if arguments.png is not None and find_spec("matplotlib") is None:
+        raise OperationalError("--png needs matplotlib; try: pip install 'nyala[bench]'")
