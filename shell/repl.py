@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import signal
@@ -43,12 +44,13 @@ def interact(shell: Shell, target: str, rc: Path | None = None) -> int:
     except KeyboardInterrupt:
         print("cancelled")
     while True:
-        draft, shell.draft = shell.draft, ""
         try:
+            draft, shell.draft = shell.draft, ""
             # Ctrl-C is a key while the prompt has the terminal. As a signal it comes when the prompt is just leaving,
-            # and prompt_toolkit's own handler would lose it then.
+            # and prompt_toolkit's own handler would lose it then, or when it is just coming: `asyncio.run` forgets that
+            # it was a signal that cancelled its task if that was before the task's first step.
             text = session.prompt(default=draft, handle_sigint=False)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, asyncio.CancelledError):
             continue
         except EOFError:
             return 0

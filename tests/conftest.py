@@ -11,7 +11,7 @@ from pathlib import Path
 import nyala
 import pytest
 from golden import rewrite
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # The repository's root is the package. pytest sees the __init__.py there and would import it once more, under the name
 # of the checkout's folder; every class would then exist twice, and `pytest.raises` would wait for the wrong one.
@@ -23,7 +23,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says something about the machine, nothing about the code.
-settings.register_profile("nyala", deadline=None)
+settings.register_profile("nyala", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("nyala")
 
 

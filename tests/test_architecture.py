@@ -17,7 +17,8 @@ import pytest
 ROOT = Path(nyala.__file__).parent
 STOREYS = (
     ("__init__", "__main__", "testing"),
-    ("shell", "tpch", "bench"),
+    ("shell", "bench"),
+    ("tpch",),
     ("spark",),
     ("driver",),
     ("executor",),

@@ -1,0 +1,41 @@
+"""The prompt's loop where a pseudo-terminal's timing would decide what is tested."""
+
+import asyncio
+import io
+import signal
+
+import nyala
+import pytest
+from nyala.shell import repl
+from nyala.shell.runner import Shell
+
+
+class Prompts:
+    """A prompt that gives texts in turn, or raises them."""
+
+    def __init__(self, *given):
+        self.given = list(given)
+
+    def prompt(self, **options):
+        text = self.given.pop(0)
+        if isinstance(text, BaseException):
+            raise text
+        return text
+
+
+@pytest.fixture
+def ctrl_c():
+    """The handler of Ctrl-C that the tests' own process has, put back."""
+    handler = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, handler)
+
+
+@pytest.mark.parametrize("interrupted", [KeyboardInterrupt(), asyncio.CancelledError()])
+def test_an_interrupted_prompt_comes_again(ctrl_c, monkeypatch, interrupted):
+    prompts = Prompts(interrupted, "SELECT 6 * 7 AS answer;", EOFError())
+    monkeypatch.setattr(repl, "_session", lambda shell, target: prompts)
+    out = io.StringIO()
+    with nyala.connect(":memory:") as connection:
+        assert repl.interact(Shell(connection, out=out), "in memory") == 0
+    assert "42" in out.getvalue()
