@@ -139,6 +139,8 @@ class _Publication:
             return
         self._lease.check()
         rows = pa.concat_batches(self._few)
+        if op is Op.DELETE:
+            rows = self._once_each(rows)
         result = self._store.write(self._table, WriteBatch(rows, op, all_or_none=True))
         if result.errors and result.applied and op is not Op.INSERT:
             # All were there, and then somebody deleted some. The others are changed; so are the rest of them.
@@ -149,6 +151,11 @@ class _Publication:
         if result.errors:
             raise self._refusal(result.errors[0].error, rows, result.errors)
         self._lease.add(result.applied)
+
+    def _once_each(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The first row of each key: one that the job itself has deleted is not one that was never there."""
+        repeated = Keys.from_rows(self._table.schema, conform(self._table, rows)).duplicates()
+        return rows.take(pa.array(np.delete(np.arange(rows.num_rows), repeated))) if len(repeated) else rows
 
     def _take_back(self, rows: pa.RecordBatch, errors: Sequence[RowError]) -> None:
         """Delete what a write has inserted into the tablets where nothing was refused: each takes all or none."""

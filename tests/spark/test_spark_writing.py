@@ -13,7 +13,7 @@ from typing import Any
 
 import nyala
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from nyala.driver.connection import Connection
 from nyala.errors import AlreadyPresent, IntegrityError, InterfaceError, NotSupportedError, OperationalError
@@ -90,6 +90,7 @@ def outcome(connection: Connection, run: JobPlan, rows: Any, before: Rows) -> tu
 
 @settings(max_examples=50)
 @given(operation=OPERATIONS, before=BEFORE, keys=DISJOINT | TASKS)
+@example(operation=Operation.DELETE, before={0: ("old", 0)}, keys=[[0, 0]])
 def test_a_job_does_what_its_operation_says(
     store: Connection, operation: Operation, before: Rows, keys: list[list[int]]
 ) -> None:
