@@ -29,11 +29,11 @@ demo: $(VENV)/.installed-tpch ## load TPC-H at scale factor 0.1, run the 22 quer
 	@echo "  $(VENV)/bin/nyala shell $(DEMO)"
 
 test: $(VENV)/.installed-test ## format, lint, types and all tests (installs what they need)
-	@$(MAKE) format-check lint types
+	@$(MAKE) format-check lint types bytecode
 	@$(RUN) -m pytest $(PARALLEL) $(ARGS)
 
 check: $(VENV)/.installed-test ## the same without the slow tests
-	@$(MAKE) format-check lint types
+	@$(MAKE) format-check lint types bytecode
 	@$(RUN) -m pytest $(PARALLEL) -m "not slow" $(ARGS)
 
 format: $(VENV)/.installed-test ## rewrite the sources in the house's layout
@@ -52,6 +52,12 @@ lint: $(VENV)/.installed-test ## ruff
 types: $(VENV)/.installed-test ## mypy, strict
 	@mkdir -p .mypy_cache/path && ln -sfn ../.. .mypy_cache/path/nyala
 	@MYPYPATH=.mypy_cache/path $(RUN) -m mypy --config-file pyproject.toml -p nyala | sed 's|^\.mypy_cache/path/nyala/||'
+
+# Tests start hundreds of processes: servers, commands, Spark's workers. Where PYTHONDONTWRITEBYTECODE is set, as images
+# of containers do, each of them would compile the package anew, half a second every time.
+.PHONY: bytecode
+bytecode:
+	@$(RUN) -m compileall -q -x '/\.' .
 
 golden: $(VENV)/.installed-test ## write the golden scripts anew; review the difference
 	@$(RUN) -m pytest --golden=write $(ARGS)
