@@ -88,6 +88,8 @@ def perform(tablet: Tablet, rowsets: Sequence[StoredRowSet], mark: int = 0, work
         files.publish(
             lambda known: known.with_rowsets(ids, merged.written), mark=merged.mark, cut=cut, flushed=memstores
         )
+    for memstore in memstores:
+        memstore.snapshot()  # so that little is left to sort while writers wait
     with tablet.swap():
         merged.carry_over(outputs)
         tablet.replace_rowsets(rowsets, outputs)

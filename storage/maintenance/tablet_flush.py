@@ -119,6 +119,7 @@ class _Flush:
             added = self._open(written)  # reads: what the metadata names must be in the state, whatever the disk does
             durable_index = _index_before(self._cut, self._newer)
             files.publish(lambda known: known.with_flush(written, durable_index), cut=self._cut)
+        self._old.mutations.snapshot()  # so that little is left to sort while writers wait
         with tablet.swap():
             self._carry_over(added)
             tablet.replace_rowsets((), added, self._old)
