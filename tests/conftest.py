@@ -22,8 +22,8 @@ sys.modules.setdefault(Path(nyala.__file__).parent.name, nyala)
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# How long an example takes says something about the machine, nothing about the code. A run that decides whether a change
-# is taken in tries the same examples each time; every other run tries new ones.
+# How long an example takes says something about the machine, nothing about the code. A run that decides whether a
+# change is taken in tries the same examples each time; every other run tries new ones.
 settings.register_profile(
     "nyala", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
 )
