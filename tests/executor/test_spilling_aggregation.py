@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import decimal
 import errno
-import gc
 import math
 import os
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ import nyala
 import pyarrow as pa
 import pytest
 from aggregate_support import Row
-from executor_support import MemoryStore
+from executor_support import MemoryStore, open_files
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import Cancelled, OperationalError
@@ -300,20 +299,13 @@ def test_random_tables(seed: int, keys: str, calls: str, limit: int) -> None:
 FILES = Path("/proc/self/fd")
 
 
-def open_files() -> int:
-    gc.collect()
-    return len(list(FILES.iterdir()))
-
-
 @pytest.mark.skipif(not FILES.is_dir(), reason="counts open files in /proc")
-def test_files_are_closed_and_memory_is_given_back() -> None:
+def test_files_are_closed_and_memory_is_given_back(tmp_path: Path) -> None:
     text = "SELECT k, t, sum(n), count(DISTINCT i) FROM r GROUP BY CUBE (k, t)"
-    answer(STORES[0], text, 60_000)
-    before = open_files()
-    context = answer(STORES[0], text, 60_000)[2]
+    context = answer(STORES[0], text, 60_000, temporary_directory=str(tmp_path))[2]
     memory = context.memory
     del context
-    assert open_files() == before
+    assert not open_files(tmp_path)
     account = memory.account("all of it")
     assert account.grow(60_000)
 
@@ -330,12 +322,11 @@ class Stopping:
 
 
 @pytest.mark.parametrize("after", [5, 20, 40, 60, 100])
-def test_a_cancelled_statement_stops_while_it_spills(after: int) -> None:
-    before = open_files()
+def test_a_cancelled_statement_stops_while_it_spills(after: int, tmp_path: Path) -> None:
     with pytest.raises(Cancelled):
         text = "SELECT k, t, count(DISTINCT x), sum(n) FROM r GROUP BY CUBE (k, t)"
-        answer(STORES[1], text, 60_000, cancel=Stopping(after))
-    assert open_files() <= before + 1
+        answer(STORES[1], text, 60_000, cancel=Stopping(after), temporary_directory=str(tmp_path))
+    assert open_files(tmp_path) <= 1
 
 
 def test_a_full_disk_ends_the_statement_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

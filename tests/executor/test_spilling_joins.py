@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import numpy as np
 import nyala
 import pyarrow as pa
 import pytest
-from executor_support import MemoryStore
+from executor_support import MemoryStore, open_files
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from nyala.errors import Cancelled, CardinalityViolation
@@ -249,10 +248,6 @@ def large_join(kind: str = "inner") -> tuple[MemoryStore, HashJoin]:
     return store, node
 
 
-def open_files(folder: Path) -> int:
-    return sum(os.path.realpath(fd).startswith(str(folder)) for fd in Path("/proc/self/fd").iterdir())
-
-
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="the system does not list open files")
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("kind", ["inner", "full"])
@@ -263,7 +258,6 @@ def test_a_join_that_is_closed_early_closes_its_file(kind: str, threads: int, tm
     assert next(rows).length and open_files(tmp_path) >= 1
     rows.close()  # type: ignore[attr-defined]
     del rows
-    gc.collect()
     assert not open_files(tmp_path)
 
 

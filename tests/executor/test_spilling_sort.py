@@ -15,7 +15,7 @@ import numpy as np
 import nyala
 import pyarrow as pa
 import pytest
-from executor_support import MemoryStore
+from executor_support import MemoryStore, open_files
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala.errors import Cancelled, DataError, OperationalError
@@ -297,22 +297,17 @@ def test_rounds_give_their_memory_back() -> None:
 # ---- what is left behind ---------------------------------------------------------------------------------------------
 
 
-def open_files() -> int:
-    gc.collect()
-    return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def test_files_are_closed_when_the_result_is_read_or_dropped() -> None:
+def test_files_are_closed_when_the_result_is_read_or_dropped(tmp_path: Path) -> None:
     store = store_of(table_of(2000, 1))
-    before = open_files()
+    options = {"memory_limit": 64_000, "temporary_directory": str(tmp_path)}
     for collected in (True, False):
-        batches, context = started(store, "SELECT * FROM r ORDER BY t", memory_limit=64_000, collect=collected)
+        batches, context = started(store, "SELECT * FROM r ORDER BY t", collect=collected, **options)
         next(batches)
-        assert open_files() > before
+        assert open_files(tmp_path)
         batches.close()
         del batches, context
-        assert open_files() == before
-    assert rows(store, "SELECT * FROM r ORDER BY t", memory_limit=64_000)[1] and open_files() == before
+        assert not open_files(tmp_path)
+    assert rows(store, "SELECT * FROM r ORDER BY t", **options)[1] and not open_files(tmp_path)
 
 
 def test_a_limit_above_leaves_the_rest_unread() -> None:
