@@ -17,7 +17,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from ..vector import Array
+from ..types import DataType
+from ..vector import Array, Vector, concat, vector_from_arrow
 from .deltas import DeltaColumn, Deltas
 from .row_deltas import RowDelta
 
@@ -43,6 +44,8 @@ class DeltaTail:
         self._kinds = np.empty(0, np.uint8)
         self._columns: dict[int, tuple[int, DeltaColumn]] = {}
         """By column, how many deltas were looked at, and what they set, in order of time."""
+        self._vectors: dict[int, Vector] = {}
+        """The values of `_columns` that were asked for as vectors, perhaps not yet all."""
         if deltas:
             self.extend(deltas)
 
@@ -70,7 +73,7 @@ class DeltaTail:
 
     def _run(self, rows: Array, timestamps: Array, kinds: Array) -> TailRun:
         order = np.argsort(rows, kind="stable")  # which leaves the deltas of a row in order of time
-        return TailRun(rows[order], timestamps[order], kinds[order], _TailColumns(self, order), tail=self)
+        return TailRun(rows[order], timestamps[order], kinds[order], _TailColumns(self, order), tail=self, order=order)
 
     def column(self, column: int, count: int) -> DeltaColumn:
         """What the first `count` deltas set, in order of time."""
@@ -93,16 +96,49 @@ class DeltaTail:
             made = DeltaColumn(made.places[:end], made.values.slice(0, end))
         return made
 
+    def vector(self, column: int, type_: DataType, count: int) -> tuple[Array, Vector]:
+        """The same with the values as a vector: places (ndarray of intp, ascending) and what is set there."""
+        given = self.column(column, count)
+        known = self._vectors.get(column)
+        if known is None or len(known) < len(given.places):
+            new = vector_from_arrow(type_, given.values.slice(0 if known is None else len(known)))
+            known = self._vectors[column] = new if known is None else concat([known, new])
+        return given.places, known if len(known) == len(given.places) else known.slice(0, len(given.places))
+
 
 @dataclass(frozen=True, eq=False)
 class TailRun(Deltas):
     """What a tail held at some moment."""
 
     tail: DeltaTail = field(kw_only=True)
+    order: Array = field(kw_only=True)
+    """Which delta of the tail stands at each of its places."""
 
     def until(self, timestamp: int) -> TailRun:
         """The deltas at or below a timestamp; no column is made for that."""
         return self.tail.run_until(timestamp, len(self))
+
+    def last_values(self, column: int, type_: DataType) -> tuple[Array, Vector] | None:
+        """The rows of which the run sets a column, ascending (ndarray of int64), and the last value of each; None where
+        it sets none."""
+        places, values = self.tail.vector(column, type_, len(self))
+        if not len(places):
+            return None
+        if len(places) == len(self):
+            rows, last = self.last_of_each
+            return rows, values.take(last)
+        where = np.full(len(self), -1, np.intp)
+        where[places] = np.arange(len(places))
+        where = where[self.order]
+        chosen = np.flatnonzero(where >= 0)
+        chosen = chosen[lasts(self.rows[chosen])]
+        return self.rows[chosen], values.take(where[chosen])
+
+    @cached_property
+    def last_of_each(self) -> tuple[Array, Array]:
+        """Each row once, ascending (ndarray of int64), and which delta of the tail is its last (ndarray of intp)."""
+        last = lasts(self.rows)
+        return (self.rows, self.order) if last.all() else (self.rows[last], self.order[last])
 
 
 class _TailColumns(Mapping[int, DeltaColumn]):
@@ -150,6 +186,13 @@ class _TailColumns(Mapping[int, DeltaColumn]):
         places = self._places[given.places]
         order = np.argsort(places)
         return DeltaColumn(places[order], given.values.take(pa.array(order)))
+
+
+def lasts(rows: Array) -> Array:
+    """Where a run of equal row numbers ends: ndarray of bool."""
+    found = np.ones(len(rows), np.bool_)
+    np.not_equal(rows[1:], rows[:-1], out=found[:-1])
+    return found
 
 
 def with_all_columns(run: Deltas) -> Deltas:

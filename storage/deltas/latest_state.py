@@ -25,15 +25,28 @@ import numpy as np
 import pyarrow as pa
 
 from ..types import DataType
-from ..vector import Array, Vector, vector_from_arrow
+from ..vector import Array, Vector, concat, vector_from_arrow
 from .delta_file import DeltaFile
-from .delta_tail import TailRun
+from .delta_tail import TailRun, lasts
 from .deltas import ColumnPatch, DeltaKind, Deltas, Patches, resolve
 
 SLICE_ROWS = 1 << 20
 """UNDO deltas are resolved for so many rows at a time: there may be one for each row of the rowset."""
 
 _NO_ROWS = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VectorPatch:
+    """As `ColumnPatch`, with a vector for its values."""
+
+    rows: Array
+    values: Vector
+
+
+def as_vector(patch: ColumnPatch | None, type_: DataType) -> VectorPatch | None:
+    """A patch of a column of that type with a vector for its values."""
+    return None if patch is None else VectorPatch(patch.rows, vector_from_arrow(type_, patch.values))
 
 
 class Layer:
@@ -49,6 +62,8 @@ class Layer:
         Gives all deltas, with or without values.
     may_set : callable
         Tells whether some of them may set one of some columns, by id, reading as good as nothing.
+    tail : TailRun, optional
+        What gives `values`, where that is one.
     """
 
     def __init__(
@@ -57,12 +72,15 @@ class Layer:
         values: Callable[[int], Deltas],
         every: Callable[[], Deltas],
         may_set: Callable[[Collection[int]], bool],
+        tail: TailRun | None = None,
     ):
+        self._tail = tail
         self._read_existence = existence
         self._read_values = values
         self._read_every = every
         self.may_set = may_set
         self._columns: dict[int, ColumnPatch | None] = {}
+        self._vectors: dict[int, VectorPatch | None] = {}
         self._rows: tuple[Array, Array, pa.Array | None] | None = None
         """The rows of deltas all of which set a column; each once; and where the last delta of each stands (None:
         everywhere). Columns that the same deltas set share one object of row numbers."""
@@ -71,7 +89,7 @@ class Layer:
     def of(cls, source: Deltas | DeltaFile, rows: int) -> Layer:
         """Of deltas in memory or in a file, of a rowset of so many rows."""
         if isinstance(source, TailRun):
-            return cls(lambda: source, lambda _: source, lambda: source, lambda _: True)
+            return cls(lambda: source, lambda _: source, lambda: source, lambda _: True, source)
         if isinstance(source, Deltas):
             return cls(
                 lambda: source, lambda _: source, lambda: source, lambda ids: any(i in source.columns for i in ids)
@@ -95,6 +113,8 @@ class Layer:
     @cached_property
     def rows(self) -> Array:
         """The rows of all deltas, ascending: ndarray of int64."""
+        if self._tail is not None:
+            return self._tail.last_of_each[0]
         return self._last_of_each(self._read_every().rows)[0]
 
     @cached_property
@@ -104,7 +124,7 @@ class Layer:
         deltas = self._read_existence()
         about = np.flatnonzero(deltas.kinds != DeltaKind.UPDATE)
         rows = deltas.rows[about]
-        last = _lasts(rows)
+        last = lasts(rows)
         return rows[last], deltas.kinds[about[last]] == DeltaKind.DELETE
 
     def column(self, column: int) -> ColumnPatch | None:
@@ -112,6 +132,18 @@ class Layer:
         if column not in self._columns:
             self._columns[column] = self._last_values(column)
         return self._columns[column]
+
+    def vector(self, column: int, type_: DataType) -> VectorPatch | None:
+        """The same with a vector of a type, the column's."""
+        if column not in self._vectors:
+            self._vectors[column] = self._last_vector(column, type_)
+        return self._vectors[column]
+
+    def _last_vector(self, column: int, type_: DataType) -> VectorPatch | None:
+        if self._tail is not None and column not in self._columns:
+            found = self._tail.last_values(column, type_)
+            return None if found is None else VectorPatch(*found)
+        return as_vector(self.column(column), type_)
 
     def _last_values(self, column: int) -> ColumnPatch | None:
         deltas = self._read_values(column)
@@ -122,13 +154,13 @@ class Layer:
             rows, places = self._last_of_each(deltas.rows)
             return ColumnPatch(rows, given.values if places is None else given.values.take(places))
         rows = deltas.rows[given.places]
-        last = _lasts(rows)
+        last = lasts(rows)
         return ColumnPatch(rows, given.values) if last.all() else _picked(rows, given.values, np.flatnonzero(last))
 
     def _last_of_each(self, rows: Array) -> tuple[Array, pa.Array | None]:
         known = self._rows
         if known is None or known[0] is not rows:
-            last = _lasts(rows)
+            last = lasts(rows)
             known = (rows, rows, None) if last.all() else (rows, rows[last], pa.array(np.flatnonzero(last)))
             self._rows = known
         return known[1], known[2]
@@ -192,7 +224,7 @@ class RowSetPatches:
         self.layers = tuple(layers)
         self._past = past
         self._columns: dict[int, ColumnPatch | None] = {}
-        self._vectors: dict[int, Vector] = {}
+        self._vectors: dict[int, VectorPatch | None] = {}
         self._orders: dict[tuple[int, ...], _Order] = {}
         """How patches of several layers become one, by the identities of their row numbers: the columns that whole rows
         were written with share them."""
@@ -232,16 +264,22 @@ class RowSetPatches:
         if len(parts) < 2:
             return parts[0] if parts else None
         order = self._order([part.rows for part in parts])
-        return ColumnPatch(order.rows, pa.concat_arrays([part.values for part in parts]).take(order.places))
+        return ColumnPatch(order.rows, pa.concat_arrays([part.values for part in parts]).take(pa.array(order.places)))
 
-    def vector(self, column: int, type_: DataType) -> Vector:
-        """The values of `column` as a vector; there are some."""
-        vector = self._vectors.get(column)
-        if vector is None:
-            patch = self.column(column)
-            assert patch is not None
-            vector = self._vectors[column] = vector_from_arrow(type_, patch.values)
-        return vector
+    def vector(self, column: int, type_: DataType) -> VectorPatch | None:
+        """As `column`, with a vector of a type, the column's: what scans need, and less work beside writers, since only
+        what is new becomes a vector."""
+        if column not in self._vectors:
+            parts = [] if self._past is None else [as_vector(self._past.column(column), type_)]
+            parts += [layer.vector(column, type_) for layer in self.layers]
+            self._vectors[column] = self._overlaid_vectors([part for part in parts if part is not None])
+        return self._vectors[column]
+
+    def _overlaid_vectors(self, parts: Sequence[VectorPatch]) -> VectorPatch | None:
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        order = self._order([part.rows for part in parts])
+        return VectorPatch(order.rows, concat([part.values for part in parts]).take(order.places))
 
     def within(self, start: int, stop: int, columns: Collection[int]) -> Patches:
         """What the rows `start` to `stop` need, which keep their numbers."""
@@ -270,13 +308,13 @@ class _Order:
 
     parts: Sequence[Array]
     rows: Array
-    places: pa.Array
+    places: Array
 
     @classmethod
     def of(cls, parts: Sequence[Array]) -> _Order:
         rows = np.concatenate(parts)
         chosen = _newest(rows)
-        return cls(parts, rows[chosen], pa.array(chosen))
+        return cls(parts, rows[chosen], chosen)
 
 
 def places_within(rows: Array, start: int, stop: int) -> tuple[int, int]:
@@ -309,15 +347,8 @@ def _newest_last(parts: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
 def _newest(rows: Array) -> Array:
     """The places of the last of each row's entries, by row."""
     order = np.argsort(rows, kind="stable")
-    return order[_lasts(rows[order])]
+    return order[lasts(rows[order])]
 
 
 def _picked(rows: Array, values: pa.Array, places: Array) -> ColumnPatch:
     return ColumnPatch(rows[places], values.take(pa.array(places)))
-
-
-def _lasts(rows: Array) -> Array:
-    """Where a run of equal numbers ends: ndarray of bool."""
-    found = np.ones(len(rows), np.bool_)
-    np.not_equal(rows[1:], rows[:-1], out=found[:-1])
-    return found

@@ -253,7 +253,8 @@ class DiskRowSet:
     ) -> Iterator[Batch]:
         """The rows that were set aside and satisfy the predicates, whose `verdicts` are by row group."""
         # Where a column has no patches at all, what statistics say of its pages holds for these rows, too.
-        unpatched = [found != NONE for (_, c), found in zip(predicates, verdicts) if aside.patches.column(c.id) is None]
+        given = [aside.patches.vector(column.id, column.type) for _, column in predicates]
+        unpatched = [found != NONE for patch, found in zip(given, verdicts) if patch is None]
         living = aside.within(np.logical_and.reduce(unpatched), rows.start) if unpatched else aside.living
         chosen = living - rows.start
         for predicate, column in predicates:
@@ -315,7 +316,8 @@ class DiskRowSet:
 def _is_ruled_out(constant: Sequence[tuple[ColumnPredicate, ColumnSchema]], patches: RowSetPatches | None) -> bool:
     """Does some predicate over a column without a file, that is equal in all rows, leave none?"""
     return any(
-        not satisfies(predicate, column.initial, column.type) and (patches is None or patches.column(column.id) is None)
+        not satisfies(predicate, column.initial, column.type)
+        and (patches is None or patches.vector(column.id, column.type) is None)
         for predicate, column in constant
     )
 

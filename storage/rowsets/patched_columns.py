@@ -32,7 +32,7 @@ _CODES: list[np.dtype[Any]] = [np.dtype(np.uint8), np.dtype(np.uint16), np.dtype
 
 def patched_column(patches: RowSetPatches, column: ColumnSchema, reader: ColumnReader | None) -> PatchedColumn | None:
     """A column of the rowset whose patches are given; None where it has none. `reader` is None where it has no file."""
-    if patches.column(column.id) is None:
+    if patches.vector(column.id, column.type) is None:
         return None
     key = (column.id, reader)
     found = patches.kept.get(key)
@@ -46,11 +46,11 @@ class PatchedColumn:
     """Lays the patches of one column over its base vectors. Safe for several threads."""
 
     def __init__(self, patches: RowSetPatches, column: ColumnSchema, reader: ColumnReader | None):
-        patch = patches.column(column.id)
+        patch = patches.vector(column.id, column.type)
         assert patch is not None
         self._type = column.type
         self._rows = patch.rows
-        self._values = patches.vector(column.id, column.type)
+        self._values = patch.values
         if column.type.is_text and (reader is None or reader.footer.encoding is Encoding.DICT):
             if reader is not None:
                 dictionary = reader.dictionary

@@ -20,7 +20,7 @@ import numpy as np
 from ..conditions.code_conditions import ALL, NONE
 from ..conditions.predicate_eval import evaluate
 from ..conditions.scan_predicates import BoundPredicate
-from ..deltas.latest_state import RowSetPatches, places_within, rows_within
+from ..deltas.latest_state import RowSetPatches, VectorPatch, places_within, rows_within
 from ..predicates import ColumnPredicate
 from ..schema import ColumnSchema
 from ..vector import Array
@@ -98,24 +98,24 @@ class PatchedGroup:
 
 def judge(patches: RowSetPatches, predicate: ColumnPredicate, column: ColumnSchema, start: int, stop: int) -> Judged:
     """What a predicate says of the patches of the rows from `start` to `stop`."""
-    patch = patches.column(column.id)
+    patch = patches.vector(column.id, column.type)
     low, high = (0, 0) if patch is None else places_within(patch.rows, start, stop)
     if patch is None or low == high:
         return Judged(_NO_ROWS, np.zeros(0, np.bool_))
     if (high - low) * _SHARED < len(patch.rows):
-        passed = evaluate(predicate, patches.vector(column.id, column.type).slice(low, high))
+        passed = evaluate(predicate, patch.values.slice(low, high))
     else:
-        passed = _all_passed(patches, predicate, column)[low:high]
+        passed = _all_passed(patches, predicate, column, patch)[low:high]
     return Judged(patch.rows[low:high], passed)
 
 
-def _all_passed(patches: RowSetPatches, predicate: ColumnPredicate, column: ColumnSchema) -> Array:
+def _all_passed(patches: RowSetPatches, predicate: ColumnPredicate, column: ColumnSchema, patch: VectorPatch) -> Array:
     """What a predicate says of all patches of the rowset: the tokens of one scan, which share their predicates, ask one
     after the other."""
     known: tuple[tuple[ColumnPredicate, int, Array], ...] = patches.kept.get(_all_passed, ())
     for other, column_id, passed in known:
         if other is predicate and column_id == column.id:
             return passed
-    passed = evaluate(predicate, patches.vector(column.id, column.type))
+    passed = evaluate(predicate, patch.values)
     patches.kept[_all_passed] = ((predicate, column.id, passed), *known[: _KEPT - 1])
     return passed

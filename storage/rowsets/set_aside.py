@@ -79,17 +79,17 @@ class AsideRows(RowGroup):
 
 def _covering_values(patches: RowSetPatches, column: ColumnSchema, rows: Array) -> Vector | None:
     """The values of some rows (ndarray of int64, in any order) of which each has a patch; None where one has none."""
-    patch = patches.column(column.id)
+    patch = patches.vector(column.id, column.type)
     if patch is None or not 0 < len(rows) <= len(patch.rows):
         return None
     # As a rule they are all of a stretch that has patches.
     low, high = places_within(patch.rows, rows[0], rows[-1] + 1)
     if np.array_equal(patch.rows[low:high], rows):
-        return patches.vector(column.id, column.type).slice(low, high)
+        return patch.values.slice(low, high)
     places = patch.rows.searchsorted(rows)
     if not (patch.rows.take(places, mode="clip") == rows).all():
         return None
-    return patches.vector(column.id, column.type).take(places)
+    return patch.values.take(places)
 
 
 def set_aside(patches: RowSetPatches, columns: Collection[int], start: int, stop: int) -> SetAside | None:

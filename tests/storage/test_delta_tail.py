@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +13,8 @@ from nyala.storage.deltas.row_deltas import RowDelta
 from nyala.storage.schema import ColumnSchema, Schema
 from nyala.storage.types import INT, STRING
 
-TYPES = {1: pa.int32(), 2: pa.string()}
+LOGICAL = {1: INT, 2: STRING}
+TYPES = {column: type_.arrow for column, type_ in LOGICAL.items()}
 CHANGES = st.dictionaries(st.sampled_from([1, 2]), st.none() | st.integers(0, 9), max_size=2)
 STEPS = st.lists(st.tuples(st.integers(0, 5), CHANGES) | st.sets(st.sampled_from([1, 2, 3])), max_size=40)
 
@@ -34,6 +34,18 @@ def rows_of(run: Deltas, columns: set[int]) -> list[tuple[int, int, int, dict[in
     return list(zip(run.rows.tolist(), run.timestamps.tolist(), run.kinds.tolist(), cells, strict=True))
 
 
+def last_values(run: TailRun, column: int) -> dict[int, object]:
+    found = run.last_values(column, LOGICAL[column])
+    if found is None:
+        return {}
+    assert (found[0][1:] > found[0][:-1]).all()
+    return dict(zip(found[0].tolist(), found[1].to_arrow().to_pylist(), strict=True))
+
+
+def expected_last(deltas: list[RowDelta], column: int) -> dict[int, object]:
+    return {row: values[column] for row, _, values, _ in deltas if column in values}
+
+
 def expected(deltas: list[RowDelta], columns: set[int]) -> list[tuple[int, int, int, dict[int, object]]]:
     return [
         (row, timestamp, kind, {c: v for c, v in values.items() if c in columns})
@@ -51,8 +63,11 @@ def test_runs_are_the_deltas_in_order(steps: list[tuple[int, dict[int, int | Non
         else:
             runs.append((tail.run(), list(tail.deltas)))
             assert rows_of(runs[-1][0], step) == expected(runs[-1][1], step)
+            if 1 in step:
+                assert last_values(runs[-1][0], 1) == expected_last(runs[-1][1], 1)
     for run, deltas in runs[::-1]:  # they stay what they were, also for columns that nobody has asked for yet
         assert rows_of(run, {1, 2}) == expected(deltas, {1, 2})
+        assert [last_values(run, column) for column in (1, 2)] == [expected_last(deltas, column) for column in (1, 2)]
         assert set(run.columns) == set().union(*(d[2] for d in deltas))
         assert rows_of(with_all_columns(run), {1, 2}) == expected(deltas, {1, 2})
     for run, deltas in runs:

@@ -13,15 +13,15 @@ from delta_support import VALUES, deltas_of, predicates, python_row, state_at
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.storage.columns.column_file import ROW_GROUP_ROWS
-from nyala.storage.deltas.deltas import ColumnPatch, DeltaColumn, DeltaKind, Deltas
-from nyala.storage.deltas.latest_state import Layer, RowSetPatches
+from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas
+from nyala.storage.deltas.latest_state import Layer, RowSetPatches, VectorPatch
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.predicates import BitmapFilter, InList, IsNull, Range
 from nyala.storage.rowsets import row_group, set_aside
 from nyala.storage.rowsets.disk_rowset import DiskRowSet
 from nyala.storage.schema import ColumnSchema, Encoding, Schema
 from nyala.storage.store import ScanCounters
-from nyala.storage.types import BIGINT, DATE, DECIMAL, INT, STRING
+from nyala.storage.types import BIGINT, DATE, DECIMAL, INT, STRING, DataType
 from nyala.storage.vector import Batch, Dict, Narrow
 
 NOW = 2**64 - 1
@@ -238,9 +238,9 @@ def test_patches_within_the_codes_leave_their_width(changed: Any) -> None:
 class Watched(RowSetPatches):
     """Notes which columns are resolved."""
 
-    def column(self, column: int) -> ColumnPatch | None:
+    def vector(self, column: int, type_: DataType) -> VectorPatch | None:
         self.kept.setdefault("asked", set()).add(column)
-        return super().column(column)
+        return super().vector(column, type_)
 
 
 def test_work_that_does_not_happen(changed: Any) -> None:
