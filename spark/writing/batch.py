@@ -57,7 +57,7 @@ class TableWriter(DataSourceArrowWriter):
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool):
         self._given = parse(options, Use.WRITE)
-        connection = self._connection()
+        connection = self._planning()
         self._plan = plan_of(connection, self._given, schema, overwrite)
         self._is_published = is_published(connection, self._plan)
 
@@ -73,7 +73,7 @@ class TableWriter(DataSourceArrowWriter):
 
     def commit(self, messages: Sequence[TaskMessage | None]) -> None:
         """Publish the rows of the attempts that Spark has chosen; see `publish.publish` for what it raises."""
-        publish(self._connection(), self._plan, [message.rows for message in messages if message is not None])
+        publish(self._planning(), self._plan, [message.rows for message in messages if message is not None])
 
     def abort(self, messages: Sequence[TaskMessage | None]) -> None:
         """Drop what the tasks have staged. Spark calls this also where `commit` has raised."""
@@ -81,3 +81,7 @@ class TableWriter(DataSourceArrowWriter):
 
     def _connection(self) -> Connection:
         return workers.connection(self._given["url"], **self._given.client())
+
+    def _planning(self) -> Connection:
+        """For whoever looks the table up by its name: it may have been made anew a moment ago."""
+        return workers.planning(self._given["url"], **self._given.client())

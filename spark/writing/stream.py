@@ -72,7 +72,7 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool):
         self._given = parse(options, Use.SINK)
-        self._plan = plan_of(self._connection(), self._given, schema, overwrite)
+        self._plan = plan_of(self._planning(), self._given, schema, overwrite)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> BatchMessage:
         """Take one task's rows to where `commit` finds them."""
@@ -95,7 +95,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         told = [message for message in messages if message is not None]
         if not told:
             return
-        connection = self._connection()
+        connection = self._planning()
         publish(connection, self._plan_of(told[0]), [message.rows for message in told])
         if batchId % _FORGET_EVERY == 0:
             with suppress(Error):
@@ -117,6 +117,10 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def _connection(self) -> Connection:
         return workers.connection(self._given["url"], **self._given.client())
+
+    def _planning(self) -> Connection:
+        """For whoever looks the table up by its name: it may have been made anew a moment ago."""
+        return workers.planning(self._given["url"], **self._given.client())
 
 
 def batch_job(query: str, batch: int) -> str:

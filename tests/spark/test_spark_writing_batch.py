@@ -11,8 +11,12 @@ import nyala
 import pyarrow as pa
 import pytest
 from nyala.driver.connection import Connection
+from nyala.spark import workers
+from nyala.spark.writing.batch import TableWriter, TaskMessage
 from nyala.spark.writing.jobs import Jobs, State
+from nyala.spark.writing.tasks import write_task
 from nyala.testing import MiniCluster
+from pyspark.sql.types import StructType
 from spark_writing_support import staging_tables
 
 if TYPE_CHECKING:
@@ -117,6 +121,20 @@ def test_a_table_is_made_of_the_columns_and_wrong_ones_are_refused_before_any_ta
             save(rows, url)
     with pytest.raises(Exception, match=r"InterfaceError.*staged=false"):
         save(keyed(spark, 0, 1), url, staged="false")
+
+
+def test_a_table_that_was_made_anew_a_moment_ago_is_the_one_that_is_written(served: tuple[Connection, str]) -> None:
+    connection, url = served
+    schema = StructType().add("k", "long").add("v", "string")
+    rows = [pa.record_batch({"k": [1], "v": ["v1"]})]
+    for job in range(3):
+        writer = TableWriter({"url": url, "dbtable": "t"}, schema, overwrite=False)
+        task = TaskMessage(write_task(workers.connection(url), writer._plan, 0, job, iter(rows)))
+        # By now this process's Spark workers know the catalog, and look again after a second.
+        connection.execute("DROP TABLE t")
+        connection.execute(TABLE)
+        writer.commit([task])
+        assert rows_and_sum(connection) == (1, 1)
 
 
 def test_a_key_is_written_once_whatever_fails(spark: SparkSession, served: tuple[Connection, str]) -> None:
