@@ -452,7 +452,7 @@ def test_what_another_command_has_found_does_not_count(tmp_path):
 def test_a_result_has_command_date_machine_versions_and_the_numbers(tmp_path):
     bench_all.all_command(asked(tmp_path), [fake("x")])
     saved = json.loads((tmp_path / "x.json").read_text())
-    assert saved["data"] == {"n": 7} and saved["status"] == "done" and saved["seconds"] > 0
+    assert saved["data"] == {"n": 7} and saved["status"] == "done" and saved["seconds"] >= 0
     assert saved["command"].startswith("python -c") and str(tmp_path) not in saved["command"]
     assert saved["date"].endswith("+00:00") and saved["machine"]["processors"] and "nyala" in saved["versions"]
 
