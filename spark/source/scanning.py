@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ...driver.connection import Connection
 from ...driver.scan_tokens import ScanToken
-from ...errors import HistoryGone, StaleScanToken, TabletGone
+from ...errors import HistoryGone, StaleScanToken, TabletGone, UnknownTable
 from ...storage.schema import Table
 from ...storage.store import ScanSpec
 from ..types import to_spark
@@ -74,12 +74,14 @@ def has_rows(connection: Connection, part: Part) -> bool:
 def _scanned(connection: Connection, table: Table, spec: ScanSpec) -> Iterator[pa.RecordBatch]:
     try:
         tokens = connection.store.scan_tokens(table, spec)
+        for token in tokens:
+            for batch in connection.store.scan(token):
+                columns = [column.to_arrow() for column in batch.columns()]
+                yield pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(columns))])
     except TabletGone as error:
         raise StaleScanToken(f"{error}; load the relation again") from error
-    for token in tokens:
-        for batch in connection.store.scan(token):
-            columns = [column.to_arrow() for column in batch.columns()]
-            yield pa.RecordBatch.from_arrays(columns, names=[str(number) for number in range(len(columns))])
+    except UnknownTable as error:  # this process's catalog may be a second old
+        raise StaleScanToken(f"table {table.name} ({table.id}) has been dropped; load the relation again") from error
 
 
 def rebatched(batches: Iterator[pa.RecordBatch], most: int) -> Iterator[pa.RecordBatch]:

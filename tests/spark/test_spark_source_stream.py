@@ -10,7 +10,7 @@ import nyala
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from nyala.errors import HistoryGone, InterfaceError
+from nyala.errors import HistoryGone, InterfaceError, StaleScanToken, UnknownTable
 from nyala.spark.source import changes, partitions, schemas
 from nyala.spark.source.options import Use, parse
 from nyala.spark.source.scanning import read
@@ -189,4 +189,19 @@ def test_what_the_store_has_forgotten_is_an_error(connection, monkeypatch):
 
     monkeypatch.setattr(connection.store, "scan", forgotten)
     with pytest.raises(HistoryGone, match=r"since noon; what happened before .* startingTimestamp=earliest"):
+        list(read(connection, part, None, 100))
+
+
+def test_a_table_that_is_dropped_while_it_is_read_is_named(connection, monkeypatch):
+    handle = _table(connection)
+    now = connection.store.now()
+    parsed = parse({"url": "nyala://a", "dbtable": handle.name, "startingTimestamp": "0"}, Use.READ)
+    part = partitions.made(connection, changes.of(connection, parsed, 0, now), now)[0]
+
+    def dropped(*_):
+        raise UnknownTable("there is no table of that name any more")
+        yield
+
+    monkeypatch.setattr(connection.store, "scan", dropped)
+    with pytest.raises(StaleScanToken, match=rf"table {handle.name} \(.*\) has been dropped; load"):
         list(read(connection, part, None, 100))
