@@ -140,7 +140,7 @@ class Layer:
         return self._vectors[column]
 
     def _last_vector(self, column: int, type_: DataType) -> VectorPatch | None:
-        if self._tail is not None and column not in self._columns:
+        if self._tail is not None:
             found = self._tail.last_values(column, type_)
             return None if found is None else VectorPatch(*found)
         return as_vector(self.column(column), type_)
@@ -313,8 +313,9 @@ class _Order:
     @classmethod
     def of(cls, parts: Sequence[Array]) -> _Order:
         rows = np.concatenate(parts)
-        chosen = _newest(rows)
-        return cls(parts, rows[chosen], chosen)
+        order = np.argsort(rows, kind="stable")
+        last = order[lasts(rows[order])]
+        return cls(parts, rows[last], last)
 
 
 def places_within(rows: Array, start: int, stop: int) -> tuple[int, int]:
@@ -334,20 +335,9 @@ def _deleted(parts: Sequence[tuple[Array, Array]]) -> Array:
     parts = [part for part in parts if len(part[0])]
     if not parts:
         return _NO_ROWS
-    rows, deleted = parts[0] if len(parts) == 1 else _newest_last(parts)
-    return np.asarray(rows[deleted])
-
-
-def _newest_last(parts: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
-    rows = np.concatenate([part[0] for part in parts])
-    chosen = _newest(rows)
-    return rows[chosen], np.concatenate([part[1] for part in parts])[chosen]
-
-
-def _newest(rows: Array) -> Array:
-    """The places of the last of each row's entries, by row."""
-    order = np.argsort(rows, kind="stable")
-    return order[lasts(rows[order])]
+    order = _Order.of([rows for rows, _ in parts])
+    deleted = np.concatenate([deleted for _, deleted in parts])
+    return np.asarray(order.rows[deleted[order.places]])
 
 
 def _picked(rows: Array, values: pa.Array, places: Array) -> ColumnPatch:
