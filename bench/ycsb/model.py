@@ -13,6 +13,7 @@ FIELD_BYTES = 100
 FIELD_NAMES = tuple(f"field{number}" for number in range(FIELDS))
 TABLE = "usertable"
 KEY = "ycsb_key"
+COLUMNS = (KEY, *FIELD_NAMES)
 
 Fields: TypeAlias = Sequence[str]
 """The values of all fields of a row, in the order of `FIELD_NAMES`."""

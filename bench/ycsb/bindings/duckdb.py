@@ -20,18 +20,13 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from ....errors import NotFound, OperationalError
-from ..model import FIELD_NAMES, KEY, TABLE, Durability, Fields
+from ..model import COLUMNS, FIELD_NAMES, KEY, TABLE, Durability, Fields
+from .statements import CursorClient, Statements, statements
 
 _FSYNC_MODE = {"fsync": "STANDARD", "os": "NONE"}
-_NAMES = [KEY, *FIELD_NAMES]
-_COLUMNS = ", ".join(FIELD_NAMES)
 _CREATE = f"""CREATE TABLE IF NOT EXISTS {TABLE} (
     {KEY} VARCHAR PRIMARY KEY, {", ".join(f"{name} VARCHAR NOT NULL" for name in FIELD_NAMES)})"""
 _LOAD = f"INSERT INTO {TABLE} SELECT * FROM loaded"
-_READ = f"SELECT {_COLUMNS} FROM {TABLE} WHERE {KEY} = ?"
-_SCAN = f"SELECT {_COLUMNS} FROM {TABLE} WHERE {KEY} >= ? ORDER BY {KEY} LIMIT ?"
-_INSERT = f"INSERT INTO {TABLE} VALUES ({', '.join('?' * len(_NAMES))})"
-_UPDATES = tuple(f"UPDATE {TABLE} SET {name} = ? WHERE {KEY} = ?" for name in FIELD_NAMES)
 
 
 class DuckdbBinding:
@@ -69,50 +64,39 @@ class DuckdbBinding:
         return f"DuckDB {_duckdb().__version__}"
 
 
-class DuckdbClient:
+class DuckdbClient(CursorClient):
     """YCSB's operations as statements on a cursor."""
 
     def __init__(self, cursor: Any) -> None:
-        self._cursor = cursor
-        self._load, self._read, self._scan, self._insert = map(self._parsed, (_LOAD, _READ, _SCAN, _INSERT))
-        self._updates = [self._parsed(update) for update in _UPDATES]
+        def parsed(text: str) -> Any:
+            (statement,) = cursor.extract_statements(text)
+            return statement
+
+        texts = statements("?")
+        updates = [parsed(update) for update in texts.updates]
+        super().__init__(cursor, Statements(parsed(texts.read), parsed(texts.scan), parsed(texts.insert), updates))
+        self._load = parsed(_LOAD)
         self._conflict = _duckdb().TransactionException
 
     def load(self, keys: Sequence[str], rows: Sequence[Fields]) -> None:
         """One INSERT from Arrow columns."""
         columns = [pa.array(keys), *(pa.array(values) for values in zip(*rows, strict=True))]
-        self._cursor.register("loaded", pa.table(columns, names=_NAMES))
+        self._cursor.register("loaded", pa.table(columns, names=list(COLUMNS)))
         self._until_done(self._load)
         self._cursor.unregister("loaded")
 
-    def read(self, key: str) -> Fields:
-        """By the index of the primary key."""
-        row: Fields | None = self._cursor.execute(self._read, (key,)).fetchone()
-        if row is None:
-            raise NotFound(f"there is no row with key {key}")
-        return row
-
     def update(self, key: str, field: int, value: str) -> None:
         """Set one field; a key that is not there is an error."""
-        if self._until_done(self._updates[field], (value, key)).fetchone() != (1,):
+        if self._until_done(self._statements.updates[field], (value, key)).fetchone() != (1,):
             raise NotFound(f"there is no row with key {key}")
 
     def insert(self, key: str, fields: Fields) -> None:
         """Add a row; the store refuses a key that is there."""
-        self._until_done(self._insert, (key, *fields))
-
-    def scan(self, first: str, count: int) -> Sequence[Fields]:
-        """The first rows in the order of the key."""
-        rows: Sequence[Fields] = self._cursor.execute(self._scan, (first, count)).fetchall()
-        return rows
+        self._until_done(self._statements.insert, (key, *fields))
 
     def close(self) -> None:
         """Close the cursor."""
         self._cursor.close()
-
-    def _parsed(self, text: str) -> Any:
-        (statement,) = self._cursor.extract_statements(text)
-        return statement
 
     def _until_done(self, statement: Any, values: Sequence[str] = ()) -> Any:
         while True:

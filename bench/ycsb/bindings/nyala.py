@@ -18,9 +18,8 @@ from ....driver.conditions import col
 from ....driver.connection import Connection, connect
 from ....driver.tables import TableHandle
 from ....errors import NotFound
-from ..model import FIELD_NAMES, KEY, TABLE, Client, Durability, Fields
+from ..model import COLUMNS, FIELD_NAMES, KEY, TABLE, Client, Durability, Fields
 
-COLUMNS = (KEY, *FIELD_NAMES)
 CREATE = f"CREATE TABLE {TABLE} ({', '.join(f'{name} STRING NOT NULL' for name in COLUMNS)}, PRIMARY KEY ({KEY}))"
 _FIELDS = list(FIELD_NAMES)
 

@@ -6,19 +6,12 @@ every call, with `?` for what differs, so that each is parsed, bound and planned
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import ClassVar
 
 from ....driver.cursor import Cursor
-from ....errors import NotFound
-from ..model import FIELD_NAMES, KEY, TABLE, Fields
-from .nyala import COLUMNS, NyalaBinding, TableClient
-
-_FIELDS = ", ".join(FIELD_NAMES)
-_READ = f"SELECT {_FIELDS} FROM {TABLE} WHERE {KEY} = ?"
-_UPDATES = tuple(f"UPDATE {TABLE} SET {name} = ? WHERE {KEY} = ?" for name in FIELD_NAMES)
-_INSERT = f"INSERT INTO {TABLE} ({', '.join(COLUMNS)}) VALUES ({', '.join('?' for _ in COLUMNS)})"
-_SCAN = f"SELECT {_FIELDS} FROM {TABLE} WHERE {KEY} >= ? ORDER BY {KEY} LIMIT ?"
+from ..model import TABLE
+from .nyala import NyalaBinding, TableClient
+from .statements import CursorClient, statements
 
 
 class NyalaSqlBinding(NyalaBinding):
@@ -31,32 +24,12 @@ class NyalaSqlBinding(NyalaBinding):
         return SqlClient(TableClient(self.connection.table(TABLE)), self.connection.cursor())
 
 
-class SqlClient:
+class SqlClient(CursorClient):
     """YCSB's operations as statements; a load is that of a table without SQL."""
 
     def __init__(self, table: TableClient, cursor: Cursor) -> None:
-        self._cursor = cursor
+        super().__init__(cursor, statements("?"))
         self.load = table.load
-
-    def read(self, key: str) -> Fields:
-        """SELECT of all fields by the key."""
-        row = self._cursor.execute(_READ, (key,)).fetchone()
-        if row is None:
-            raise NotFound(f"there is no row with key {key}")
-        return row
-
-    def update(self, key: str, field: int, value: str) -> None:
-        """UPDATE of one field by the key."""
-        if self._cursor.execute(_UPDATES[field], (value, key)).rowcount != 1:
-            raise NotFound(f"there is no row with key {key}")
-
-    def insert(self, key: str, fields: Fields) -> None:
-        """INSERT of one row."""
-        self._cursor.execute(_INSERT, (key, *fields))
-
-    def scan(self, first: str, count: int) -> Sequence[Fields]:
-        """SELECT with a lower bound, ORDER BY and LIMIT."""
-        return self._cursor.execute(_SCAN, (first, count)).fetchall()
 
     def close(self) -> None:
         """Close the cursor."""

@@ -11,21 +11,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ....errors import NotFound
 from ...postgres import PostgresServer, connect
 from ..model import FIELD_NAMES, KEY, TABLE, Durability, Fields
+from .statements import CursorClient, statements
 
 if TYPE_CHECKING:
     import psycopg
 
-_COLUMNS = ", ".join(FIELD_NAMES)
 _CREATE = f"""CREATE TABLE IF NOT EXISTS {TABLE} (
     {KEY} text COLLATE "C" PRIMARY KEY, {", ".join(f"{name} text NOT NULL" for name in FIELD_NAMES)})"""
 _LOAD = f"COPY {TABLE} FROM STDIN"
-_READ = f"SELECT {_COLUMNS} FROM {TABLE} WHERE {KEY} = %s"
-_SCAN = f"SELECT {_COLUMNS} FROM {TABLE} WHERE {KEY} >= %s ORDER BY {KEY} LIMIT %s"
-_INSERT = f"INSERT INTO {TABLE} VALUES ({', '.join(['%s'] * (1 + len(FIELD_NAMES)))})"
-_UPDATES = tuple(f"UPDATE {TABLE} SET {name} = %s WHERE {KEY} = %s" for name in FIELD_NAMES)
 
 
 class PostgresBinding:
@@ -74,39 +69,18 @@ class PostgresBinding:
             connection.execute(statement)
 
 
-class PostgresClient:
+class PostgresClient(CursorClient):
     """YCSB's operations as prepared statements on a connection."""
 
     def __init__(self, dsn: str) -> None:
         self._connection: psycopg.Connection[Any] = connect(dsn, autocommit=True, prepare_threshold=0)
-        self._cursor = self._connection.cursor()
+        super().__init__(self._connection.cursor(), statements("%s"))
 
     def load(self, keys: Sequence[str], rows: Sequence[Fields]) -> None:
         """One COPY, which is a transaction."""
         with self._cursor.copy(_LOAD) as copy:
             for key, fields in zip(keys, rows, strict=True):
                 copy.write_row((key, *fields))
-
-    def read(self, key: str) -> Fields:
-        """By the index of the primary key."""
-        row: Fields | None = self._cursor.execute(_READ, (key,)).fetchone()
-        if row is None:
-            raise NotFound(f"there is no row with key {key}")
-        return row
-
-    def update(self, key: str, field: int, value: str) -> None:
-        """Set one field; a key that is not there is an error."""
-        if self._cursor.execute(_UPDATES[field], (value, key)).rowcount != 1:
-            raise NotFound(f"there is no row with key {key}")
-
-    def insert(self, key: str, fields: Fields) -> None:
-        """Add a row; the server refuses a key that is there."""
-        self._cursor.execute(_INSERT, (key, *fields))
-
-    def scan(self, first: str, count: int) -> Sequence[Fields]:
-        """By the index, in its order."""
-        rows: Sequence[Fields] = self._cursor.execute(_SCAN, (first, count)).fetchall()
-        return rows
 
     def close(self) -> None:
         """Close the connection."""

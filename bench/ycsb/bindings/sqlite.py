@@ -22,20 +22,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ....errors import NotFound
 from ..model import FIELD_NAMES, KEY, TABLE, Durability, Fields
+from .statements import CursorClient, statements
 
 _BUSY_SECONDS = 60.0
 _PRAGMAS = ("cache_size = -65536", f"mmap_size = {2 << 30}")
 """64 MB of pages for each connection, and the file mapped."""
 _SYNCHRONOUS = {"fsync": "FULL", "os": "NORMAL"}
-_COLUMNS = ", ".join(FIELD_NAMES)
 _CREATE = f"""CREATE TABLE IF NOT EXISTS {TABLE} (
     {KEY} TEXT NOT NULL PRIMARY KEY, {", ".join(f"{name} TEXT NOT NULL" for name in FIELD_NAMES)})"""
-_READ = f"SELECT {_COLUMNS} FROM {TABLE} WHERE {KEY} = ?"
-_SCAN = f"SELECT {_COLUMNS} FROM {TABLE} WHERE {KEY} >= ? ORDER BY {KEY} LIMIT ?"
-_INSERT = f"INSERT INTO {TABLE} VALUES ({', '.join('?' * (1 + len(FIELD_NAMES)))})"
-_UPDATES = tuple(f"UPDATE {TABLE} SET {name} = ? WHERE {KEY} = ?" for name in FIELD_NAMES)
 
 
 class SqliteBinding:
@@ -92,10 +87,11 @@ class SqliteBinding:
         return connection
 
 
-class SqliteClient:
+class SqliteClient(CursorClient):
     """YCSB's operations as statements on a connection; `writing` is held while one writes."""
 
     def __init__(self, connection: sqlite3.Connection, writing: threading.Lock) -> None:
+        super().__init__(connection, statements("?"))  # sqlite3's connections make a cursor for each statement
         self._connection = connection
         self._writing = writing
 
@@ -104,34 +100,23 @@ class SqliteClient:
         with self._writing:
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                self._connection.executemany(_INSERT, [(key, *fields) for key, fields in zip(keys, rows, strict=True)])
+                self._connection.executemany(
+                    self._statements.insert, [(key, *fields) for key, fields in zip(keys, rows, strict=True)]
+                )
             except BaseException:
                 self._connection.execute("ROLLBACK")
                 raise
             self._connection.execute("COMMIT")
 
-    def read(self, key: str) -> Fields:
-        """By the index of the primary key."""
-        row: Fields | None = self._connection.execute(_READ, (key,)).fetchone()
-        if row is None:
-            raise NotFound(f"there is no row with key {key}")
-        return row
-
     def update(self, key: str, field: int, value: str) -> None:
-        """Set one field; a key that is not there is an error."""
+        """UPDATE of one field by the key; a key that is not there is an error."""
         with self._writing:
-            found = self._connection.execute(_UPDATES[field], (value, key)).rowcount
-        if found != 1:
-            raise NotFound(f"there is no row with key {key}")
+            super().update(key, field, value)
 
     def insert(self, key: str, fields: Fields) -> None:
-        """Add a row; the store refuses a key that is there."""
+        """INSERT of one row; the store refuses a key that is there."""
         with self._writing:
-            self._connection.execute(_INSERT, (key, *fields))
-
-    def scan(self, first: str, count: int) -> Sequence[Fields]:
-        """By the index, in its order."""
-        return self._connection.execute(_SCAN, (first, count)).fetchall()
+            super().insert(key, fields)
 
     def close(self) -> None:
         """Close the connection."""
