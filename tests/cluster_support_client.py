@@ -267,7 +267,7 @@ class FakeCluster:
             store = self._store(tablet_id)
             tablet = next(t for t in store.tablets if t.id == tablet_id)
             cache = StatisticsCache(store.table, self.analyses.get(tablet_id, Analysis({})))
-            statistics, sketches = cache.get_with_sketches({tablet.id: tablet.state})
+            statistics, sketches = cache.get_with_sketches({tablet.id: tablet.pin()})
             found.append(
                 methods.TabletFacts(
                     tablet_id=tablet_id,

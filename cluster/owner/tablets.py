@@ -171,7 +171,7 @@ class OwnedTablet:
         """The keys of every 4,096th row of each DiskRowSet, ascending, as physical values."""
         pin = self.tablet.pin()
         self._check_there()
-        return sampled_keys(pin.state)
+        return sampled_keys(pin)
 
     def flush(self) -> int:
         """Write what is in memory to DiskRowSets; how many rows that were."""

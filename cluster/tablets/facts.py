@@ -17,7 +17,7 @@ def data_bytes(tablet: Tablet) -> int:
 
 def tablet_facts(tablet: Tablet, table: Table, cache: StatisticsCache) -> TabletFacts:
     """All facts of a tablet of a table in this version; `cache` is the tablet's own."""
-    statistics, sketches = cache.get_with_sketches({tablet.id: tablet.state})
+    statistics, sketches = cache.get_with_sketches({tablet.id: tablet.pin()})
     return TabletFacts(
         tablet_id=tablet.id,
         rows=tablet.row_count,

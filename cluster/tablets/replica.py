@@ -537,7 +537,7 @@ class Replica:
     def key_samples(self) -> Sequence[tuple[Any, ...]]:
         """The keys of every 4,096th row of each DiskRowSet, ascending, as physical values."""
         self._check_running()
-        return sampled_keys(self.tablet.pin().state)
+        return sampled_keys(self.tablet.pin())
 
     # ---- work ----------------------------------------------------------------------------------------------------
 

@@ -135,7 +135,8 @@ def _sketches(view: TabletView, stored: StoredRowSetView, check: Callable[[], No
 
 def table_storage(table: Table, tablets: Sequence[Tablet]) -> TableStorage:
     """How a table lies on disk, from the footers of its column files and a page of each text column."""
-    rowsets = [stored for tablet in tablets for stored in tablet.state.rowsets]
+    pins = [tablet.pin() for tablet in tablets]
+    rowsets = [stored for pin in pins for stored in pin.state.rowsets]
     columns = {column.name: _column_storage(column, table.schema, rowsets) for column in table.schema.columns}
     size = sum(stored.metadata.data_bytes for stored in rowsets)
     return TableStorage(len(tablets), len(rowsets), size, columns)

@@ -180,7 +180,7 @@ class TableBulkLoader:
         for one, other in _meeting(run.rowsets):
             for keys in common_keys(self._table, one.rowset, other.rowset):
                 raise _repeated(self._table, keys.values_at(0))
-        check_against_rowsets(run, run.tablet.state.rowsets)
+        check_against_rowsets(run, run.tablet.pin())
 
     def _abandon(self) -> None:
         """Remove the files of a load that does not happen."""

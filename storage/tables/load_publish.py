@@ -6,7 +6,7 @@ done before (`bulk_load`); what is left are the MemRowSets and the rowsets that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -28,7 +28,7 @@ from ..rowsets.stored_rowset import StoredRowSet
 from ..schema import Table
 from ..store import Timestamp
 from ..tablet.mvcc import start_together
-from ..tablet.tablet import Tablet, rowset_keys
+from ..tablet.tablet import Pin, Tablet, rowset_keys
 from ..writing.incoming_rows import describe_key
 from .load_record import LoadRecord, TabletLoad
 from .table_store import TableStore
@@ -71,10 +71,10 @@ def common_keys(table: Table, one: DiskRowSet, other: DiskRowSet) -> Iterator[Ke
                 yield keys.take(hits)
 
 
-def check_against_rowsets(run: Run, rowsets: Iterable[StoredRowSet]) -> None:
+def check_against_rowsets(run: Run, pin: Pin) -> None:
     """Raise `AlreadyPresent` where a new rowset shares a key with a row of the tablet's that is not deleted."""
     table = run.tablet.table
-    for stored in rowsets:
+    for stored in pin.state.rowsets:
         if stored.rowset in run.checked:
             continue
         has_ghosts = False
@@ -123,7 +123,7 @@ def publish(store: TableStore, runs: list[Run]) -> Timestamp:
         _follow_alterations(store, runs)
         for run in runs:
             run.tablet.decide_all()
-            check_against_rowsets(run, run.tablet.state.rowsets)
+            check_against_rowsets(run, run.tablet.pin())
             _check_against_memory(run)
         timestamp = start_together([run.tablet.mvcc for run in runs])
         try:

@@ -24,7 +24,7 @@ from ..rowsets.memrowset import MemRowSet
 from ..rowsets.stored_rowset import StoredRowSet
 from ..schema import Table
 from ..store import ColumnStatistics, TableStatistics
-from ..tablet.tablet import TabletState
+from ..tablet.tablet import Pin
 from .analysis import Analysis
 from .value_sketches import add_values
 
@@ -77,16 +77,14 @@ class StatisticsCache:
         self._columns: Mapping[str, ColumnStatistics] = {}
         self._sketches: Mapping[str, ColumnSketch] = {}
 
-    def get(self, tablets: Mapping[str, TabletState]) -> TableStatistics:
-        """The statistics of a table whose tablets, by their ids, have these states."""
+    def get(self, tablets: Mapping[str, Pin]) -> TableStatistics:
+        """The statistics of a table, from the pinned states of its tablets, by their ids."""
         return self.get_with_sketches(tablets)[0]
 
-    def get_with_sketches(
-        self, tablets: Mapping[str, TabletState]
-    ) -> tuple[TableStatistics, Mapping[str, ColumnSketch]]:
+    def get_with_sketches(self, tablets: Mapping[str, Pin]) -> tuple[TableStatistics, Mapping[str, ColumnSketch]]:
         """The statistics, and the sketches by column name that they were made of: those of other tablets' rows can be
         merged with them."""
-        states = tablets.values()
+        states = [pin.state for pin in tablets.values()]
         rowsets = tuple(r for state in states for r in state.rowsets)
         memrowsets = [m for state in states for m in state.memrowsets if m.row_count]
         stored_rows = sum(r.row_count for r in rowsets)
@@ -98,7 +96,7 @@ class StatisticsCache:
                 self._sketched_rows = memory_rows
                 small = memory_rows < MEMORY_SHARE * stored_rows
                 of_rowsets = [
-                    self.analysis.of(name, r.rowset) for name, state in tablets.items() for r in state.rowsets
+                    self.analysis.of(name, r.rowset) for name, pin in tablets.items() for r in pin.state.rowsets
                 ]
                 sketches = _sketches(self.table, of_rowsets, memrowsets, not small)
                 self._sketches = sketches

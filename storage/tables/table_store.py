@@ -296,7 +296,7 @@ class TableStore:
 
     def statistics(self) -> TableStatistics:
         """Estimates for the planner; computed again when rowsets have changed."""
-        return self.statistics_cache.get({tablet.id: tablet.state for tablet in self.tablets})
+        return self.statistics_cache.get({tablet.id: tablet.pin() for tablet in self.tablets})
 
     def analyze(
         self, check: Callable[[], None] | None = None, tablets: Sequence[Tablet] | None = None

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import TabletGone
 from ..store import Replica, TabletDescription
-from ..tablet.tablet import TabletState
+from ..tablet.tablet import Pin
 from .table_store import TableLayout
 
 
@@ -28,9 +28,9 @@ def describe_tablets(layout: TableLayout, directory: str | None) -> list[TabletD
     ]
 
 
-def sampled_keys(state: TabletState) -> list[tuple[Any, ...]]:
+def sampled_keys(pin: Pin) -> list[tuple[Any, ...]]:
     """The keys of every 4,096th row of each DiskRowSet, all together ascending, as physical values."""
-    return list(merge(*(stored.rowset.key_samples for stored in state.rowsets)))
+    return list(merge(*(stored.rowset.key_samples for stored in pin.state.rowsets)))
 
 
 def key_samples(layout: TableLayout, tablet_id: str) -> Sequence[tuple[Any, ...]]:
@@ -38,5 +38,5 @@ def key_samples(layout: TableLayout, tablet_id: str) -> Sequence[tuple[Any, ...]
     the footers of the key columns know. `TabletGone` where the table has no such tablet."""
     for tablet in layout.tablets:
         if tablet.id == tablet_id:
-            return sampled_keys(tablet.state)
+            return sampled_keys(tablet.pin())
     raise TabletGone(f"table {layout.table.name} has no tablet {tablet_id}: its range partition was dropped")

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nyala.cluster.consensus.consensus_file import ConsensusFile, ConsensusState, read_consensus, write_consensus
 from nyala.cluster.consensus.tracked import CallHeader, as_log_entry, decode_tracked, encode_tracked
-from nyala.cluster.raft.messages import Configuration, Entry, Message, Peer, VoteResponse
+from nyala.cluster.raft.messages import Configuration, Entry, Peer, VoteResponse
+from nyala.cluster.wire.peers import PeerBatch
 from nyala.errors import CorruptionError
 from nyala.storage.clock import LOGICAL_BITS
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
@@ -20,29 +21,40 @@ from nyala.storage.log.wal_format import EntryKind
 CLIENT = "0123456789abcdef0123456789abcdef"
 
 
-def test_a_vote_is_durable_before_it_is_told() -> None:
+def test_a_vote_is_durable_before_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     with Group() as group:
-        leader = group.leader()
-        voters = group.others(leader)
-        gate, told = threading.Event(), list[Message]()
-        deliver = group.network.deliver
+        gate, held_above, told = threading.Event(), [2**63], list[int]()
+        deliver, update = group.network.deliver, ConsensusFile.update
 
-        def watch(sender: Peer, peer: Peer, batch: object) -> None:
-            messages = [message for _, message in batch.messages]  # type: ignore[attr-defined]
+        def watch(sender: Peer, peer: Peer, batch: PeerBatch) -> None:
             if not gate.is_set():
-                told.extend(m for m in messages if isinstance(m, VoteResponse) and m.granted and not m.pre)
-            deliver(sender, peer, batch)  # type: ignore[arg-type]
+                votes = [m for _, m in batch.messages if isinstance(m, VoteResponse) and m.granted and not m.pre]
+                told.extend(vote.term for vote in votes if vote.term > held_above[0])
+            deliver(sender, peer, batch)
 
-        def slow(what: str) -> None:
-            if "consensus" in what:
+        def slow(file: ConsensusFile, **changes: int | str | None) -> None:
+            """A disk on which a new term is not written until the gate is open."""
+            term = changes.get("term")
+            if isinstance(term, int) and term > held_above[0]:
                 gate.wait(PATIENCE)
+            update(file, **changes)
 
-        group.network.deliver = watch  # type: ignore[method-assign]
-        for server in voters:
-            server.fs.on_sync = slow  # type: ignore[attr-defined]
-        term = leader.consensus.status().term
-        group.stop(leader)
-        eventually(lambda: any(server.consensus.status().term > term for server in voters))
+        def is_held() -> bool:
+            """All know one leader's term, and none later is durable."""
+            held_above[0] = group.leader().consensus.status().term
+            if {server.consensus.status().term for server in group.running} == {held_above[0]}:
+                return True
+            held_above[0] = 2**63
+            gate.set()
+            gate.clear()
+            return False
+
+        monkeypatch.setattr(group.network, "deliver", watch)
+        monkeypatch.setattr(ConsensusFile, "update", slow)
+        eventually(is_held)
+        group.stop(group.leader())
+        voters = group.running
+        eventually(lambda: any(server.consensus.status().term > held_above[0] for server in voters))
         assert not any(server.consensus.is_serving for server in voters)
         assert not told
         gate.set()
