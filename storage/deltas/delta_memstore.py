@@ -63,18 +63,19 @@ class DeltaMemStore:
         self._tail = DeltaTail(self._types)
         """What the last run is made of, while that is the tail; else empty."""
         self._single: dict[int, list[RowDelta]] = {}
-        """The deltas of `_pending` by row, as long as `_is_sparse`."""
+        """The deltas by row that are in no run yet, as long as `_is_sparse`."""
         self._folded: dict[int, Folded] = {}
         """What the older ones of a row's deltas in `_single` leave behind, of rows that have many."""
         self._joins = 0
-        """How often somebody has begun to join."""
+        """How often new runs have taken the place of what was pending."""
         self._is_sparse = True
-        """Only single rows are pending, and nobody joins runs."""
+        """All that is in no run yet is in `_single`."""
         self._snapshot_version = 0
         self._mutex = threading.Lock()
         """Guards `_pending` and the numbers above; held for moments only, since the writer waits for it."""
         self._joining = threading.Lock()
-        """Guards `_runs` and `_tail`; held while a reader joins runs. Taken before `_mutex`."""
+        """Guards `_runs` and `_tail`; held while a reader joins runs. Taken before `_mutex`. Look-ups of what came row
+        by row do not wait for it."""
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
@@ -109,13 +110,7 @@ class DeltaMemStore:
         with self._mutex:
             delta = (row, kind, values, timestamp)
             self._pending.append(delta)
-            chain = self._single.get(row)
-            if chain is None:
-                self._single[row] = [delta]
-            else:
-                chain.append(delta)
-                if not len(chain) % FOLD_ROWS and (older := folded(chain, self._folded.get(row))) is not None:
-                    self._folded[row] = older
+            self._chain(delta)
             self.count += 1
             self.nbytes += ROW_BYTES
             self.last_index = index
@@ -123,6 +118,17 @@ class DeltaMemStore:
             self.version += 1
         if index < self.first_index or not self.first_index:
             self._note_first(index)
+
+    def _chain(self, delta: RowDelta) -> None:
+        """Let look-ups find a single delta. Needs `_mutex`."""
+        row = delta[0]
+        chain = self._single.get(row)
+        if chain is None:
+            self._single[row] = [delta]
+            return
+        chain.append(delta)
+        if not len(chain) % FOLD_ROWS and (older := folded(chain, self._folded.get(row))) is not None:
+            self._folded[row] = older
 
     def _note_first(self, index: int) -> None:
         """Not only once: the index of an entry that failed is given again, to one whose deltas may come here later."""
@@ -163,7 +169,7 @@ class DeltaMemStore:
         if not self.count:
             return None
         # Without the mutex, which many look-ups at once would hand to each other: what is read belongs together unless
-        # somebody has begun to join meanwhile.
+        # new runs have been put in place meanwhile.
         joins, is_sparse = self._joins, self._is_sparse
         single, runs, older = self._single.get(row, ()), self._runs, self._folded.get(row)
         if not is_sparse or joins != self._joins:
@@ -178,37 +184,50 @@ class DeltaMemStore:
     def _join(self) -> None:
         """Turn what is pending into runs. Needs `_joining`."""
         with self._mutex:
-            # In this order: a look-up takes what it reads for one state where it is sparse and no join has begun since.
-            self._is_sparse = False
-            self._joins += 1
-            pending, self._pending, self._single, self._folded = self._pending, [], {}, {}
-            self._is_sparse = not pending
+            pending, self._pending = self._pending, []
             version = self.version
         if pending:
-            runs = self._joined(pending)
-            size = ROW_BYTES * len(self._tail) + sum(run.nbytes for run in runs[: len(runs) - bool(self._tail)])
+            tail, length = self._tail, len(self._tail)
+            try:
+                runs, tail = self._joined(pending)
+            except BaseException:  # Ctrl-C, say, or no memory: all is as before
+                self._tail = DeltaTail(self._types, tail.deltas[:length])
+                with self._mutex:
+                    self._pending = pending + self._pending
+                raise
+            size = ROW_BYTES * len(tail) + sum(run.nbytes for run in runs[: len(runs) - bool(tail)])
             with self._mutex:
-                self._runs = tuple(runs)
-                self._is_sparse = all(isinstance(p, tuple) for p in self._pending)
-                self.nbytes = size + sum(ROW_BYTES if isinstance(p, tuple) else p.nbytes for p in self._pending)
+                self._publish(runs, tail, size)
         self._snapshot_version = version
 
-    def _joined(self, pending: Sequence[RowDelta | Deltas]) -> list[Deltas]:
-        """All runs with what is pending."""
-        runs = list(self._runs)
+    def _joined(self, pending: Sequence[RowDelta | Deltas]) -> tuple[list[Deltas], DeltaTail]:
+        """All runs with what is pending, and the tail, which may be the old one, extended."""
+        runs, tail = list(self._runs), self._tail
         single = [delta for delta in pending if isinstance(delta, tuple)]
-        if len(single) == len(pending) and len(self._tail) + len(single) <= TAIL_ROWS:
-            if self._tail:
+        if len(single) == len(pending) and len(tail) + len(single) <= TAIL_ROWS:
+            if tail:
                 runs.pop()
-            self._tail.extend(single)
-            return [*runs, self._tail.run()]
-        if self._tail:
+            tail.extend(single)
+            return [*runs, tail.run()], tail
+        if tail:
             runs[-1] = with_all_columns(runs[-1])
-            self._tail = DeltaTail(self._types)
         runs.append(merge(_to_runs(pending, self._types)))
         while len(runs) > 1 and len(runs[-2]) <= GROWTH * len(runs[-1]):
             runs[-2:] = [merge(runs[-2:])]
-        return runs
+        return runs, DeltaTail(self._types)
+
+    def _publish(self, runs: Sequence[Deltas], tail: DeltaTail, size: int) -> None:
+        """Put new runs of so many bytes in place; pending is only what came since they were begun. Needs both locks."""
+        # In this order: a look-up takes what it reads for one state where it is sparse and `_joins` stays as it was.
+        self._is_sparse = False
+        self._joins += 1
+        self._runs, self._tail = tuple(runs), tail
+        self._single, self._folded = {}, {}
+        single = [delta for delta in self._pending if isinstance(delta, tuple)]
+        for delta in single:
+            self._chain(delta)
+        self._is_sparse = len(single) == len(self._pending)
+        self.nbytes = size + sum(ROW_BYTES if isinstance(p, tuple) else p.nbytes for p in self._pending)
 
 
 def _to_runs(pending: Sequence[RowDelta | Deltas], types: Mapping[int, pa.DataType]) -> list[Deltas]:

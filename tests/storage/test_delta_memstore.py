@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import threading
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import pytest
 from delta_support import deltas_of, records_of
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.storage.deltas.delta_memstore import DeltaMemStore
-from nyala.storage.deltas.deltas import DeltaKind
+from nyala.storage.deltas.delta_memstore import TAIL_ROWS, DeltaMemStore
+from nyala.storage.deltas.delta_tail import DeltaTail
+from nyala.storage.deltas.deltas import DeltaKind, Deltas
+from nyala.storage.deltas.row_deltas import FOLD_ROWS
 from nyala.storage.schema import ColumnSchema, Schema
 from nyala.storage.types import BIGINT, INT, STRING
 
@@ -96,3 +100,69 @@ def test_a_new_column_can_be_set_after_an_alteration() -> None:
     store.use_schema(added)
     store.append_row(1, DeltaKind.UPDATE, {9: "x"}, 101, 2)
     assert records_of(store.snapshot()) == [(0, 100, 1, {1: 5}), (1, 101, 1, {9: "x"})]
+
+
+def _update(store: DeltaMemStore, number: int) -> None:
+    store.append_row(number % ROWS, DeltaKind.UPDATE, {1: number}, number, number)
+
+
+def _latest(store: DeltaMemStore) -> list[int]:
+    found: list[int] = []
+    for row in range(ROWS):
+        values: dict[int, int] = {}
+        store.look_up(row, 2**40, [1], values)
+        found.append(values[1])
+    return found
+
+
+@pytest.mark.parametrize("count", [ROWS, TAIL_ROWS + 1])
+def test_look_ups_do_not_wait_for_a_join(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = DeltaMemStore(SCHEMA)
+    for number in range(1, count + 1):
+        _update(store, number)
+    run = DeltaTail.run
+    seen: list[list[int]] = []
+
+    def work() -> None:
+        """What others do while runs are made."""
+        seen.append(_latest(store))
+        for number in range(count + 1, count + 1 + 3 * FOLD_ROWS * ROWS):
+            _update(store, number)
+        seen.append(_latest(store))
+
+    def slow_run(tail: DeltaTail) -> Deltas:
+        monkeypatch.undo()
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        thread.join(20)
+        assert not thread.is_alive()
+        return run(tail)
+
+    monkeypatch.setattr(DeltaTail, "run", slow_run)
+    assert sum(map(len, store.snapshot())) == count
+    numbers = range(1, count + 1 + 3 * FOLD_ROWS * ROWS)
+    assert seen == [sorted(numbers[:count][-ROWS:], key=lambda n: n % ROWS), _latest(store)]
+    assert sum(map(len, store.snapshot())) == len(numbers)
+    assert _latest(store) == seen[1] == sorted(numbers[-ROWS:], key=lambda n: n % ROWS)
+
+
+@pytest.mark.parametrize("count", [3, TAIL_ROWS + 1])
+def test_a_join_that_is_interrupted_loses_nothing(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = DeltaMemStore(SCHEMA)
+    _update(store, 1)
+    store.snapshot()
+    for number in range(2, count + 1):
+        _update(store, number)
+
+    def fails(*_: object) -> Deltas:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(DeltaTail, "run", fails)
+    with pytest.raises(KeyboardInterrupt):
+        store.snapshot()
+    _update(store, count + 1)
+    with pytest.raises(KeyboardInterrupt):
+        store.snapshot()
+    monkeypatch.undo()
+    wanted = [(n % ROWS, n, int(DeltaKind.UPDATE), {1: n}) for n in range(1, count + 2)]
+    assert records_of(store.snapshot()) == sorted(wanted, key=lambda record: record[:2])
