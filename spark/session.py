@@ -81,6 +81,7 @@ def _options(threads: int, scratch: Path) -> dict[str, str]:
         "spark.log.level": "ERROR",
         "spark.master": f"local[{threads},{ATTEMPTS}]",
         "spark.pyspark.python": sys.executable,
+        "spark.python.daemon.module": f"{__package__}.daemon",
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": str(threads),
