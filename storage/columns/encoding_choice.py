@@ -39,6 +39,10 @@ MOST_TEXT_ROWS = 16_384
 SAMPLE_ROWS = 65_536
 SAMPLE_SHARE = 0.5
 """A column whose sample has more distinct values than this share of it is not worth building a dictionary for."""
+GLANCE_ROWS = 4_096
+GLANCE_REPEATS = 0.02
+"""Before that a few rows anywhere are looked at: 41,000 values or fewer, which is what a dictionary may have, would
+repeat in 5 % of them."""
 DICTIONARY_SHARE = 0.25
 """A dictionary must have at most this many entries per row ..."""
 SMALL_DICTIONARY = 256
@@ -187,6 +191,8 @@ def dictionary_encoded(column: ColumnSchema, values: pa.Array) -> tuple[Array, p
     automatic = column.encoding is Encoding.AUTO
     if not automatic and column.encoding is not Encoding.DICT:
         return None
+    if automatic and len(values) > 8 * GLANCE_ROWS and not _has_repeats(values):
+        return None
     if automatic and len(values) > 2 * SAMPLE_ROWS:
         sample = values.take(pa.array(np.linspace(0, len(values) - 1, SAMPLE_ROWS).astype(np.int64)))
         if pc.count_distinct(sample).as_py() > SAMPLE_SHARE * SAMPLE_ROWS:
@@ -202,3 +208,9 @@ def dictionary_encoded(column: ColumnSchema, values: pa.Array) -> tuple[Array, p
     rank[order] = np.arange(len(dictionary), dtype=dtype)
     codes = encoded.indices.fill_null(0).to_numpy()
     return rank.take(codes), dictionary.take(pa.array(order))
+
+
+def _has_repeats(values: pa.Array) -> bool:
+    """Do values come again, as far as a glance tells? Rows anywhere, not every n-th: runs would not show in these."""
+    rows = np.unique(np.random.default_rng(0).integers(len(values), size=GLANCE_ROWS))
+    return bool(pc.count_distinct(values.take(pa.array(rows))).as_py() <= (1 - GLANCE_REPEATS) * len(rows))

@@ -338,17 +338,24 @@ class Inverted:
     deletes: Deltas
 
 
-def invert(columns: Sequence[ColumnSchema], initial: Mapping[int, pa.Array], redo: Deltas) -> Inverted:
-    """Turn REDO deltas into new base data and UNDO deltas.
+def invert(
+    columns: Sequence[ColumnSchema],
+    initial: Mapping[int, pa.Array | pa.ChunkedArray],
+    redo: Deltas,
+    order: Array | None = None,
+) -> Inverted:
+    """Turn REDO deltas into new base data and UNDO deltas. Each column is copied twice at most, however it lies.
 
     Parameters
     ----------
     columns : sequence of ColumnSchema
         The columns to bring forward; deltas of others are passed over.
-    initial : mapping of int to pa.Array
-        Their values of all rows before the deltas, by column id.
+    initial : mapping of int to pa.Array or pa.ChunkedArray
+        Their values before the deltas, by column id.
     redo : Deltas
         A REINSERT sets all columns.
+    order : ndarray of int64, optional
+        Which of the initial values is that of each row; by default they are the rows', in order.
     """
     redo = redo.only_columns({c.id for c in columns})
     rows, kinds = redo.rows, redo.kinds
@@ -362,22 +369,41 @@ def invert(columns: Sequence[ColumnSchema], initial: Mapping[int, pa.Array], red
     for column in columns:
         base = initial[column.id]
         given = redo.columns.get(column.id)
-        if given is None and not len(revived):
-            finished[column.id] = base
-            continue
         places = np.empty(0, np.int64) if given is None else given.places
         # The cells over time: the initial values, then what the deltas set.
-        cells = base if given is None else pa.concat_arrays([base, given.values])
+        cells = _as_one([*_pieces(base), *([] if given is None else [given.values])], base.type)
+        finished[column.id] = _last_cells(cells, len(base), order, rows[places])
         # An UPDATE takes back what it set; a deletion that was followed by a REINSERT gives back all columns.
         wanted = np.union1d(places[kinds[places] == DeltaKind.UPDATE], revived)
         before = np.searchsorted(places, wanted) - 1
         has_before = (before >= 0) & (rows[places[before]] == rows[wanted]) if len(places) else before >= 0
-        source = np.where(has_before, len(base) + before, rows[wanted])
+        at_first = rows[wanted] if order is None else order[rows[wanted]]
+        source = np.where(has_before, len(base) + before, at_first)
         if len(wanted):
             undone[column.id] = DeltaColumn(wanted, cells.take(pa.array(source)))
-        finished[column.id] = base if given is None else apply_patch(base, _last_values(redo, column.id))
     everything = Deltas(rows, redo.timestamps, undo_kinds, undone)
     return Inverted(finished, everything.select(~final), redo.select(final).only_columns(()))
+
+
+def _pieces(column: pa.Array | pa.ChunkedArray) -> list[pa.Array]:
+    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+
+
+def _as_one(arrays: list[pa.Array], type_: pa.DataType) -> pa.Array:
+    if len(arrays) == 1:
+        return arrays[0]
+    return pa.concat_arrays(arrays) if arrays else pa.array([], type_)
+
+
+def _last_cells(cells: pa.Array, count: int, order: Array | None, rows: Array) -> pa.Array:
+    """The last value of each row: of `cells`, the first `count` are the initial ones in this order, the others are
+    those that the rows (ascending) were given one after the other."""
+    if order is None and not len(rows):
+        return cells
+    source = np.arange(count) if order is None else order.copy()
+    last = np.flatnonzero(_lasts(rows))
+    source[rows[last]] = count + last
+    return cells.take(pa.array(source))
 
 
 def _is_last_about_existence(deltas: Deltas) -> Array:

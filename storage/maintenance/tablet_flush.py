@@ -129,13 +129,12 @@ class _Flush:
     def _write(self, files: NewFiles, image: MemRowSetImage) -> list[RowSetMetadata]:
         """Write rowsets and their delta files, durable but for the names."""
         tablet, mark = self._tablet, self._tablet.metadata.ancient_history_mark
-        rows, order = self._sorted(image, mark)
+        order = self._order(image, mark)
         mutations = moved(image.mutations, self._offsets)
         changing = self._schema.columns[self._schema.key_columns :]
-        turned = invert(changing, {c.id: column_array(c, rows) for c in changing}, mutations)
-        for column in changing:
-            place = self._schema.position(column.name)
-            rows = rows.set_column(place, self._schema.arrow.field(place), turned.columns[column.id])
+        turned = invert(changing, {c.id: image.rows.column(c.name) for c in changing}, mutations, order)
+        keys = [column_array(c, image.rows).take(pa.array(order)) for c in self._schema.key]
+        rows = pa.Table.from_arrays([*keys, *turned.columns.values()], schema=self._schema.arrow)
         undo = merge([above(insertions(image.inserted[order]), mark), above(turned.undo, mark)])
         written = write_rowsets(
             tablet.fs,
@@ -154,20 +153,19 @@ class _Flush:
             for metadata, start in zip(written, starts)
         ]
 
-    def _sorted(self, image: MemRowSetImage, mark: int) -> tuple[pa.Table, Array]:
-        """The rows by key, as inserted, and where each of them stands in the image. Rows that were deleted for good at
-        or below the ancient history mark are nobody's to read: they are left out."""
+    def _order(self, image: MemRowSetImage, mark: int) -> Array:
+        """Where in the image each row to be written stands, by key: ndarray of int64. Rows that were deleted for good
+        at or below the ancient history mark are nobody's to read: they are left out."""
         died = deaths(image.mutations, self._old.row_count)[image.numbers]
         order = np.flatnonzero((died == 0) | (died > np.uint64(mark)))
-        rows = image.rows if len(order) == len(died) else image.rows.take(pa.array(order))
-        if rows.num_rows:
-            keys = Keys.from_rows(self._schema, rows)
+        if len(order):
+            keys = Keys.from_rows(self._schema, image.rows.select([c.name for c in self._schema.key]))
+            keys = keys if len(order) == len(died) else keys.take(order)
             if not keys.is_strictly_ascending():
-                by_key = keys.order()
-                rows, order = rows.combine_chunks().take(pa.array(by_key)), order[by_key]
+                order = order[keys.order()]
         self._offsets = np.full(self._old.row_count, -1, np.int64)
         self._offsets[image.numbers[order]] = np.arange(len(order))
-        return rows, order
+        return order
 
     def _with_deltas(self, files: NewFiles, metadata: RowSetMetadata, undo: Deltas, deletes: Deltas) -> RowSetMetadata:
         before = files.size

@@ -37,7 +37,7 @@ class MemRowSetImage:
     Parameters
     ----------
     rows : pa.Table
-        As they were inserted, in this order, those of aborted writes left out.
+        As they were inserted, in this order and in pieces as they came, those of aborted writes left out.
     inserted : ndarray of uint64, shape (n_rows,)
         The timestamps of insertion.
     numbers : ndarray of int64, shape (n_rows,)
@@ -146,6 +146,13 @@ class MemRowSetSnapshot:
         arrays = [chunk.rows.column(place) for chunk in chunks]
         return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
+    def _chunked(self, column: ColumnSchema) -> pa.Array | pa.ChunkedArray:
+        """`column_array` of all chunks, without a copy."""
+        place = self._places.get(column.id)
+        if place is None:
+            return self.column_array(column, self.chunks)
+        return pa.chunked_array([chunk.rows.column(place) for chunk in self.chunks])
+
     # ---- everything ----------------------------------------------------------------------------------------------
 
     def image(self, timestamp: int) -> MemRowSetImage:
@@ -157,7 +164,7 @@ class MemRowSetSnapshot:
         kept = inserted <= np.uint64(timestamp)
         if self.aborted:
             kept &= ~np.isin(inserted, np.array(list(self.aborted), np.uint64))
-        arrays = [self.column_array(column, self.chunks) for column in self.schema.columns]
+        arrays = [self._chunked(column) for column in self.schema.columns]
         rows = pa.Table.from_arrays(arrays, schema=self.schema.arrow)
         numbers = np.flatnonzero(kept)
         if len(numbers) < self.row_count:
