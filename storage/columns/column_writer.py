@@ -46,6 +46,10 @@ from .encodings import (
 )
 from .sketch import SketchBuilder, hash_decimals, hash_floats, hash_integers, hash_texts
 
+HASHED_ROWS = ROW_GROUP_ROWS
+"""Texts of so many rows are hashed at once, though pages of long ones have few: in each of some twenty steps numpy lets
+go of the interpreter, and beside busy statements it gets it back late."""
+
 
 def write_column(
     fs: FileSystem,
@@ -211,6 +215,9 @@ class _ColumnWriter:
             self._append(encode_text_page(page, choice.encoding, choice.share) if texts else encode_wide_page(page))
             bounds = _arrow_bounds(self._column, found)
             self._add_bounds(bounds, page.null_count, len(page), _text_bounds if texts else None)
+        for start in range(0, len(values), HASHED_ROWS):
+            part = values.slice(start, HASHED_ROWS)
+            found = part.drop_null() if part.null_count else part
             self._sketch.add_hashes(hash_texts(found) if texts else hash_decimals(found))
 
     def _write_dictionary(self, codes: Array, dictionary: pa.Array, values: pa.Array) -> None:

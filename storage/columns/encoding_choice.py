@@ -53,6 +53,9 @@ SAMPLE_PAGES = 3
 """First, middle and last page are encoded on trial."""
 TRIAL_ROWS = 4_096
 """Of a page of texts, which is tried in six forms: small flushes should not take several times as long."""
+MUCH_LESS = 0.66
+"""ZSTD must be below this share of pages that LZ4 leaves as they are: a plain page costs nothing to unpack, and what is
+left there to save is a narrow alphabet (base64 comes to 0.77, hexadecimal digits to 0.55)."""
 LONG_RUN = 8
 """Rows per run from which RLE is tried: it decodes as fast as LZ4 from there on."""
 CLEARLY_SMALLER = 0.8
@@ -124,7 +127,11 @@ def _compressed(column: ColumnSchema, encoding: Encoding, bodies: list[bytes], s
     fast = Choice(encoding, Compression.LZ4, WORTH_COMPRESSING, share)
     small = Choice(encoding, Compression.ZSTD, WORTH_COMPRESSING, share)
     fast_size, small_size = _size(bodies, fast), _size(bodies, small)
-    return (small, small_size) if small_size < CLEARLY_SMALLER * fast_size else (fast, fast_size)
+    if fast_size == sum(map(len, bodies)):
+        fast, clearly = Choice(encoding, Compression.NONE, share=share), MUCH_LESS
+    else:
+        clearly = CLEARLY_SMALLER
+    return (small, small_size) if small_size < clearly * fast_size else (fast, fast_size)
 
 
 def choose_codes(column: ColumnSchema, codes: Array, validity: Array | None, page_rows: int) -> Choice:

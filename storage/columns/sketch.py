@@ -22,6 +22,8 @@ from ..vector import Array, decimal_limbs
 
 EXACT_LIMIT = 512
 """Hashes kept as a set: 4 KiB, what the registers take too."""
+SORTED_HASHES = 4_096
+"""So many are added to the set at a time: most columns outgrow it at once, and sorting is what costs."""
 _BITS = 12
 _REGISTERS = 1 << _BITS
 _REST = 64 - _BITS
@@ -108,13 +110,16 @@ class SketchBuilder:
 
     def add_hashes(self, hashes: Array) -> None:
         """Count distinct values by their hashes (ndarray of uint64, repetitions allowed)."""
-        if self._hashes is not None:
-            union = np.unique(np.concatenate([self._hashes, hashes]))
-            if len(union) <= EXACT_LIMIT:
+        while self._hashes is not None:
+            union = np.unique(np.concatenate([self._hashes, hashes[:SORTED_HASHES]]))
+            hashes = hashes[SORTED_HASHES:]
+            if len(union) > EXACT_LIMIT:
+                self._hashes = None
+                self._mark(union)
+            else:
                 self._hashes = union
-                return
-            self._hashes = None
-            hashes = union
+                if not len(hashes):
+                    return
         self._mark(hashes)
 
     def add_sketch(self, sketch: ColumnSketch) -> None:
