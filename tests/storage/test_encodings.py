@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import threading
+from base64 import b64encode
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -390,6 +391,25 @@ def test_noise_is_not_packed() -> None:
     rng = np.random.default_rng(5)
     noise = pa.array([rng.bytes(40) for _ in range(1_000)])
     assert chosen(noise, BINARY)[2] == {UNCOMPRESSED}
+
+
+def test_texts_of_a_narrow_alphabet_are_packed_where_that_saves_a_third() -> None:
+    rng = np.random.default_rng(5)
+    base64 = pa.array([b64encode(rng.bytes(75)).decode() for _ in range(1_000)])
+    assert chosen(base64, STRING)[2] == {UNCOMPRESSED}
+    digits = pa.array([rng.bytes(50).hex() for _ in range(1_000)])
+    assert chosen(digits, STRING)[2] == {ZSTD}
+
+
+@pytest.mark.parametrize("run", [1, 10])
+@pytest.mark.parametrize("rows", [50_000, 200_000])
+def test_a_dictionary_is_made_of_values_that_come_again_however_they_lie(rows: int, run: int) -> None:
+    some = [f"number {n}" for n in range(rows // 40)]
+    rng = np.random.default_rng(5)
+    places = np.repeat(rng.integers(0, len(some), rows // run), run)
+    assert chosen(pa.array(some).take(pa.array(places)), STRING)[0] is Encoding.DICT
+    ever_new = pa.array([f"number {n}" for n in range(rows)])
+    assert chosen(ever_new, STRING)[0] is not Encoding.DICT
 
 
 @pytest.mark.parametrize("compression", CODECS)
