@@ -97,10 +97,11 @@ def _options(threads: int, scratch: Path) -> dict[str, str]:
 
 def _import_path() -> list[str]:
     """Where the workers' Python would not look by itself, and this one has found the package."""
-    parent = str(Path(__file__).resolve().parents[2])
-    usual = {str(Path(folder).resolve()) for folder in [*site.getsitepackages(), site.getusersitepackages()]}
+    # Not resolved: a link in a folder of sys.path may be what makes it a package of this name.
+    parent = str(Path(__file__).absolute().parents[2])
+    usual = {str(Path(folder).absolute()) for folder in [*site.getsitepackages(), site.getusersitepackages()]}
     given = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
-    found = [str(Path(folder).resolve()) for folder in sys.path if folder]
+    found = [str(Path(folder).absolute()) for folder in sys.path if folder]
     return [*given, parent] if parent in found and parent not in usual else given
 
 

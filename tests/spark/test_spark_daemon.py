@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import nyala
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -36,3 +38,17 @@ print(threading.active_count(), [link for link in links if link.startswith("sock
         [sys.executable, "-c", check], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL
     )
     assert done.stdout == "1 []\n"
+
+
+def test_workers_find_a_package_that_is_a_link_in_a_folder_of_sys_path(tmp_path: Path) -> None:
+    (tmp_path / "nyala").symlink_to(Path(nyala.__file__).parent)
+    check = f"""
+import sys
+sys.path.insert(0, {str(tmp_path)!r})
+from nyala.spark.session import _import_path
+print(_import_path())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", check], capture_output=True, text=True, check=True, env={**os.environ, "PYTHONPATH": ""}
+    )
+    assert str(tmp_path) in done.stdout
