@@ -187,15 +187,15 @@ class DeltaMemStore:
             pending, self._pending = self._pending, []
             version = self.version
         if pending:
-            tail, length = self._tail, len(self._tail)
+            length = len(self._tail)
             try:
                 runs, tail = self._joined(pending)
+                size = ROW_BYTES * len(tail) + sum(run.nbytes for run in runs[: len(runs) - bool(tail)])
             except BaseException:  # Ctrl-C, say, or no memory: all is as before
-                self._tail = DeltaTail(self._types, tail.deltas[:length])
+                self._tail = DeltaTail(self._types, self._tail.deltas[:length])
                 with self._mutex:
                     self._pending = pending + self._pending
                 raise
-            size = ROW_BYTES * len(tail) + sum(run.nbytes for run in runs[: len(runs) - bool(tail)])
             with self._mutex:
                 self._publish(runs, tail, size)
         self._snapshot_version = version

@@ -314,9 +314,7 @@ def apply_patch(values: pa.Array, patch: ColumnPatch) -> pa.Array:
     """A whole column with the patched rows replaced."""
     if not len(patch.rows):
         return values
-    source = np.arange(len(values), dtype=np.int64)
-    source[patch.rows] = np.arange(len(values), len(values) + len(patch.rows))
-    return pa.concat_arrays([values, patch.values]).take(pa.array(source))
+    return _last_cells(pa.concat_arrays([values, patch.values]), len(values), None, patch.rows)
 
 
 # ---- turning history round ---------------------------------------------------------------------------------------

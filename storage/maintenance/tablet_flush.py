@@ -159,7 +159,7 @@ class _Flush:
         died = deaths(image.mutations, self._old.row_count)[image.numbers]
         order = np.flatnonzero((died == 0) | (died > np.uint64(mark)))
         if len(order):
-            keys = Keys.from_rows(self._schema, image.rows.select([c.name for c in self._schema.key]))
+            keys = Keys.from_rows(self._schema, image.rows)
             keys = keys if len(order) == len(died) else keys.take(order)
             if not keys.is_strictly_ascending():
                 order = order[keys.order()]

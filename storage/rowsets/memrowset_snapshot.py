@@ -139,19 +139,16 @@ class MemRowSetSnapshot:
 
     def column_array(self, column: ColumnSchema, chunks: Sequence[Chunk]) -> pa.Array:
         """A column as the rows of some chunks (not none) were inserted with, of its Arrow type."""
+        arrays = self._arrays(column, chunks)
+        return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
+
+    def _arrays(self, column: ColumnSchema, chunks: Sequence[Chunk]) -> list[pa.Array]:
+        """`column_array` in pieces, without a copy."""
         place = self._places.get(column.id)
         if place is None:
             rows = sum(len(chunk) for chunk in chunks)
-            return pa.repeat(pa.scalar(initial_value(column), column.type.arrow), rows)
-        arrays = [chunk.rows.column(place) for chunk in chunks]
-        return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
-
-    def _chunked(self, column: ColumnSchema) -> pa.Array | pa.ChunkedArray:
-        """`column_array` of all chunks, without a copy."""
-        place = self._places.get(column.id)
-        if place is None:
-            return self.column_array(column, self.chunks)
-        return pa.chunked_array([chunk.rows.column(place) for chunk in self.chunks])
+            return [pa.repeat(pa.scalar(initial_value(column), column.type.arrow), rows)]
+        return [chunk.rows.column(place) for chunk in chunks]
 
     # ---- everything ----------------------------------------------------------------------------------------------
 
@@ -164,7 +161,7 @@ class MemRowSetSnapshot:
         kept = inserted <= np.uint64(timestamp)
         if self.aborted:
             kept &= ~np.isin(inserted, np.array(list(self.aborted), np.uint64))
-        arrays = [self._chunked(column) for column in self.schema.columns]
+        arrays = [pa.chunked_array(self._arrays(column, self.chunks)) for column in self.schema.columns]
         rows = pa.Table.from_arrays(arrays, schema=self.schema.arrow)
         numbers = np.flatnonzero(kept)
         if len(numbers) < self.row_count:

@@ -176,12 +176,16 @@ def test_a_stream_must_say_where_it_begins(cluster, connection):
         schemas.schema({**options, "dbtable": "seen", "startingTimestamp": "0"})
 
 
+def _part_of_changes(connection, handle, since, now):
+    parsed = parse({"url": "nyala://a", "dbtable": handle.name, "startingTimestamp": "0"}, Use.READ)
+    return partitions.made(connection, changes.of(connection, parsed, since, now), now)[0]
+
+
 def test_what_the_store_has_forgotten_is_an_error(connection, monkeypatch):
     handle = _table(connection)
     handle.insert((1, 1))
     now = connection.store.now()
-    parsed = parse({"url": "nyala://a", "dbtable": handle.name, "startingTimestamp": "0"}, Use.READ)
-    part = partitions.made(connection, changes.of(connection, parsed, now, now), now)[0]
+    part = _part_of_changes(connection, handle, since=now, now=now)
 
     def forgotten(*_):
         raise HistoryGone("its history is kept only since noon")
@@ -194,9 +198,7 @@ def test_what_the_store_has_forgotten_is_an_error(connection, monkeypatch):
 
 def test_a_table_that_is_dropped_while_it_is_read_is_named(connection, monkeypatch):
     handle = _table(connection)
-    now = connection.store.now()
-    parsed = parse({"url": "nyala://a", "dbtable": handle.name, "startingTimestamp": "0"}, Use.READ)
-    part = partitions.made(connection, changes.of(connection, parsed, 0, now), now)[0]
+    part = _part_of_changes(connection, handle, since=0, now=connection.store.now())
 
     def dropped(*_):
         raise UnknownTable("there is no table of that name any more")
