@@ -36,7 +36,7 @@ from ..errors import (
 )
 from ..storage.schema import ColumnSchema, Table
 from ..storage.store import Op
-from ..storage.types import DataType, Kind
+from ..storage.types import DataType
 from ..storage.vector import Array
 from .bulk import column_from_values
 
@@ -49,7 +49,6 @@ CHUNK_ROWS = 1 << 16
 """Rows that are written at a time."""
 INSERTS = (Op.INSERT, Op.INSERT_IGNORE)
 DELETES = (Op.DELETE, Op.DELETE_IGNORE)
-_STRING = Kind.STRING
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,13 +91,16 @@ def cells_of(table: Table, op: Op, row: Any) -> Cells:
             raise NotNullViolation(
                 f"key column {column.name} of table {table.name} is missing; every row needs its whole primary key"
             )
-    return {name: _taken(name, columns[name].type, value) for name, value in named.items()}
+    plain = table.schema.plain
+    for name, value in named.items():
+        exact, check = plain[name]
+        if value is not None and (type(value) is not exact or not (check is None or check(value))):
+            named[name] = _taken(name, columns[name].type, value)
+    return named
 
 
 def _taken(name: str, type_: DataType, value: Any) -> Any:
     """A Python value as a column has it; the error with the column's name where it takes none such."""
-    if type(value) is str and type_.kind is _STRING and type_.length is None:
-        return value
     try:
         return type_.to_python(type_.to_physical(value))
     except DataError as error:
@@ -113,6 +115,9 @@ def key_of(table: Table, key: Any) -> tuple[Any, ...]:
     columns = table.schema.key
     if len(columns) == 1 and isinstance(key, str | int):  # the usual key, by the shortest way
         column = columns[0]
+        exact, check = table.schema.plain[column.name]
+        if type(key) is exact and (check is None or check(key)):
+            return (key,)
         return (_taken(column.name, column.type, key),)
     if not is_row(key):
         if len(columns) > 1:
@@ -244,7 +249,7 @@ def _from_rows(table: Table, op: Op, rows: Sequence[Any]) -> GivenRows:
 
 
 def _named(table: Table, op: Op, row: Any) -> Cells:
-    """The values of a row by the names of the table's columns."""
+    """The values of a row by the names of the table's columns, in a dictionary of its own."""
     if isinstance(row, tuple):
         names = _order(table, op, len(row))
         return dict(zip(names, row))

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from functools import cache
+from time import perf_counter
 from typing import TypeVar
 
 from ..errors import Cancelled
@@ -22,6 +23,7 @@ from ..planner.physical import PhysicalNode
 from ..storage.store import Store, Timestamp
 from ..storage.vector import Batch
 from .actuals import Actuals
+from .crew import REMEMBERED, WORTH_SHARING, Crew
 from .memory import Account, Memory
 from .progress import Handler, Tracker
 from .spilling.spill_file import SpillFile
@@ -95,6 +97,8 @@ class ExecutionContext:
     """The rows of each `Shared` subplan that has run, by its key."""
     opening: list[PhysicalNode] = field(default_factory=list)
     """The operators that are being opened, outermost first; with `collect`, the last one owns new accounts."""
+    alone: dict[int, int] = field(default_factory=dict)
+    """Of the calls of `parallel`, by number: how many more runs of the plan leave them to one thread. `Plan.alone`."""
     working: dict[int, Batch] = field(default_factory=dict)
     """The rows of the last round of each recursive query, by its key."""
     tracker: Tracker | None = None
@@ -106,6 +110,7 @@ class ExecutionContext:
         if self.tracker is None and self.progress is not None:
             self.tracker = Tracker(self.progress, self.cancel)
         self._kept: list[Account] = []
+        self._calls = itertools.count()
         self._files: weakref.WeakSet[SpillFile] = weakref.WeakSet()
 
     def again(self) -> ExecutionContext:
@@ -168,6 +173,25 @@ class ExecutionContext:
         workers = min(self.threads, len(tasks))
         if workers <= 1 or getattr(_worker, "inside", False):
             return [task() for task in tasks]
+        if self.store.runs_fragments:  # threads that wait for servers are never too many
+            return self._shared_out(tasks, workers, None)
+        number = next(self._calls)
+        if runs := self.alone.get(number, 0):
+            self.alone[number] = runs - 1
+            return [task() for task in tasks]
+        began = perf_counter()
+        first = [tasks[0]()]
+        alone = perf_counter() - began
+        if alone * (len(tasks) - 1) < WORTH_SHARING:
+            return first + [task() for task in tasks[1:]]
+        crew = Crew(workers, alone)
+        found = first + self._shared_out(tasks[1:], workers, crew)
+        if crew.is_given_up:
+            self.alone[number] = REMEMBERED
+        return found
+
+    def _shared_out(self, tasks: Sequence[Callable[[], T]], workers: int, crew: Crew | None) -> list[T]:
+        """The results of all tasks, from so many threads, as far as the crew keeps them."""
         results: list[T | None] = [None] * len(tasks)
         numbers = itertools.count()
         failed = threading.Event()
@@ -176,9 +200,12 @@ class ExecutionContext:
         def work() -> None:
             # One future per thread that draws task after task costs less than a future per task.
             _worker.given_up = failed
+            is_kept = True
             try:
-                while not failed.is_set() and (number := next(numbers)) < len(tasks):
+                while is_kept and not failed.is_set() and (number := next(numbers)) < len(tasks):
+                    began = perf_counter()
                     results[number] = tasks[number]()
+                    is_kept = crew is None or crew.keeps(perf_counter() - began)
             except BaseException as error:
                 errors.append(error)  # the first: what others raise once they are given up comes behind it
                 failed.set()

@@ -66,7 +66,7 @@ class PlanTemplate:
         none."""
         if self._root is None:
             return self.plan
-        return Plan(self._root(Binding(values)), self.plan.columns, self.plan.logical, self.plan.trace)
+        return replace(self.plan, root=self._root(Binding(values)))
 
     def _node(self, node: PhysicalNode) -> Maker | None:
         """What makes the node anew; None where it stays."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..errors import ProgrammingError, did_you_mean
 from ..sql.bound import Query
@@ -37,12 +37,15 @@ class Plan:
         The logical plan after all rules.
     trace : tuple of (str, Node)
         With `PlannerOptions.trace`: the logical plan as built, then after each rule that changed it.
+    alone : dict of int to int
+        What the executor keeps from one run of the plan to the next: see `executor.crew`.
     """
 
     root: PhysicalNode
     columns: tuple[Column, ...]
     logical: Node
     trace: tuple[tuple[str, Node], ...] = ()
+    alone: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
 
 
 def plan_query(

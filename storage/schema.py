@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidTableDefinition, UnknownColumn, did_you_mean
+from .plain_values import Plain, plain
 from .types import BIGINT, DataType
 
 MAX_COLUMNS = 300
@@ -146,6 +147,11 @@ class Schema:
     def by_name(self) -> dict[str, ColumnSchema]:
         """The columns in order, by name."""
         return {column.name: column for column in self.columns}
+
+    @cached_property
+    def plain(self) -> dict[str, Plain]:
+        """By name, which Python values a column takes as they are."""
+        return {column.name: plain(column.type) for column in self.columns}
 
     def position(self, name: str) -> int:
         """Where a column stands; `UnknownColumn` lists what exists."""

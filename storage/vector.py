@@ -414,6 +414,8 @@ def concat(vectors: Sequence[Vector]) -> Vector:
     filled = [v for v in vectors if len(v)] or [vectors[0]]
     if len(filled) == 1:
         return filled[0]
+    if all(type(v) is Flat for v in filled):  # as most changed values are
+        return _concat_values(filled)
     dicts = [v for v in filled if isinstance(v, Dict)]
     if len(dicts) == len(filled):
         return _concat_dicts(type_, dicts)
@@ -428,8 +430,12 @@ def concat(vectors: Sequence[Vector]) -> Vector:
         tops = [v.bounds()[1] - v.base for v in narrow]
         codes = np.concatenate([v.codes for v in narrow])
         return Narrow(type_, codes, narrow[0].base, concat_validity(filled), max(tops))
-    low, high = _joint_bounds(filled)
-    return Flat(type_, np.concatenate([v.values() for v in filled]), concat_validity(filled), low, high)
+    return _concat_values(filled)
+
+
+def _concat_values(vectors: Sequence[Vector]) -> Flat:
+    low, high = _joint_bounds(vectors)
+    return Flat(vectors[0].type, np.concatenate([v.values() for v in vectors]), concat_validity(vectors), low, high)
 
 
 def _joint_bounds(vectors: Sequence[Vector]) -> tuple[int | None, int | None]:

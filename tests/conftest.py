@@ -12,6 +12,7 @@ import nyala
 import pytest
 from golden import rewrite
 from hypothesis import HealthCheck, settings
+from nyala.executor import context
 
 # The repository's root is the package. pytest sees the __init__.py there and would import it once more, under the name
 # of the checkout's folder; every class would then exist twice, and `pytest.raises` would wait for the wrong one.
@@ -44,6 +45,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     the summary that people and programs look for in the last line."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+@pytest.fixture(autouse=True)
+def shared_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tables of tests are small; their statements are to run in several threads all the same."""
+    monkeypatch.setattr(context, "WORTH_SHARING", 0.0)
 
 
 @pytest.fixture

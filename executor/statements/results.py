@@ -54,6 +54,7 @@ def done(rowcount: int = -1) -> StatementResult:
 def arrow_batches(plan: Plan, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
     """The rows of a plan under the names of its columns, as they are made."""
     names = [column.name for column in plan.columns]
+    context.alone = plan.alone
     for batch in execute(plan.root, context):
         yield batch.to_arrow(names)
 

@@ -10,16 +10,19 @@ and asks for a few columns. So of each column only what is new since it was aske
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ..types import DataType
-from ..vector import Array, Vector, concat, vector_from_arrow
+from ..types import BIGINT, DataType
+from ..vector import Array, Vector
 from .deltas import DeltaColumn, Deltas
+from .grown_vector import GrownVector
 from .row_deltas import RowDelta
 
 
@@ -44,8 +47,10 @@ class DeltaTail:
         self._kinds = np.empty(0, np.uint8)
         self._columns: dict[int, tuple[int, DeltaColumn]] = {}
         """By column, how many deltas were looked at, and what they set, in order of time."""
-        self._vectors: dict[int, Vector] = {}
-        """The values of `_columns` that were asked for as vectors, perhaps not yet all."""
+        self._growing = threading.Lock()
+        """Guards `_grown`."""
+        self._grown: dict[int, _GrownColumn] = {}
+        """What was asked for as vectors, by column."""
         if deltas:
             self.extend(deltas)
 
@@ -96,14 +101,47 @@ class DeltaTail:
             made = DeltaColumn(made.places[:end], made.values.slice(0, end))
         return made
 
-    def vector(self, column: int, type_: DataType, count: int) -> tuple[Array, Vector]:
-        """The same with the values as a vector: places (ndarray of intp, ascending) and what is set there."""
-        given = self.column(column, count)
-        known = self._vectors.get(column)
-        if known is None or len(known) < len(given.places):
-            new = vector_from_arrow(type_, given.values.slice(0 if known is None else len(known)))
-            known = self._vectors[column] = new if known is None else concat([known, new])
-        return given.places, known if len(known) == len(given.places) else known.slice(0, len(given.places))
+    def vector(self, column: int, type_: DataType, count: int) -> tuple[Array | None, Vector]:
+        """The same with the values as a vector of a type, the column's: places (ndarray of int64, ascending; None for
+        all) and what is set there."""
+        with self._growing:
+            grown = self._grown.get(column)
+            if grown is None:
+                grown = self._grown[column] = _GrownColumn(type_)
+            if grown.seen < count:
+                grown.extend([delta[2] for delta in self.deltas[grown.seen : count]], column)
+            return grown.first(count)
+
+
+class _GrownColumn:
+    """What the first deltas of a tail set one column to."""
+
+    def __init__(self, type_: DataType):
+        self.seen = 0
+        """How many deltas were looked at."""
+        self._values = GrownVector(type_)
+        self._places: GrownVector | None = None
+        """Once some do not set the column: those that do."""
+
+    def extend(self, given: Sequence[Mapping[int, Any]], column: int) -> None:
+        """Go on with what more deltas set, by column."""
+        values = [one[column] for one in given if column in one]
+        if len(values) < len(given) and self._places is None:
+            self._places = GrownVector(BIGINT)
+            self._places.extend(range(self.seen))
+        if self._places is not None:
+            self._places.extend([place for place, one in enumerate(given, self.seen) if column in one])
+        self._values.extend(values)
+        self.seen += len(given)
+
+    def first(self, count: int) -> tuple[Array | None, Vector]:
+        """What the first so many deltas, which were looked at, set: see `DeltaTail.vector`."""
+        if self._places is None:
+            return None, self._values.first(count)
+        places = self._places.first(len(self._places)).values()
+        if count < self.seen:
+            places = places[: int(places.searchsorted(count))]
+        return places, self._values.first(len(places))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,9 +160,9 @@ class TailRun(Deltas):
         """The rows of which the run sets a column, ascending (ndarray of int64), and the last value of each; None where
         it sets none."""
         places, values = self.tail.vector(column, type_, len(self))
-        if not len(places):
+        if not len(values):
             return None
-        if len(places) == len(self):
+        if places is None or len(places) == len(self):
             rows, last = self.last_of_each
             return rows, values.take(last)
         where = np.full(len(self), -1, np.intp)

@@ -261,7 +261,7 @@ class DiskRowSet:
             if not len(chosen):
                 return
             vector = rows.patched(column, self._readers.get(column.id), aside.patches, chosen)
-            chosen = chosen[evaluate(predicate, vector)]
+            chosen = rows.keep(chosen, evaluate(predicate, vector))
         for start in range(0, len(chosen), ROW_GROUP_ROWS):
             yield self._batch(columns, rows, chosen[start : start + ROW_GROUP_ROWS], aside.patches)
 

@@ -96,10 +96,8 @@ class RowGroup:
             Rows that are out whatever the predicates say.
         """
         mask: Array | None = None
-        if excluded:
-            mask = np.ones(self.length, np.bool_)
-            for out in excluded:
-                mask[out] = False
+        if excluded and (rows is not None or not todo):
+            mask = _left(self.length, excluded)
             if rows is not None:
                 rows = rows[mask[rows]]
                 if not len(rows):
@@ -116,6 +114,9 @@ class RowGroup:
             found = predicate.mask(self.column(predicate.reader, None))
             if judged:
                 found[judged[number].rows] = judged[number].passed
+            if not number:
+                for out in excluded:
+                    found[out] = False
             mask = found if mask is None else np.logical_and(mask, found, out=mask)
             if np.count_nonzero(mask) * GATHER_SHARE < self.length:
                 rows = np.flatnonzero(mask)
@@ -194,6 +195,14 @@ class RowGroup:
         """Count the pages of the columns that were not needed to see that no row survives."""
         untouched = [r for r in readers if r not in self._read]
         self.counters.pages_skipped += sum(_page_count(r, self.start, self.stop) for r in untouched)
+
+
+def _left(length: int, excluded: Sequence[Array]) -> Array:
+    """The rows that are not excluded, as a mask."""
+    mask = np.ones(length, np.bool_)
+    for out in excluded:
+        mask[out] = False
+    return mask
 
 
 def _bitmap(mask: Array) -> pa.BooleanArray:

@@ -14,6 +14,7 @@ The rows come out of their order, so this is not for scans in key order.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from ..columns.column_reader import ColumnReader
 from ..conditions.code_conditions import NONE
 from ..deltas.latest_state import RowSetPatches, places_within, rows_within
 from ..schema import ColumnSchema
+from ..store import ScanCounters
 from ..vector import Array, Vector
 from .patched_scan import PatchedGroup
 from .row_group import RowGroup
@@ -69,27 +71,62 @@ class SetAside:
 class AsideRows(RowGroup):
     """The rows that were set aside, of all row groups of a scan together."""
 
+    __slots__ = ("_found",)
+
+    def __init__(self, start: int, stop: int, counters: ScanCounters):
+        super().__init__(start, stop, counters)
+        self._found: _Found | None = None
+        """The last answer of `_places`. Columns that were written together share their row numbers."""
+
     def patched(
         self, column: ColumnSchema, reader: ColumnReader | None, patches: RowSetPatches, rows: Array | None
     ) -> Vector:
         """As `RowGroup.patched`; where whole rows were written, the base has no part in it."""
-        found = None if rows is None else _covering_values(patches, column, rows + self.start)
-        return super().patched(column, reader, patches, rows) if found is None else found
+        patch = None if rows is None or not len(rows) else patches.vector(column.id, column.type)
+        places = None if patch is None or rows is None else self._places(rows, patch.rows)
+        if patch is None or places is None:
+            return super().patched(column, reader, patches, rows)
+        if isinstance(places, slice):
+            return patch.values.slice(places.start, places.stop)
+        return patch.values.take(places)
+
+    def keep(self, rows: Array, passed: Array) -> Array:
+        """Of rows that were asked for, those that passed (ndarray of bool), which will be asked for next."""
+        kept = rows[passed]
+        found = self._found
+        if found is not None and found.rows is rows and found.places is not None:
+            places = found.places
+            if isinstance(places, slice):
+                places = np.arange(places.start, places.stop)
+            self._found = _Found(found.among, kept, places[passed])
+        return kept
+
+    def _places(self, rows: Array, among: Array) -> Array | slice | None:
+        found = self._found
+        if found is None or found.rows is not rows or found.among is not among:
+            found = self._found = _Found(among, rows, _places_of(rows + self.start, among))
+        return found.places
 
 
-def _covering_values(patches: RowSetPatches, column: ColumnSchema, rows: Array) -> Vector | None:
-    """The values of some rows (ndarray of int64, in any order) of which each has a patch; None where one has none."""
-    patch = patches.vector(column.id, column.type)
-    if patch is None or not 0 < len(rows) <= len(patch.rows):
+class _Found(NamedTuple):
+    """Where rows stand among others; `places` is None where some do not."""
+
+    among: Array
+    rows: Array
+    places: Array | slice | None
+
+
+def _places_of(rows: Array, among: Array) -> Array | slice | None:
+    """Where some rows (ndarray of int64, in any order, not empty) stand among others, which ascend; None where one does
+    not."""
+    if len(rows) > len(among):
         return None
     # As a rule they are all of a stretch that has patches.
-    low, high = places_within(patch.rows, rows[0], rows[-1] + 1)
-    if np.array_equal(patch.rows[low:high], rows):
-        return patch.values.slice(low, high)
-    places = patch.rows.searchsorted(rows)
-    if not (patch.rows.take(places, mode="clip") == rows).all():
-        return None
-    return patch.values.take(places)
+    low, high = places_within(among, rows[0], rows[-1] + 1)
+    if high - low == len(rows) and (among[low:high] == rows).all():
+        return slice(low, high)
+    places = among.searchsorted(rows)
+    return places if (among.take(places, mode="clip") == rows).all() else None
 
 
 def set_aside(patches: RowSetPatches, columns: Collection[int], start: int, stop: int) -> SetAside | None:
