@@ -26,6 +26,7 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from ...errors import DeadlineExceeded, Error, ServerUnavailable
 from ...storage.keys.keys import Keys
@@ -33,7 +34,7 @@ from ...storage.predicates import BitmapFilter, BloomFilter, ColumnPredicate
 from ...storage.store import ScanCounters, ScanSpec, ScanToken
 from ...storage.vector import Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide
 from ..wire.methods import CloseScanner, ScanEnd, ScanStart, ScanTablet, StartScan
-from ..wire.plain import spec_to_plain
+from ..wire.plain import is_sparse, spec_to_plain
 from ..wire.scan_streams import ScanStream, StartedScan
 from ..wire.values import key_to_plain
 from .catalog_cache import CatalogCache
@@ -71,7 +72,9 @@ def _may_be_small(token: ScanToken, spec: ScanSpec) -> bool:
 def _filter_bytes(predicate: ColumnPredicate) -> int:
     if isinstance(predicate, BloomFilter):
         return int(predicate.words.nbytes)
-    return len(predicate.bits) // 8 if isinstance(predicate, BitmapFilter) else 0
+    if not isinstance(predicate, BitmapFilter):
+        return 0
+    return 4 * int(np.count_nonzero(predicate.bits)) if is_sparse(predicate) else len(predicate.bits) // 8
 
 
 class TokenScan:

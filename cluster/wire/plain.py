@@ -199,6 +199,9 @@ def spec_from_plain(data: Plain) -> ScanSpec:
     )
 
 
+MOST_PLACES = 1 << 26
+"""Bits of a bitmap that is told by its places: what a server makes of a few bytes."""
+
 _SPEC_DEFAULTS = {field.name: field.default for field in fields(ScanSpec)}
 _SPEC_FIELDS = [name for name in _SPEC_DEFAULTS if name not in ("columns", "predicates", "changes")]
 """Those that travel as they are."""
@@ -219,8 +222,11 @@ def predicate_to_plain(predicate: ColumnPredicate) -> Plain:
             plain["members"] = [predicate_to_plain(member) for member in predicate.members]
         case BitmapFilter():
             plain["base"] = value_to_plain(int(predicate.base))
-            plain["bits"] = np.packbits(np.asarray(predicate.bits, np.bool_)).tobytes()
             plain["count"] = len(predicate.bits)
+            if is_sparse(predicate):
+                plain["places"] = np.flatnonzero(predicate.bits).astype("<u4").tobytes()
+            else:
+                plain["bits"] = np.packbits(np.asarray(predicate.bits, np.bool_)).tobytes()
         case BloomFilter():
             plain["words"] = np.ascontiguousarray(predicate.words, "<u8").tobytes()
     return plain
@@ -241,7 +247,8 @@ def predicate_from_plain(data: Plain) -> ColumnPredicate:
         case "AnyOf":
             return AnyOf(column, tuple(_member(member) for member in data["members"]))
         case "BitmapFilter":
-            return BitmapFilter(column, value_from_plain(data["base"]), _bits(data["bits"], data["count"]))
+            bits = _bits(data["bits"], data["count"]) if "bits" in data else _set_bits(data["places"], data["count"])
+            return BitmapFilter(column, value_from_plain(data["base"]), bits)
         case "BloomFilter":
             return BloomFilter(column, np.frombuffer(data["words"], np.dtype("<u8")))
     raise errors.ProtocolError(f"there is no predicate {kind!r}")
@@ -259,6 +266,21 @@ def _bits(data: bytes, count: int) -> Any:
     if not 0 <= len(packed) * 8 - count < 8:
         raise ValueError(f"{len(packed)} bytes do not hold {count} bits")
     return np.unpackbits(packed, count=count).view(np.bool_)
+
+
+def _set_bits(places: bytes, count: int) -> Any:
+    set_ = np.frombuffer(places, np.dtype("<u4"))
+    if not 0 <= count <= MOST_PLACES or (len(set_) and int(set_.max()) >= count):
+        raise ValueError(f"not all of {len(set_)} places are among {count} bits")
+    bits = np.zeros(count, np.bool_)
+    bits[set_] = True
+    return bits
+
+
+def is_sparse(predicate: BitmapFilter) -> bool:
+    """Does a bitmap travel as the places of the bits that are set? A few hundred keys of a large table do."""
+    bits = predicate.bits
+    return len(bits) <= MOST_PLACES and 64 * int(np.count_nonzero(bits)) < len(bits)
 
 
 # ---- statistics -----------------------------------------------------------------------------------------------------

@@ -258,6 +258,29 @@ def test_runtime_filters(column: str, base: int, bits: list[bool], words: list[i
     assert (bloom.column, bloom.words.tolist(), bloom.words.dtype) == (column, words, np.dtype(np.uint64))
 
 
+@given(st.sets(st.integers(0, 9_999), max_size=200), st.integers(0, 64))
+def test_sparse_bitmaps_travel_as_places(places: set[int], more: int) -> None:
+    bits = np.zeros(10_000 + more, np.bool_)
+    bits[list(places)] = True
+    found = plain.predicate_to_plain(BitmapFilter("a", -5, bits))
+    assert ("places" in found) == (64 * len(places) < len(bits))
+    assert len(found.get("places", found.get("bits"))) <= len(bits) / 8 + 1
+    back = plain.predicate_from_plain(travelled(found))
+    assert isinstance(back, BitmapFilter) and back.base == -5
+    assert back.bits.tolist() == bits.tolist()
+
+
+@pytest.mark.parametrize(
+    ("places", "count"), [([3], 3), ([0, 99], 10), ([], -1), ([], plain.MOST_PLACES + 1), ([2**32 - 1], 100)]
+)
+def test_places_that_are_not_there_are_refused(places: list[int], count: int) -> None:
+    told = {**plain.predicate_to_plain(BitmapFilter("a", 0, np.zeros(100, np.bool_))), "count": count}
+    with pytest.raises(ProtocolError):
+        plain.predicate_from_plain({**told, "places": np.array(places, "<u4").tobytes()})
+    with pytest.raises(ProtocolError):
+        plain.predicate_from_plain({**told, "places": b"abc", "count": 100})
+
+
 @given(statistics)
 def test_statistics(known: TableStatistics) -> None:
     assert plain.statistics_from_plain(travelled(plain.statistics_to_plain(known))) == known
