@@ -38,8 +38,8 @@ AT_ONCE = 8
 """Batches that a thread makes of one morsel before it waits for the consumer; scans have half as many."""
 
 WAITING_THREADS = 2
-"""Where servers scan, so many threads for each of the statement's: they mostly wait. (TPC-H over three servers took 0.88
-times as long as with one for each.)"""
+"""Where servers scan, so many threads for each of the statement's: they mostly wait. (TPC-H over three servers took
+0.88 times as long as with one for each.)"""
 
 _worker = threading.local()
 

@@ -69,6 +69,8 @@ class Choice:
         What is saved over what it costs, above 0, in average heights: in bytes of key space, over the tablet's bytes.
     bound : float
         No set has a greater score than this.
+    worth : float
+        What is saved over what it costs, as a ratio, above 1: it does not depend on how large the tablet is.
     """
 
     rowsets: tuple[int, ...]
@@ -77,6 +79,7 @@ class Choice:
     height_after: float
     score: float
     bound: float
+    worth: float = 1.0
 
     def describe(self) -> str:
         """One line for people.
@@ -126,6 +129,7 @@ class CompactionPolicy:
             height - saved_width / spans.total,
             score / spans.total,
             max(bound, score) / spans.total,
+            1.0 + score / (self.price * float(sizes[found].sum())) if self.price else float("inf"),
         )
 
     def evaluate(self, spans: KeySpans, sizes: Array, rowsets: Array) -> tuple[float, float]:

@@ -5,12 +5,13 @@
                  └────────────────────────────────────────────────────────────────────────────────────────────────┘
              until nothing is worth it; then wait for a second, or for a writer that says that memory is full
 
-One operation runs at a time, and writes in one thread, so that the rest of the machine is left to statements. Each is
-small: a compaction reads at most its budget, so that the next decision is never far away, and under memory pressure
-that decision is a flush. Writers do not depend on it: one that meets a full memory while a long operation runs flushes
-another tablet itself (`memory`), and one whose own MemRowSet is twice its size flushes that. What they may have to wait
-for is an operation on the very tablet they write to, since flushes and compactions of one tablet exclude each other:
-for one budget's worth of reading and writing, at most.
+One operation runs at a time and works in one thread, so that the rest of the machine is left to statements; merges
+rest between each other while there are any (`pace`). Each operation is small: a compaction reads at most its
+budget, so that the next decision is never far away, and under memory pressure that decision is a flush. Writers do not
+depend on it: one that meets a full memory while a long operation runs flushes another tablet itself (`memory`), and one
+whose own MemRowSet is twice its size flushes that. What they may have to wait for is an operation on the very tablet
+they write to, since flushes and compactions of one tablet exclude each other: for one budget's worth of reading and
+writing, at most.
 
 A failing disk stops nothing: the round ends, and the tablet is tried again after a second, two, four, up to a minute.
 Since operations change nothing when they fail, nothing is lost by trying.
@@ -32,6 +33,7 @@ from ..tablet.tablet import Tablet
 from .compaction_policy import CompactionPolicy
 from .maintenance_ops import Operation, TabletOperations
 from .maintenance_policy import DISK_SHARE, LOG_TARGET_BYTES, StoreCondition, pick
+from .pace import Pace
 
 INTERVAL = 1.0
 """Seconds between rounds; with durability "os" a power failure costs about so much."""
@@ -177,6 +179,7 @@ class MaintenanceManager:
         self._log_target_bytes = log_target_bytes
         self._clock = clock
         self._random = random.Random(1)
+        self._pace = Pace(clock)
         self._lock = threading.Lock()
         """One operation at a time."""
         self._known: weakref.WeakKeyDictionary[Tablet, TabletOperations] = weakref.WeakKeyDictionary()
@@ -189,9 +192,11 @@ class MaintenanceManager:
         self._completed: deque[OperationRecord] = deque(maxlen=HISTORY)
 
     def run_one(self) -> OperationRecord | None:
-        """Run the operation that is worth most; None where there is none. An error is in the record."""
+        """Run the operation that is worth most; None where there is none, or what there is rests. An error is in the
+        record."""
         with self._lock:
-            operations = self._operations()
+            self._pace.look()
+            operations = [operation for operation in self._operations() if self._pace.allows(operation.statistics)]
             condition = StoreCondition(
                 self._memory_is_short(),
                 sum(tablet.log.size for tablet in self._tablets()),
@@ -247,7 +252,7 @@ class MaintenanceManager:
         began, before = self._clock(), tablet.state
         error = ""
         try:
-            operation.run()
+            self._pace.run(statistics, operation.run)
         # Whatever is wrong with one tablet, the others go on; the record says what it was.
         except Exception as failure:
             error = f"{type(failure).__name__}: {failure}"

@@ -158,7 +158,7 @@ class TabletOperations:
             self._choice, self._judged = self._choose(rowsets), rowsets
         if self._choice is not None:
             choice, chosen = self._choice
-            statistics = OpStatistics(OpKind.COMPACT_ROWSETS, score=choice.score)
+            statistics = OpStatistics(OpKind.COMPACT_ROWSETS, score=choice.score, worth=choice.worth)
             yield self._operation(statistics, f"{len(chosen)} rowsets", lambda: self._merge(chosen))
 
     def _choose(self, rowsets: Sequence[StoredRowSet]) -> tuple[Choice, list[StoredRowSet]] | None:

@@ -58,6 +58,8 @@ class OpStatistics:
         Data on the disk that it frees.
     score : float
         How much it improves reads and writes, in average rowset heights.
+    worth : float, optional
+        Of a merge: what it saves over what it costs, above 1. Those that can wait for a quieter moment have one.
     """
 
     kind: OpKind
@@ -65,6 +67,7 @@ class OpStatistics:
     log_bytes: int = 0
     disk_bytes: int = 0
     score: float = 0.0
+    worth: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

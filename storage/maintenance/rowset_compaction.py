@@ -18,7 +18,7 @@ Rows that died at or below the ancient history mark are left out, and so is the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -30,7 +30,7 @@ from ..deltas.version_merge import MergePlan, above, combined, moved, plan_merge
 from ..keys.keys import Keys
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.rowset_source import RowSetSource, concat_keys, stretches
-from ..rowsets.rowset_writer import WORKERS, write_rowset
+from ..rowsets.rowset_writer import WORKERS, write_rowset, writers
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
 from ..schema import ColumnSchema
 from ..tablet.tablet import Cut, Tablet
@@ -118,7 +118,7 @@ class _Merge:
         self._row_targets = np.empty(len(died), np.int64)
         length = self._rows_per_output()
         written = 0
-        with ThreadPoolExecutor(workers, "compaction") as pool:
+        with writers(workers) as pool:
             for pieces in stretches(self.sources, PIECE_ROWS):
                 numbers, keys = self._piece(pieces)
                 plan = plan_merge(keys, died[numbers], self.mark)
@@ -229,7 +229,7 @@ class _Piece:
 class _Output:
     """One output while it is written."""
 
-    def __init__(self, merge_: _Merge, part: _Part, files: NewFiles, pool: ThreadPoolExecutor):
+    def __init__(self, merge_: _Merge, part: _Part, files: NewFiles, pool: Executor):
         self._merge = merge_
         self._part = part
         self._files = files

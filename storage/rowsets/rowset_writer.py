@@ -6,9 +6,10 @@ import contextlib
 import os
 import posixpath
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from typing import ParamSpec, TypeVar
 
 import pyarrow as pa
 
@@ -21,6 +22,9 @@ from ..keys.keys import Keys
 from ..schema import ColumnSchema, Schema
 from .rowset_metadata import RowSetMetadata
 
+T = TypeVar("T")
+P = ParamSpec("P")
+
 SAMPLE_SHARE = 16
 """One row in 16, at most one row group, is encoded beforehand to see how many bytes a row takes."""
 WORKERS = min(4, os.cpu_count() or 1)
@@ -29,6 +33,21 @@ BACKGROUND_WORKERS = 1
 """The same for maintenance, which leaves the other processors to statements. (Measured on two processors: while 200 MB
 were flushed, 16 threads did 2,900 to 4,000 operations of YCSB's workload A per second beside two, 4,000 beside one,
 4,900 to 5,400 beside none; the flush took 4.7 to 6.7 s with two, 5.4 to 7.9 s with one.)"""
+
+
+class _Here(Executor):
+    """Works in the thread that asks; what goes wrong is raised at once."""
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        done: Future[T] = Future()
+        done.set_result(fn(*args, **kwargs))
+        return done
+
+
+def writers(workers: int) -> Executor:
+    """What writes so many columns side by side. One at a time is written by the caller's thread: another one would only
+    be one more to hand the interpreter to."""
+    return _Here() if workers == 1 else ThreadPoolExecutor(workers, "nyala-rowset-writer")
 
 
 def write_rowsets(
@@ -71,7 +90,7 @@ def write_rowsets(
     length = _rowset_rows(schema, rows, rowset_bytes)
     written: list[str] = []
     try:
-        with ThreadPoolExecutor(workers, "rowset-writer") as pool:
+        with writers(workers) as pool:
             result = []
             for start in range(0, rows.num_rows, length):
                 part = rows.slice(start, length)
@@ -105,7 +124,7 @@ def write_rowset(
     values: Callable[[ColumnSchema], pa.Array],
     *,
     rowset: int,
-    pool: ThreadPoolExecutor,
+    pool: Executor,
     written: list[str],
 ) -> RowSetMetadata:
     """Write one DiskRowSet column by column; durable but for the names of its files.
@@ -115,7 +134,7 @@ def write_rowset(
     keys : Keys
         Of all rows, strictly ascending; not empty.
     values : callable
-        Gives all values of a column; called once per column, by threads of `pool`.
+        Gives all values of a column; called once per column, in `pool`.
     rowset : int
         Its id.
     written : list of str
