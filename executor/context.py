@@ -59,6 +59,16 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_pool.cache_clear)
 
 
+def _in_turn(tasks: Sequence[Callable[[], T]]) -> list[T]:
+    """The results of tasks that this thread, which is none of the pool's, does by itself, as one of the pool's would:
+    what they have to share out they do by themselves, too."""
+    _worker.inside = True
+    try:
+        return [task() for task in tasks]
+    finally:
+        _worker.inside = False
+
+
 def _started(morsel: Morsel) -> Iterator[Batch]:
     """The morsel's batches; it is started by whoever asks for the first."""
     yield from morsel.run()
@@ -187,14 +197,14 @@ class ExecutionContext:
         number = next(self._calls)
         if runs := self.alone.get(number, 0):
             self.alone[number] = runs - 1
-            return [task() for task in tasks]
+            return _in_turn(tasks)
         began = perf_counter()
-        first = [tasks[0]()]
+        found = _in_turn(tasks[:1])
         alone = perf_counter() - began
         if alone * (len(tasks) - 1) < WORTH_SHARING:
-            return first + [task() for task in tasks[1:]]
+            return found + _in_turn(tasks[1:])
         crew = Crew(workers, alone)
-        found = first + self._shared_out(tasks[1:], workers, crew)
+        found += self._shared_out(tasks[1:], workers, crew)
         if crew.is_given_up:
             self.alone[number] = REMEMBERED
         return found

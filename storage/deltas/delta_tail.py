@@ -117,29 +117,37 @@ class _GrownColumn:
     """What the first deltas of a tail set one column to."""
 
     def __init__(self, type_: DataType):
-        self.seen = 0
-        """How many deltas were looked at."""
+        self._counts = (0, 0)
+        """How many deltas were looked at, and how many of them set the column. Changed last, when all else is done."""
         self._values = GrownVector(type_)
         self._places: GrownVector | None = None
         """Once some do not set the column: those that do."""
 
+    @property
+    def seen(self) -> int:
+        """How many deltas were looked at."""
+        return self._counts[0]
+
     def extend(self, given: Sequence[Mapping[int, Any]], column: int) -> None:
         """Go on with what more deltas set, by column."""
+        seen, count = self._counts
         values = [one[column] for one in given if column in one]
         if len(values) < len(given) and self._places is None:
-            self._places = GrownVector(BIGINT)
-            self._places.extend(range(self.seen))
+            places = GrownVector(BIGINT)
+            places.put(0, range(seen))
+            self._places = places
         if self._places is not None:
-            self._places.extend([place for place, one in enumerate(given, self.seen) if column in one])
-        self._values.extend(values)
-        self.seen += len(given)
+            self._places.put(count, [place for place, one in enumerate(given, seen) if column in one])
+        self._values.put(count, values)
+        self._counts = (seen + len(given), count + len(values))
 
     def first(self, count: int) -> tuple[Array | None, Vector]:
         """What the first so many deltas, which were looked at, set: see `DeltaTail.vector`."""
+        seen, values = self._counts
         if self._places is None:
             return None, self._values.first(count)
-        places = self._places.first(len(self._places)).values()
-        if count < self.seen:
+        places = self._places.first(values).values()
+        if count < seen:
             places = places[: int(places.searchsorted(count))]
         return places, self._values.first(len(places))
 

@@ -20,7 +20,9 @@ _Converter: TypeAlias = Callable[[Sequence[Any]], Sequence[Any]]
 
 
 class GrownVector:
-    """Values of one type. One thread at a time extends it; vectors that it gave before stay as they are.
+    """Values of one type. One thread at a time puts more behind them; vectors that it gave before stay as they are.
+    Whoever uses it knows how many values there are: where putting is broken off (by Ctrl-C, say), there are as many as
+    before.
 
     A scan beside writers finds a handful of new values in each rowset. Those of a fixed width are put behind the others
     in place; to make an Arrow array of them, to cast it and to copy all that was there before took several times as
@@ -30,36 +32,32 @@ class GrownVector:
     def __init__(self, type_: DataType):
         self.type = type_
         self._convert = _converter(type_)
-        self._length = 0
         self._values: Array = np.empty(0, type_.dtype if self._convert is not None else np.uint8)
         self._is_valid: Array | None = None
         """As long as `_values`, once one is NULL."""
         self._others: Vector | None = None
         """All values, where the type has no fixed width."""
 
-    def __len__(self) -> int:
-        return self._length
-
-    def extend(self, values: Sequence[Any]) -> None:
-        """Add Python values as storage keeps them, None for NULL."""
+    def put(self, start: int, values: Sequence[Any]) -> None:
+        """Put Python values as storage keeps them, None for NULL, behind the first `start` ones."""
         if self._convert is None:
             new = vector_from_arrow(self.type, pa.array(values, self.type.arrow))
-            self._others = new if self._others is None else concat([self._others, new])
-            self._length += len(values)
+            self._others = new if self._others is None else concat([self.first(start), new])
             return
-        start, stop = self._length, self._length + len(values)
+        stop = start + len(values)
         if stop > len(self._values):
-            self._make_room(stop)
-        if None in values:
-            present = np.array([value is not None for value in values])
-            if self._is_valid is None:
-                self._is_valid = np.ones(len(self._values), np.bool_)
-            self._is_valid[start:stop] = present
-            self._values[start:stop] = 0
-            self._values[start:stop][present] = self._convert([value for value in values if value is not None])
-        else:
+            self._make_room(start, stop)
+        if None not in values:
             self._values[start:stop] = self._convert(values)
-        self._length = stop
+            if self._is_valid is not None:
+                self._is_valid[start:stop] = True
+            return
+        present = np.array([value is not None for value in values])
+        found = np.zeros(len(values), self._values.dtype)
+        found[present] = self._convert([value for value in values if value is not None])
+        if self._is_valid is None:
+            self._is_valid = np.ones(len(self._values), np.bool_)
+        self._values[start:stop], self._is_valid[start:stop] = found, present
 
     def first(self, count: int) -> Vector:
         """The first so many values."""
@@ -67,14 +65,14 @@ class GrownVector:
             return self._others if len(self._others) == count else self._others.slice(0, count)
         return Flat(self.type, self._values[:count], None if self._is_valid is None else self._is_valid[:count])
 
-    def _make_room(self, least: int) -> None:
+    def _make_room(self, count: int, least: int) -> None:
         # Who has a vector of the old arrays keeps these.
         length = max(LEAST_ROOM, 2 * least)
         values = np.empty(length, self._values.dtype)
-        values[: self._length] = self._values[: self._length]
+        values[:count] = self._values[:count]
         if self._is_valid is not None:
             is_valid = np.ones(length, np.bool_)
-            is_valid[: self._length] = self._is_valid[: self._length]
+            is_valid[:count] = self._is_valid[:count]
             self._is_valid = is_valid
         self._values = values
 

@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
+import decimal
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,9 +16,23 @@ from nyala.storage.deltas import delta_memstore
 from nyala.storage.deltas.delta_memstore import DeltaMemStore
 from nyala.storage.deltas.delta_tail import DeltaTail, TailRun, with_all_columns
 from nyala.storage.deltas.deltas import DeltaKind, Deltas
+from nyala.storage.deltas.grown_vector import GrownVector
 from nyala.storage.deltas.row_deltas import RowDelta
 from nyala.storage.schema import ColumnSchema, Schema
-from nyala.storage.types import INT, STRING
+from nyala.storage.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    FLOAT,
+    INT,
+    STRING,
+    TIMESTAMP,
+    TINYINT,
+    DataType,
+)
 
 LOGICAL = {1: INT, 2: STRING}
 TYPES = {column: type_.arrow for column, type_ in LOGICAL.items()}
@@ -102,3 +123,66 @@ def test_nothing_is_lost_where_a_tail_becomes_a_run(
         found = [row for run in runs for row in rows_of(run, {1, 2})]
         assert sorted(found, key=lambda row: row[:2]) == expected(kept, {1, 2})
         assert store.nbytes > 0 or not kept
+
+
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 5), CHANGES), min_size=1, max_size=4), max_size=8),
+    st.sets(st.integers(0, 30)),
+    st.booleans(),
+)
+def test_ctrl_c_while_a_column_grows_loses_nothing(
+    steps: list[list[tuple[int, dict[int, int | None]]]], broken_off: set[int], before: bool
+) -> None:
+    put, calls = GrownVector.put, itertools.count()
+
+    def interrupted(self: GrownVector, start: int, values: Sequence[Any]) -> None:
+        is_broken_off = next(calls) in broken_off
+        if is_broken_off and before:
+            raise KeyboardInterrupt
+        put(self, start, values)
+        if is_broken_off:
+            raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(GrownVector, "put", interrupted)
+        tail = DeltaTail(TYPES)
+        for step in steps:
+            tail.extend([delta(*change, len(tail) + number) for number, change in enumerate(step, 1)])
+            for column in (1, 2):
+                with contextlib.suppress(KeyboardInterrupt):
+                    last_values(tail.run(), column)
+        broken_off.clear()
+        if steps:
+            run = tail.run()
+            assert [last_values(run, column) for column in (1, 2)] == [expected_last(tail.deltas, c) for c in (1, 2)]
+
+
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [
+        (BOOLEAN, [True, False]),
+        (TINYINT, [-128, 127]),
+        (BIGINT, [-(2**63), 2**63 - 1]),
+        (FLOAT, [0.5, -0.0]),
+        (DOUBLE, [1e300, -0.1]),
+        (DATE, [datetime.date(1, 1, 1), datetime.date(9999, 12, 31)]),
+        (TIMESTAMP, [datetime.datetime(1, 1, 1, 0, 0, 0, 1), datetime.datetime(9999, 12, 31, 23, 59, 59, 999999)]),
+        (DECIMAL(4, 2), [decimal.Decimal("-99.99"), decimal.Decimal("0.00")]),
+        (DECIMAL(18, 6), [decimal.Decimal("999999999999.999999"), decimal.Decimal("-0.000001")]),
+        (DECIMAL(38, 2), [decimal.Decimal("-" + 36 * "9" + ".99"), decimal.Decimal("0.01")]),
+        (STRING, ["", "text"]),
+        (BINARY, [b"", b"\x00\xff"]),
+    ],
+    ids=str,
+)
+@given(st.data())
+def test_grown_vectors_hold_every_type(type_: DataType, values: list[Any], data: st.DataObject) -> None:
+    grown, held, given_before = GrownVector(type_), list[Any](), []
+    for more in data.draw(st.lists(st.lists(st.sampled_from([*values, None]), max_size=40), max_size=5)):
+        grown.put(len(held), more)
+        held += more
+        count = data.draw(st.integers(0, len(held)))
+        given_before.append((grown.first(count), held[:count]))
+    for vector, expected_values in given_before:
+        assert vector.to_arrow().to_pylist() == expected_values
+        assert vector.to_arrow().type == type_.arrow or not expected_values
