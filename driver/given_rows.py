@@ -34,9 +34,8 @@ from ..errors import (
     UnknownColumn,
     did_you_mean,
 )
-from ..storage.schema import ColumnSchema, Table
+from ..storage.schema import ColumnSchema, Schema, Table
 from ..storage.store import Op
-from ..storage.types import DataType
 from ..storage.vector import Array
 from .bulk import column_from_values
 
@@ -85,22 +84,21 @@ def is_row(source: Rows) -> bool:
 def cells_of(table: Table, op: Op, row: Any) -> Cells:
     """One row of Python values by column name, each of which its column takes; raises as `given_rows` does."""
     named = _named(table, op, row)
-    columns = table.schema.by_name
     for column in table.schema.key:
         if column.name not in named and column.default is None and not (column.auto_increment and op in INSERTS):
             raise NotNullViolation(
                 f"key column {column.name} of table {table.name} is missing; every row needs its whole primary key"
             )
-    plain = table.schema.plain
-    for name, value in named.items():
-        exact, check = plain[name]
-        if value is not None and (type(value) is not exact or not (check is None or check(value))):
-            named[name] = _taken(name, columns[name].type, value)
-    return named
+    schema = table.schema
+    return {name: _taken(schema, name, value) for name, value in named.items()}
 
 
-def _taken(name: str, type_: DataType, value: Any) -> Any:
+def _taken(schema: Schema, name: str, value: Any) -> Any:
     """A Python value as a column has it; the error with the column's name where it takes none such."""
+    exact, check = schema.plain[name]
+    if value is None or (type(value) is exact and (check is None or check(value))):
+        return value
+    type_ = schema.by_name[name].type
     try:
         return type_.to_python(type_.to_physical(value))
     except DataError as error:
@@ -114,11 +112,7 @@ def key_of(table: Table, key: Any) -> tuple[Any, ...]:
     """
     columns = table.schema.key
     if len(columns) == 1 and isinstance(key, str | int):  # the usual key, by the shortest way
-        column = columns[0]
-        exact, check = table.schema.plain[column.name]
-        if type(key) is exact and (check is None or check(key)):
-            return (key,)
-        return (_taken(column.name, column.type, key),)
+        return (_taken(table.schema, columns[0].name, key),)
     if not is_row(key):
         if len(columns) > 1:
             names = ", ".join(column.name for column in columns)
@@ -249,7 +243,7 @@ def _from_rows(table: Table, op: Op, rows: Sequence[Any]) -> GivenRows:
 
 
 def _named(table: Table, op: Op, row: Any) -> Cells:
-    """The values of a row by the names of the table's columns, in a dictionary of its own."""
+    """The values of a row by the names of the table's columns."""
     if isinstance(row, tuple):
         names = _order(table, op, len(row))
         return dict(zip(names, row))

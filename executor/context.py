@@ -200,10 +200,10 @@ class ExecutionContext:
             return _in_turn(tasks)
         began = perf_counter()
         found = _in_turn(tasks[:1])
-        alone = perf_counter() - began
-        if alone * (len(tasks) - 1) < WORTH_SHARING:
+        seconds = perf_counter() - began
+        if seconds * (len(tasks) - 1) < WORTH_SHARING:
             return found + _in_turn(tasks[1:])
-        crew = Crew(workers, alone)
+        crew = Crew(workers, seconds)
         found += self._shared_out(tasks[1:], workers, crew)
         if crew.is_given_up:
             self.alone[number] = REMEMBERED

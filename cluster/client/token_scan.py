@@ -26,15 +26,14 @@ from dataclasses import replace
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from ...errors import DeadlineExceeded, Error, ServerUnavailable
 from ...storage.keys.keys import Keys
-from ...storage.predicates import BitmapFilter, BloomFilter, ColumnPredicate
+from ...storage.predicates import BloomFilter, ColumnPredicate
 from ...storage.store import ScanCounters, ScanSpec, ScanToken
 from ...storage.vector import Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide
 from ..wire.methods import CloseScanner, ScanEnd, ScanStart, ScanTablet, StartScan
-from ..wire.plain import is_sparse, spec_to_plain
+from ..wire.plain import filter_bytes, spec_to_plain
 from ..wire.scan_streams import ScanStream, StartedScan
 from ..wire.values import key_to_plain
 from .catalog_cache import CatalogCache
@@ -62,19 +61,11 @@ def _is_worth_sending(predicate: ColumnPredicate) -> bool:
 
 def _may_be_small(token: ScanToken, spec: ScanSpec) -> bool:
     """Is it worth while to ask for all of a scan at once?"""
-    filters = sum(_filter_bytes(predicate) for predicate in spec.predicates)
+    filters = sum(filter_bytes(predicate) for predicate in spec.predicates)
     if filters > STARTING_FILTER_BYTES:
         return False
     is_reduced = spec.predicates or spec.fragment or spec.limit is not None or spec.changes is not None
     return bool(is_reduced) or token.rows < LARGE_ROWS
-
-
-def _filter_bytes(predicate: ColumnPredicate) -> int:
-    if isinstance(predicate, BloomFilter):
-        return int(predicate.words.nbytes)
-    if not isinstance(predicate, BitmapFilter):
-        return 0
-    return 4 * int(np.count_nonzero(predicate.bits)) if is_sparse(predicate) else len(predicate.bits) // 8
 
 
 class TokenScan:

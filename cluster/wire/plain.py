@@ -199,9 +199,6 @@ def spec_from_plain(data: Plain) -> ScanSpec:
     )
 
 
-MOST_PLACES = 1 << 26
-"""Bits of a bitmap that is told by its places: what a server makes of a few bytes."""
-
 _SPEC_DEFAULTS = {field.name: field.default for field in fields(ScanSpec)}
 _SPEC_FIELDS = [name for name in _SPEC_DEFAULTS if name not in ("columns", "predicates", "changes")]
 """Those that travel as they are."""
@@ -223,7 +220,7 @@ def predicate_to_plain(predicate: ColumnPredicate) -> Plain:
         case BitmapFilter():
             plain["base"] = value_to_plain(int(predicate.base))
             plain["count"] = len(predicate.bits)
-            if is_sparse(predicate):
+            if _is_sparse(predicate):
                 plain["places"] = np.flatnonzero(predicate.bits).astype("<u4").tobytes()
             else:
                 plain["bits"] = np.packbits(np.asarray(predicate.bits, np.bool_)).tobytes()
@@ -268,6 +265,10 @@ def _bits(data: bytes, count: int) -> Any:
     return np.unpackbits(packed, count=count).view(np.bool_)
 
 
+MOST_PLACES = 1 << 26
+"""Bits of a bitmap that is told by its places: what a server makes of a few bytes."""
+
+
 def _set_bits(places: bytes, count: int) -> Any:
     set_ = np.frombuffer(places, np.dtype("<u4"))
     if not 0 <= count <= MOST_PLACES or (len(set_) and int(set_.max()) >= count):
@@ -277,10 +278,19 @@ def _set_bits(places: bytes, count: int) -> Any:
     return bits
 
 
-def is_sparse(predicate: BitmapFilter) -> bool:
+def _is_sparse(predicate: BitmapFilter) -> bool:
     """Does a bitmap travel as the places of the bits that are set? A few hundred keys of a large table do."""
     bits = predicate.bits
     return len(bits) <= MOST_PLACES and 64 * int(np.count_nonzero(bits)) < len(bits)
+
+
+def filter_bytes(predicate: ColumnPredicate) -> int:
+    """How many bytes a runtime filter has on its way; 0 of other predicates."""
+    if isinstance(predicate, BloomFilter):
+        return int(predicate.words.nbytes)
+    if not isinstance(predicate, BitmapFilter):
+        return 0
+    return 4 * int(np.count_nonzero(predicate.bits)) if _is_sparse(predicate) else len(predicate.bits) // 8
 
 
 # ---- statistics -----------------------------------------------------------------------------------------------------

@@ -79,12 +79,12 @@ class Choice:
     height_after: float
     score: float
     bound: float
-    worth: float = 1.0
+    worth: float
 
     def describe(self) -> str:
         """One line for people.
 
-        >>> Choice((0, 2), 3 << 20, 2.0, 1.0, 0.9, 0.9).describe()
+        >>> Choice((0, 2), 3 << 20, 2.0, 1.0, 0.9, 0.9, 1.2).describe()
         'merge 2 rowsets of 3.0 MiB: average height 2.00 to 1.00'
         """
         change = f"average height {self.height_before:.2f} to {self.height_after:.2f}"

@@ -97,7 +97,7 @@ class RowGroup:
         """
         mask: Array | None = None
         if excluded and (rows is not None or not todo):
-            mask = _left(self.length, excluded)
+            mask = _without(np.ones(self.length, np.bool_), excluded)
             if rows is not None:
                 rows = rows[mask[rows]]
                 if not len(rows):
@@ -114,10 +114,7 @@ class RowGroup:
             found = predicate.mask(self.column(predicate.reader, None))
             if judged:
                 found[judged[number].rows] = judged[number].passed
-            if not number:
-                for out in excluded:
-                    found[out] = False
-            mask = found if mask is None else np.logical_and(mask, found, out=mask)
+            mask = _without(found, excluded) if mask is None else np.logical_and(mask, found, out=mask)
             if np.count_nonzero(mask) * GATHER_SHARE < self.length:
                 rows = np.flatnonzero(mask)
                 if not len(rows):
@@ -197,9 +194,8 @@ class RowGroup:
         self.counters.pages_skipped += sum(_page_count(r, self.start, self.stop) for r in untouched)
 
 
-def _left(length: int, excluded: Sequence[Array]) -> Array:
-    """The rows that are not excluded, as a mask."""
-    mask = np.ones(length, np.bool_)
+def _without(mask: Array, excluded: Sequence[Array]) -> Array:
+    """A mask from which rows are taken out."""
     for out in excluded:
         mask[out] = False
     return mask

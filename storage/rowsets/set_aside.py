@@ -82,13 +82,13 @@ class AsideRows(RowGroup):
         self, column: ColumnSchema, reader: ColumnReader | None, patches: RowSetPatches, rows: Array | None
     ) -> Vector:
         """As `RowGroup.patched`; where whole rows were written, the base has no part in it."""
-        patch = None if rows is None or not len(rows) else patches.vector(column.id, column.type)
-        places = None if patch is None or rows is None else self._places(rows, patch.rows)
-        if patch is None or places is None:
-            return super().patched(column, reader, patches, rows)
-        if isinstance(places, slice):
-            return patch.values.slice(places.start, places.stop)
-        return patch.values.take(places)
+        if rows is not None and len(rows) and (patch := patches.vector(column.id, column.type)) is not None:
+            places = self._places(rows, patch.rows)
+            if isinstance(places, slice):
+                return patch.values.slice(places.start, places.stop)
+            if places is not None:
+                return patch.values.take(places)
+        return super().patched(column, reader, patches, rows)
 
     def keep(self, rows: Array, passed: Array) -> Array:
         """Of rows that were asked for, those that passed (ndarray of bool), which will be asked for next."""
@@ -96,9 +96,8 @@ class AsideRows(RowGroup):
         found = self._found
         if found is not None and found.rows is rows and found.places is not None:
             places = found.places
-            if isinstance(places, slice):
-                places = np.arange(places.start, places.stop)
-            self._found = _Found(found.among, kept, places[passed])
+            left = places.start + np.flatnonzero(passed) if isinstance(places, slice) else places[passed]
+            self._found = _Found(found.among, kept, left)
         return kept
 
     def _places(self, rows: Array, among: Array) -> Array | slice | None:
