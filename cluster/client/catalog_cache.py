@@ -186,9 +186,10 @@ class CatalogCache:
     def _look_after(self) -> None:
         while True:
             self._used.wait()
-            if self._stop.wait(REFRESH_SECONDS):
-                return
+            self._stop.wait(REFRESH_SECONDS)
             self._used.clear()
+            if self._stop.is_set():  # asked behind `clear`, which may have undone what `stop` set
+                return
             # Whoever needs the masters learns by himself that they do not answer.
             with contextlib.suppress(Error):
                 self.refresh(seconds=REFRESH_SECONDS)

@@ -3,7 +3,7 @@
     Transport ──► receive(PeerBatch) ──► Consensus of each tablet ──► Transport.send
                                               │    │    │
                               timer (1) ──────┘    │    └────── pool (n): apply, news
-                              gatherer (1) ────────┴─────────── log threads (n): fsync
+                              gatherer (1) ────────┴─────────── log threads (1 for each disk): fsync
 
 No tablet has threads of its own: an idle one costs its heartbeats, nothing else.
 """
@@ -14,6 +14,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 import pyarrow as pa
@@ -50,10 +51,13 @@ class ConsensusHost:
     threads : int
         Of the pool.
     log_threads : int
-        Few: while one tablet's log is synced, the entries of the others gather, and are synced together.
+        As many as there are disks: while one tablet's log is synced, the entries of the others gather, and are synced
+        together.
     is_missing : callable
         Has this server no data of a tablet that is not open? Then a leader is told so, and sends a copy. Not given: so
         it is with all that are not open.
+    deciding : callable
+        Makes what threads of the host are in while they may decide entries, and leave without any lock.
     """
 
     def __init__(
@@ -65,8 +69,9 @@ class ConsensusHost:
         *,
         durability: str = "fsync",
         threads: int = 4,
-        log_threads: int = 2,
+        log_threads: int = 1,
         is_missing: Callable[[str], bool] | None = None,
+        deciding: Callable[[], AbstractContextManager[object]] = nullcontext,
         segment_bytes: int = SEGMENT_BYTES,
         wall_clock: Callable[[], int] = wall_microseconds,
     ):
@@ -93,6 +98,7 @@ class ConsensusHost:
         self.on_disk = self._log_threads.submit
         self.on_pool = self._pool.submit
         self.schedule = self._timer.schedule
+        self.deciding = deciding
 
     # ---- what peers use (`peer_driver.Services`) -------------------------------------------------------------------
 
@@ -232,12 +238,13 @@ class ConsensusHost:
         if self._addresses.get(sender.id) != sender:
             with self._lock:
                 self._addresses[sender.id] = sender
-        for tablet_id, message in batch.messages:
-            driver = self._tablets.get(tablet_id)
-            if driver is not None:
-                driver.receive(message, sender)
-            elif isinstance(message, AppendRequest):
-                self._answer_missing(sender, tablet_id, message)
+        with self.deciding():
+            for tablet_id, message in batch.messages:
+                driver = self._tablets.get(tablet_id)
+                if driver is not None:
+                    driver.receive(message, sender)
+                elif isinstance(message, AppendRequest):
+                    self._answer_missing(sender, tablet_id, message)
 
     def _answer_missing(self, sender: Peer, tablet_id: str, request: AppendRequest) -> None:
         if self._closed or (self._is_missing is not None and not self._is_missing(tablet_id)):

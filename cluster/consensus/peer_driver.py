@@ -20,6 +20,7 @@ import contextlib
 import logging
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from ...errors import ClusterError, NotTheLeader, ReplicaUnavailable
@@ -28,7 +29,7 @@ from ...storage.store import Timestamp
 from ..raft.events import Event, Persisted, RaftRole, Ready, Received, Renew, Send, Tick
 from ..raft.messages import AppendRequest, Message, Peer
 from ..raft.node import RaftNode
-from .applier import Applier
+from .applier import POSTPONED, Applier
 from .consensus_file import ConsensusFile
 from .interfaces import ReplicatedState
 from .proposals import Proposals
@@ -68,6 +69,9 @@ class Services(Protocol):
 
     def send_later(self, job: Job) -> None:
         """Call this in a moment, once, however often it is asked for."""
+
+    def deciding(self) -> AbstractContextManager[object]:
+        """What a thread is in that has no other work while it may decide entries; left without any lock."""
 
 
 class PeerDriver:
@@ -118,6 +122,7 @@ class PeerDriver:
             self.changed,
             applied_index,
             submit=services.on_pool,
+            postpone=lambda job: services.schedule(services.now() + POSTPONED, job),
             applied=self._applied,
             fail=self.fail,
         )
@@ -219,6 +224,7 @@ class PeerDriver:
         left = until - self.services.now()
         if left <= 0:
             return False
+        self.applier.hasten()
         self.waiting += 1
         self.changed.wait(left)
         self.waiting -= 1
@@ -242,7 +248,8 @@ class PeerDriver:
         if ready.commit_index is not None:
             if self.proposals.commit(ready.commit_index):
                 self.applier.settle()
-            self.applier.commit(ready.commit_index)
+            is_urgent = bool(self.waiting) or self.node.role is RaftRole.LEADER
+            self.applier.commit(ready.commit_index, is_urgent=is_urgent)
         for peer in ready.bootstraps:
             self.applier.tell_bootstrap(peer)
         self._note_silent(ready)
@@ -349,7 +356,8 @@ class PeerDriver:
                     )
                     self._release()
                 if self.log.has_work:
-                    self._persist()
+                    with self.services.deciding():
+                        self._persist()
             except Exception as error:
                 self.fail(error)
 

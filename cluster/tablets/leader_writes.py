@@ -39,8 +39,9 @@ from .results import Results, decode_result, encode_result
 
 Done: TypeAlias = Callable[["WriteResult | Exception"], None]
 """Told what became of a write."""
-Later: TypeAlias = Callable[[Callable[[], None]], None]
-"""Has another thread do a job soon; takes no time itself."""
+Later: TypeAlias = Callable[[Callable[[], None], bool], None]
+"""Has a job done soon, with no lock held; takes no time itself. The second argument: the job may have to wait for the
+tablet's `write_lock`, or for the log."""
 
 
 class Altering(Protocol):
@@ -226,8 +227,9 @@ class LeaderWrites:
                 self._results.end(call)
         if started is None:
             return False
-        job = partial(self._finish_row, started, call, done)
-        self._consensus.when_decided(started.ticket, partial(later, job))
+        job, ticket = partial(self._finish_row, started, call, done), started.ticket
+        # A change that is void is taken back, under the `write_lock`.
+        self._consensus.when_decided(ticket, lambda: later(job, not ticket.durable))
         return True
 
     def _start_row(self, op: Op, row: Mapping[str, Any], call: Call | None, version: int | None) -> StartedRow | None:

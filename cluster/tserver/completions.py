@@ -1,7 +1,9 @@
-"""Finishes writes whose log entries are decided: one thread for all tablets of a server.
+"""Finishes writes whose log entries are decided, and lets their answers travel together.
 
 Whoever decides an entry holds the lock of its consensus, and only hands on the word. Entries are decided many at a
-time; what was handed on together is finished together, so that its answers travel together.
+time; what was handed on together is finished together. As a rule the thread that decided does that itself, once it has
+let go of the lock (`Completions.here`): to wake another one costs as much as the work. What may wait is left to a
+thread of its own, for all tablets of the server: a log that waited for a writer who waits for it would do so for ever.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ..wire.call_service import gathering
 
@@ -22,17 +24,45 @@ MOST_TOGETHER = 256
 Job = Callable[[], None]
 
 
+class _PerThread(threading.local):
+    jobs: list[Job] | None = None
+
+
+_per_thread = _PerThread()
+
+
 class Completions:
-    """See the module's page."""
+    """See the module's page. Safe for several threads."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._run, name="nyala-completions", daemon=True)
         self._thread.start()
 
-    def submit(self, job: Job) -> None:
-        """Have the job done soon; takes no time itself, and may be called with any lock held."""
-        self._jobs.put(job)
+    def submit(self, job: Job, waits: bool) -> None:
+        """Have the job done soon; takes no time itself, and may be called with any lock held. `waits`: it may have to
+        wait for a tablet's lock, or for the log."""
+        here = _per_thread.jobs
+        if waits or here is None:
+            self._jobs.put(job)
+        else:
+            here.append(job)
+
+    @contextlib.contextmanager
+    def here(self) -> Iterator[None]:
+        """Jobs that this thread submits meanwhile, and that do not wait, are done by it at the end."""
+        if _per_thread.jobs is not None:
+            yield
+            return
+        jobs = _per_thread.jobs = []
+        try:
+            yield
+        finally:
+            _per_thread.jobs = None
+            if jobs:
+                with gathering():
+                    for job in jobs:
+                        self._do(job)
 
     def close(self) -> None:
         """Return when all jobs that were submitted are done, and the thread has ended."""

@@ -97,12 +97,16 @@ class TabletServer:
             stack.callback(self._channels.close)
             self._transport = FlightTransport(lambda: self.peer, self.clock, lambda batch: self._host.receive(batch))
             stack.callback(self._transport.close)
+            self._completions = Completions()
+            stack.callback(self._completions.close)
             self._host = ConsensusHost(
                 self.peer,
                 self.clock,
                 self._transport,
                 options.raft,
                 durability=options.durability,
+                log_threads=1 + len(options.data_directories),
+                deciding=self._completions.here,
                 is_missing=lambda tablet_id: self.tablets.is_missing(tablet_id),
             )
             stack.callback(self._host.close)
@@ -145,8 +149,6 @@ class TabletServer:
                 also=(self.scans.expire, self.tablets.keep_house),
                 disk_failed=self.tablets.disk_failed,
             )
-            self._completions = Completions()
-            stack.callback(self._completions.close)
             self._service = Service(self.tablets, self.scans, self.maintenance, self.status, self._completions)
             self._rpc.handlers = self._service.handlers(FAULTS.set if options.allow_faults else None)
             self._rpc.later = self._service.later()

@@ -51,6 +51,27 @@ def test_what_others_do_is_seen_in_the_background(client, make_client, monkeypat
     wait_until(lambda: not client.views() and not client.tables())
 
 
+def test_a_client_that_is_closed_just_when_it_would_look_again_ends(make_client, monkeypatch):
+    monkeypatch.setattr(catalog_cache, "REFRESH_SECONDS", 0.01)
+    catalog = make_client()._catalog
+    clears = threading.Event()
+
+    class Used(threading.Event):
+        def clear(self) -> None:
+            if not clears.is_set():
+                catalog._stop.set()  # as `stop` does, in another thread
+                self.set()
+                clears.set()
+            super().clear()
+
+    before, catalog._used = catalog._used, Used()
+    catalog.use()
+    before.set()
+    assert clears.wait(20)
+    catalog._thread.join(20)
+    assert not catalog._thread.is_alive()
+
+
 def test_a_client_at_rest_asks_nothing(client, cluster, monkeypatch):
     monkeypatch.setattr(catalog_cache, "REFRESH_SECONDS", 0.01)
     client.tables()
