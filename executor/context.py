@@ -1,7 +1,8 @@
 """One execution of one statement: its store, threads, limits, and the way to stop it.
 
 Threads: the *coordinating thread* (whoever pulls the results) opens operators and runs pipeline breakers; a shared pool
-runs morsels. A morsel never waits for another one, so the pool cannot lock up, however many statements share it.
+runs morsels. A morsel never waits for another one, so the pool cannot lock up, however many statements share it. Where
+servers scan, early threads may open parts of the plan beside the coordinating one (`early_work`).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from functools import cache
 from time import perf_counter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ..errors import Cancelled
 from ..planner.physical import PhysicalNode
@@ -24,6 +25,7 @@ from ..storage.store import Store, Timestamp
 from ..storage.vector import Batch
 from .actuals import Actuals
 from .crew import REMEMBERED, WORTH_SHARING, Crew
+from .early_work import EarlyWork, given_up
 from .memory import Account, Memory
 from .progress import Handler, Tracker
 from .spilling.spill_file import SpillFile
@@ -57,6 +59,13 @@ def _mark_worker() -> None:
 if hasattr(os, "register_at_fork"):
     # A child has none of its parent's threads.
     os.register_at_fork(after_in_child=_pool.cache_clear)
+
+
+class _Opening(threading.local):
+    """Of one execution, in one thread."""
+
+    def __init__(self) -> None:
+        self.nodes: list[PhysicalNode] = []
 
 
 def _in_turn(tasks: Sequence[Callable[[], T]]) -> list[T]:
@@ -109,12 +118,12 @@ class ExecutionContext:
     actuals: Actuals = field(default_factory=Actuals)
     shared: dict[int, tuple[Morsel, ...]] = field(default_factory=dict)
     """The rows of each `Shared` subplan that has run, by its key."""
-    opening: list[PhysicalNode] = field(default_factory=list)
-    """The operators that are being opened, outermost first; with `collect`, the last one owns new accounts."""
     alone: dict[int, int] = field(default_factory=dict)
     """Of the calls of `parallel`, by number: how many more runs of the plan leave them to one thread. `Plan.alone`."""
     working: dict[int, Batch] = field(default_factory=dict)
     """The rows of the last round of each recursive query, by its key."""
+    early: EarlyWork[Any] = field(init=False, default_factory=EarlyWork)
+    """The build sides that were begun before their turn, by the `id` of their joins: `joins.early_builds`."""
     tracker: Tracker | None = None
     """Counts what `progress` is told; made by itself."""
     memory: Memory = field(init=False)
@@ -126,6 +135,8 @@ class ExecutionContext:
         self._kept: list[Account] = []
         self._calls = itertools.count()
         self._files: weakref.WeakSet[SpillFile] = weakref.WeakSet()
+        self._opening = _Opening()
+        self._locks: dict[int, threading.Lock] = {}
 
     def again(self) -> ExecutionContext:
         """The context for the statement to run once more, at a snapshot of now."""
@@ -136,9 +147,9 @@ class ExecutionContext:
         """Raise `Cancelled` where somebody asked for it, and in a thread whose work nobody waits for any more."""
         if self.cancel.is_set():
             raise Cancelled("the statement was cancelled")
-        given_up: threading.Event | None = getattr(_worker, "given_up", None)
-        if given_up is not None and given_up.is_set():
-            raise Cancelled("the rows are not wanted any more")
+        for event in given_up.events:
+            if event.is_set():
+                raise Cancelled("the rows are not wanted any more")
         if self.tracker is not None:
             self.tracker.look()
 
@@ -152,6 +163,17 @@ class ExecutionContext:
         """The statement's work is done: the progress is told once more."""
         if self.tracker is not None:
             self.tracker.finish()
+
+    @property
+    def opening(self) -> list[PhysicalNode]:
+        """What operators are being opened, outermost first, by this thread or the one that shares its work out; with
+        `collect`, the last one owns new accounts."""
+        return self._opening.nodes
+
+    def lock_of(self, key: int) -> threading.Lock:
+        """The lock of one who runs a `Shared` subplan: two places of the plan may open at once. Whoever has it waits
+        for nothing but what lies within that subplan."""
+        return self._locks.setdefault(key, threading.Lock())
 
     def account(self, what: str) -> Account:
         """A new account for what the operator that is being opened keeps; `what` names it in errors: "a sort"."""
@@ -187,10 +209,15 @@ class ExecutionContext:
         """How many threads work on morsels at once."""
         return self.threads * WAITING_THREADS if self.store.runs_fragments and self.threads > 1 else self.threads
 
+    @property
+    def is_worker(self) -> bool:
+        """Is this thread one of the pool's, or does it what one of them would do?"""
+        return bool(getattr(_worker, "inside", False))
+
     def parallel(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
         """Run all tasks, several at a time; their results in order. The first error ends the others and is raised."""
         workers = min(self.workers, len(tasks))
-        if workers <= 1 or getattr(_worker, "inside", False):
+        if workers <= 1 or self.is_worker:
             return [task() for task in tasks]
         if self.store.runs_fragments:
             return self._shared_out(tasks, workers, None)
@@ -215,10 +242,11 @@ class ExecutionContext:
         numbers = itertools.count()
         failed = threading.Event()
         errors: list[BaseException] = []
+        events, opening = (*given_up.events, failed), self.opening
 
         def work() -> None:
             # One future per thread that draws task after task costs less than a future per task.
-            _worker.given_up = failed
+            given_up.events, self._opening.nodes = events, opening
             is_kept = True
             try:
                 while is_kept and not failed.is_set() and (number := next(numbers)) < len(tasks):
@@ -229,7 +257,7 @@ class ExecutionContext:
                 errors.append(error)  # the first: what others raise once they are given up comes behind it
                 failed.set()
             finally:
-                _worker.given_up = None
+                given_up.events, self._opening.nodes = (), []
 
         pool = _pool(self.workers)
         self._finish([pool.submit(work) for _ in range(workers)], failed)
@@ -270,7 +298,7 @@ class ExecutionContext:
     def iterate(self, stream: Stream, finish: Callable[[Batch], T]) -> Iterator[T]:
         """Each batch of a stream, in order, after `finish` (which runs in the threads too)."""
         inline = stream.serial or self.threads <= 1 or len(stream.morsels) <= 1
-        if inline or getattr(_worker, "inside", False):
+        if inline or self.is_worker:
             for morsel in stream.morsels:
                 for batch in self.checked(morsel.run()):
                     yield finish(batch)
@@ -279,15 +307,16 @@ class ExecutionContext:
 
     def _read_ahead(self, morsels: Sequence[Morsel], finish: Callable[[Batch], T]) -> Iterator[T]:
         stop = threading.Event()
+        events, opening = (*given_up.events, stop), self.opening
 
         def work(batches: Iterator[Batch]) -> tuple[list[T], Iterator[Batch] | None]:
             """A morsel's next results, and the morsel if it may have more: what explodes stops until it is asked."""
-            _worker.given_up = stop
+            given_up.events, self._opening.nodes = events, opening
             try:
                 found = [finish(batch) for batch in itertools.islice(batches, AT_ONCE)]
                 return found, batches if len(found) == AT_ONCE else None
             finally:
-                _worker.given_up = None
+                given_up.events, self._opening.nodes = (), []
 
         pool = _pool(self.workers)
         running: deque[Future[tuple[list[T], Iterator[Batch] | None]]] = deque()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from ..errors import InternalError
 from ..planner.physical import (
@@ -35,8 +36,10 @@ from ..sql.expressions import Expr
 from ..storage.vector import Batch
 from .aggregation.aggregate import open_aggregate
 from .context import ExecutionContext
+from .early_work import EarlyWork
 from .files.file_scan import expected_rows, open_file_scan
 from .fragments.remote import remote_aggregate
+from .joins.early_builds import begin_early
 from .joins.join import open_hash_join
 from .joins.merge_join import open_merge_join
 from .joins.nested_loop import open_nested_loop
@@ -73,10 +76,15 @@ def execute(node: PhysicalNode, context: ExecutionContext) -> Iterator[Batch]:
         context.tracker.forecast(_forecasts(node, context))
     context.check()
     context.memory = Memory(context.memory_limit, sum(isinstance(inner, _KEEPERS) for inner in nodes(node)))
+    early: EarlyWork[Any] = EarlyWork()
+    context.early = early
     try:
+        begin_early(node, context, open_node)
         stream = open_node(node, context, RuntimeFilters())
+        early.stop()
         yield from context.iterate(stream, _read)
     finally:
+        early.close()
         context.close_files()
     context.finish()
 

@@ -19,7 +19,8 @@ The life of a plan:
 5. `rules.order_joins` takes each cluster of inner joins to `join_order.best_tree`, which weighs trees with
    `cost.CostModel`; runtime filters are part of the cost.
 6. `choose.Chooser` picks an operator for each node: which side of a join is built, what a scan evaluates on encoded
-   pages (`scan_predicates.extract`), which join keys go to which scan as a runtime filter.
+   pages (`scan_predicates.extract`), which join keys go to which scan as a runtime filter. `share_small_builds` lets
+   joins that build the same few rows do so once.
 7. `parameters.PlanTemplate` keeps a finished plan for other values of its parameters; `bind_parameters` puts them in.
 8. `explain.explain` draws it, with what really happened beside what was expected.
 

@@ -20,6 +20,7 @@ from .physical import PhysicalNode
 from .rules import RULE_NAMES, RULES, Rule
 from .rules.filter_shared import filtered_for
 from .rules.prune_columns import narrow_uses, prune_shared
+from .small_builds import share_small_builds
 from .trees import nodes, rewrite_nodes
 
 
@@ -71,6 +72,8 @@ def plan_query(
         if rule.mandatory or rule.name not in options.disabled_rules:
             pipeline.apply(rule)
     root = Chooser(context).plan(pipeline.root)
+    if "share_common_subplans" not in options.disabled_rules:
+        root = share_small_builds(root, context)
     return Plan(root, query.columns, pipeline.root, tuple(pipeline.trace))
 
 

@@ -43,9 +43,10 @@ Opener = Callable[[PhysicalNode, ExecutionContext, RuntimeFilters], Stream]
 
 def open_hash_join(node: HashJoin, context: ExecutionContext, filters: RuntimeFilters, open_node: Opener) -> Stream:
     """Run the build side, open the probe side under its filters, and give the join's stream."""
-    account = context.account("a join's build side")
-    side = _BuildSide(node, context, account)
-    pieces = side.collector.collect(open_node(node.build, context, filters), side.prepare)
+    # Popped, so that nothing holds on to the pieces once they are together.
+    sides = [context.early.take(id(node)) or read_build(node, context, filters, open_node)]
+    side, pieces = sides.pop()
+    account = side.account
     if side.collector.is_written:
         return side.spilled.open(filters, open_node)
     build, keys = _together(node, pieces)
@@ -65,6 +66,14 @@ def open_hash_join(node: HashJoin, context: ExecutionContext, filters: RuntimeFi
     del side
     output = open_node(node.probe, context, filters).through(node.columns, probing.probe_all)
     return all_probed(context, account, output, probing.rest) if node.kind in MARKS_BUILD else output
+
+
+def read_build(
+    node: HashJoin, context: ExecutionContext, filters: RuntimeFilters, open_node: Opener
+) -> tuple[BuildSide, list[_Piece]]:
+    """Run the build side: its rows and their keys, in pieces; none of them where it did not fit and is in a file."""
+    side = BuildSide(node, context)
+    return side, side.collector.collect(open_node(node.build, context, filters), side.prepare)
 
 
 def _together(node: HashJoin, pieces: list[_Piece]) -> tuple[Batch, list[Vector]]:
@@ -92,11 +101,12 @@ class _Piece:
     keys: list[Vector]
 
 
-class _BuildSide:
+class BuildSide:
     """What to do with the build side of one join."""
 
-    def __init__(self, node: HashJoin, context: ExecutionContext, account: Account):
+    def __init__(self, node: HashJoin, context: ExecutionContext):
         self.shape = shape_of(node)
+        self.account = account = context.account("a join's build side")
         self.spilled = _Spilling(node, self.shape, context, account)
         self._keys = Compiler(node.build.columns).compile_all(node.build_keys)
         self.collector = Collector(context, account, self._size, self.spilled.write, self.spilled.writer)
