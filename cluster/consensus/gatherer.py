@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 
 from .workers import Job, guarded
 
@@ -13,9 +15,16 @@ GATHERING = 0.002
 
 
 class Gatherer:
-    """Does jobs a moment after they were added. Safe for several threads."""
+    """Does jobs a moment after they were added. Safe for several threads.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    around : callable
+        Makes what the thread is in while it does those that were added together.
+    """
+
+    def __init__(self, around: Callable[[], AbstractContextManager[object]]) -> None:
+        self._around = around
         self._changed = threading.Condition()
         self._jobs: dict[Job, None] = {}
         self._is_closed = False
@@ -45,5 +54,6 @@ class Gatherer:
             time.sleep(GATHERING)
             with self._changed:
                 jobs, self._jobs = self._jobs, {}
-            for job in jobs:
-                guarded(job)
+            with self._around():
+                for job in jobs:
+                    guarded(job)

@@ -57,7 +57,8 @@ class ConsensusHost:
         Has this server no data of a tablet that is not open? Then a leader is told so, and sends a copy. Not given: so
         it is with all that are not open.
     deciding : callable
-        Makes what threads of the host are in while they may decide entries, and leave without any lock.
+        Makes what threads of the host are in while they send messages or may decide entries, and leave without any
+        lock.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class ConsensusHost:
         self._log_threads = Workers("log", log_threads)
         self._pool = Workers("apply", threads)
         self._timer = Timer("consensus-timer")
-        self._gatherer = Gatherer()
+        self._gatherer = Gatherer(deciding)
         self.send_later = self._gatherer.add
         self.on_disk = self._log_threads.submit
         self.on_pool = self._pool.submit

@@ -71,7 +71,7 @@ class Services(Protocol):
         """Call this in a moment, once, however often it is asked for."""
 
     def deciding(self) -> AbstractContextManager[object]:
-        """What a thread is in that has no other work while it may decide entries; left without any lock."""
+        """What a thread is in while it sends messages or may decide entries; left without any lock."""
 
 
 class PeerDriver:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 from ... import __version__
 from ...storage.clock import HybridClock
@@ -106,7 +107,7 @@ class TabletServer:
                 options.raft,
                 durability=options.durability,
                 log_threads=1 + len(options.data_directories),
-                deciding=self._completions.here,
+                deciding=self._deciding,
                 is_missing=lambda tablet_id: self.tablets.is_missing(tablet_id),
             )
             stack.callback(self._host.close)
@@ -154,7 +155,14 @@ class TabletServer:
             self._rpc.later = self._service.later()
             self._rpc.scan = self.scans.scan
             self._rpc.exchange = self._transport.serve
+            self._rpc.around = self._deciding
             stack.pop_all()
+
+    @contextmanager
+    def _deciding(self) -> Iterator[None]:
+        """What a thread sends to peers goes at the end, together; then the writes are finished that it decided."""
+        with self._completions.here(), self._transport.holding():
+            yield
 
     @property
     def address(self) -> str:

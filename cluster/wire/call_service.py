@@ -135,10 +135,13 @@ class CallService:
     ----------
     take : callable
         Deals with each call.
+    around : callable
+        Makes what a thread is in while it deals with the calls of a frame.
     """
 
-    def __init__(self, take: Take):
+    def __init__(self, take: Take, around: Callable[[], contextlib.AbstractContextManager[object]]):
         self._take = take
+        self._around = around
         # Guards the two below.
         self._lock = threading.Lock()
         self._streams: set[AnswerStream] = set()
@@ -158,7 +161,7 @@ class CallService:
                 if frame.read > read:
                     stream.was_read(frame.read - read)
                     read = frame.read
-                with gathering():
+                with gathering(), self._around():
                     for number, body in frame.calls:
                         # Not Flight's context, which ends with the stream: what was begun goes on.
                         self._take(body, stream, _Answer(stream, number))

@@ -6,6 +6,10 @@ Everything that waits for a peer when its sender comes to it travels in one `Pee
 alone, so a peer that hangs holds up nobody else, and never who calls `send`: its outbox is bounded, and thrown away
 as a whole when it is full (Raft bears the loss).
 
+To wake a sender costs more than to write a small message. A thread that has said so (`FlightTransport.holding`) writes
+at its end what it sent meanwhile, where that cannot block: each batch tells how many bytes have been read the other
+way, and only `WINDOW` bytes, fewer than gRPC buffers, may be written so that are not known to be read.
+
 Who has something to say first opens the exchange; what the other side has to say goes back on it. Where both opened one
 at the same time, the one of the server with the smaller id is kept. Nothing depends on it: both sides read every
 exchange that stands. An exchange that breaks is opened again, with a pause of 50 ms that doubles up to 1 s. One that a
@@ -22,7 +26,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -47,6 +51,8 @@ OUTBOX_BYTES = 64 << 20
 GATHERING, BUSY_GATHERING, GATHERED_BYTES = 0.001, 0.002, 64 << 10
 """Batches to one peer are so many seconds apart, unless so many bytes wait; the second where the last batch had several
 messages, so that more are likely to come."""
+WINDOW = 32 << 10
+"""Bytes on their way to a peer up to which whoever sends writes; what is more is its sender's."""
 SHORTEST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
 """Between attempts to open an exchange, in seconds."""
 SILENCE = 10.0
@@ -68,6 +74,10 @@ class _Stream:
         self._writing = threading.Lock()
         self.is_own = cancel is not None
         self.is_dead = False
+        self.read = 0
+        """Bytes of messages that have come on it."""
+        self._written = 0
+        self._acknowledged = 0
         self._has_ended = False
         self.busy_since: float | None = None
         self.opened = time.monotonic()
@@ -78,6 +88,7 @@ class _Stream:
             if self.is_dead:
                 raise errors.ServerUnavailable("the exchange is closed")
             self.busy_since = time.monotonic()
+            self._written += len(data)
             try:
                 self._writer.write_metadata(data)
             except (pa.ArrowException, OSError, ValueError) as error:
@@ -85,6 +96,14 @@ class _Stream:
                 raise errors.ServerUnavailable(f"the exchange broke: {error}") from None
             finally:
                 self.busy_since = None
+
+    def takes(self, size: int) -> bool:
+        """Can so many bytes be written without blocking?"""
+        return self._written - self._acknowledged + size <= WINDOW
+
+    def acknowledge(self, read: int) -> None:
+        """The other side has read so many bytes so far."""
+        self._acknowledged = max(self._acknowledged, read)
 
     def is_hanging(self, now: float) -> bool:
         busy_since = self.busy_since
@@ -115,6 +134,13 @@ class _Stream:
             self._has_ended = True
 
 
+class _PerThread(threading.local):
+    links: dict[_Link, None] | None = None
+
+
+_per_thread = _PerThread()
+
+
 class _Link:
     """What goes to one peer: an outbox, and a thread that empties it."""
 
@@ -125,6 +151,8 @@ class _Link:
         self._outbox: deque[tuple[str, Message, int]] = deque()
         self._outbox_bytes = 0
         self._stream: _Stream | None = None
+        self._turn: object | None = None
+        """Whose turn to write it is."""
         self._is_closed = False
         self._pause = 0.0
         self._sent_at = 0.0
@@ -147,10 +175,11 @@ class _Link:
                 self._outbox_bytes = 0
             self._outbox.append((tablet_id, message, size))
             self._outbox_bytes += size
-            if self._sender is None:
-                self._start_sender()
-            elif len(self._outbox) == 1:
-                self._changed.notify_all()
+            held = _per_thread.links
+            if held is not None:
+                held[self] = None
+            elif self._sender is None or len(self._outbox) == 1:
+                self._wake_sender()
 
     def _move(self, peer: Peer) -> None:
         """The peer has another address now."""
@@ -161,9 +190,54 @@ class _Link:
             threading.Thread(target=self._stream.give_up, name="nyala-peer-cancel", daemon=True).start()
         self._stream = None
 
+    def _wake_sender(self) -> None:
+        """Needs the lock."""
+        if self._sender is None:
+            self._start_sender()
+        else:
+            self._changed.notify_all()
+
     def _start_sender(self) -> None:
         self._sender = threading.Thread(target=self._run, name=f"nyala-peer-send-{self._peer.id}", daemon=True)
         self._sender.start()
+
+    # ---- writing at once -------------------------------------------------------------------------------------------
+
+    def write_waiting(self) -> None:
+        """Write what waits, as far as that cannot block; what is left is the sender's."""
+        turn = object()
+        while True:
+            with self._changed:
+                if self._turn is not None and self._turn is not turn:
+                    return  # who writes now looks once more
+                stream = self._stream
+                if not self._outbox or stream is None or not self._can_write_on(stream):
+                    self._turn = None
+                    if self._outbox and not self._is_closed:
+                        self._wake_sender()
+                    return
+                self._turn = turn
+                waiting = self._take()
+            try:
+                self._write(stream, waiting)
+            except errors.Error as error:
+                _logger.debug("no exchange with %s: %s", self._peer.id, error)
+                stream.give_up()
+            except Exception:
+                _logger.exception("messages to %s could not be sent", self._peer.id)
+
+    def _can_write_on(self, stream: _Stream) -> bool:
+        return not (self._is_closed or stream.is_dead or self._is_silent(stream)) and stream.takes(self._outbox_bytes)
+
+    def _is_silent(self, stream: _Stream) -> bool:
+        """Has nothing come on it for too long?"""
+        return time.monotonic() - max(stream.opened, self.heard) >= SILENCE
+
+    def _write(self, stream: _Stream, waiting: list[tuple[str, Message]]) -> None:
+        if waiting:
+            stream.write(self._transport.packed(waiting, stream.read))
+            self._sent_at = time.monotonic()
+            self._gathering = GATHERING if len(waiting) == 1 else BUSY_GATHERING
 
     # ---- the sender's thread ---------------------------------------------------------------------------------------
 
@@ -171,18 +245,21 @@ class _Link:
         me = threading.current_thread()
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._outbox or self._is_closed or self._sender is not me)
+                self._changed.wait_for(
+                    lambda: (self._outbox and self._turn is None) or self._is_closed or self._sender is not me
+                )
                 if self._is_closed or self._sender is not me:
                     return
             self._gather()
             stream: _Stream | None = None
             try:
                 stream = self._stream_to_use()
-                waiting = self._take()
-                if waiting:
-                    stream.write(self._transport.packed(waiting))
-                    self._sent_at = time.monotonic()
-                    self._gathering = GATHERING if len(waiting) == 1 else BUSY_GATHERING
+                with self._changed:
+                    if self._turn is not None or self._sender is not me:
+                        continue
+                    self._turn = me
+                    waiting = self._take()
+                self._write(stream, waiting)
                 self._pause = 0.0
             except errors.Error as error:
                 _logger.debug("no exchange with %s: %s", self._peer.id, error)
@@ -191,6 +268,10 @@ class _Link:
                 # A message that cannot be packed is lost; those that follow are not.
                 _logger.exception("messages to %s could not be sent", self._peer.id)
                 self._rest(me, stream)
+            finally:
+                with self._changed:
+                    if self._turn is me:
+                        self._turn = None
 
     def _gather(self) -> None:
         """Let small messages come together where the last batch has only just gone: under load a message costs both
@@ -200,16 +281,15 @@ class _Link:
             time.sleep(left)
 
     def _take(self) -> list[tuple[str, Message]]:
-        """What waits, oldest first, as far as one batch goes."""
+        """What waits, oldest first, as far as one batch goes. Needs the lock."""
         taken: list[tuple[str, Message]] = []
         size = 0
-        with self._changed:
-            peer = self._peer
-            while self._outbox and (not taken or size + self._outbox[0][2] <= BATCH_BYTES):
-                tablet_id, message, bytes_ = self._outbox.popleft()
-                taken.append((tablet_id, message))
-                size += bytes_
-            self._outbox_bytes -= size
+        peer = self._peer
+        while self._outbox and (not taken or size + self._outbox[0][2] <= BATCH_BYTES):
+            tablet_id, message, bytes_ = self._outbox.popleft()
+            taken.append((tablet_id, message))
+            size += bytes_
+        self._outbox_bytes -= size
         return [] if FAULTS.is_cut(peer.id, peer.address) else taken
 
     def _rest(self, me: threading.Thread, stream: _Stream | None) -> None:
@@ -234,7 +314,7 @@ class _Link:
             stream = self._stream
             connection, peer = self._connection, self._peer
         if stream is not None and not stream.is_dead:
-            if time.monotonic() - max(stream.opened, self.heard) < SILENCE:
+            if not self._is_silent(stream):
                 return stream
             stream.give_up()
             connection.renew()
@@ -279,7 +359,7 @@ class _Link:
             stream = self._stream
             if stream is None or not stream.is_hanging(now) or self._is_closed:
                 return
-            self._stream = None
+            self._stream = self._turn = None
             if not stream.is_own:
                 self._start_sender()
         _logger.warning("a message to %s has hung for %.0f s: its exchange is given up", self._peer.id, SILENCE)
@@ -337,6 +417,21 @@ class FlightTransport:
         if link is not None and not FAULTS.is_cut(peer.id, peer.address):  # now, and again when it would go
             link.send(peer, tablet_id, message)
 
+    @contextlib.contextmanager
+    def holding(self) -> Iterator[None]:
+        """Hold back what this thread sends, and write it at the end, as far as that cannot block. To be left without
+        any lock."""
+        if _per_thread.links is not None:
+            yield
+            return
+        links = _per_thread.links = {}
+        try:
+            yield
+        finally:
+            _per_thread.links = None
+            for link in links:
+                link.write_waiting()
+
     def serve(self, flight_context: Any, reader: Any, writer: Any) -> None:
         """Read an exchange that another server has opened, until it ends: the `exchange` of `RpcServer`."""
         stream = _Stream(writer, None)
@@ -347,7 +442,7 @@ class FlightTransport:
         link: _Link | None = None
         try:
             for data in messages(reader, "the peer"):
-                batch = self._unpacked(data)
+                batch = self._unpacked(data, stream)
                 if batch.sender.id and link is None:
                     link = self._link(batch.sender)
                     if link is not None:
@@ -384,9 +479,9 @@ class FlightTransport:
 
     # ---- for links -------------------------------------------------------------------------------------------------
 
-    def packed(self, messages: list[tuple[str, Message]]) -> bytes:
+    def packed(self, messages: list[tuple[str, Message]], read: int) -> bytes:
         """A batch of these messages, as it travels."""
-        return pack(PeerBatch(self._server(), self._clock.now(), tuple(messages)))
+        return pack(PeerBatch(self._server(), self._clock.now(), tuple(messages), read))
 
     def open(self, connection: Connection, peer: Peer, link: _Link) -> _Stream:
         """Open an exchange with a peer; `ServerUnavailable` where that fails at once."""
@@ -406,7 +501,7 @@ class FlightTransport:
         with self._lock:
             self._readers.add(thread)
         thread.start()
-        stream.write(self.packed([]))
+        stream.write(self.packed([], 0))
         return stream
 
     def _read_own(self, stream: _Stream, reader: Any, client: Any, connection: Connection, link: _Link) -> None:
@@ -415,7 +510,7 @@ class FlightTransport:
                 if data == _GOODBYE:
                     break
                 link.heard = time.monotonic()
-                self._take_in(self._unpacked(data))
+                self._take_in(self._unpacked(data, stream))
         except errors.Error as error:
             connection.failed(client, error)
             if not stream.is_dead:
@@ -447,8 +542,10 @@ class FlightTransport:
             for link in links:
                 link.check_hanging(time.monotonic())
 
-    def _unpacked(self, data: bytes) -> PeerBatch:
+    def _unpacked(self, data: bytes, stream: _Stream) -> PeerBatch:
         batch: PeerBatch = unpack(data, _decoder, "message of a peer")
+        stream.read += len(data)
+        stream.acknowledge(batch.read)
         return batch
 
     def _take_in(self, batch: PeerBatch) -> None:

@@ -11,11 +11,12 @@ from ..raft.messages import Message, Peer
 
 class PeerBatch(Struct, frozen=True, array_like=True):
     """What one server tells another in one message: for any number of tablets, (tablet id, message) each. `clock` is
-    the sender's hybrid time."""
+    the sender's hybrid time, `read` how many bytes of messages it has read so far on the exchange that this goes by."""
 
     sender: Peer
     clock: int
     messages: tuple[tuple[str, Message], ...]
+    read: int = 0
 
 
 class Transport(Protocol):

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -198,7 +198,9 @@ class RpcServer:
         self._streams = _Gate("streams of scans", limits.streams)
         self._exchanges = _Gate("peer streams", limits.exchanges)
         self._call_streams = _Gate("streams of calls", limits.call_streams)
-        self._call_service = CallService(self.take)
+        self.around: Callable[[], AbstractContextManager[object]] = nullcontext
+        """Makes what a thread is in while it deals with small calls; set before `start`."""
+        self._call_service = CallService(self.take, lambda: self.around())
         self._pool = ThreadPoolExecutor(CALL_THREADS, "nyala-call")
         self._expiries = Expiries(limits.idle_scan_seconds)
         host, _, port = bind.rpartition(":")

@@ -257,6 +257,104 @@ def test_a_peer_that_hangs_holds_up_nobody(nodes: Callable[..., Node], monkeypat
         process.kill()
 
 
+class Writes:
+    """Which threads write how many bytes on exchanges."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch):
+        self.bytes: dict[str, int] = {}
+        write = peer_streams._Stream.write
+
+        def counted(stream: Any, data: bytes) -> None:
+            name = threading.current_thread().name
+            self.bytes[name] = self.bytes.get(name, 0) + len(data)
+            write(stream, data)
+
+        monkeypatch.setattr(peer_streams._Stream, "write", counted)
+
+
+def test_who_holds_messages_back_writes_them_itself_together(
+    nodes: Callable[..., Node], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = nodes("a"), nodes("b", answers=True)
+    a.say(b, 0)
+    until(lambda: len(a.got) == 1)
+    writes, batches, me = Writes(monkeypatch), b.batches, threading.current_thread().name
+    for turn in range(300):  # with answers to all, far more than WINDOW
+        with a.transport.holding():
+            with a.transport.holding():
+                a.say(b, 3 * turn + 1, size=200)
+            a.say(b, 3 * turn + 2)
+            a.say(b, 3 * turn + 3)
+            assert len(b.got) <= 3 * turn + 1
+        until(lambda turn=turn: len(a.got) == 3 * turn + 4)
+    assert a.rounds == b.rounds == list(range(901))
+    assert b.batches == batches + 300
+    assert writes.bytes[me] > peer_streams.WINDOW
+    assert "nyala-peer-send-b" not in writes.bytes
+
+
+def test_what_may_block_is_left_to_the_sender(nodes: Callable[..., Node], monkeypatch: pytest.MonkeyPatch) -> None:
+    a = nodes("a")
+    me = threading.current_thread().name
+    with subprocess.Popen(
+        [sys.executable, "-c", _SILENT_PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        hung = Peer("hung", process.stdout.readline().strip())
+        a.say(hung, 0)
+        until(lambda: a.rounds == [0])
+        os.kill(process.pid, signal.SIGSTOP)
+        writes = Writes(monkeypatch)
+        for number in range(1, 501):
+            with a.transport.holding():
+                a.say(hung, number, size=1000)
+        assert 0 < writes.bytes[me] <= peer_streams.WINDOW
+        os.kill(process.pid, signal.SIGCONT)
+        until(lambda: len(a.got) == 501)
+        assert a.rounds == list(range(501))
+        process.kill()
+
+
+def test_messages_of_threads_that_hold_back_and_of_others_all_arrive(nodes: Callable[..., Node]) -> None:
+    a, b = nodes("a"), nodes("b", answers=True)
+    a.say(b, 0)
+    until(lambda: b.got)
+
+    def talk(first: int, holds: bool) -> None:
+        for number in range(first, first + 500):
+            if holds:
+                with a.transport.holding():
+                    a.say(b, number, size=5000 if number % 50 == 0 else 10)
+            else:
+                a.say(b, number)
+
+    talkers = [threading.Thread(target=talk, args=(1000 * n, n % 2 == 0)) for n in range(1, 5)]
+    for talker in talkers:
+        talker.start()
+    for talker in talkers:
+        talker.join()
+    until(lambda: len(b.got) == 2001)
+    for n in range(1, 5):
+        assert [number for number in b.rounds if number // 1000 == n] == list(range(1000 * n, 1000 * n + 500))
+
+
+def test_an_exchange_that_breaks_while_a_thread_holds_back_is_opened_again(nodes: Callable[..., Node]) -> None:
+    a, b = nodes("a"), nodes("b")
+    a.say(b, 1)
+    until(lambda: b.got)
+    assert b.close()
+    with a.transport.holding():
+        a.say(b, 2)
+    again = nodes("b", b.peer.address)
+
+    def heard() -> bool:
+        with a.transport.holding():
+            a.say(b, 3)
+        return bool(again.got)
+
+    until(heard)
+
+
 def test_what_is_no_message_ends_the_exchange(nodes: Callable[..., Node]) -> None:
     b = nodes("b")
     client = flight.connect(f"grpc://{b.peer.address}")
