@@ -152,3 +152,13 @@ def test_each_part_of_a_scan_ends_at_the_limit(connection: nyala.Connection) -> 
     rows, pages = read(connection, "SELECT k FROM r WHERE v = 3 LIMIT 10")
     assert rows <= 2 * 2 * 131_072 + 2
     assert pages <= 8
+
+
+@pytest.mark.parametrize(("threads", "rows"), [(1, 1 << 20), (4, 1 << 20), (5, 1 << 19), (64, 1 << 19)])
+def test_few_threads_have_larger_morsels(threads: int, rows: int) -> None:
+    store = filled("g")
+    statement = bind(parse("SELECT count(*) FROM r")[0], store, ())
+    assert isinstance(statement, SelectStatement)
+    context = ExecutionContext(store, threads=threads)  # type: ignore[arg-type]
+    list(run(statement, context, plan_query(statement.query, store)).batches)
+    assert store.specs[-1].split_rows == rows
