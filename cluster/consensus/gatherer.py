@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 
 from .workers import Job, guarded
 
-GATHERING = 0.002
+GATHERING = 0.004
 """Seconds."""
 
 

@@ -12,7 +12,7 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from ..wire.call_service import gathering
 
@@ -29,6 +29,31 @@ class _PerThread(threading.local):
 
 
 _per_thread = _PerThread()
+
+
+class Here:
+    """See `Completions.here`. Within another one it does nothing. (As a generator it would cost several times as much,
+    for each frame and each write of a log.)"""
+
+    __slots__ = ("_do", "_jobs")
+
+    def __init__(self, do: Callable[[Job], object]) -> None:
+        self._do = do
+        self._jobs: list[Job] | None = None
+
+    def __enter__(self) -> None:
+        if _per_thread.jobs is None:
+            self._jobs = _per_thread.jobs = []
+
+    def __exit__(self, *exception: object) -> None:
+        jobs = self._jobs
+        if jobs is None:
+            return
+        _per_thread.jobs = None
+        if jobs:
+            with gathering():
+                for job in jobs:
+                    self._do(job)
 
 
 class Completions:
@@ -48,21 +73,9 @@ class Completions:
         else:
             here.append(job)
 
-    @contextlib.contextmanager
-    def here(self) -> Iterator[None]:
+    def here(self) -> Here:
         """Jobs that this thread submits meanwhile, and that do not wait, are done by it at the end."""
-        if _per_thread.jobs is not None:
-            yield
-            return
-        jobs = _per_thread.jobs = []
-        try:
-            yield
-        finally:
-            _per_thread.jobs = None
-            if jobs:
-                with gathering():
-                    for job in jobs:
-                        self._do(job)
+        return Here(self._do)
 
     def close(self) -> None:
         """Return when all jobs that were submitted are done, and the thread has ended."""
@@ -83,7 +96,8 @@ class Completions:
                     return False
         return True
 
-    def _do(self, job: Job | None) -> bool:
+    @staticmethod
+    def _do(job: Job | None) -> bool:
         if job is None:
             return False
         try:

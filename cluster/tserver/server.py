@@ -13,8 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
 from ... import __version__
 from ...storage.clock import HybridClock
@@ -26,11 +25,11 @@ from ..raft.messages import Peer
 from ..wire.envelope import Caller
 from ..wire.faults import FAULTS, FaultyFileSystem
 from ..wire.methods import ServerStatus
-from ..wire.peer_streams import FlightTransport
+from ..wire.peer_streams import FlightTransport, Holding
 from ..wire.process import run_server
 from ..wire.rpc import Channels
 from ..wire.server import Limits, RpcServer
-from .completions import Completions
+from .completions import Completions, Here
 from .directories import KIND, ServerDirectories
 from .fragments import Fragments
 from .heartbeats import Heartbeats
@@ -43,6 +42,26 @@ from .tablet_manager import TabletManager
 TRANSFER_SECONDS = 3.0
 """For so long a server that is told to stop waits for other leaders."""
 _log = logging.getLogger("nyala.cluster.tserver")
+
+
+class _Deciding:
+    """What a thread sends to peers goes at the end, together; then the writes are finished that it decided."""
+
+    __slots__ = ("_here", "_holding")
+
+    def __init__(self, here: Here, holding: Holding) -> None:
+        self._here = here
+        self._holding = holding
+
+    def __enter__(self) -> None:
+        self._here.__enter__()
+        self._holding.__enter__()
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            self._holding.__exit__()
+        finally:
+            self._here.__exit__()
 
 
 class TabletServer:
@@ -158,11 +177,8 @@ class TabletServer:
             self._rpc.around = self._deciding
             stack.pop_all()
 
-    @contextmanager
-    def _deciding(self) -> Iterator[None]:
-        """What a thread sends to peers goes at the end, together; then the writes are finished that it decided."""
-        with self._completions.here(), self._transport.holding():
-            yield
+    def _deciding(self) -> _Deciding:
+        return _Deciding(self._completions.here(), self._transport.holding())
 
     @property
     def address(self) -> str:

@@ -26,7 +26,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -379,6 +379,27 @@ class _Link:
             sender.join(1.0)
 
 
+class Holding:
+    """See `FlightTransport.holding`. Within another one it does nothing. (As a generator it would cost several times as
+    much, for each frame and each write of a log.)"""
+
+    __slots__ = ("_links",)
+
+    def __init__(self) -> None:
+        self._links: dict[_Link, None] | None = None
+
+    def __enter__(self) -> None:
+        if _per_thread.links is None:
+            self._links = _per_thread.links = {}
+
+    def __exit__(self, *exception: object) -> None:
+        links = self._links
+        if links is not None:
+            _per_thread.links = None
+            for link in links:
+                link.write_waiting()
+
+
 class FlightTransport:
     """Carries messages to and from other servers (`peers.Transport`).
 
@@ -417,20 +438,11 @@ class FlightTransport:
         if link is not None and not FAULTS.is_cut(peer.id, peer.address):  # now, and again when it would go
             link.send(peer, tablet_id, message)
 
-    @contextlib.contextmanager
-    def holding(self) -> Iterator[None]:
+    @staticmethod
+    def holding() -> Holding:
         """Hold back what this thread sends, and write it at the end, as far as that cannot block. To be left without
         any lock."""
-        if _per_thread.links is not None:
-            yield
-            return
-        links = _per_thread.links = {}
-        try:
-            yield
-        finally:
-            _per_thread.links = None
-            for link in links:
-                link.write_waiting()
+        return Holding()
 
     def serve(self, flight_context: Any, reader: Any, writer: Any) -> None:
         """Read an exchange that another server has opened, until it ends: the `exchange` of `RpcServer`."""
