@@ -12,9 +12,11 @@ import contextlib
 import logging
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 
 from ..wire.call_service import gathering
+from ..wire.held_back import HeldBack
 
 _log = logging.getLogger("nyala.cluster.tserver")
 
@@ -24,58 +26,24 @@ MOST_TOGETHER = 256
 Job = Callable[[], None]
 
 
-class _PerThread(threading.local):
-    jobs: list[Job] | None = None
-
-
-_per_thread = _PerThread()
-
-
-class Here:
-    """See `Completions.here`. Within another one it does nothing. (As a generator it would cost several times as much,
-    for each frame and each write of a log.)"""
-
-    __slots__ = ("_do", "_jobs")
-
-    def __init__(self, do: Callable[[Job], object]) -> None:
-        self._do = do
-        self._jobs: list[Job] | None = None
-
-    def __enter__(self) -> None:
-        if _per_thread.jobs is None:
-            self._jobs = _per_thread.jobs = []
-
-    def __exit__(self, *exception: object) -> None:
-        jobs = self._jobs
-        if jobs is None:
-            return
-        _per_thread.jobs = None
-        if jobs:
-            with gathering():
-                for job in jobs:
-                    self._do(job)
-
-
 class Completions:
     """See the module's page. Safe for several threads."""
 
     def __init__(self) -> None:
         self._jobs: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._held: HeldBack[Job] = HeldBack(self._do_all)
         self._thread = threading.Thread(target=self._run, name="nyala-completions", daemon=True)
         self._thread.start()
 
     def submit(self, job: Job, waits: bool) -> None:
         """Have the job done soon; takes no time itself, and may be called with any lock held. `waits`: it may have to
         wait for a tablet's lock, or for the log."""
-        here = _per_thread.jobs
-        if waits or here is None:
+        if waits or not self._held.add(job):
             self._jobs.put(job)
-        else:
-            here.append(job)
 
-    def here(self) -> Here:
+    def here(self) -> AbstractContextManager[None]:
         """Jobs that this thread submits meanwhile, and that do not wait, are done by it at the end."""
-        return Here(self._do)
+        return self._held.turn()
 
     def close(self) -> None:
         """Return when all jobs that were submitted are done, and the thread has ended."""
@@ -96,8 +64,12 @@ class Completions:
                     return False
         return True
 
-    @staticmethod
-    def _do(job: Job | None) -> bool:
+    def _do_all(self, jobs: Collection[Job]) -> None:
+        with gathering():
+            for job in jobs:
+                self._do(job)
+
+    def _do(self, job: Job | None) -> bool:
         if job is None:
             return False
         try:

@@ -13,7 +13,8 @@ from __future__ import annotations
 import logging
 import os
 import time
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
+from typing import Any
 
 from ... import __version__
 from ...storage.clock import HybridClock
@@ -25,11 +26,11 @@ from ..raft.messages import Peer
 from ..wire.envelope import Caller
 from ..wire.faults import FAULTS, FaultyFileSystem
 from ..wire.methods import ServerStatus
-from ..wire.peer_streams import FlightTransport, Holding
+from ..wire.peer_streams import FlightTransport
 from ..wire.process import run_server
 from ..wire.rpc import Channels
 from ..wire.server import Limits, RpcServer
-from .completions import Completions, Here
+from .completions import Completions
 from .directories import KIND, ServerDirectories
 from .fragments import Fragments
 from .heartbeats import Heartbeats
@@ -49,7 +50,7 @@ class _Deciding:
 
     __slots__ = ("_here", "_holding")
 
-    def __init__(self, here: Here, holding: Holding) -> None:
+    def __init__(self, here: AbstractContextManager[None], holding: AbstractContextManager[None]) -> None:
         self._here = here
         self._holding = holding
 
@@ -57,11 +58,11 @@ class _Deciding:
         self._here.__enter__()
         self._holding.__enter__()
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, *exception: Any) -> None:
         try:
-            self._holding.__exit__()
+            self._holding.__exit__(*exception)
         finally:
-            self._here.__exit__()
+            self._here.__exit__(*exception)
 
 
 class TabletServer:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 import msgspec
@@ -19,6 +19,7 @@ from ... import errors
 from .call_streams import WINDOW, AnswerFrame, CallFrame, size_of
 from .envelope import pack, unpack
 from .exchanges import messages
+from .held_back import HeldBack, Turn
 
 OUTBOX_BYTES = 16 << 20
 """Answers that wait for one client; what is beyond is dropped, and its caller's time runs out."""
@@ -26,28 +27,6 @@ OUTBOX_BYTES = 16 << 20
 Take = Callable[[bytes, Any, Callable[[bytes], None]], None]
 """Deals with a request's body: (body, what says whether anybody waits still, what takes the answer, now or later)."""
 _calls = msgspec.msgpack.Decoder(CallFrame)
-
-
-class _PerThread(threading.local):
-    held: dict[AnswerStream, None] | None = None
-
-
-_per_thread = _PerThread()
-
-
-@contextlib.contextmanager
-def gathering() -> Iterator[None]:
-    """Hold back this thread's answers, and send them at the end, one frame for each stream."""
-    if _per_thread.held is not None:
-        yield
-        return
-    held = _per_thread.held = {}
-    try:
-        yield
-    finally:
-        _per_thread.held = None
-        for stream in held:
-            stream.send()
 
 
 class AnswerStream:
@@ -72,11 +51,8 @@ class AnswerStream:
                 return
             self._outbox.append((number, body))
             self._outbox_bytes += len(body)
-        held = _per_thread.held
-        if held is None:
+        if not _held.add(self):
             self.send()
-        else:
-            held[self] = None
 
     def is_cancelled(self) -> bool:
         """Does nobody read any more?"""
@@ -126,6 +102,19 @@ class AnswerStream:
         with self._written:
             self._is_dead = True
             self._written.wait_for(lambda: not self._is_writing)
+
+
+def _send_all(streams: Collection[AnswerStream]) -> None:
+    for stream in streams:
+        stream.send()
+
+
+_held: HeldBack[AnswerStream] = HeldBack(_send_all)
+
+
+def gathering() -> Turn[AnswerStream]:
+    """Hold back this thread's answers, and send them at the end, one frame for each stream."""
+    return _held.turn()
 
 
 class CallService:

@@ -26,7 +26,8 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
 from typing import Any
 
 import msgspec
@@ -39,6 +40,7 @@ from ..raft.messages import AppendRequest, Message, Peer
 from .envelope import note_clock, pack, unpack
 from .exchanges import messages
 from .faults import FAULTS
+from .held_back import HeldBack
 from .peers import PeerBatch
 from .rpc import Connection
 
@@ -134,13 +136,6 @@ class _Stream:
             self._has_ended = True
 
 
-class _PerThread(threading.local):
-    links: dict[_Link, None] | None = None
-
-
-_per_thread = _PerThread()
-
-
 class _Link:
     """What goes to one peer: an outbox, and a thread that empties it."""
 
@@ -175,10 +170,7 @@ class _Link:
                 self._outbox_bytes = 0
             self._outbox.append((tablet_id, message, size))
             self._outbox_bytes += size
-            held = _per_thread.links
-            if held is not None:
-                held[self] = None
-            elif self._sender is None or len(self._outbox) == 1:
+            if not _held.add(self) and (self._sender is None or len(self._outbox) == 1):
                 self._wake_sender()
 
     def _move(self, peer: Peer) -> None:
@@ -379,25 +371,12 @@ class _Link:
             sender.join(1.0)
 
 
-class Holding:
-    """See `FlightTransport.holding`. Within another one it does nothing. (As a generator it would cost several times as
-    much, for each frame and each write of a log.)"""
+def _write_all(links: Collection[_Link]) -> None:
+    for link in links:
+        link.write_waiting()
 
-    __slots__ = ("_links",)
 
-    def __init__(self) -> None:
-        self._links: dict[_Link, None] | None = None
-
-    def __enter__(self) -> None:
-        if _per_thread.links is None:
-            self._links = _per_thread.links = {}
-
-    def __exit__(self, *exception: object) -> None:
-        links = self._links
-        if links is not None:
-            _per_thread.links = None
-            for link in links:
-                link.write_waiting()
+_held: HeldBack[_Link] = HeldBack(_write_all)
 
 
 class FlightTransport:
@@ -439,10 +418,10 @@ class FlightTransport:
             link.send(peer, tablet_id, message)
 
     @staticmethod
-    def holding() -> Holding:
+    def holding() -> AbstractContextManager[None]:
         """Hold back what this thread sends, and write it at the end, as far as that cannot block. To be left without
         any lock."""
-        return Holding()
+        return _held.turn()
 
     def serve(self, flight_context: Any, reader: Any, writer: Any) -> None:
         """Read an exchange that another server has opened, until it ends: the `exchange` of `RpcServer`."""

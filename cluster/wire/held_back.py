@@ -1,0 +1,69 @@
+"""What a thread holds back until the end of its turn, so that what comes about together is dealt with together.
+
+    with held.turn():         held.add(a), held.add(b), held.add(a)         at the end: finish([a, b])
+
+A thread's turn is a frame of calls, a batch of a peer, or a write of a log: what it would otherwise do piece by piece, or
+wake another thread for.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class _PerThread(threading.local, Generic[T]):
+    held: dict[T, None] | None = None
+
+
+class HeldBack(Generic[T]):
+    """Things of one kind. Safe for several threads, each of which has its own.
+
+    Parameters
+    ----------
+    finish : callable
+        Deals with what a turn has held back, in the order of its coming, once the turn is over.
+    """
+
+    def __init__(self, finish: Callable[[Collection[T]], object]) -> None:
+        self._finish = finish
+        self._per_thread: _PerThread[T] = _PerThread()
+
+    def add(self, thing: T) -> bool:
+        """Hold this back, once; False, with nothing done, where the thread is in no turn."""
+        held = self._per_thread.held
+        if held is None:
+            return False
+        held[thing] = None
+        return True
+
+    def turn(self) -> Turn[T]:
+        """A turn of this thread; one within another is part of that."""
+        return Turn(self._per_thread, self._finish)
+
+
+class Turn(Generic[T]):
+    """See `HeldBack.turn`. (As a generator it would cost several times as much, for each frame and each write of a
+    log.)"""
+
+    __slots__ = ("_finish", "_held", "_per_thread")
+
+    def __init__(self, per_thread: _PerThread[T], finish: Callable[[Collection[T]], object]) -> None:
+        self._per_thread = per_thread
+        self._finish = finish
+        self._held: dict[T, None] | None = None
+
+    def __enter__(self) -> None:
+        if self._per_thread.held is None:
+            self._held = self._per_thread.held = {}
+
+    def __exit__(self, *exception: object) -> None:
+        held = self._held
+        if held is None:
+            return
+        self._per_thread.held = None
+        if held:
+            self._finish(held)
