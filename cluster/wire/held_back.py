@@ -2,8 +2,8 @@
 
     with held.turn():         held.add(a), held.add(b), held.add(a)         at the end: finish([a, b])
 
-A thread's turn is a frame of calls, a batch of a peer, or a write of a log: what it would otherwise do piece by piece, or
-wake another thread for.
+A thread's turn is a frame of calls, a batch of a peer, or a write of a log: what it would otherwise do piece by piece,
+or wake another thread for.
 """
 
 from __future__ import annotations
