@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from ..types import BIGINT, DataType
 from ..vector import Array, Vector
-from .deltas import DeltaColumn, Deltas
+from .deltas import DeltaColumn, DeltaKind, Deltas
 from .grown_vector import GrownVector
 from .row_deltas import RowDelta
 
@@ -45,6 +45,10 @@ class DeltaTail:
         self._rows = np.empty(0, np.int64)
         self._timestamps = np.empty(0, np.uint64)
         self._kinds = np.empty(0, np.uint8)
+        self._values: list[Mapping[int, Any]] = []
+        """What each delta sets, by column."""
+        self.has_existence = False
+        """Is any of them more than an UPDATE?"""
         self._columns: dict[int, tuple[int, DeltaColumn]] = {}
         """By column, how many deltas were looked at, and what they set, in order of time."""
         self._growing = threading.Lock()
@@ -59,10 +63,13 @@ class DeltaTail:
 
     def extend(self, deltas: Sequence[RowDelta]) -> None:
         """Add deltas, at least one; none is older than those that are here."""
-        rows, kinds, _, timestamps = zip(*deltas)
+        rows, kinds, values, timestamps = zip(*deltas)
+        new = np.array(kinds, np.uint8)
+        self.has_existence = self.has_existence or bool((new != DeltaKind.UPDATE).any())
+        self._values.extend(values)
         self._rows = np.concatenate([self._rows, np.array(rows, np.int64)])
         self._timestamps = np.concatenate([self._timestamps, np.array(timestamps, np.uint64)])
-        self._kinds = np.concatenate([self._kinds, np.array(kinds, np.uint8)])
+        self._kinds = np.concatenate([self._kinds, new])
         self.deltas.extend(deltas)
 
     def run(self) -> TailRun:
@@ -84,7 +91,7 @@ class DeltaTail:
         """What the first `count` deltas set, in order of time."""
         seen, made = self._columns.get(column, (0, None))
         if made is None or seen < count:
-            new = [delta[2] for delta in self.deltas[seen:count]]
+            new = self._values[seen:count]
             places = np.arange(seen, count)
             try:
                 given = [values[column] for values in new]
@@ -109,7 +116,7 @@ class DeltaTail:
             if grown is None:
                 grown = self._grown[column] = _GrownColumn(type_)
             if grown.seen < count:
-                grown.extend([delta[2] for delta in self.deltas[grown.seen : count]], column)
+                grown.extend(self._values[grown.seen : count], column)
             return grown.first(count)
 
 

@@ -121,6 +121,8 @@ class Layer:
     def existence(self) -> tuple[Array, Array]:
         """Rows (ndarray of int64, ascending) whose existence the run decides, and which of them it leaves deleted
         (ndarray of bool)."""
+        if self._tail is not None and not self._tail.tail.has_existence:
+            return _NO_ROWS, np.zeros(0, np.bool_)
         deltas = self._read_existence()
         about = np.flatnonzero(deltas.kinds != DeltaKind.UPDATE)
         rows = deltas.rows[about]

@@ -1,12 +1,13 @@
 """The rows of a MemRowSet as they were inserted: chunks of Arrow columns, and single rows that are to become one.
 
-    chunks     [65,536 rows][65,536 rows][256][256][256][1][1][1]...     columns: Arrow arrays
-    pending    (7, 'a'), (8, 'b'), ...                                   fewer than 256 rows of Python values
+    chunks     [65,536 rows][65,536 rows][4,096][256][256][1][1][1]...     columns: Arrow arrays
+    pending    (7, 'a'), (8, 'b'), ...                                     fewer than 256 rows: `PendingRows`
 
 A batch is appended as one chunk, as it came. A single row is appended to a list, since making a chunk of it would cost
-more than everything else about it; the list becomes a chunk when somebody reads or when 256 rows are in it. Once
-`FAN_IN` small chunks of a size class stand at the end, they are joined into one: each row is copied at most twice more,
-whether rows come one by one or in millions. Row numbers (in the order of insertion) never change.
+more than everything else about it; the list becomes a chunk when 256 rows are in it, or a batch comes. Once `FAN_IN`
+small chunks of a size class stand at the end, they are joined into one: each row is copied a few times more, whether
+rows come one by one or in millions, and a reader finds few chunks. Row numbers (in the order of insertion) never
+change.
 """
 
 from __future__ import annotations
@@ -23,12 +24,20 @@ import pyarrow as pa
 
 from ..arrow_values import TextCells
 from ..schema import Schema
-from ..vector import Array
+from ..types import DataType
+from ..vector import Array, Vector, vector_from_arrow
+from .pending_rows import PendingChunk, PendingRows
 
 BATCH_ROWS = 65_536
 _TEXTS = (pa.string(), pa.binary())
-FAN_IN = 256
-"""Chunks of a size class that are joined: 256 single rows become one chunk of 256, 256 of those one of 65,536."""
+PENDING_ROWS = 256
+"""So many single rows become a chunk."""
+FAN_IN = 16
+"""Chunks of a size class that are joined: 16 of single rows become one of 16, 16 of those one of 256, and so on up to
+`BATCH_ROWS`."""
+LARGE_CHUNK = 16 * PENDING_ROWS
+"""A chunk of fewer rows keeps the columns that readers made of it: scans beside writers find some dozens of these, each
+of which costs Arrow as much as its rows. Of larger ones it would take memory that nobody counts."""
 PENDING_BYTES = 64
 """Memory that a pending row takes beside its values: its tuple and its place in two lists."""
 VALUE_BYTES = 32
@@ -72,6 +81,19 @@ class Chunk:
             TextCells(column).get if column.type in _TEXTS else partial(_cell, column) for column in self.rows.columns
         ]
 
+    def vector(self, place: int, type_: DataType) -> Vector:
+        """The column at a place of the schema, of a type; kept where the chunk is small."""
+        found = self._vectors.get(place)
+        if found is None:
+            found = vector_from_arrow(type_, self.rows.column(place))
+            if len(self) < LARGE_CHUNK:
+                self._vectors[place] = found
+        return found
+
+    @cached_property
+    def _vectors(self) -> dict[int, Vector]:
+        return {}
+
     def stamps(self) -> Array:
         """The timestamp of each row: ndarray of uint64, shape (n_rows,)."""
         if isinstance(self.timestamps, int):
@@ -102,8 +124,7 @@ class Chunks:
         self._is_changing = False
         """Somebody is about to change something: `locate` would mix what was with what will be."""
         self._starts: list[int] = []
-        self._pending: list[tuple[Any, ...]] = []
-        self._pending_stamps: list[int] = []
+        self._pending = PendingRows(schema)
         self._pending_bytes = 0
         self._row_bytes = PENDING_BYTES + VALUE_BYTES * len(schema.columns)
         self._sized = [i for i, c in enumerate(schema.columns) if c.type.arrow in (pa.string(), pa.binary())]
@@ -127,14 +148,15 @@ class Chunks:
             if value is not None:
                 size += len(value)
         self._is_changing = True  # as `_changed`, which takes as long as all the rest
-        self._pending.append(values)
-        self._pending_stamps.append(timestamp)
+        pending = self._pending
+        pending.rows.append(values)
+        pending.stamps.append(timestamp)
         self._pending_bytes += size
         self.row_count += 1
         self.nbytes += size
         self._version += 1
         self._is_changing = False
-        if len(self._pending) >= FAN_IN:
+        if len(pending.rows) >= PENDING_ROWS:
             with self._changed():
                 self._gather()
 
@@ -149,18 +171,21 @@ class Chunks:
 
     def _gather(self) -> None:
         """Make the pending rows a chunk."""
-        arrays = [pa.array(values, c.type.arrow) for values, c in zip(zip(*self._pending), self._schema.columns)]
-        rows = pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
-        stamps = np.array(self._pending_stamps, np.uint64)
+        pending = self._pending
+        rows = PendingChunk(pending, 0, len(pending)).rows
+        stamps = np.array(pending.stamps, np.uint64)
         self._add(Chunk.of(rows, stamps), self.row_count - len(stamps))
         self.nbytes += rows.nbytes - self._pending_bytes
-        self._pending, self._pending_stamps, self._pending_bytes = [], [], 0
+        # Who reads the old ones keeps them.
+        self._pending, self._pending_bytes = PendingRows(self._schema), 0
 
     def _add(self, chunk: Chunk, start: int) -> None:
         self._starts.append(start)
         self._chunks.append(chunk)
-        self._join_small(1, FAN_IN)
-        self._join_small(FAN_IN, BATCH_ROWS)
+        low = 1
+        while low < BATCH_ROWS:
+            self._join_small(low, low * FAN_IN)
+            low *= FAN_IN
 
     def _join_small(self, low: int, high: int) -> None:
         """Join the last `FAN_IN` chunks if each has `low` to `high` (exclusive) rows."""
@@ -174,18 +199,16 @@ class Chunks:
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
-    def snapshot(self) -> tuple[Chunk, ...]:
-        """All rows; chunks that are appended or joined later do not show in it."""
-        if self._pending:
-            with self._changed():
-                self._gather()
-        return tuple(self._chunks)
+    def snapshot(self) -> tuple[Chunk | PendingChunk, ...]:
+        """All rows; what is appended or joined later does not show in it. Only the last may be pending."""
+        pending = self._pending
+        return (*self._chunks, PendingChunk(pending, 0, len(pending))) if pending else tuple(self._chunks)
 
     def locate(self, row: int) -> Located:
         """A row as it was inserted."""
         place = row - (self.row_count - len(self._pending))
         if place >= 0:
-            return self._pending_stamps[place], self._pending[place], None, place
+            return self._pending.stamps[place], self._pending.rows[place], None, place
         number = bisect_right(self._starts, row) - 1
         chunk, place = self._chunks[number], row - self._starts[number]
         stamps = chunk.timestamps

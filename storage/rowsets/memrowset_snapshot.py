@@ -15,8 +15,9 @@ from ..deltas.latest_state import RowSetPatches, places_within, rows_within
 from ..predicates import ColumnPredicate
 from ..schema import ColumnSchema, Schema
 from ..store import ScanCounters
-from ..vector import Array, Batch, LazyColumn, Vector, vector_from_arrow
+from ..vector import Array, Batch, LazyColumn, Vector, concat, vector_from_arrow
 from .memrowset_chunks import BATCH_ROWS, Chunk
+from .pending_rows import PendingChunk
 from .stored_rowset import PatchCache
 
 
@@ -67,7 +68,7 @@ class MemRowSetSnapshot:
         self,
         schema: Schema,
         stored: Schema,
-        chunks: tuple[Chunk, ...],
+        chunks: tuple[Chunk | PendingChunk, ...],
         aborted: frozenset[int],
         mutations: tuple[Deltas, ...],
         cache: PatchCache,
@@ -116,9 +117,9 @@ class MemRowSetSnapshot:
             self._resolved = (timestamp, patches)
         return patches
 
-    def _groups(self, start_row: int, stop_row: int) -> Iterator[tuple[int, list[Chunk]]]:
+    def _groups(self, start_row: int, stop_row: int) -> Iterator[tuple[int, list[Chunk | PendingChunk]]]:
         """The rows in lists of chunks with at most `BATCH_ROWS` rows together, each with its first row's number."""
-        group: list[Chunk] = []
+        group: list[Chunk | PendingChunk] = []
         grouped = 0
         place = 0
         first = start_row
@@ -137,12 +138,19 @@ class MemRowSetSnapshot:
         if group:
             yield first, group
 
-    def column_array(self, column: ColumnSchema, chunks: Sequence[Chunk]) -> pa.Array:
+    def column_array(self, column: ColumnSchema, chunks: Sequence[Chunk | PendingChunk]) -> pa.Array:
         """A column as the rows of some chunks (not none) were inserted with, of its Arrow type."""
         arrays = self._arrays(column, chunks)
         return arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays)
 
-    def _arrays(self, column: ColumnSchema, chunks: Sequence[Chunk]) -> list[pa.Array]:
+    def column_vector(self, column: ColumnSchema, chunks: Sequence[Chunk | PendingChunk]) -> Vector:
+        """The same as a vector."""
+        place = self._places.get(column.id)
+        if place is None:
+            return vector_from_arrow(column.type, self.column_array(column, chunks))
+        return concat([chunk.vector(place, column.type) for chunk in chunks])
+
+    def _arrays(self, column: ColumnSchema, chunks: Sequence[Chunk | PendingChunk]) -> list[pa.Array]:
         """`column_array` in pieces, without a copy."""
         place = self._places.get(column.id)
         if place is None:
@@ -180,7 +188,9 @@ class MemRowSetSnapshot:
 class _Group:
     """Rows of several chunks that make one batch; columns are joined and patched at first touch."""
 
-    def __init__(self, snapshot: MemRowSetSnapshot, first: int, chunks: list[Chunk], patches: RowSetPatches | None):
+    def __init__(
+        self, snapshot: MemRowSetSnapshot, first: int, chunks: list[Chunk | PendingChunk], patches: RowSetPatches | None
+    ):
         self._snapshot = snapshot
         self._chunks = chunks
         self._first = first
@@ -219,12 +229,15 @@ class _Group:
         """A column of all rows of the group."""
         vector = self._vectors.get(column.id)
         if vector is None:
-            array = self._snapshot.column_array(column, self._chunks)
             patch = None if self._patches is None else self._patches.column(column.id)
-            if patch is not None:
+            if patch is None:
+                vector = self._snapshot.column_vector(column, self._chunks)
+            else:
+                array = self._snapshot.column_array(column, self._chunks)
                 low, high = places_within(patch.rows, self._first, self._first + self.length)
                 array = apply_patch(array, ColumnPatch(patch.rows[low:high] - self._first, patch.values[low:high]))
-            vector = self._vectors[column.id] = vector_from_arrow(column.type, array)
+                vector = vector_from_arrow(column.type, array)
+            self._vectors[column.id] = vector
         return vector
 
     def lazy(self, column: ColumnSchema, chosen: Array | None) -> LazyColumn:

@@ -19,7 +19,7 @@ from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas, apply_pa
 from nyala.storage.keys.keys import Keys
 from nyala.storage.predicates import IsNull, Range
 from nyala.storage.rowsets.memrowset import MemRowSet, index_keys
-from nyala.storage.rowsets.memrowset_chunks import FAN_IN
+from nyala.storage.rowsets.memrowset_chunks import FAN_IN, PENDING_ROWS
 from nyala.storage.schema import ColumnSchema, Schema, assign_column_ids
 from nyala.storage.store import ScanCounters
 from nyala.storage.tablet.mvcc import MvccManager, start_together
@@ -296,23 +296,42 @@ TestMemRowSetModel = MemRowSetMachine.TestCase
 TestMemRowSetModel.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
-def test_single_rows_become_chunks_when_there_are_many_or_somebody_reads():
+def test_single_rows_become_chunks_when_there_are_many_or_a_batch_comes():
     memrowset = MemRowSet(SCHEMA)
-    for key in range(FAN_IN + 3):
+    for key in range(PENDING_ROWS + 3):
         memrowset.insert_row((key, f"v{key}"), key, key + 1, key + 1)
     insert(memrowset, batch([1000]), 300)
     memrowset.insert_row((1001, None), 1001, 301, 301)
-    assert memrowset.row_count == FAN_IN + 5
-    assert [memrowset.get(row, SCHEMA.columns, 400) for row in (0, FAN_IN, FAN_IN + 3, FAN_IN + 4)] == [
+    assert memrowset.row_count == PENDING_ROWS + 5
+    assert [
+        memrowset.get(row, SCHEMA.columns, 400) for row in (0, PENDING_ROWS, PENDING_ROWS + 3, PENDING_ROWS + 4)
+    ] == [
         (0, "v0"),
-        (FAN_IN, f"v{FAN_IN}"),
+        (PENDING_ROWS, f"v{PENDING_ROWS}"),
         (1000, "v1000"),
         (1001, None),
     ]
-    assert memrowset.get(FAN_IN + 4, SCHEMA.columns, 300) is None
-    assert [len(chunk) for chunk in memrowset.snapshot().chunks] == [FAN_IN, 3, 1, 1]
-    assert scan(memrowset, 400) == [*range(FAN_IN + 3), 1000, 1001]
-    assert memrowset.get(FAN_IN + 4, SCHEMA.columns, 301) == (1001, None)
+    assert memrowset.get(PENDING_ROWS + 4, SCHEMA.columns, 300) is None
+    assert [len(chunk) for chunk in memrowset.snapshot().chunks] == [PENDING_ROWS, 3, 1, 1]
+    assert scan(memrowset, 400) == [*range(PENDING_ROWS + 3), 1000, 1001]
+    assert memrowset.get(PENDING_ROWS + 4, SCHEMA.columns, 301) == (1001, None)
+
+
+def test_a_snapshot_keeps_to_its_pending_rows_while_more_come():
+    memrowset = MemRowSet(SCHEMA)
+    column = SCHEMA.columns[1]
+    snapshots = []
+    for key in range(PENDING_ROWS + 40):
+        memrowset.insert_row((key, None if key % 3 == 0 else f"v{key}"), key, key + 1, key + 1)
+        if key % 7 == 0:
+            snapshots.append(memrowset.snapshot())
+            if key % 2:  # some are read at once, so that the next finds a part of the column made
+                snapshots[-1].column_vector(column, snapshots[-1].chunks)
+    for number, snapshot in reversed([*enumerate(snapshots)]):
+        expected = [None if key % 3 == 0 else f"v{key}" for key in range(7 * number + 1)]
+        assert snapshot.column_vector(column, snapshot.chunks).to_arrow().to_pylist() == expected
+        assert snapshot.column_array(column, snapshot.chunks).to_pylist() == expected
+        assert snapshot.to_table()[1].tolist() == [*range(1, 7 * number + 2)]
 
 
 def test_the_first_index_is_the_least_though_indexes_of_failed_entries_come_again():
