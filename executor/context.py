@@ -21,9 +21,10 @@ from typing import Any, TypeVar
 
 from ..errors import Cancelled
 from ..planner.physical import PhysicalNode
-from ..storage.store import Store, Timestamp
+from ..storage.store import ScanCounters, ScanToken, Store, Timestamp
 from ..storage.vector import Batch
 from .actuals import Actuals
+from .asked_scans import AskedScans
 from .crew import REMEMBERED, WORTH_SHARING, Crew
 from .early_work import EarlyWork, given_up
 from .memory import Account, Memory
@@ -133,6 +134,7 @@ class ExecutionContext:
         if self.tracker is None and self.progress is not None:
             self.tracker = Tracker(self.progress, self.cancel)
         self._kept: list[Account] = []
+        self._asked: list[AskedScans] = []
         self._calls = itertools.count()
         self._files: weakref.WeakSet[SpillFile] = weakref.WeakSet()
         self._opening = _Opening()
@@ -197,6 +199,17 @@ class ExecutionContext:
             self.actuals.of(owner).spill_files.append(file)
         return file
 
+    def ask(self, tokens: Sequence[ScanToken], counters: Sequence[ScanCounters]) -> AskedScans:
+        """Tokens of one scan to be asked for together, once the first is wanted."""
+        asked = AskedScans(self.store, tokens, counters)
+        self._asked.append(asked)
+        return asked
+
+    def close_scans(self) -> None:
+        """Give up what was asked for and is not read: the work is over."""
+        while self._asked:
+            self._asked.pop().close()
+
     def close_files(self) -> None:
         """Give the temporary files back that nobody has dropped yet: the work is over."""
         for file in list(self._files):
@@ -214,13 +227,16 @@ class ExecutionContext:
         """Is this thread one of the pool's, or does it what one of them would do?"""
         return bool(getattr(_worker, "inside", False))
 
-    def parallel(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """Run all tasks, several at a time; their results in order. The first error ends the others and is raised."""
+    def parallel(self, tasks: Sequence[Callable[[], T]], are_asked: bool = False) -> list[T]:
+        """Run all tasks, several at a time; their results in order. The first error ends the others and is raised.
+        `are_asked`: they read what servers have been asked for by then, as `Morsel` says."""
         workers = min(self.workers, len(tasks))
         if workers <= 1 or self.is_worker:
             return [task() for task in tasks]
-        if self.store.runs_fragments:
+        if self.store.runs_fragments and not are_asked:
             return self._shared_out(tasks, workers, None)
+        if self.store.runs_fragments:
+            return self._shared_out_if_long(tasks, workers)
         number = next(self._calls)
         if runs := self.alone.get(number, 0):
             self.alone[number] = runs - 1
@@ -235,6 +251,15 @@ class ExecutionContext:
         if crew.is_given_up:
             self.alone[number] = REMEMBERED
         return found
+
+    def _shared_out_if_long(self, tasks: Sequence[Callable[[], T]], workers: int) -> list[T]:
+        """Tasks for which servers work: while they do, one thread that waits is as good as many."""
+        found: list[T] = []
+        end = perf_counter() + WORTH_SHARING
+        while tasks and perf_counter() < end:
+            found += _in_turn(tasks[:1])
+            tasks = tasks[1:]
+        return found + (self._shared_out(tasks, min(workers, len(tasks)), None) if tasks else [])
 
     def _shared_out(self, tasks: Sequence[Callable[[], T]], workers: int, crew: Crew | None) -> list[T]:
         """The results of all tasks, from so many threads, as far as the crew keeps them."""
@@ -285,7 +310,7 @@ class ExecutionContext:
         def task(morsel: Morsel) -> Callable[[], T]:
             return lambda: work(self.checked(morsel.run()), morsel)
 
-        return self.parallel([task(morsel) for morsel in stream.morsels])
+        return self.parallel([task(morsel) for morsel in stream.morsels], all(m.is_asked for m in stream.morsels))
 
     def checked(self, batches: Iterable[Batch]) -> Iterator[Batch]:
         """The batches that have rows, with a look at the cancel event before each."""

@@ -85,6 +85,7 @@ def execute(node: PhysicalNode, context: ExecutionContext) -> Iterator[Batch]:
         yield from context.iterate(stream, _read)
     finally:
         early.close()
+        context.close_scans()
         context.close_files()
     context.finish()
 
@@ -121,7 +122,7 @@ def open_node(
     def watched(morsel: Morsel) -> Callable[[], Iterator[Batch]]:
         return lambda: context.actuals.watch(node, morsel.run())
 
-    morsels = tuple(Morsel(watched(morsel), morsel.partition) for morsel in stream.morsels)
+    morsels = tuple(Morsel(watched(morsel), morsel.partition, morsel.is_asked) for morsel in stream.morsels)
     return Stream(stream.columns, morsels, stream.partitioned_by, stream.serial)
 
 

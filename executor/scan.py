@@ -17,6 +17,7 @@ from ..sql.expressions import Column
 from ..storage.schema import Table
 from ..storage.store import ScanCounters, ScanSpec, ScanToken
 from ..storage.vector import Batch
+from .asked_scans import AskedScans
 from .context import ExecutionContext
 from .evaluate import Compiler, physical
 from .fragments.fragment import encoded, scan_fragment
@@ -46,25 +47,14 @@ def open_table_scan(node: TableScan, context: ExecutionContext, filters: Runtime
             context.actuals.of(node).fragment = "the condition"
     finish = _finisher(node) if not fragment else _as_it_is
     tokens = _open_tokens(node, context, filters, limit, fragment)
-    morsels = tuple(
-        Morsel(_reader(node, context, token, finish, limit), token.partition or token.tablet_id) for token in tokens
-    )
-    return Stream(node.columns, morsels, partition_columns(node))
+    return Stream(node.columns, _morsels(node, context, tokens, finish, limit), partition_columns(node))
 
 
 def open_fragment_scan(node: TableScan, context: ExecutionContext, filters: RuntimeFilters, fragment: bytes) -> Stream:
     """What a fragment that ends in an aggregation makes of the scan, one morsel per token; the stream's columns are not
     told."""
     tokens = _open_tokens(node, context, filters, None, fragment)
-    return Stream(
-        (),
-        tuple(
-            Morsel(
-                _reader(node, context, token, _as_it_is, None, is_gathered=False), token.partition or token.tablet_id
-            )
-            for token in tokens
-        ),
-    )
+    return Stream((), _morsels(node, context, tokens, _as_it_is, None, is_gathered=False))
 
 
 def _split_rows(context: ExecutionContext) -> int:
@@ -117,36 +107,63 @@ def _most_rows(node: TableScan) -> int | None:
     return None if limit is None or limit < 0 else int(limit) + max(0, int(offset or 0))
 
 
-def _reader(
+def _morsels(
     node: TableScan,
     context: ExecutionContext,
-    token: ScanToken,
+    tokens: Sequence[ScanToken],
     finish: Callable[[Batch], Batch],
     limit: int | None,
     is_gathered: bool = True,
-) -> Callable[[], Iterator[Batch]]:
-    def run() -> Iterator[Batch]:
-        passed = 0
+) -> tuple[Morsel, ...]:
+    """A morsel per token. Where servers scan, and all tokens are small, they are asked for together."""
+    readings: dict[int, _Reading] = {}
+    asked: AskedScans | None = None
+    if len(tokens) > 1 and all(token.is_small for token in tokens):
+        readings = {number: _Reading(context, token) for number, token in enumerate(tokens)}
+        asked = context.ask(tokens, [reading.counters for reading in readings.values()])
 
-        def watch(rows: int) -> None:
-            nonlocal passed
-            passed += rows
-            context.watch(rows)
+    def reader(number: int) -> Callable[[], Iterator[Batch]]:
+        def run() -> Iterator[Batch]:
+            reading = readings.pop(number, None) or _Reading(context, tokens[number])
+            counters = reading.counters
+            batches = context.store.scan(reading.token, counters) if asked is None else asked.take(number, counters)
+            try:
+                found = map(finish, context.checked(batches))
+                if limit is not None:
+                    yield from _first(found, limit)
+                else:
+                    yield from gathered(node.columns, found) if is_gathered else found
+            finally:
+                reading.done(node)
 
-        counters = ScanCounters(watch=watch)
-        try:
-            found = map(finish, context.checked(context.store.scan(token, counters)))
-            if limit is not None:
-                yield from _first(found, limit)
-            else:
-                yield from gathered(node.columns, found) if is_gathered else found
-        finally:
-            if context.tracker is not None:
-                context.tracker.part_done(max(0, token.rows - passed))
-            if context.collect:
-                context.actuals.add_counters(context.actuals.of(node), counters)
+        return run
 
-    return run
+    return tuple(
+        Morsel(reader(number), token.partition or token.tablet_id, asked is not None)
+        for number, token in enumerate(tokens)
+    )
+
+
+class _Reading:
+    """One token being read: what is told of how far that has come."""
+
+    def __init__(self, context: ExecutionContext, token: ScanToken):
+        self.token = token
+        self.counters = ScanCounters(watch=self._watch)
+        self._context = context
+        self._passed = 0
+
+    def _watch(self, rows: int) -> None:
+        self._passed += rows
+        self._context.watch(rows)
+
+    def done(self, node: TableScan) -> None:
+        """It has come to its end, or was left."""
+        context = self._context
+        if context.tracker is not None:
+            context.tracker.part_done(max(0, self.token.rows - self._passed))
+        if context.collect:
+            context.actuals.add_counters(context.actuals.of(node), self.counters)
 
 
 def gathered(columns: Sequence[Column], batches: Iterable[Batch]) -> Iterator[Batch]:

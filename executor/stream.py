@@ -15,10 +15,12 @@ BATCH_ROWS = 131_072
 
 @dataclass(frozen=True, slots=True)
 class Morsel:
-    """A piece of a stream. `run` starts it, once or several times; `partition` names the tablet its rows are from."""
+    """A piece of a stream. `run` starts it, once or several times; `partition` names the tablet its rows are from.
+    `is_asked`: a server is asked for its rows together with those of the stream's other morsels, before they run."""
 
     run: Callable[[], Iterator[Batch]]
     partition: str | None = None
+    is_asked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Stream:
         """The stream with each morsel passed through a streaming operator that gives `columns`."""
         present = {column.id for column in columns}
         kept = self.partitioned_by if self.partitioned_by <= present else frozenset[int]()
-        morsels = tuple(Morsel(_chained(operator, m.run), m.partition) for m in self.morsels)
+        morsels = tuple(Morsel(_chained(operator, m.run), m.partition, m.is_asked) for m in self.morsels)
         return replace(self, columns=columns, morsels=morsels, partitioned_by=kept)
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -441,13 +441,17 @@ class Database:
             )
         return store.scan_tokens(table, spec)
 
-    def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
+    def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Generator[Batch]:
         """Read a token: batches of at most 131,072 rows with the spec's columns, read lazily."""
         self._check_open()
         view, pieces = token.part
         return self._scan(scan_view(view, pieces, token.spec, counters or ScanCounters()))
 
-    def _scan(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+    def scan_all(self, tokens: Sequence[ScanToken], counters: Sequence[ScanCounters]) -> list[Generator[Batch]]:
+        """`Store.scan_all`; nothing is gained by it here."""
+        return [self.scan(token, mine) for token, mine in zip(tokens, counters, strict=True)]
+
+    def _scan(self, batches: Iterator[Batch]) -> Generator[Batch]:
         for batch in batches:
             self._check_open()
             yield batch

@@ -100,6 +100,19 @@ class ScanToken:
     partition: str = ""
     """Which part of the space of partition keys the tablet has: equal for tablets of two tables that have the same
     buckets and the same range."""
+    is_small: bool = False
+    """Where servers scan: does one message bring all of it, as far as is known? Then `Store.scan_all` saves time."""
+
+
+class ScanBatches(Protocol):
+    """The batches of one token."""
+
+    def __iter__(self) -> Iterator[Batch]: ...
+
+    def __next__(self) -> Batch: ...
+
+    def close(self) -> None:
+        """No more are wanted. Closing again does nothing."""
 
 
 @dataclass(slots=True)
@@ -381,6 +394,11 @@ class Store(Protocol):
     def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
         """Read a token: batches of at most 131,072 rows with the spec's columns, read lazily. `counters`, where given,
         are counted up as the scan goes."""
+
+    def scan_all(self, tokens: Sequence[ScanToken], counters: Sequence[ScanCounters]) -> Sequence[ScanBatches]:
+        """`scan` for several tokens of one call of `scan_tokens`, each with its counters. Where servers scan, they are
+        asked at once, and have begun when the first batch is asked for. Each of what comes is to be closed, read or
+        not."""
 
     def write(self, table: Table, batch: WriteBatch) -> WriteResult:
         """Apply a batch; see the module's page."""

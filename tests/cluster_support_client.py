@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -401,10 +402,28 @@ class FakeChannel:
             self._cluster.database.clock.update(self._clock.now())
             self._clock.update(self._cluster.database.now())
 
+    def begin(self, request: Any, timeout: float) -> Callable[[], Any]:
+        """What gives the answer; it is made now."""
+        try:
+            reply = self.call(request, timeout)
+        except errors.Error as error:
+            return partial(_raise, error)
+        return lambda: reply
+
+    def finish(
+        self, request: Any, begun: Callable[[], Any], timeout: float, look: Callable[[], None] | None = None
+    ) -> Any:
+        assert timeout > 0
+        return begun()
+
     def scan(self, ticket: methods.ScanTablet, timeout: float = 30.0) -> FakeStream:
         ticket = msgspec.msgpack.decode(msgspec.msgpack.encode(ticket), type=type(ticket))
         self._cluster.database.clock.update(self._clock.now())
         return FakeStream(self._cluster, self._address, ticket)
+
+
+def _raise(error: errors.Error) -> None:
+    raise error
 
 
 class FakeChannels:

@@ -24,6 +24,7 @@ from ...storage.store import (
     WriteResult,
 )
 from ...storage.vector import Batch
+from ..wire.call_streams import sending_together
 from ..wire.forking import note_process
 from ..wire.methods import (
     OWNER,
@@ -53,7 +54,7 @@ from .shared import ChannelsLike, Shared
 from .single_rows import SingleRows
 from .stream_watch import StreamWatch
 from .tablet_calls import TabletCalls
-from .token_scan import TokenScan
+from .token_scan import TokenBatches, TokenScan
 from .writes import Writer
 
 _DDL_SECONDS = 10.0
@@ -290,9 +291,20 @@ class Client:
     def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
         """Read a token, at whichever replica can; `token_scan` says what happens when it dies."""
         self._check()
-        counters = counters or ScanCounters()
-        scan = TokenScan(self._shared, self._catalog, self._calls, self._watch, token, counters)
-        return scan.batches()
+        return self._token_scan(token, counters or ScanCounters()).batches()
+
+    def scan_all(self, tokens: Sequence[ScanToken], counters: Sequence[ScanCounters]) -> list[TokenBatches]:
+        """`Store.scan_all`: the servers are asked with one message each."""
+        self._check()
+        scans = [self._token_scan(token, mine) for token, mine in zip(tokens, counters, strict=True)]
+        ready = [scan for scan in scans if scan.can_be_asked()]
+        with sending_together():
+            for scan in ready:
+                scan.ask()
+        return [TokenBatches(scan) for scan in scans]
+
+    def _token_scan(self, token: ScanToken, counters: ScanCounters) -> TokenScan:
+        return TokenScan(self._shared, self._catalog, self._calls, self._watch, token, counters)
 
     def read_row(
         self, table: Table, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None = None

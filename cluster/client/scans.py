@@ -11,6 +11,7 @@ from ...storage.schema import Table
 from ...storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ScanSpec, ScanToken
 from ...storage.tables.altered_table import check_same_columns
 from .catalog_cache import CatalogCache, KnownTable
+from .sent_spec import SentSpec
 from .shared import Shared
 
 
@@ -41,12 +42,15 @@ class Scans:
                     f"table {known.table.name} has no tablet {spec.tablet}: its range partition was dropped"
                 )
         rows = self._rows_of(known)
+        sent = SentSpec(known.table, spec)
         tokens = []
         for place in known.partitioner.prune(spec.predicates):
             tablet_id = known.tablet_ids[place]
             if spec.tablet in (None, tablet_id):
                 partition = known.partitioner.partitions[place].place
-                tokens.append(ScanToken(known.table, tablet_id, spec, (), rows.get(tablet_id, 0), partition))
+                count = rows.get(tablet_id, 0)
+                is_small = sent.may_be_small(count)
+                tokens.append(ScanToken(known.table, tablet_id, spec, (sent,), count, partition, is_small))
         return tokens
 
     def _timed(self, table: Table, spec: ScanSpec) -> ScanSpec:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
+from typing import Any, Protocol
 
 from ...errors import InterfaceError, StoreClosed
 from ...storage.clock import LOGICAL_BITS, HybridClock, wall_microseconds
@@ -25,6 +25,12 @@ class ChannelLike(Protocol):
     """`wire.rpc.Channel`, as far as a client needs it."""
 
     def call(self, request: Request, timeout: float = 30.0, look: Callable[[], None] | None = None) -> object: ...
+
+    def begin(self, request: Request, timeout: float) -> Any: ...
+
+    def finish(
+        self, request: Request, begun: Any, timeout: float, look: Callable[[], None] | None = None
+    ) -> object: ...
 
     def scan(self, ticket: ScanTablet, timeout: float = 30.0) -> ScanStream: ...
 

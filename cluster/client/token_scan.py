@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
 
@@ -29,43 +29,24 @@ import msgspec
 
 from ...errors import DeadlineExceeded, Error, ServerUnavailable
 from ...storage.keys.keys import Keys
-from ...storage.predicates import BloomFilter, ColumnPredicate
-from ...storage.store import ScanCounters, ScanSpec, ScanToken
+from ...storage.store import ScanCounters, ScanToken
 from ...storage.vector import Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide
 from ..wire.methods import CloseScanner, ScanEnd, ScanStart, ScanTablet, StartScan
-from ..wire.plain import filter_bytes, spec_to_plain
+from ..wire.plain import spec_to_plain
 from ..wire.scan_streams import ScanStream, StartedScan
 from ..wire.values import key_to_plain
 from .catalog_cache import CatalogCache
-from .respelling import respelled
 from .retry import Attempts, Verdict, verdict
+from .sent_spec import SentSpec
 from .shared import Shared
 from .stream_watch import StreamWatch
 from .tablet_calls import TabletCalls
 
 HELD_BYTES = 64 << 20
-BLOOM_BYTES = 8 << 20
-"""A larger Bloom filter stays here."""
-LARGE_ROWS = 100_000
-"""A tablet with so many rows of which all are wanted is no small scan."""
-STARTING_FILTER_BYTES = 1 << 20
-"""With more bytes of filters a ticket goes by a stream, which takes larger ones than a call."""
 STREAM_SECONDS = 24 * 3600.0
 """A stream may take long; `StreamWatch` sees to it that its server is alive."""
 
-
-def _is_worth_sending(predicate: ColumnPredicate) -> bool:
-    """All but Bloom filters that are larger than what they save: whoever made one bears rows that it would drop."""
-    return not isinstance(predicate, BloomFilter) or predicate.words.nbytes <= BLOOM_BYTES
-
-
-def _may_be_small(token: ScanToken, spec: ScanSpec) -> bool:
-    """Is it worth while to ask for all of a scan at once?"""
-    filters = sum(filter_bytes(predicate) for predicate in spec.predicates)
-    if filters > STARTING_FILTER_BYTES:
-        return False
-    is_reduced = spec.predicates or spec.fragment or spec.limit is not None or spec.changes is not None
-    return bool(is_reduced) or token.rows < LARGE_ROWS
+_FORGET_SECONDS = 5.0
 
 
 class TokenScan:
@@ -88,18 +69,13 @@ class TokenScan:
         self._token = token
         self._counters = counters
         self._held_bytes = held_bytes
-        self._width = len(token.spec.columns)
-        spec = token.spec
-        self._is_resumable = spec.ordered and spec.changes is None and not spec.fragment
-        """Does each batch tell where another replica would go on?"""
-        key = [column.name for column in token.table.schema.key] if self._is_resumable else []
-        columns = (*spec.columns, *(name for name in key if name not in spec.columns))
-        self._spec = replace(spec, columns=columns, predicates=tuple(filter(_is_worth_sending, spec.predicates)))
-        self._key_places = [columns.index(name) for name in key]
+        self._sent = _sent_spec(token)
         self._known = catalog.known(token.table)
-        self._route = calls.reading(self._known, token.tablet_id, spec.snapshot)
+        self._route = calls.reading(self._known, token.tablet_id, token.spec.snapshot)
         self._stream: ScanStream | StartedScan | None = None
-        self._starts_by_call = _may_be_small(token, self._spec)
+        self._starts_by_call = self._sent.may_be_small(token.rows)
+        self._asked: tuple[str, StartScan, Any] | None = None
+        """The call that begins the scan, once it is sent, and to which address, until its answer is waited for."""
         self._ticket: ScanTablet | None = None
         """Of the scan at the server that is asked."""
         self._is_held = False
@@ -118,7 +94,30 @@ class TokenScan:
         self._attempts: Attempts | None = None
         """Since the last batch; None while all goes well."""
 
-    def batches(self) -> Iterator[Batch]:
+    def can_be_asked(self) -> bool:
+        """Is a call to begin the scan, and is it known to whom? It may have to ask a master for that."""
+        if not self._starts_by_call:
+            return False
+        with contextlib.suppress(Error):
+            return bool(self._route.next())
+        return False
+
+    def ask(self) -> None:
+        """After `can_be_asked`: send the call that begins the scan, and wait for nothing. Whether that went well shows
+        when the first batch is asked for."""
+        address = self._route.address
+        with contextlib.suppress(Error):
+            ticket = self._new_ticket()
+            request, timeout = StartScan(ticket=ticket), self._new_attempts().timeout()
+            begun = self._shared.channels.get(address).begin(request, timeout)
+            if begun is not None:
+                self._ticket, self._asked, self._is_held = ticket, (address, request, begun), True
+
+    def give_up(self) -> None:
+        """Nobody will read it, though it was asked for."""
+        self._end()
+
+    def batches(self) -> Generator[Batch]:
         """The token's batches. Closing the iterator ends the scan at the server."""
         held: list[Batch] = []
         size = 0
@@ -156,13 +155,14 @@ class TokenScan:
     def _given(self, batch: Batch) -> Batch:
         """A batch on its way out, without what was fetched for this class alone."""
         self._rows_out += batch.length
-        if not self._is_resumable:
+        if not self._sent.is_resumable:
             return batch
         if batch.length:
             types = tuple(column.type for column in self._token.table.schema.key)
-            keys = Keys(types, tuple(batch.column(place) for place in self._key_places))
+            keys = Keys(types, tuple(batch.column(place) for place in self._sent.key_places))
             self._after_key = keys.values_at(batch.length - 1)
-        return batch if batch.width == self._width else batch.project(range(self._width))
+        width = self._sent.width
+        return batch if batch.width == width else batch.project(range(width))
 
     # ---- one stream ----------------------------------------------------------------------------------------------
 
@@ -191,7 +191,11 @@ class TokenScan:
 
     def _open(self) -> ScanStream | StartedScan:
         """Begin, or go on where the call that began it stopped, or the last stream broke."""
-        ticket, begins = self._ticket, False
+        ticket, begins, asked = self._ticket, False, self._asked
+        if asked is not None:
+            self._asked, self._received = None, 0
+            self._stream = self._started(*asked)
+            return self._stream
         if ticket is None or not (self._is_resuming or self._is_started):
             self._calls.next(self._route, self._known, self._token.tablet_id, self._trying())
             ticket, begins = self._new_ticket(), True
@@ -206,13 +210,13 @@ class TokenScan:
 
     def _new_ticket(self) -> ScanTablet:
         """For what has not come out yet, by a name of its own."""
-        spec = respelled(self._spec, self._token.table, self._known.table)
+        spec, plain = self._sent.spelled(self._known.table)
         if self._after_key is not None and spec.limit is not None:
-            spec = replace(spec, limit=spec.limit - self._rows_out)
+            plain = spec_to_plain(replace(spec, limit=spec.limit - self._rows_out, fragment=b""))
         return ScanTablet(
             tablet_id=self._token.tablet_id,
             schema_version=self._known.table.version,
-            spec=spec_to_plain(replace(spec, fragment=b"")),
+            spec=plain,
             scanner=uuid.uuid4().hex,
             after_key=None if self._after_key is None else key_to_plain(self._after_key),
             leader_only=spec.snapshot is None,
@@ -220,11 +224,20 @@ class TokenScan:
         )
 
     def _start(self, ticket: ScanTablet) -> StartedScan:
-        """Begin by a call. A server that has not answered in time is slow, or stands still: the next is asked by a
-        stream, which may take its time, and whose server is looked after."""
-        channel = self._shared.channels.get(self._route.address)
+        """Begin by a call."""
+        channel, request = self._shared.channels.get(self._route.address), StartScan(ticket=ticket)
+        return self._answered(lambda timeout: channel.call(request, timeout=timeout, look=self._look))
+
+    def _started(self, address: str, request: StartScan, begun: Any) -> StartedScan:
+        """What `ask` has begun."""
+        channel = self._shared.channels.get(address)
+        return self._answered(lambda timeout: channel.finish(request, begun, timeout, self._look))
+
+    def _answered(self, wait: Callable[[float], Any]) -> StartedScan:
+        """The answer to the call that begins the scan. A server that has not answered in time is slow, or stands still:
+        the next is asked by a stream, which may take its time, and whose server is looked after."""
         try:
-            reply = channel.call(StartScan(ticket=ticket), timeout=self._trying().timeout(), look=self._look)
+            reply = wait(self._trying().timeout())
         except DeadlineExceeded:
             self._starts_by_call = False
             self._forget()
@@ -234,8 +247,11 @@ class TokenScan:
 
     def _trying(self) -> Attempts:
         if self._attempts is None:
-            self._attempts = self._shared.attempts(f"a scan of table {self._token.table.name}")
+            self._attempts = self._new_attempts()
         return self._attempts
+
+    def _new_attempts(self) -> Attempts:
+        return self._shared.attempts(f"a scan of table {self._token.table.name}")
 
     def _failed(self, error: Error, is_out: bool) -> None:
         """The stream broke: arrange for the next, or raise."""
@@ -253,7 +269,7 @@ class TokenScan:
             self._is_resuming = True
             return
         self._is_resuming = self._is_started = False
-        if is_out and not self._is_resumable:
+        if is_out and not self._sent.is_resumable:
             raise ServerUnavailable(
                 f"a scan of table {self._token.table.name} was interrupted after {self._rows_out} rows and cannot "
                 f"go on at another server: {error}"
@@ -308,14 +324,50 @@ class TokenScan:
             self._forget()
 
     def _forget(self) -> None:
-        address, scanner = self._route.address, self._scanner
+        address, scanner, asked = self._route.address, self._scanner, self._asked
 
         def forget() -> None:
             with contextlib.suppress(Error):
-                self._shared.channels.get(address).call(CloseScanner(scanner=scanner), timeout=5.0)
+                channel = self._shared.channels.get(address)
+                # It must not begin after its end.
+                reply = None if asked is None else channel.finish(*asked[1:], _FORGET_SECONDS)
+                if isinstance(reply, ScanStart) and reply.end is not None:
+                    return
+                channel.call(CloseScanner(scanner=scanner), timeout=_FORGET_SECONDS)
 
         with contextlib.suppress(RuntimeError):  # the client is being closed
             self._shared.pool.submit(forget)
+
+
+def _sent_spec(token: ScanToken) -> SentSpec:
+    """What the token's scan made for all of its tokens, or made anew for one that came from elsewhere."""
+    for part in token.part:
+        if isinstance(part, SentSpec) and part.asked is token.spec:
+            return part
+    return SentSpec(token.table, token.spec)
+
+
+class TokenBatches:
+    """`TokenScan.batches` of one that was asked: it can be closed before it was read."""
+
+    def __init__(self, scan: TokenScan):
+        self._scan = scan
+        self._batches = scan.batches()
+        self._is_begun = False
+
+    def __iter__(self) -> TokenBatches:
+        return self
+
+    def __next__(self) -> Batch:
+        self._is_begun = True
+        return next(self._batches)
+
+    def close(self) -> None:
+        """As a generator's."""
+        self._batches.close()
+        if not self._is_begun:
+            self._is_begun = True
+            self._scan.give_up()
 
 
 # ---- sizes -----------------------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 import pyarrow as pa
@@ -33,6 +33,7 @@ from ... import errors
 from .envelope import pack, unpack
 from .errors import raised_by_flight
 from .exchanges import messages
+from .held_back import HeldBack, Turn
 
 COMMAND = b"nyala.calls"
 WINDOW = 48 << 10
@@ -89,6 +90,23 @@ def _has_arrived(waiting: _Waiting, timeout: float, look: Callable[[], None] | N
     return waiting.arrived.acquire(timeout=max(0.0, end - time.monotonic()))
 
 
+class BegunCall:
+    """A call that has been sent. Who does not want its answer any more forgets it."""
+
+    __slots__ = ("_number", "_sent", "_stream", "_waiting")
+
+    def __init__(self, stream: CallStream, number: int, waiting: _Waiting):
+        self._stream = stream
+        self._number = number
+        self._waiting = waiting
+        self._sent = time.monotonic()
+
+    def answer(self, timeout: float, look: Callable[[], None] | None = None) -> bytes:
+        """The answer. `ServerUnavailable` where the stream breaks meanwhile, `DeadlineExceeded` after so many seconds
+        of waiting. `look` is called now and then meanwhile; what it raises ends the waiting."""
+        return self._stream.answer(self._number, self._waiting, self._sent, timeout, look)
+
+
 class CallStream:
     """The client's end. Safe to use from many threads.
 
@@ -130,10 +148,9 @@ class CallStream:
         """Are no more calls taken?"""
         return self._is_over
 
-    def call(self, body: bytes, timeout: float, look: Callable[[], None] | None = None) -> bytes | None:
-        """The answer to a request's body; None, with nothing sent, where the call must go by itself.
-        `ServerUnavailable` where the stream breaks meanwhile, `DeadlineExceeded`. `look` is called now and then
-        meanwhile; what it raises ends the waiting."""
+    def begin(self, body: bytes) -> BegunCall | None:
+        """Send a request's body, at the end of `sending_together` where the thread is in that; None, with nothing sent,
+        where the call must go by itself."""
         size = size_of(body)
         waiting = _Waiting(size)
         with self._lock:
@@ -145,9 +162,15 @@ class CallStream:
             self._outbox.append((number, body))
             is_writer = not self._is_writing
             self._is_writing = True
-        sent = time.monotonic()
-        if is_writer:
-            self._write_all()
+        begun = BegunCall(self, number, waiting)
+        if is_writer and not _held.add(self):
+            self.send()
+        return begun
+
+    def answer(
+        self, number: int, waiting: _Waiting, sent: float, timeout: float, look: Callable[[], None] | None
+    ) -> bytes:
+        """See `BegunCall.answer`."""
         if not _has_arrived(waiting, timeout, look):
             self._timed_out(number, sent)
         if waiting.error is not None:
@@ -165,7 +188,8 @@ class CallStream:
             self._give_up(errors.ServerUnavailable(f"{self._address} says nothing any more"))
         raise error
 
-    def _write_all(self) -> None:
+    def send(self) -> None:
+        """Write what waits. For the one thread that is to do so."""
         while True:
             with self._lock:
                 calls, self._outbox = self._outbox, []
@@ -236,6 +260,20 @@ class CallStream:
             call.error = error
             call.arrived.release()
         self._reader.cancel()
+
+
+def _send_all(streams: Collection[CallStream]) -> None:
+    for stream in streams:
+        stream.send()
+
+
+_held: HeldBack[CallStream] = HeldBack(_send_all)
+
+
+def sending_together() -> Turn[CallStream]:
+    """Hold back the calls that this thread begins, and send them at the end, one frame for each server. Who waits for
+    an answer before that waits in vain."""
+    return _held.turn()
 
 
 def _again(error: errors.Error) -> errors.Error:

@@ -24,7 +24,7 @@ from pyarrow import flight
 
 from ... import errors
 from ...storage.clock import HybridClock
-from .call_streams import CallStream
+from .call_streams import BegunCall, CallStream
 from .envelope import Caller, ReplyEnvelope, RequestEnvelope, note_clock, pack, reply_decoder, unpack
 from .errors import error_from_body, raised_by_flight
 from .faults import FAULTS
@@ -142,14 +142,27 @@ class Channel:
     def call(self, request: Request, timeout: float = 30.0, look: Callable[[], None] | None = None) -> Any:
         """The method's reply (of `request.reply`), or the error that the server raised; `timeout` in seconds. While a
         small call waits, `look` is called now and then; what it raises ends the waiting."""
+        body = self._body(request, timeout)
+        begun = self._begun(body) if request.is_small else None
+        return self._reply(request, self._call_alone(body, timeout) if begun is None else begun.answer(timeout, look))
+
+    def begin(self, request: Request, timeout: float) -> BegunCall | None:
+        """Send a small request, whose answer is wanted later: `finish`. None, with nothing sent, where it has to be
+        made by `call`."""
+        return self._begun(self._body(request, timeout))
+
+    def finish(self, request: Request, begun: BegunCall, timeout: float, look: Callable[[], None] | None = None) -> Any:
+        """As `call`, for a request that was begun: waits `timeout` seconds from now."""
+        return self._reply(request, begun.answer(timeout, look))
+
+    def _body(self, request: Request, timeout: float) -> bytes:
         if not isinstance(request, SetFaults):
             FAULTS.check(self.address, self._server_id)
         if timeout <= 0:
             raise errors.DeadlineExceeded(f"no time was left to call {self.address}")
-        body = self._pack(request, timeout)
-        answered: Any = self._call_on_stream(body, timeout, look) if request.is_small else None
-        if answered is None:
-            answered = self._call_alone(body, timeout)
+        return self._pack(request, timeout)
+
+    def _reply(self, request: Request, answered: Any) -> Any:
         answer: ReplyEnvelope[Reply] = unpack(answered, reply_decoder(request.reply), "reply")
         note_clock(self._clock, answer.clock)
         self._server_id = answer.server
@@ -173,12 +186,12 @@ class Channel:
             raise errors.ProtocolError(f"{self.address} answered with {len(results)} replies instead of one")
         return results[0].body
 
-    def _call_on_stream(self, body: bytes, timeout: float, look: Callable[[], None] | None) -> bytes | None:
-        """The answer, None where the call must go by itself."""
+    def _begun(self, body: bytes) -> BegunCall | None:
+        """The call, sent on the stream of calls; None where it must go by itself."""
         stream = self._stream
         if stream is None or stream.is_over:
             stream = self._new_stream()
-        return None if stream is None else stream.call(body, timeout, look)
+        return None if stream is None else stream.begin(body)
 
     def _new_stream(self) -> CallStream | None:
         with self._lock:

@@ -14,7 +14,7 @@ from cluster_support_client import FakeCluster, FakeStream, once
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala import errors
-from nyala.cluster.client import stream_watch, token_scan
+from nyala.cluster.client import sent_spec, stream_watch
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.token_scan import TokenScan
 from nyala.cluster.wire import methods
@@ -166,14 +166,66 @@ def test_a_small_scan_is_one_call(client, table, cluster):
     assert not cluster.requests(methods.CloseScanner), "the server has nothing to forget"
 
 
+def parts(client: Client, rows: int = 400) -> tuple[Table, list[ScanToken]]:
+    """A table of eight tablets, with rows in all of them."""
+    schema = Schema((ColumnSchema("k", INT, False),), 1)
+    partitions = PartitionSchema((HashRule(("k",), 8),))
+    table = client.create_table(TableDefinition("parts", schema, partitions))
+    client.write(table, WriteBatch(pa.record_batch({"k": pa.array(range(rows), pa.int32())})))
+    tokens = client.scan_tokens(table, ScanSpec(("k",)))
+    assert len(tokens) == 8 and all(token.is_small for token in tokens)
+    return table, tokens
+
+
+def test_the_tokens_of_a_scan_are_asked_for_before_the_first_is_read(client, cluster):
+    cluster.first_batches = 100
+    _, tokens = parts(client)
+    cluster.log.clear()
+    scans = client.scan_all(tokens, [ScanCounters() for _ in tokens])
+    asked = [request.ticket.tablet_id for _, request in cluster.requests(methods.StartScan)]
+    assert asked == [token.tablet_id for token in tokens]
+    assert sorted(value for scan in scans for value in values(scan, 0)) == list(range(400))
+    assert [type(request) for _, request in cluster.log] == [methods.StartScan] * 8
+
+
+def test_what_was_asked_for_and_is_not_read_is_given_up_at_the_server(client, cluster):
+    _, tokens = parts(client)
+    cluster.first_batches = 1
+    first, second, *others = client.scan_all(tokens, [ScanCounters() for _ in tokens])
+    assert len(values(first, 0)) > 0
+    next(second)  # a little is held back until all of it is here: it has ended at the server
+    cluster.first_batches = 100
+    whole = client.scan_all(tokens[:1], [ScanCounters()])
+    for scan in (second, *others, *whole):
+        scan.close()
+        scan.close()
+        assert next(scan, None) is None
+    begun = {request.ticket.tablet_id: request.ticket.scanner for _, request in cluster.requests(methods.StartScan)[:8]}
+    wanted = {begun[token.tablet_id] for token in tokens[2:]}
+    end = time.monotonic() + 30
+    while {request.scanner for _, request in cluster.requests(methods.CloseScanner)} != wanted:
+        assert time.monotonic() < end, "a scan was left at its server, or one was given up that had ended"
+        time.sleep(0.01)
+
+
+def test_an_ask_that_fails_is_no_error_before_its_token_is_read(client, cluster):
+    cluster.first_batches = 100
+    table, tokens = parts(client)
+    leader = client._locations.get(tokens[3].tablet_id, table.id).leader
+    cluster.dead.add(leader)
+    scans = client.scan_all(tokens, [ScanCounters() for _ in tokens])
+    cluster.dead.discard(leader)
+    assert sorted(value for scan in scans for value in values(scan, 0)) == list(range(400))
+
+
 def test_a_large_scan_is_a_stream_from_the_first(client, table, cluster, monkeypatch):
-    monkeypatch.setattr(token_scan, "LARGE_ROWS", ROWS)
+    monkeypatch.setattr(sent_spec, "LARGE_ROWS", ROWS)
     client.statistics(table)
     list(client.scan(token_of(client, table, ScanSpec(("k",)))))
     assert not cluster.requests(methods.StartScan)
     list(client.scan(token_of(client, table, ScanSpec(("k",), (Range("k", upper=9),)))))
     assert len(cluster.requests(methods.StartScan)) == 1
-    monkeypatch.setattr(token_scan, "STARTING_FILTER_BYTES", 100)
+    monkeypatch.setattr(sent_spec, "STARTING_FILTER_BYTES", 100)
     bloom = BloomFilter("k", np.full(64, 2**64 - 1, np.uint64))
     assert len(values(client.scan(token_of(client, table, ScanSpec(("k",), (bloom,)))), 0)) == ROWS
     assert len(cluster.requests(methods.StartScan)) == 1

@@ -111,6 +111,27 @@ def test_a_call_that_waits_holds_up_no_other(echo: Echo) -> None:
         assert [call.result()[0] for call in slow] == [1] * 4
 
 
+def test_calls_that_are_sent_together_make_one_frame(echo: Echo, monkeypatch: pytest.MonkeyPatch) -> None:
+    frames = []
+    unpacked = call_service.unpack
+
+    def unpack(data: Any, decoder: Any, what: str) -> Any:
+        found = unpacked(data, decoder, what)
+        if isinstance(found, call_streams.CallFrame):
+            frames.append(len(found.calls))
+        return found
+
+    monkeypatch.setattr(call_service, "unpack", unpack)
+    with call_streams.sending_together():
+        begun = [(number, echo.channel.begin(read(number), PATIENCE)) for number in range(12)]
+        time.sleep(0.1)
+        assert frames == []
+    for number, call in begun:
+        assert call is not None
+        assert echo.channel.finish(read(number), call, PATIENCE).row[0] == number
+    assert frames == [12]
+
+
 def test_errors_come_out_as_they_were_raised(echo: Echo) -> None:
     with pytest.raises(errors.UnknownTable, match="no such table"):
         echo.ask(-1)
