@@ -23,6 +23,7 @@ import enum
 import math
 import re
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -382,3 +383,12 @@ def type_from_arrow(type_: pa.DataType) -> DataType:
     if pa.types.is_unsigned_integer(type_):
         return unsigned[type_.bit_width]
     raise NotSupportedError(f"Arrow type {type_} has no counterpart among nyala's types")
+
+
+@cache
+def integer_bounds(dtype: np.dtype[Any]) -> tuple[int, int] | None:
+    """The least and the greatest integer of a numpy dtype; None for others. (numpy takes microseconds to say.)"""
+    if dtype.kind not in "iu":
+        return None
+    info = np.iinfo(dtype)
+    return int(info.min), int(info.max)

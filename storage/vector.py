@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -32,7 +32,7 @@ from .arrow_values import decimal_from_limbs as decimal_from_limbs
 from .arrow_values import decimal_limbs as decimal_limbs
 from .arrow_values import intervals_from_arrow as intervals_from_arrow
 from .arrow_values import physical_to_arrow as physical_to_arrow
-from .types import DataType, Kind
+from .types import DataType, Kind, integer_bounds
 
 
 class Vector(ABC):
@@ -94,15 +94,6 @@ def _taken(validity: Array | None, rows: Array) -> Array | None:
     return None if validity is None else taken(validity, rows)
 
 
-@cache
-def _bounds_of(dtype: np.dtype[Any]) -> tuple[int, int] | None:
-    """The least and the greatest integer of a dtype; None for others."""
-    if dtype.kind not in "iu":
-        return None
-    info = np.iinfo(dtype)
-    return int(info.min), int(info.max)
-
-
 class Flat(Vector):
     """Physical values in a numpy array.
 
@@ -151,7 +142,7 @@ class Flat(Vector):
             return self.low, self.high
         if self._array.dtype == np.bool_:
             return 0, 1
-        return _bounds_of(self._array.dtype)
+        return integer_bounds(self._array.dtype)
 
     def to_arrow(self) -> pa.Array:
         return physical_to_arrow(self.type, self._array, self.validity)
