@@ -45,8 +45,8 @@ from .tablet_calls import TabletCalls
 HELD_BYTES = 64 << 20
 STREAM_SECONDS = 24 * 3600.0
 """A stream may take long; `StreamWatch` sees to it that its server is alive."""
-
 _FORGET_SECONDS = 5.0
+"""For so long a server is told that a scan is not wanted; later it finds out by itself."""
 
 
 class TokenScan:
