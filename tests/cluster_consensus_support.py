@@ -99,8 +99,15 @@ class ToyReplica:
         self.error: Exception | None = None
         self.broken: Exception | None = None
         self.consensus: Consensus | None = None
+        self._is_open = threading.Event()
+        """The consensus may tell what happens before `ConsensusHost.open` has returned it."""
         self._calls = 0
         self._writing: int | None = None
+
+    def begin(self, consensus: Consensus) -> None:
+        """Go to work."""
+        self.consensus = consensus
+        self._is_open.set()
 
     def safe_timestamp(self) -> int:
         now = self.clock.now()
@@ -134,7 +141,7 @@ class ToyReplica:
         self._calls -= 1
 
     def _settle(self) -> None:
-        assert self.consensus is not None
+        assert self._is_open.wait(PATIENCE) and self.consensus is not None
         decided = self.consensus.log.decided(self.undecided)
         for ticket in self.undecided[:decided]:
             if ticket.error is not None:
@@ -210,11 +217,11 @@ class Server:
         )
         self.replica = ToyReplica(self.clock)
         self.replica.memory.update(memory or {})
-        self.consensus = self.replica.consensus = self.open(TABLET, self.replica, applied_index)
+        self.consensus = self.open(TABLET, self.replica, applied_index)
         self._thread = self.network.attach(self.host)
 
     def open(self, tablet_id: str, replica: ToyReplica, applied_index: int = 0) -> Consensus:
-        return self.host.open(
+        consensus = self.host.open(
             tablet_id,
             self.fs,
             f"dir/{tablet_id}",
@@ -223,6 +230,8 @@ class Server:
             applied_index=applied_index,
             alter_schema=lambda body: pa.schema([pa.field(body.decode(), pa.int64())]),
         )
+        replica.begin(consensus)
+        return consensus
 
     def stop(self) -> None:
         self.network.detach(self.host, self._thread)

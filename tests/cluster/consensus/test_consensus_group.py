@@ -443,7 +443,7 @@ def test_many_tablets_share_threads() -> None:
             replicas[tablet] = [ToyReplica(server.clock) for server in group.running]
             for server, replica in zip(group.running, replicas[tablet]):
                 server.create(group.configuration, tablet)
-                replica.consensus = server.open(tablet, replica)
+                server.open(tablet, replica)
             _consensus(replicas[tablet][0]).campaign()
         before = threading.active_count()
 
