@@ -16,6 +16,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -30,8 +31,7 @@ _logger = logging.getLogger("nyala.cluster.process")
 
 GRACE_SECONDS = 25.0
 """For drain and stop together; then the process ends at once."""
-_LOOK_INTERVAL = 1.0
-"""Seconds between looks whether a signal has come."""
+_ENDING = signal.SIGTERM, signal.SIGINT
 _COLLECTIONS = 50_000, 20, 20
 """Thresholds of the garbage collector. Messages and rows make no cycles: reference counts free them, and to look for
 cycles after each 700 new objects, as Python does, takes every thread's time. What few cycles there are can wait."""
@@ -134,10 +134,7 @@ def run_server(
     if ready is not None:
         ready(server.address)
     _logger.info("ready", extra={"fields": {"address": server.address, "pid": os.getpid()}})
-    # Not without a limit: Python runs a signal's handler when the main thread comes back to it, and a signal that comes
-    # as the thread is just going to sleep does not wake it.
-    while not ended.wait(_LOOK_INTERVAL):
-        pass
+    ended.wait()
     began = time.monotonic()
     _logger.info("draining")
     try:
@@ -149,24 +146,38 @@ def run_server(
 
 
 def _until_signalled(grace: float) -> threading.Event:
-    """An event that is set by the first SIGTERM or SIGINT. From then on the process has `grace` seconds."""
-    ended = threading.Event()
+    """An event that is set by the first SIGTERM or SIGINT. From then on the process has `grace` seconds.
 
-    def on_signal(number: int, frame: Any) -> None:
-        if ended.is_set():
-            _logger.warning("a second signal: the process ends at once")
-            os._exit(KILLED_STATUS)
-        ended.set()
-        threading.Thread(target=watch, name="nyala-process-watchdog", daemon=True).start()
+    Python runs a signal's handler in the main thread, wherever that stands: in the middle of `Event.wait`, too, where
+    it holds the lock that `Event.set` needs. So the handlers do nothing, and a thread of its own is told by the wakeup
+    descriptor, which C code writes to as the signal comes.
+    """
+    ended = threading.Event()
+    signals, wakeup = socket.socketpair()
+    wakeup.setblocking(False)
 
     def watch() -> None:
-        time.sleep(grace)
-        _logger.error("the server has not ended after %g s: the process ends at once", grace)
+        _next_of(signals)
+        ended.set()
+        signals.settimeout(grace)
+        try:
+            _next_of(signals)
+            _logger.warning("a second signal: the process ends at once")
+        except TimeoutError:
+            _logger.error("the server has not ended after %g s: the process ends at once", grace)
         os._exit(KILLED_STATUS)
 
-    signal.signal(signal.SIGTERM, on_signal)
-    signal.signal(signal.SIGINT, on_signal)
+    for number in _ENDING:
+        signal.signal(number, lambda number, frame: None)
+    signal.set_wakeup_fd(wakeup.detach(), warn_on_full_buffer=False)
+    threading.Thread(target=watch, name="nyala-process-watch", daemon=True).start()
     return ended
+
+
+def _next_of(signals: socket.socket) -> None:
+    """Return when a signal has come that is to end the process."""
+    while signals.recv(1)[0] not in _ENDING:
+        pass
 
 
 def _announce(path: str, address: str) -> None:

@@ -22,7 +22,7 @@ from nyala.storage.files.os_filesystem import OsFileSystem
 PATIENCE = 30.0
 
 _SERVER = """
-import logging, sys, threading, time
+import logging, os, signal, sys, threading, time
 from nyala import errors
 from nyala.cluster.wire.methods import Done, KeepAlive
 from nyala.cluster.wire.process import run_server
@@ -42,14 +42,25 @@ class Server:
         logging.getLogger("nyala.test").warning("a disk is %s", "slow", extra={"fields": {"path": "/x", "seconds": 2}})
         if mode == "thread":
             threading.Thread(target=lambda: 1 / 0).start()
+        if mode == "signalled in wait":
+            threading.Event.wait = wait_and_be_signalled
     def drain(self):
         print("drained", flush=True)
-        if mode == "hangs":
+        if mode.startswith("hangs"):
             time.sleep(100)
         self.rpc.drain()
     def stop(self):
         self.rpc.stop()
         print("stopped", flush=True)
+
+wait = threading.Event.wait
+
+def wait_and_be_signalled(event, timeout=None):
+    threading.Event.wait = wait
+    with event._cond:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0)
+    return wait(event, timeout)
 
 sys.exit(run_server(Server, name="server-1", address_file=sys.argv[1], grace=0.5 if mode == "hangs" else 20.0))
 """
@@ -99,6 +110,22 @@ def test_a_server_ends_well(start: Any, tmp_path: Path, signalled: signal.Signal
     assert first["fields"] == {"path": "/x", "seconds": 2}
     assert first["time"].endswith("+00:00")
     assert log[1]["fields"]["address"] == f"{host}:{port}"
+
+
+def test_a_signal_may_come_just_as_the_main_thread_goes_to_wait(start: Any) -> None:
+    status, out, _ = ended(start("signalled in wait"))
+    assert (status, out) == (0, "drained\nstopped\n")
+
+
+def test_a_second_signal_ends_a_server_at_once(start: Any, tmp_path: Path) -> None:
+    process = start("hangs long")
+    address_of(tmp_path)
+    process.send_signal(signal.SIGTERM)
+    assert process.stdout.readline() == "drained\n"
+    process.send_signal(signal.SIGINT)
+    status, out, log = ended(process)
+    assert (status, out) == (3, "")
+    assert "a second signal" in log[-1]["event"]
 
 
 def test_a_server_that_cannot_start_says_why(start: Any) -> None:
