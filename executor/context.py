@@ -233,10 +233,14 @@ class ExecutionContext:
         workers = min(self.workers, len(tasks))
         if workers <= 1 or self.is_worker:
             return [task() for task in tasks]
-        if self.store.runs_fragments and not are_asked:
-            return self._shared_out(tasks, workers, None)
         if self.store.runs_fragments:
-            return self._shared_out_if_long(tasks, workers)
+            share_out = self._shared_out_if_long if are_asked else self._shared_out
+            return share_out(tasks, workers)
+        return self._tried(tasks, workers)
+
+    def _tried(self, tasks: Sequence[Callable[[], T]], workers: int) -> list[T]:
+        """Tasks that this machine works at: by several threads where one of them alone, and the first that come to
+        help, show that this pays."""
         number = next(self._calls)
         if runs := self.alone.get(number, 0):
             self.alone[number] = runs - 1
@@ -259,9 +263,9 @@ class ExecutionContext:
         while tasks and perf_counter() < end:
             found += _in_turn(tasks[:1])
             tasks = tasks[1:]
-        return found + (self._shared_out(tasks, min(workers, len(tasks)), None) if tasks else [])
+        return found + (self._shared_out(tasks, min(workers, len(tasks))) if tasks else [])
 
-    def _shared_out(self, tasks: Sequence[Callable[[], T]], workers: int, crew: Crew | None) -> list[T]:
+    def _shared_out(self, tasks: Sequence[Callable[[], T]], workers: int, crew: Crew | None = None) -> list[T]:
         """The results of all tasks, from so many threads, as far as the crew keeps them."""
         results: list[T | None] = [None] * len(tasks)
         numbers = itertools.count()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from ... import errors
 from .call_streams import WINDOW, AnswerFrame, CallFrame, size_of
 from .envelope import pack, unpack
 from .exchanges import messages
-from .held_back import HeldBack, Turn
+from .held_back import HeldBack, Turn, each
 
 OUTBOX_BYTES = 16 << 20
 """Answers that wait for one client; what is beyond is dropped, and its caller's time runs out."""
@@ -104,12 +104,7 @@ class AnswerStream:
             self._written.wait_for(lambda: not self._is_writing)
 
 
-def _send_all(streams: Collection[AnswerStream]) -> None:
-    for stream in streams:
-        stream.send()
-
-
-_held: HeldBack[AnswerStream] = HeldBack(_send_all)
+_held: HeldBack[AnswerStream] = HeldBack(each(AnswerStream.send))
 
 
 def gathering() -> Turn[AnswerStream]:

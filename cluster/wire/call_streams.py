@@ -22,7 +22,7 @@ import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 import msgspec
 import pyarrow as pa
@@ -33,7 +33,7 @@ from ... import errors
 from .envelope import pack, unpack
 from .errors import raised_by_flight
 from .exchanges import messages
-from .held_back import HeldBack, Turn
+from .held_back import HeldBack, Turn, each
 
 COMMAND = b"nyala.calls"
 WINDOW = 48 << 10
@@ -262,12 +262,7 @@ class CallStream:
         self._reader.cancel()
 
 
-def _send_all(streams: Collection[CallStream]) -> None:
-    for stream in streams:
-        stream.send()
-
-
-_held: HeldBack[CallStream] = HeldBack(_send_all)
+_held: HeldBack[CallStream] = HeldBack(each(CallStream.send))
 
 
 def sending_together() -> Turn[CallStream]:

@@ -19,6 +19,16 @@ class _PerThread(threading.local, Generic[T]):
     held: dict[T, None] | None = None
 
 
+def each(do: Callable[[T], object]) -> Callable[[Collection[T]], None]:
+    """What does this to each thing of a turn."""
+
+    def finish(things: Collection[T]) -> None:
+        for thing in things:
+            do(thing)
+
+    return finish
+
+
 class HeldBack(Generic[T]):
     """Things of one kind. Safe for several threads, each of which has its own.
 

@@ -26,7 +26,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -40,7 +40,7 @@ from ..raft.messages import AppendRequest, Message, Peer
 from .envelope import note_clock, pack, unpack
 from .exchanges import messages
 from .faults import FAULTS
-from .held_back import HeldBack
+from .held_back import HeldBack, each
 from .peers import PeerBatch
 from .rpc import Connection
 
@@ -371,12 +371,7 @@ class _Link:
             sender.join(1.0)
 
 
-def _write_all(links: Collection[_Link]) -> None:
-    for link in links:
-        link.write_waiting()
-
-
-_held: HeldBack[_Link] = HeldBack(_write_all)
+_held: HeldBack[_Link] = HeldBack(each(_Link.write_waiting))
 
 
 class FlightTransport:

@@ -45,8 +45,6 @@ class DeltaTail:
         self._rows = np.empty(0, np.int64)
         self._timestamps = np.empty(0, np.uint64)
         self._kinds = np.empty(0, np.uint8)
-        self._values: list[Mapping[int, Any]] = []
-        """What each delta sets, by column."""
         self.has_existence = False
         """Is any of them more than an UPDATE?"""
         self._columns: dict[int, tuple[int, DeltaColumn]] = {}
@@ -63,10 +61,9 @@ class DeltaTail:
 
     def extend(self, deltas: Sequence[RowDelta]) -> None:
         """Add deltas, at least one; none is older than those that are here."""
-        rows, kinds, values, timestamps = zip(*deltas)
+        rows, kinds, _, timestamps = zip(*deltas)
         new = np.array(kinds, np.uint8)
         self.has_existence = self.has_existence or bool((new != DeltaKind.UPDATE).any())
-        self._values.extend(values)
         self._rows = np.concatenate([self._rows, np.array(rows, np.int64)])
         self._timestamps = np.concatenate([self._timestamps, np.array(timestamps, np.uint64)])
         self._kinds = np.concatenate([self._kinds, new])
@@ -91,7 +88,7 @@ class DeltaTail:
         """What the first `count` deltas set, in order of time."""
         seen, made = self._columns.get(column, (0, None))
         if made is None or seen < count:
-            new = self._values[seen:count]
+            new = self._given(seen, count)
             places = np.arange(seen, count)
             try:
                 given = [values[column] for values in new]
@@ -108,6 +105,10 @@ class DeltaTail:
             made = DeltaColumn(made.places[:end], made.values.slice(0, end))
         return made
 
+    def _given(self, start: int, stop: int) -> list[Mapping[int, Any]]:
+        """What some of the deltas set, by column."""
+        return [values for _, _, values, _ in self.deltas[start:stop]]
+
     def vector(self, column: int, type_: DataType, count: int) -> tuple[Array | None, Vector]:
         """The same with the values as a vector of a type, the column's: places (ndarray of int64, ascending; None for
         all) and what is set there."""
@@ -116,7 +117,7 @@ class DeltaTail:
             if grown is None:
                 grown = self._grown[column] = _GrownColumn(type_)
             if grown.seen < count:
-                grown.extend(self._values[grown.seen : count], column)
+                grown.extend(self._given(grown.seen, count), column)
             return grown.first(count)
 
 

@@ -172,10 +172,9 @@ class Chunks:
     def _gather(self) -> None:
         """Make the pending rows a chunk."""
         pending = self._pending
-        rows = PendingChunk(pending, 0, len(pending)).rows
-        stamps = np.array(pending.stamps, np.uint64)
-        self._add(Chunk.of(rows, stamps), self.row_count - len(stamps))
-        self.nbytes += rows.nbytes - self._pending_bytes
+        whole = PendingChunk(pending, 0, len(pending))
+        self._add(Chunk.of(whole.rows, whole.stamps()), self.row_count - len(whole))
+        self.nbytes += whole.rows.nbytes - self._pending_bytes
         # Who reads the old ones keeps them.
         self._pending, self._pending_bytes = PendingRows(self._schema), 0
 
