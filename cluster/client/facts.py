@@ -159,7 +159,8 @@ class Facts:
         with suppress(Error):
             while True:
                 missing = [tablet_id for tablet_id in known.tablet_ids if tablet_id not in tablets]
-                for facts in self._describe(self._locations.of_table(known.table.id, known.tablet_ids), missing):
+                locations = self._locations.of_table(known.table.id, known.tablet_ids, attempts.remaining)
+                for facts in self._describe(locations, missing):
                     tablets[facts.tablet_id] = facts
                 missing = [tablet_id for tablet_id in missing if tablet_id not in tablets]
                 if not missing:

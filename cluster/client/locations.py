@@ -47,33 +47,38 @@ class Locations:
 
     # ---- asking --------------------------------------------------------------------------------------------------
 
-    def get(self, tablet_id: str, table_id: str) -> Location:
-        """The location of a tablet; those of its whole table are asked for where it is not known.
+    def get(self, tablet_id: str, table_id: str, seconds: float | None = None) -> Location:
+        """The location of a tablet; those of its whole table are asked for where it is not known, for so many seconds
+        at most (None: the client's deadline).
 
-        Raises `ServerUnavailable` where the masters do not know the tablet (any more).
+        Raises `ServerUnavailable` where the masters do not know the tablet (any more), `DeadlineExceeded` where none
+        leads.
         """
         found = self._known.get(tablet_id)
-        return self._ask(tablet_id, table_id) if found is None else found
+        return self._ask(tablet_id, table_id, seconds) if found is None else found
 
-    def of_table(self, table_id: str, tablet_ids: Sequence[str]) -> Mapping[str, Location]:
-        """The locations of all tablets of a table that the masters know."""
+    def of_table(
+        self, table_id: str, tablet_ids: Sequence[str], seconds: float | None = None
+    ) -> Mapping[str, Location]:
+        """The locations of all tablets of a table that the masters know, who are asked as in `get`."""
         if any(tablet_id not in self._known for tablet_id in tablet_ids):
             with self._lock:
-                self._fetch(table_id)
+                self._fetch(table_id, seconds)
         known = self._known
         return {tablet_id: known[tablet_id] for tablet_id in tablet_ids if tablet_id in known}
 
-    def _ask(self, tablet_id: str, table_id: str) -> Location:
+    def _ask(self, tablet_id: str, table_id: str, seconds: float | None) -> Location:
         with self._lock:
             if tablet_id not in self._known:
-                self._fetch(table_id)
+                self._fetch(table_id, seconds)
         found = self._known.get(tablet_id)
         if found is None:
             raise ServerUnavailable(f"no server is known to have a replica of tablet {tablet_id}")
         return found
 
-    def _fetch(self, table_id: str) -> None:
-        reply = self._masters.call(LocateTablets(table_id=table_id), LocationsReply, "a look for a table's tablets")
+    def _fetch(self, table_id: str, seconds: float | None) -> None:
+        request = LocateTablets(table_id=table_id)
+        reply = self._masters.call(request, LocationsReply, "a look for a table's tablets", seconds=seconds)
         for told in reply.tablets:
             self._known[told.tablet_id] = _location(told)
 

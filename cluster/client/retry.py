@@ -85,6 +85,7 @@ class Attempts:
         first_attempt: float | None = FIRST_ATTEMPT,
         check: Callable[[], object] | None = None,
     ):
+        seconds = max(LEAST_SECONDS, seconds)
         self._what = what
         self._check = check
         self._seconds = seconds

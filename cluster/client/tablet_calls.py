@@ -41,9 +41,9 @@ class Route:
         self._tried: set[str] = set()
         self.address = ""
 
-    def next(self) -> str:
-        """The server to ask now; "" where this round has asked all."""
-        location = self._locations.get(self._tablet_id, self._known.table.id)
+    def next(self, seconds: float) -> str:
+        """The server to ask now; "" where this round has asked all. A master may be asked first, for so long."""
+        location = self._locations.get(self._tablet_id, self._known.table.id, seconds)
         self.address = next((a for a in self._order(location) if a not in self._tried), "")
         return self.address
 
@@ -146,7 +146,7 @@ class TabletCalls:
         """The server to ask now; waits where a round has ended without an answer."""
         while True:
             try:
-                address = route.next()
+                address = route.next(attempts.remaining)
             except ServerUnavailable as error:
                 self._check_tablet(known, tablet_id)
                 attempts.failed(error)

@@ -98,8 +98,11 @@ class TokenScan:
         """Is a call to begin the scan, and is it known to whom? It may have to ask a master for that."""
         if not self._starts_by_call:
             return False
+        attempts = self._trying()
         with contextlib.suppress(Error):
-            return bool(self._route.next())
+            is_known = bool(self._route.next(attempts.remaining))
+            self._attempts = None  # who reads the scan may come late, and waits for nothing yet
+            return is_known
         return False
 
     def ask(self) -> None:

@@ -14,7 +14,7 @@ from cluster_support_client import FakeCluster, FakeStream, once
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala import errors
-from nyala.cluster.client import sent_spec, stream_watch
+from nyala.cluster.client import facts, retry, sent_spec, stream_watch
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.token_scan import TokenScan
 from nyala.cluster.wire import methods
@@ -175,6 +175,38 @@ def parts(client: Client, rows: int = 400) -> tuple[Table, list[ScanToken]]:
     tokens = client.scan_tokens(table, ScanSpec(("k",)))
     assert len(tokens) == 8 and all(token.is_small for token in tokens)
     return table, tokens
+
+
+class VirtualTime:
+    """Time in which only pauses pass."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_without_a_master_neither_plans_nor_scans_wait_longer_than_they_say(
+    make_client: Callable[..., Client], cluster: FakeCluster, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (token,) = make_client().scan_tokens(table, ScanSpec(("k",)))
+    client = make_client(deadline=30.0)  # which does not know yet where the tablet is
+    cluster.faults.append(once(methods.LocateTablets, errors.ServerUnavailable("it is away"), times=1 << 30))
+    clock = VirtualTime()
+    monkeypatch.setattr(retry, "time", clock)
+    client.statistics(table)
+    assert 4 < clock.now <= facts.PATIENCE_SECONDS
+    began = clock.now
+    (asked,) = client.scan_all([token], [ScanCounters()])
+    with pytest.raises(errors.DeadlineExceeded, match=r"a scan of table t .* 30 seconds.*it is away"):
+        list(asked)
+    assert 28 < clock.now - began <= 30 + 2 * retry.LEAST_SECONDS
+    cluster.faults.clear()
+    assert len(values(reading(client, token), 0)) == ROWS
 
 
 def test_the_tokens_of_a_scan_are_asked_for_before_the_first_is_read(client, cluster):
