@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -233,16 +234,31 @@ sys.stdin.read()
 """
 
 
+@contextlib.contextmanager
+def silent_peer() -> Iterator[tuple[Peer, subprocess.Popen[str]]]:
+    """A peer with a process of its own, which is killed at the end."""
+    command = [sys.executable, "-c", _SILENT_PEER]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield Peer("hung", process.stdout.readline().strip()), process
+        finally:
+            process.kill()
+
+
+def stop(process: subprocess.Popen[str]) -> None:
+    """Have the process stand still; returns when it does."""
+    process.send_signal(signal.SIGSTOP)
+    os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WNOWAIT)
+
+
 def test_a_peer_that_hangs_holds_up_nobody(nodes: Callable[..., Node], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(peer_streams, "SILENCE", 0.5)
     a, b = nodes("a"), nodes("b")
-    command = [sys.executable, "-c", _SILENT_PEER]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        hung = Peer("hung", process.stdout.readline().strip())
+    with silent_peer() as (hung, process):
         a.say(hung, 1)
         until(lambda: a.rounds == [1])
-        os.kill(process.pid, signal.SIGSTOP)
+        stop(process)
         for number in range(2, 200):
             a.say(hung, number, size=1_000_000)
             a.say(b, number)
@@ -254,7 +270,6 @@ def test_a_peer_that_hangs_holds_up_nobody(nodes: Callable[..., Node], monkeypat
             return 1000 in a.rounds
 
         until(answered)
-        process.kill()
 
 
 class Writes:
@@ -296,14 +311,10 @@ def test_who_holds_messages_back_writes_them_itself_together(
 def test_what_may_block_is_left_to_the_sender(nodes: Callable[..., Node], monkeypatch: pytest.MonkeyPatch) -> None:
     a = nodes("a")
     me = threading.current_thread().name
-    with subprocess.Popen(
-        [sys.executable, "-c", _SILENT_PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        hung = Peer("hung", process.stdout.readline().strip())
+    with silent_peer() as (hung, process):
         a.say(hung, 0)
         until(lambda: a.rounds == [0])
-        os.kill(process.pid, signal.SIGSTOP)
+        stop(process)
         writes = Writes(monkeypatch)
         for number in range(1, 501):
             with a.transport.holding():
@@ -312,7 +323,6 @@ def test_what_may_block_is_left_to_the_sender(nodes: Callable[..., Node], monkey
         os.kill(process.pid, signal.SIGCONT)
         until(lambda: len(a.got) == 501)
         assert a.rounds == list(range(501))
-        process.kill()
 
 
 def test_messages_of_threads_that_hold_back_and_of_others_all_arrive(nodes: Callable[..., Node]) -> None:
