@@ -21,7 +21,8 @@ from nyala.storage.files.memory_filesystem import CrashableFileSystem
 from nyala.storage.log.wal import LogTicket
 from nyala.storage.log.wal_format import EntryKind
 
-OPTIONS = RaftOptions(heartbeat=0.05, election_timeout=0.3, lease=0.25)
+OPTIONS = RaftOptions(heartbeat=0.1, election_timeout=0.8, lease=0.7)
+"""Short, so that tests end soon, and long enough that a leader stays one on a machine that does much else."""
 TABLET = "t1"
 SCHEMA = pa.schema([pa.field("a", pa.int64())])
 PATIENCE = 20.0
