@@ -70,16 +70,16 @@ def _disturb(group: Group, rng: random.Random) -> None:
     what = rng.choice(["cut", "crash", "stop", "loss"])
     if what == "cut":
         group.network.cut.add(server.peer.id)
-        time.sleep(rng.random() * 0.8)
+        time.sleep(rng.random() * 1.6)
         group.network.cut.clear()
     elif what == "loss":
         group.network.lost = 0.3
-        time.sleep(rng.random() * 0.5)
+        time.sleep(rng.random() * 1.0)
         group.network.lost = 0.0
     else:
         group.running.remove(server)
         _end(server, what, rng)
-        time.sleep(rng.random() * 0.5)
+        time.sleep(rng.random() * 1.0)
         group.start(server)
     eventually(lambda: sum(len(s.replica.memory) for s in group.running) > before, "writes go on")
 
