@@ -10,6 +10,7 @@ the residual travels, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from ..errors import HistoryGone
 from ..planner.physical import TableScan, ValuesScan
@@ -25,6 +26,7 @@ from .joins.runtime_filters import RuntimeFilters, described
 from .kernels.choose import from_physical
 from .lazy import joined
 from .stream import BATCH_ROWS, Morsel, Stream, stream_of
+from .token_shares import TokenShares
 
 SPLIT_ROWS = 4 * BATCH_ROWS
 """Rows per morsel of a scan: small enough to share a tablet among threads, large enough that its few milliseconds
@@ -115,31 +117,33 @@ def _morsels(
     limit: int | None,
     is_gathered: bool = True,
 ) -> tuple[Morsel, ...]:
-    """A morsel per token. Where servers scan, and all tokens are small, they are asked for together."""
+    """A morsel per token. Where servers scan, and all tokens are small, they are asked for together, and small answers
+    are put together."""
     readings: dict[int, _Reading] = {}
     asked: AskedScans | None = None
+    shares: TokenShares | None = None
     if len(tokens) > 1 and all(token.is_small for token in tokens):
         readings = {number: _Reading(context, token) for number, token in enumerate(tokens)}
         asked = context.ask(tokens, [reading.counters for reading in readings.values()])
+        shares = TokenShares(len(tokens), FEW_ROWS) if is_gathered and limit is None and not node.ordered else None
 
-    def reader(number: int) -> Callable[[], Iterator[Batch]]:
-        def run() -> Iterator[Batch]:
-            reading = readings.pop(number, None) or _Reading(context, tokens[number])
-            counters = reading.counters
-            batches = context.store.scan(reading.token, counters) if asked is None else asked.take(number, counters)
-            try:
-                found = map(finish, context.checked(batches))
-                if limit is not None:
-                    yield from _first(found, limit)
-                else:
-                    yield from gathered(node.columns, found) if is_gathered else found
-            finally:
-                reading.done(node)
+    def read(number: int) -> Iterator[Batch]:
+        reading = readings.pop(number, None) or _Reading(context, tokens[number])
+        counters = reading.counters
+        batches = context.store.scan(reading.token, counters) if asked is None else asked.take(number, counters)
+        try:
+            yield from map(finish, context.checked(batches))
+        finally:
+            reading.done(node)
 
-        return run
+    def run(number: int) -> Iterator[Batch]:
+        found = read(number) if shares is None else shares.read(number, read)
+        if limit is not None:
+            return _first(found, limit)
+        return gathered(node.columns, found) if is_gathered else found
 
     return tuple(
-        Morsel(reader(number), token.partition or token.tablet_id, asked is not None)
+        Morsel(partial(run, number), token.partition or token.tablet_id, asked is not None)
         for number, token in enumerate(tokens)
     )
 
