@@ -130,20 +130,25 @@ def _morsels(
         asked = context.ask(tokens, [reading.counters for reading in readings.values()])
         shares = TokenShares(len(tokens), SHARED_ROWS) if is_gathered and limit is None and not node.ordered else None
 
-    def read(number: int) -> Iterator[Batch]:
+    def read(number: int, begun: list[_Reading]) -> Iterator[Batch]:
         reading = readings.pop(number, None) or _Reading(context, tokens[number])
+        begun.append(reading)
         counters = reading.counters
         batches = context.store.scan(reading.token, counters) if asked is None else asked.take(number, counters)
-        try:
-            yield from map(finish, context.checked(batches))
-        finally:
-            reading.done(node)
+        return map(finish, context.checked(batches))
 
     def run(number: int) -> Iterator[Batch]:
-        found = read(number) if shares is None else shares.read(number, read)
-        if limit is not None:
-            return _first(found, limit)
-        return gathered(node.columns, found) if is_gathered else found
+        begun: list[_Reading] = []
+        found = read(number, begun) if shares is None else shares.read(number, lambda other: read(other, begun))
+        try:
+            if limit is not None:
+                yield from _first(found, limit)
+            else:
+                yield from gathered(node.columns, found) if is_gathered else found
+        finally:
+            # Not before: the operators above may have read columns of the last batch.
+            for reading in begun:
+                reading.done(node)
 
     return tuple(
         Morsel(partial(run, number), token.partition or token.tablet_id, asked is not None)

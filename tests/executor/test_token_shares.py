@@ -65,5 +65,5 @@ def test_threads_share_the_tokens() -> None:
     for _ in range(50):
         tokens = Tokens([[1]] * 30)
         with ThreadPoolExecutor(4) as pool:
-            found = list(pool.map(lambda morsel: tokens.run(morsel)[0], range(30)))
+            found = list(pool.map(lambda morsel, tokens=tokens: tokens.run(morsel)[0], range(30)))
         assert sorted(token for taken in found for token in taken) == list(range(30))
