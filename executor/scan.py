@@ -52,14 +52,15 @@ def open_table_scan(node: TableScan, context: ExecutionContext, filters: Runtime
             context.actuals.of(node).fragment = "the condition"
     finish = _finisher(node) if not fragment else _as_it_is
     tokens = _open_tokens(node, context, filters, limit, fragment)
-    return Stream(node.columns, _morsels(node, context, tokens, finish, limit), partition_columns(node))
+    scan = _TokenScan(node, context, tokens, finish, limit)
+    return Stream(node.columns, scan.morsels(), partition_columns(node))
 
 
 def open_fragment_scan(node: TableScan, context: ExecutionContext, filters: RuntimeFilters, fragment: bytes) -> Stream:
     """What a fragment that ends in an aggregation makes of the scan, one morsel per token; the stream's columns are not
     told."""
     tokens = _open_tokens(node, context, filters, None, fragment)
-    return Stream((), _morsels(node, context, tokens, _as_it_is, None, is_gathered=False))
+    return Stream((), _TokenScan(node, context, tokens, _as_it_is, is_gathered=False).morsels())
 
 
 def _split_rows(context: ExecutionContext) -> int:
@@ -112,48 +113,75 @@ def _most_rows(node: TableScan) -> int | None:
     return None if limit is None or limit < 0 else int(limit) + max(0, int(offset or 0))
 
 
-def _morsels(
-    node: TableScan,
-    context: ExecutionContext,
-    tokens: Sequence[ScanToken],
-    finish: Callable[[Batch], Batch],
-    limit: int | None,
-    is_gathered: bool = True,
-) -> tuple[Morsel, ...]:
-    """A morsel per token. Where servers scan, and all tokens are small, they are asked for together, and small answers
-    are put together."""
-    readings: dict[int, _Reading] = {}
-    asked: AskedScans | None = None
-    shares: TokenShares | None = None
-    if len(tokens) > 1 and all(token.is_small for token in tokens):
-        readings = {number: _Reading(context, token) for number, token in enumerate(tokens)}
-        asked = context.ask(tokens, [reading.counters for reading in readings.values()])
-        shares = TokenShares(len(tokens), SHARED_ROWS) if is_gathered and limit is None and not node.ordered else None
+class _TokenScan:
+    """The tokens of one scan, a morsel each. Where servers scan, and all tokens are small, they are asked for together,
+    and small answers are put together.
 
-    def read(number: int, begun: list[_Reading]) -> Iterator[Batch]:
-        reading = readings.pop(number, None) or _Reading(context, tokens[number])
-        begun.append(reading)
-        counters = reading.counters
-        batches = context.store.scan(reading.token, counters) if asked is None else asked.take(number, counters)
-        return map(finish, context.checked(batches))
+    Parameters
+    ----------
+    finish : callable
+        What becomes of each batch.
+    limit : int, optional
+        So many rows of each token at most.
+    is_gathered : bool
+        Are they the table's rows, so that small batches become one?
+    """
 
-    def run(number: int) -> Iterator[Batch]:
+    def __init__(
+        self,
+        node: TableScan,
+        context: ExecutionContext,
+        tokens: Sequence[ScanToken],
+        finish: Callable[[Batch], Batch],
+        limit: int | None = None,
+        is_gathered: bool = True,
+    ):
+        self._node = node
+        self._context = context
+        self._tokens = tokens
+        self._finish = finish
+        self._limit = limit
+        self._is_gathered = is_gathered
+        self._readings: dict[int, _Reading] = {}
+        """Of the tokens that are asked for together: those of their first runs, by number, until these begin."""
+        self._asked: AskedScans | None = None
+        self._shares: TokenShares | None = None
+        if len(tokens) > 1 and all(token.is_small for token in tokens):
+            self._readings = {number: _Reading(context, token) for number, token in enumerate(tokens)}
+            self._asked = context.ask(tokens, [reading.counters for reading in self._readings.values()])
+            if is_gathered and limit is None and not node.ordered:
+                self._shares = TokenShares(len(tokens), SHARED_ROWS)
+
+    def morsels(self) -> tuple[Morsel, ...]:
+        """In the tokens' order."""
+        is_asked = self._asked is not None
+        return tuple(
+            Morsel(partial(self._run, number), token.partition or token.tablet_id, is_asked)
+            for number, token in enumerate(self._tokens)
+        )
+
+    def _run(self, number: int) -> Iterator[Batch]:
         begun: list[_Reading] = []
-        found = read(number, begun) if shares is None else shares.read(number, lambda other: read(other, begun))
+        read = partial(self._read, begun)
+        found = read(number) if self._shares is None else self._shares.read(number, read)
         try:
-            if limit is not None:
-                yield from _first(found, limit)
+            if self._limit is not None:
+                yield from _first(found, self._limit)
             else:
-                yield from gathered(node.columns, found) if is_gathered else found
+                yield from gathered(self._node.columns, found) if self._is_gathered else found
         finally:
-            # Not before: the operators above may have read columns of the last batch.
+            # Not before: the operators above read columns of a batch while they have it.
             for reading in begun:
-                reading.done(node)
+                reading.done(self._node)
 
-    return tuple(
-        Morsel(partial(run, number), token.partition or token.tablet_id, asked is not None)
-        for number, token in enumerate(tokens)
-    )
+    def _read(self, begun: list[_Reading], number: int) -> Iterator[Batch]:
+        reading = self._readings.pop(number, None) or _Reading(self._context, self._tokens[number])
+        begun.append(reading)
+        if self._asked is None:
+            batches = self._context.store.scan(reading.token, reading.counters)
+        else:
+            batches = self._asked.take(number, reading.counters)
+        return map(self._finish, self._context.checked(batches))
 
 
 class _Reading:
