@@ -35,8 +35,10 @@ class Deferred:
         return self
 
     def _note(self, number: int, frame: FrameType | None) -> None:
+        is_first = self._noted is None
         self._noted = number, frame
-        if self._cancel is not None:
+        # Not twice: a second signal may come while the first one's handler is in `Event.set`, with its lock.
+        if is_first and self._cancel is not None:
             self._cancel.set()
 
     def __exit__(

@@ -9,6 +9,7 @@ import threading
 import pyarrow as pa
 import pytest
 from nyala.errors import Cancelled
+from nyala.executor.interrupts import Deferred
 
 SLOW = "SELECT count(*) FROM n a, n b, n c WHERE a.k + b.k + c.k = -1"
 """A cross join of 8 billion rows."""
@@ -129,6 +130,29 @@ def test_an_interrupt_waits_until_a_write_is_done(numbers, monkeypatch, text, le
     finally:
         signal.signal(signal.SIGINT, before)
     assert numbers.execute("SELECT count(*) FROM n").fetchone() == left
+
+
+def test_a_second_ctrl_c_does_not_set_the_event_once_more():
+    """It may come while the first one's handler is in `Event.set`, whose lock is not re-entrant: that never ended."""
+
+    class Interrupted(threading.Event):
+        depth = 0
+
+        def set(self):
+            assert not self.depth, "the handler of the second signal waits for the lock of the first"
+            self.depth += 1
+            signal.raise_signal(signal.SIGINT)
+            self.depth -= 1
+            super().set()
+
+    cancel = Interrupted()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), Deferred(cancel):
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert cancel.is_set()
 
 
 def test_the_progress_handler_is_told_the_end_of_every_statement(numbers):
