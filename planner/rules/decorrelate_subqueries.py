@@ -8,6 +8,7 @@
 | any of these | anywhere else | left join with a marker column |
 | scalar, uncorrelated | anywhere | cross join with `SingleRow` |
 | scalar aggregate, correlated by equality | anywhere | left join with the aggregate grouped by the correlated columns |
+| the same over tables that the outer query joins under the same conditions | anywhere | window over its rows |
 | scalar, correlated otherwise | anywhere | single join |
 | LATERAL, or in the ON of an outer join over both its sides | FROM | join with all answers at once |
 
@@ -43,6 +44,7 @@ from ...sql.expressions import Window as WindowCall
 from ...storage.types import BIGINT, BOOLEAN
 from ..build import Builder
 from ..context import Context
+from ..correlated_windows import as_window
 from ..logical import (
     Aggregate,
     Filter,
@@ -81,6 +83,8 @@ from ..trees import (
     substitute,
 )
 from ..unnesting import CannotPull, Domain, inject, may_be_true, over_no_rows, pull, pull_through_groups
+from .order_joins import order_joins
+from .pushdown_predicates import pushdown_predicates
 
 
 def decorrelate_subqueries(root: Node, context: Context) -> Node:
@@ -386,9 +390,20 @@ class _Unnester:
             plan = plan.source
         if plan.groups or plan.sets is not None:
             raise CannotPull
+        window = as_window(node, plan, self._joined_rows)
+        if window is not None:
+            return window, value
         grouped, conditions = pull_through_groups(plan, self._numbers)
         over_nothing = {column.id: over_no_rows(column, expr) for column, expr in plan.aggregates}
         return Join("left", node, grouped, all_of(conditions) or TRUE), substitute(value, over_nothing)
+
+    def _joined_rows(self, node: Node) -> float:
+        """How many rows a plan of joins and filters is expected to have, its outer references left out.
+
+        In a good order: the estimate of tables joined as they stand in FROM, many without a condition, is far off.
+        """
+        pushed = pushdown_predicates(pull(node, self._numbers)[0], self._context)
+        return self._context.estimator.rows(order_joins(pushed, self._context))
 
     def _three_valued(self, node: Node, plan: Node, matches: list[Expr], monotone: bool) -> tuple[Node, Expr]:
         """TRUE where some row matches, else NULL where some row might, else FALSE."""

@@ -16,6 +16,8 @@ from nyala.planner.physical import HashJoin, PhysicalNode, Shared, TableScan, no
 from nyala.planner.testing import FixedCatalog, bound_query, plan_text
 
 PATH = Path(nyala.__file__).parent / "tpch" / "queries"
+CHEAPEST_OF_SOME = (PATH / "q2.sql").read_text().replace("\n    )", " and ps_availqty > 0)")
+"""Query 2 with a subquery that asks for more than the outer query, and so is joined."""
 
 
 def shared(root: PhysicalNode) -> list[Shared]:
@@ -57,13 +59,13 @@ def test_what_is_shared_gives_the_columns_of_all_its_uses() -> None:
 
 
 def test_joins_of_small_tables_are_shared_whole(tpch: FixedCatalog) -> None:
-    first, second = shared(tpch_plan(2, tpch))
+    first, second = shared(plan_text(CHEAPEST_OF_SOME, tpch).root)
     assert first.source is second.source and isinstance(first.source, HashJoin)
     assert sorted(node.alias for node in nodes(first.source) if isinstance(node, TableScan)) == ["nation", "region"]
 
 
 def test_the_first_build_side_is_next_and_the_others_are_not(tpch: FixedCatalog) -> None:
-    root = tpch_plan(2, tpch)
+    root = plan_text(CHEAPEST_OF_SOME, tpch).root
     sides = list(independent_build_sides(root))
     assert isinstance(root.children()[0].children()[0], HashJoin)
     found = [(sorted(tables(side.join.build)), side.is_next) for side in sides]
@@ -75,10 +77,6 @@ def test_the_first_build_side_is_next_and_the_others_are_not(tpch: FixedCatalog)
         ([], True),
         ([], False),
     ]
-
-
-def tpch_plan(number: int, tpch: FixedCatalog) -> PhysicalNode:
-    return plan_text((PATH / f"q{number}.sql").read_text(), tpch).root
 
 
 def tables(node: PhysicalNode) -> list[str]:
