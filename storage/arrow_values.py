@@ -123,13 +123,14 @@ class TextCells:
         equals, and the place behind them; where there is none, twice the place where it would be."""
         low = self._search(value, start, stop, after=False)
         # As a rule there is one.
-        if low == stop or self._bytes(low) != value:
+        if low == stop or self.bytes_at(low) != value:
             return low, low
-        if low + 1 == stop or self._bytes(low + 1) != value:
+        if low + 1 == stop or self.bytes_at(low + 1) != value:
             return low, low + 1
         return low, self._search(value, low + 2, stop, after=True)
 
-    def _bytes(self, place: int) -> bytes:
+    def bytes_at(self, place: int) -> bytes:
+        """The value at `place`, which is not NULL, as bytes."""
         return self._data[self._offsets[place] : self._offsets[place + 1]].tobytes()
 
     def _search(self, value: bytes, start: int, stop: int, after: bool) -> int:
@@ -137,7 +138,8 @@ class TextCells:
         if stop - start > 4 * _SAMPLED_VALUES and not after:
             samples = self._samples
             if samples is None:
-                samples = self._samples = [self._bytes(place) for place in range(0, len(offsets) - 1, _SAMPLED_VALUES)]
+                places = range(0, len(offsets) - 1, _SAMPLED_VALUES)
+                samples = self._samples = [self.bytes_at(place) for place in places]
             # Only those within the range ascend.
             first, last = -(-start // _SAMPLED_VALUES), (stop - 1) // _SAMPLED_VALUES + 1
             place = bisect_left(samples, value, first, last)

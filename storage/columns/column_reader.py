@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 import zlib
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -60,6 +61,8 @@ class ColumnReader:
         self._cached = cache.pages(self._owner)
         self._lock = threading.Lock()
         self._footer: Footer | None = None
+        self._page_rows = 1
+        """The footer's; until it was read no page is in the cache, so that any number will do."""
         self._dictionary: pa.Array | None = None
 
     @property
@@ -69,6 +72,7 @@ class ColumnReader:
             with self._lock:
                 if self._footer is None:
                     self._footer = self._read_footer()
+                    self._page_rows = self._footer.page_rows
         return self._footer
 
     @property
@@ -112,16 +116,8 @@ class ColumnReader:
 
     def cell(self, row: int, counters: ScanCounters | None = None) -> Any:
         """One value as a Python value, None for NULL. Raises as `page`."""
-        size = self.footer.page_rows
-        number = row // size
-        cached = self._cached.get(number)
-        if cached is None or counters is not None:
-            vector = self.page(number, counters)
-        else:
-            cached.used = True
-            vector = cached.value
-        place = row - number * size
-        return vector.cells.get(place) if type(vector) is Text else cell(vector, place)
+        number, place = divmod(row, self.footer.page_rows)
+        return cell(self.page(number, counters), place)
 
     def read(self, start: int, stop: int, rows: Array | None, counters: ScanCounters | None = None) -> Vector:
         """The rows `start` to `stop` (exclusive, not empty), or those of them at `rows`.
@@ -215,6 +211,36 @@ class ColumnReader:
             return decompress(data, int(record["raw"]), int(record["compression"]))
         except (ValueError, OSError) as error:
             raise CorruptionError(f"does not unpack: {error}", self.path, place) from error
+
+
+CellSource: TypeAlias = tuple[int, ColumnReader | None, Any]
+"""Where a column's values of one row come from: its id, its file, or the value that all rows have."""
+
+
+def row_cells(
+    sources: Sequence[CellSource], row: int, found: Mapping[int, Any], counters: ScanCounters | None = None
+) -> tuple[Any, ...]:
+    """The values of one row as Python values, None for NULL: those that are in `found` by their column's id, others
+    from the columns' files. Raises as `ColumnReader.page`.
+
+    A look-up's largest part: hence one loop over the columns, which calls something only for what is unusual.
+    """
+    values = []
+    for column, reader, initial in sources:
+        if found and column in found:
+            values.append(found[column])
+        elif reader is None:
+            values.append(initial)
+        else:
+            number = row // reader._page_rows
+            cached = reader._cached.get(number)
+            if cached is None or counters is not None:
+                values.append(reader.cell(row, counters))
+                continue
+            cached.used = True
+            vector, place = cached.value, row - number * reader._page_rows
+            values.append(vector.cells.get(place) if type(vector) is Text else cell(vector, place))
+    return tuple(values)
 
 
 def _part(vector: Vector, start: int, stop: int) -> Vector:

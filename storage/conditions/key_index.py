@@ -84,6 +84,23 @@ class KeyIndex:
             return -1
         return self._find_in_stretch(stretch, values, counters)
 
+    def holds(self, row: int, values: Sequence[Any], counters: ScanCounters | None = None) -> bool:
+        """Is this the key of a row?"""
+        for (reader, size), value in zip(self._pages, values):
+            number = row // size
+            page, place = reader.page(number, counters), row - number * size
+            if type(page) is Text:
+                if page.cells.bytes_at(place) != (value.encode() if isinstance(value, str) else value):
+                    return False
+            elif type(page) is Narrow:
+                if page.codes.item(place) + page.base != value:
+                    return False
+            else:
+                low, high = _span(page, place, place + 1, value)
+                if low == high:
+                    return False
+        return True
+
     def _find_in_stretch(self, stretch: int, values: Sequence[Any], counters: ScanCounters | None) -> int:
         if stretch < 0:
             return -1

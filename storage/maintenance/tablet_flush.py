@@ -37,7 +37,7 @@ from ..rowsets.memrowset_snapshot import MemRowSetImage
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.rowset_writer import WORKERS, column_array, write_rowsets
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
-from ..tablet.tablet import Cut, Tablet, TabletState, rowset_files
+from ..tablet.tablet import Cut, Tablet, rowset_files
 from ..vector import Array
 from .new_files import NewFiles, carry_over, part, reopened
 
@@ -100,8 +100,7 @@ class _Flush:
         with tablet.write_lock, tablet.metadata_lock:
             state = tablet.state
             if state.flushing is None:
-                state = TabletState(MemRowSet(self._schema), state.memrowset, state.rowsets, state.tree)
-                tablet.state = state
+                state = tablet.state = state.with_empty_memrowset(self._schema)
             self._cut = tablet.cut()
             self._newer = state.memrowset.first_index
         assert state.flushing is not None

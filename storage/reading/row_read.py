@@ -4,9 +4,9 @@ The life of a look-up (`Store.read_row`):
 1. `RowCodec.take_key` makes physical values of the key, `Partitioner.route_one` finds its tablet.
 2. `MvccManager.newest_clean` gives a timestamp at which all writes are decided, at or above every write that was
    acknowledged before the call. A look-up in the past brings its own, and waits for the writes below it.
-3. The state is pinned, then asked from the newest place to the oldest: the MemRowSets by their index; then, of the
-   rowsets whose interval holds the key, those whose Bloom filter does not rule it out, by their key index.
-   A key may stand in several places, and is visible in at most one of them.
+3. The state is pinned, then asked where the key was found last (`RecentPlaces`); then from the newest place to the
+   oldest: the MemRowSets by their index; of the rowsets whose interval holds the key, those whose Bloom filter does not
+   rule it out, by their key index. A key may stand in several places, and is visible in at most one of them.
 4. In a DiskRowSet, the row's newest deltas are looked up (`row_deltas`), DeltaMemStores before REDO files; the cells
    that they leave open come from the pages. Only a time before the base data needs patches, as a scan does.
 
@@ -21,9 +21,9 @@ table's version is compared after the pin was taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from ..deltas.delta_file import DeltaFile
 from ..deltas.deltas import DeltaKind, resolve
@@ -38,6 +38,7 @@ from ..tablet.tablet import Tablet, TabletState
 from ..writing.row_codec import RowCodec
 
 _DELETE = DeltaKind.DELETE
+_NOTHING: Final[Mapping[int, Any]] = {}
 
 Row: TypeAlias = "tuple[Any, ...]"
 
@@ -106,6 +107,13 @@ def find_row(
 ) -> Row | None:
     """The row with a primary key of physical values, in a pinned state, at a timestamp whose writes are decided: its
     `columns` as Python values; None where there is no such row."""
+    hash_ = hash(tuple(key))
+    hint = state.places.get(hash_)
+    if hint is not None and hint[0].rowset.holds(hint[1], key, counters):
+        # Where the row is to be seen at this time, it is nowhere else.
+        found = stored_row(hint[0], hint[1], columns, timestamp, counters)
+        if found is not None:
+            return found
     index = codec.index_key(key)
     memrowset: MemRowSet | None = state.memrowset
     while memrowset is not None:
@@ -119,6 +127,7 @@ def find_row(
     for stored in candidates:
         row = stored.rowset.find_one(key, probe, counters)
         if row >= 0 and (found := stored_row(stored, row, columns, timestamp, counters)) is not None:
+            state.places.note(hash_, stored, row)
             return found
     return None
 
@@ -134,13 +143,11 @@ def stored_row(
     if is_past(stored, timestamp):
         return _past_row(stored, row, columns, timestamp, counters)
     if not stored.memstore.count and stored.flushing is None and not stored.redo:
-        cell = stored.rowset.cell
-        return tuple([cell(column, row, counters) for column in columns])
+        return stored.rowset.cells(columns, row, _NOTHING, counters)
     found: dict[int, Any] = {}
     if look_up_deltas(stored, row, timestamp, [column.id for column in columns], found) is _DELETE:
         return None
-    cell = stored.rowset.cell
-    return tuple([found[c.id] if c.id in found else cell(c, row, counters) for c in columns])
+    return stored.rowset.cells(columns, row, found, counters)
 
 
 def is_past(stored: StoredRowSet, timestamp: int) -> bool:
@@ -188,9 +195,5 @@ def _past_row(
     is_unborn = timestamp < stored.metadata.inserted and not len(resolve(undo, (), 0, ()).hidden)
     if is_unborn or len(patches.hidden):
         return None
-    return tuple(
-        [
-            patches.columns[c.id].values[0].as_py() if c.id in patches.columns else stored.rowset.cell(c, row, counters)
-            for c in columns
-        ]
-    )
+    found = {column: patched.values[0].as_py() for column, patched in patches.columns.items()}
+    return stored.rowset.cells(columns, row, found, counters)

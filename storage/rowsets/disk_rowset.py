@@ -13,7 +13,7 @@ in 5.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from ...errors import CorruptionError
 from ..columns.column_file import ROW_GROUP_ROWS
-from ..columns.column_reader import ColumnReader
+from ..columns.column_reader import CellSource, ColumnReader, row_cells
 from ..columns.sketch import ColumnSketch
 from ..conditions.code_conditions import ALL, NONE, SOME
 from ..conditions.key_index import KeyIndex
@@ -54,6 +54,7 @@ class DiskRowSet:
         self._schema = schema
         self._readers = readers
         self._bloom = bloom
+        self._cell_sources: tuple[Sequence[ColumnSchema], list[CellSource]] | None = None
 
     @classmethod
     def open(
@@ -119,6 +120,10 @@ class DiskRowSet:
             return self._index.find_one(key, counters)
         return self._index.look_up(key, probe, counters)
 
+    def holds(self, row: int, key: Sequence[Any], counters: ScanCounters | None = None) -> bool:
+        """Is this the key, given as physical values, of a row?"""
+        return self._index.holds(row, key, counters)
+
     @property
     def key_samples(self) -> list[tuple[Any, ...]]:
         """The key of every 4,096th row, the first included, as physical values."""
@@ -142,12 +147,20 @@ class DiskRowSet:
             return Const(column.type, column.initial, stop - start)
         return reader.read(start, stop, None, counters)
 
-    def cell(self, column: ColumnSchema, row: int, counters: ScanCounters | None = None) -> Any:
-        """One value of the base data, as a Python value."""
+    def cells(
+        self, columns: Sequence[ColumnSchema], row: int, found: Mapping[int, Any], counters: ScanCounters | None = None
+    ) -> tuple[Any, ...]:
+        """The values of a row as Python values: those that were `found` elsewhere, by column id, the others of the base
+        data."""
+        # Whoever looks up rows one by one gives the same sequence again and again.
+        sources = self._cell_sources
+        if sources is None or sources[0] is not columns:
+            sources = self._cell_sources = (columns, [self._cell_source(column) for column in columns])
+        return row_cells(sources[1], row, found, counters)
+
+    def _cell_source(self, column: ColumnSchema) -> CellSource:
         reader = self._readers.get(column.id)
-        if reader is None:
-            return column.type.to_python(column.initial)
-        return reader.cell(row, counters)
+        return column.id, reader, None if reader is not None else column.type.to_python(column.initial)
 
     def reader(self, column: int) -> ColumnReader | None:
         """The file of a column by its id; None where it was added to the table later."""

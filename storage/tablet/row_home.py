@@ -1,7 +1,8 @@
 """Where the row with one key lives, in a few microseconds: what `writing.row_location` finds out for many keys.
 
 A key is alive in at most one place: in a MemRowSet, or in one of the rowsets whose interval holds it. Where it was
-deleted, its row stays as a ghost until a compaction; only the current MemRowSet brings ghosts back to life.
+deleted, its row stays as a ghost until a compaction; only the current MemRowSet brings ghosts back to life. So where a
+key was found last (`TabletState.places`) is asked first: if its row is alive there, it is nowhere else.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ def change_row(home: RowHome, row: int, kind: DeltaKind, values: Any, timestamp:
 def locate_row(
     state: TabletState, codec: KeyCodec, key: Sequence[Any], index: int | bytes, is_insert: bool
 ) -> tuple[RowHome | None, int, int]:
-    """Where a key is alive, the row number there, and that of its ghost in the current MemRowSet, -1 for none. Needs
-    the tablet's `write_lock`.
+    """Where a key is alive, the row number there, and, of a key that is not, that of its ghost in the current
+    MemRowSet, -1 for none. Needs the tablet's `write_lock`.
 
     Parameters
     ----------
@@ -51,6 +52,11 @@ def locate_row(
     is_insert : bool
         The key is not there, as a rule.
     """
+    hash_ = hash(tuple(key))
+    if not is_insert and (hint := state.places.get(hash_)) is not None:
+        stored, row = hint
+        if stored.rowset.holds(row, key) and not stored.deleted.has(row):
+            return stored, row, -1
     ghost = -1
     row = state.memrowset.find_one(index)
     if row >= 0:
@@ -71,5 +77,6 @@ def locate_row(
     for stored in candidates:
         row = stored.rowset.find_one(key, probe)
         if row >= 0 and not stored.deleted.has(row):
+            state.places.note(hash_, stored, row)
             return stored, row, ghost
     return None, -1, ghost

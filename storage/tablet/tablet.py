@@ -44,6 +44,7 @@ from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
 from ..files.retired_files import RetiredFiles
 from ..keys.keys import Keys
+from ..keys.recent_places import RecentPlaces
 from ..keys.rowset_tree import RowSetTree
 from ..log.logged_write import LoggedWrite
 from ..log.tablet_log import LogPlace, TabletLog
@@ -96,12 +97,19 @@ class TabletState:
     flushing: MemRowSet | None
     rowsets: tuple[StoredRowSet, ...]
     tree: RowSetTree[StoredRowSet]
+    places: RecentPlaces[StoredRowSet]
+    """Where keys were found in `rowsets`."""
 
     @classmethod
     def of(cls, memrowset: MemRowSet, flushing: MemRowSet | None, rowsets: Sequence[StoredRowSet]) -> TabletState:
         """A state with its tree."""
         entries = [(r.metadata.min_key, r.metadata.max_key, r) for r in rowsets]
-        return cls(memrowset, flushing, tuple(rowsets), RowSetTree(entries))
+        places = RecentPlaces(tuple(rowsets), sum(r.row_count for r in rowsets))
+        return cls(memrowset, flushing, tuple(rowsets), RowSetTree(entries), places)
+
+    def with_empty_memrowset(self, schema: Schema) -> TabletState:
+        """The state in which the MemRowSet is about to be flushed and an empty one is filled."""
+        return TabletState(MemRowSet(schema), self.memrowset, self.rowsets, self.tree, self.places)
 
     @property
     def memrowsets(self) -> list[MemRowSet]:

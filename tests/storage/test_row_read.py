@@ -17,6 +17,7 @@ from nyala.storage.database import Database
 from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition
 from nyala.storage.store import Op, ScanCounters, ScanSpec, Timestamp, WriteBatch
 from nyala.storage.types import BIGINT, DATE, DECIMAL, INT, STRING
+from place_support import one_slot
 
 SCHEMA = Schema(
     (
@@ -36,7 +37,9 @@ VALUES = {
 }
 ROW = st.fixed_dictionaries({}, optional=VALUES)
 WRITE = st.tuples(st.sampled_from(list(Op)), st.sampled_from(KEYS), ROW, st.booleans())
-STEPS = st.lists(WRITE | st.sampled_from(["flush", "compact", "maintain", "reopen"]), min_size=1, max_size=25)
+STEPS = st.lists(
+    WRITE | st.sampled_from(["flush", "compact", "maintain", "reopen", "look up", "look up"]), min_size=1, max_size=25
+)
 
 
 def scanned(store: Database, snapshot: Timestamp) -> dict[tuple[Any, ...], tuple[Any, ...]]:
@@ -52,8 +55,13 @@ def scanned(store: Database, snapshot: Timestamp) -> dict[tuple[Any, ...], tuple
 
 
 @settings(max_examples=150, deadline=None)
-@given(STEPS)
-def test_a_look_up_gives_what_a_scan_gives(steps: Sequence[Any]) -> None:
+@given(STEPS, st.booleans())
+def test_a_look_up_gives_what_a_scan_gives(steps: Sequence[Any], all_clash: bool) -> None:
+    with one_slot(all_clash):
+        compare_look_ups_with_scans(steps)
+
+
+def compare_look_ups_with_scans(steps: Sequence[Any]) -> None:
     fs = Database(background=False)._fs
     store = Database("/d", fs=fs, durability="os", background=False)
     table = store.create_table(TableDefinition("t", SCHEMA, PartitionSchema((HashRule(("b",), 2),))))
@@ -69,6 +77,10 @@ def test_a_look_up_gives_what_a_scan_gives(steps: Sequence[Any]) -> None:
         elif step == "reopen":
             store.close()
             store = Database("/d", fs=fs, durability="os", background=False)
+        elif step == "look up":  # and remember where the rows were found
+            expected = scanned(store, store.now())
+            for key in KEYS:
+                assert store.read_row(table, key, SCHEMA.names) == expected.get(key)
         else:
             op, (a, b), values, is_batch = step
             row = {"a": a, "b": b, **values}

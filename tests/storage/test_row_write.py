@@ -46,6 +46,7 @@ from nyala.storage.types import (
     DataType,
     Kind,
 )
+from place_support import one_slot
 
 SCHEMA = Schema(
     (
@@ -139,16 +140,39 @@ def contents(store: Database) -> list[tuple[Any, ...]]:
 
 
 @settings(max_examples=150, deadline=None)
-@given(STEPS, st.sampled_from(["os", "fsync"]))
-def test_a_row_is_a_batch_of_one_row(steps: Sequence[Any], durability: str) -> None:
-    pair = Pair(SCHEMA, PARTITIONS, durability)
-    for step in steps:
-        if isinstance(step, str):
-            pair.step(step)
-        else:
-            pair.write(*step)
-    pair.step("reopen")
-    pair.check()
+@given(STEPS, st.sampled_from(["os", "fsync"]), st.booleans())
+def test_a_row_is_a_batch_of_one_row(steps: Sequence[Any], durability: str, is_one_slot: bool) -> None:
+    with one_slot(is_one_slot):
+        pair = Pair(SCHEMA, PARTITIONS, durability)
+        for step in steps:
+            if isinstance(step, str):
+                pair.step(step)
+            else:
+                pair.write(*step)
+        pair.step("reopen")
+        pair.check()
+
+
+FEW_ROWS = st.fixed_dictionaries({"k": st.integers(0, 2), "v": st.integers(0, 9)})
+FEW_STEPS = st.lists(st.tuples(st.sampled_from(list(Op)), FEW_ROWS) | st.sampled_from(["flush", "compact", "reopen"]))
+
+
+@settings(max_examples=150, deadline=None)
+@given(FEW_STEPS)
+def test_a_hint_of_another_row_changes_nothing(steps: Sequence[Any]) -> None:
+    schema = Schema((ColumnSchema("k", INT, False), ColumnSchema("v", INT)), 1)
+    with one_slot():
+        pair = Pair(schema, PartitionSchema(), "os")
+        for number in range(3):
+            pair.write(Op.INSERT, {"k": number, "v": number})
+        pair.step("flush")
+        for step in steps:
+            if isinstance(step, str):
+                pair.step(step)
+            else:
+                op, row = step
+                pair.write(op, {"k": row["k"]} if op in (Op.DELETE, Op.DELETE_IGNORE) else row)
+        pair.check()
 
 
 NUMBERED_ROW = st.fixed_dictionaries(
