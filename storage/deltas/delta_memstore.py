@@ -64,8 +64,8 @@ class DeltaMemStore:
         """What the last run is made of, while that is the tail; else empty."""
         self._single: dict[int, list[RowDelta]] = {}
         """The deltas by row that are in no run yet, as long as `_is_sparse`."""
-        self._folded: dict[int, Folded] = {}
-        """What the older ones of a row's deltas in `_single` leave behind, of rows that have many."""
+        self._folds: dict[int, tuple[Folded, ...]] = {}
+        """What a row's deltas in `_single` leave behind, of rows that have many; the newest fold first."""
         self._joins = 0
         """How often new runs have taken the place of what was pending."""
         self._is_sparse = True
@@ -127,8 +127,8 @@ class DeltaMemStore:
             self._single[row] = [delta]
             return
         chain.append(delta)
-        if not len(chain) % FOLD_ROWS and (older := folded(chain, self._folded.get(row))) is not None:
-            self._folded[row] = older
+        if not len(chain) % FOLD_ROWS:
+            self._folds[row] = folded(chain, self._folds.get(row, ()))
 
     def _note_first(self, index: int) -> None:
         """Not only once: the index of an entry that failed is given again, to one whose deltas may come here later."""
@@ -171,10 +171,10 @@ class DeltaMemStore:
         # Without the mutex, which many look-ups at once would hand to each other: what is read belongs together unless
         # new runs have been put in place meanwhile.
         joins, is_sparse = self._joins, self._is_sparse
-        single, runs, older = self._single.get(row, ()), self._runs, self._folded.get(row)
+        single, runs, folds = self._single.get(row, ()), self._runs, self._folds.get(row, ())
         if not is_sparse or joins != self._joins:
             single, runs = (), self.snapshot()
-        kind = look_up_chain(single, older, timestamp, columns, found) if single else None
+        kind = look_up_chain(single, folds, timestamp, columns, found) if single else None
         for run in reversed(runs):
             if kind is not None:
                 break
@@ -222,7 +222,7 @@ class DeltaMemStore:
         self._is_sparse = False
         self._joins += 1
         self._runs, self._tail = tuple(runs), tail
-        self._single, self._folded = {}, {}
+        self._single, self._folds = {}, {}
         single = [delta for delta in self._pending if isinstance(delta, tuple)]
         for delta in single:
             self._chain(delta)

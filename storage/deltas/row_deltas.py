@@ -8,7 +8,7 @@ first DELETE or REINSERT found ends the search: the row is deleted, or has got a
 
 A row that is updated all the time has as many deltas as updates, and a look-up must not walk along them. In runs and
 files, what is newest at a time is found by binary search, column by column. Deltas that came one by one are *folded*:
-what all but the last few of them leave behind is kept beside them, and readers of the newest state go on from there.
+what they leave behind is kept beside them after every eighth, and readers of the newest state go on from there.
 """
 
 from __future__ import annotations
@@ -26,9 +26,12 @@ _REINSERT_BYTE = bytes([_REINSERT])
 RowDelta: TypeAlias = "tuple[int, int, Mapping[int, Any], int]"
 """Row, kind, stored values by column id, timestamp."""
 
-FOLD_ROWS = 32
-"""Deltas of a row are folded so many at a time, and at least as many stay unfolded: those of writes that readers do not
-see yet are among them."""
+FOLD_ROWS = 8
+"""Deltas of a row are folded so many at a time: this many, less one, are looked at one by one at most, if all are to be
+seen."""
+_FOLDS_KEPT = 6
+"""So many of a row's folds are kept: readers that do not see the newest deltas yet, as those of writes that are not
+decided, take an older one. Writes of one row that are under way at once are as many as threads write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,21 +46,18 @@ class Folded:
     values: Mapping[int, Any]
 
 
-def folded(deltas: Sequence[RowDelta], before: Folded | None) -> Folded | None:
-    """The deltas of a row (oldest first), but the last `FOLD_ROWS`, folded; `before` is what was folded of them
-    already. To be asked whenever their number is a multiple of `FOLD_ROWS`."""
-    count = len(deltas) - FOLD_ROWS
-    if count <= 0:
-        return None
-    kind, values, start = (None, {}, 0) if before is None else (before.kind, dict(before.values), before.count)
-    for _, change, given, _ in deltas[start:count]:
+def folded(deltas: Sequence[RowDelta], folds: Sequence[Folded]) -> tuple[Folded, ...]:
+    """The folds of a row, the newest first: one of all its deltas (oldest first, at least one), and the last of the
+    `folds` that were made of them before."""
+    kind, values, start = (folds[0].kind, dict(folds[0].values), folds[0].count) if folds else (None, {}, 0)
+    for _, change, given, _ in deltas[start:]:
         if change == _DELETE:
             kind, values = _DELETE, {}
         elif change == _REINSERT:
             kind, values = _REINSERT, dict(given)
         else:
             values.update(given)
-    return Folded(count, deltas[count - 1][3], kind, values)
+    return Folded(len(deltas), deltas[-1][3], kind, values), *folds[: _FOLDS_KEPT - 1]
 
 
 def look_up_run(
@@ -117,20 +117,23 @@ def look_up_run(
 
 def look_up_chain(
     deltas: Sequence[RowDelta],
-    shortcut: Folded | None,
+    folds: Sequence[Folded],
     timestamp: int,
     columns: Sequence[int],
     found: dict[int, Any],
 ) -> DeltaKind | None:
-    """`look_up_run` over the single deltas of one row, oldest first, and what of them is folded."""
-    if shortcut is None or timestamp < shortcut.timestamp:
+    """`look_up_run` over the single deltas of one row, oldest first, and its folds, newest first."""
+    for fold in folds:
+        if fold.timestamp <= timestamp:
+            break
+    else:
         return look_up_rows(reversed(deltas), timestamp, columns, found)
-    kind = look_up_rows(reversed(deltas[shortcut.count :]), timestamp, columns, found)
+    kind = look_up_rows(reversed(deltas[fold.count :]), timestamp, columns, found)
     if kind is not None:
         return kind
-    if shortcut.kind != _DELETE:
-        _take(shortcut.values, columns, found)
-    return _REINSERT if shortcut.kind is None and _has_all(found, columns) else shortcut.kind
+    if fold.kind != _DELETE:
+        _take(fold.values, columns, found)
+    return _REINSERT if fold.kind is None and _has_all(found, columns) else fold.kind
 
 
 def look_up_rows(

@@ -12,7 +12,7 @@ from nyala.storage.database import Database
 from nyala.storage.deltas import row_deltas
 from nyala.storage.deltas.delta_memstore import DeltaMemStore
 from nyala.storage.deltas.deltas import DeltaKind, Deltas, resolve
-from nyala.storage.deltas.row_deltas import FOLD_ROWS, folded
+from nyala.storage.deltas.row_deltas import FOLD_ROWS, Folded, folded
 from nyala.storage.schema import ColumnSchema, PartitionSchema, Schema, TableDefinition
 from nyala.storage.store import Op
 from nyala.storage.types import BIGINT, INT, STRING
@@ -27,7 +27,7 @@ def test_a_long_chain_is_looked_up_as_it_is_resolved(data: st.DataObject) -> Non
     store, is_deleted, stamp = DeltaMemStore(SCHEMA), [False, False], 0
     random = data.draw(st.randoms(use_true_random=False))
     for _ in range(data.draw(st.integers(1, 4))):
-        for _ in range(random.randrange(3 * FOLD_ROWS)):
+        for _ in range(random.randrange(12 * FOLD_ROWS)):
             stamp += 2
             row = random.randrange(4) % 3 % 2
             kind = DeltaKind.REINSERT if is_deleted[row] else DeltaKind.UPDATE
@@ -65,15 +65,28 @@ def resolved(runs: tuple[Deltas, ...], row: int, at: int, columns: list[int]) ->
     return {column: values[0].as_py() for column, values in given.items() if len(values)}
 
 
-def test_deltas_are_folded_but_for_the_last() -> None:
-    deltas = [(0, DeltaKind.UPDATE, {1: n}, 10 + n) for n in range(4 * FOLD_ROWS)]
-    assert folded(deltas[:FOLD_ROWS], None) is None
-    first = folded(deltas[: 2 * FOLD_ROWS], None)
-    assert first is not None and (first.count, first.values) == (FOLD_ROWS, {1: FOLD_ROWS - 1})
-    second = folded(deltas, first)
-    assert second is not None
-    assert (second.count, second.timestamp) == (3 * FOLD_ROWS, deltas[3 * FOLD_ROWS - 1][3])
-    assert (second.kind, first.values, second.values) == (None, {1: FOLD_ROWS - 1}, {1: 3 * FOLD_ROWS - 1})
+def test_the_last_folds_are_kept() -> None:
+    deltas = [(0, DeltaKind.UPDATE, {1: n}, 10 + n) for n in range(20 * FOLD_ROWS)]
+    folds: tuple[Folded, ...] = ()
+    for count in range(FOLD_ROWS, len(deltas) + 1, FOLD_ROWS):
+        folds = folded(deltas[:count], folds)
+    assert [fold.count for fold in folds] == [FOLD_ROWS * n for n in (20, 19, 18, 17, 16, 15)]
+    assert all(fold.timestamp == deltas[fold.count - 1][3] for fold in folds)
+    assert all(fold.kind is None and fold.values == {1: fold.count - 1} for fold in folds)
+
+
+@pytest.mark.parametrize("unseen", [0, 1, FOLD_ROWS, 4 * FOLD_ROWS])
+def test_deltas_that_are_not_seen_yet_cost_no_walk_along_the_others(
+    unseen: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = DeltaMemStore(SCHEMA)
+    for stamp in range(1, 3001):
+        store.append_row(0, DeltaKind.UPDATE, {1: stamp}, stamp, 1)
+    looked: list[int] = []
+    take = row_deltas._take
+    monkeypatch.setattr(row_deltas, "_take", lambda *given: looked.append(1) or take(*given))
+    assert look_up(store, 0, 3000 - unseen, [1, 2]) == {1: 3000 - unseen}
+    assert len(looked) <= FOLD_ROWS
 
 
 @pytest.mark.parametrize("place", ["memory", "flushed", "in runs", "in files"])
@@ -95,4 +108,4 @@ def test_a_read_of_a_hot_row_looks_at_few_of_its_deltas(place: str, monkeypatch:
         take = row_deltas._take
         monkeypatch.setattr(row_deltas, "_take", lambda *given: looked.append(1) or take(*given))
         assert db.read_row(table, (1,), ("t", "n")) == ("first", 3000)
-        assert len(looked) <= 2 * FOLD_ROWS + 1
+        assert len(looked) <= FOLD_ROWS + 1
