@@ -50,8 +50,12 @@ def needs_flush(tablet: Tablet) -> bool:
 
 def flush_overfull(tablet: Tablet) -> None:
     """Make a writer wait, and see the `DiskError`, where flushes cannot keep up: memory stays bounded."""
-    if is_overfull(tablet):
-        flush(tablet)
+    if not is_overfull(tablet):
+        return
+    with tablet.flush_lock:
+        # Of all writers that waited for the lock the first one flushes; what came since is not worth a rowset yet.
+        if is_overfull(tablet):
+            _flush(tablet, WORKERS)
 
 
 def is_overfull(tablet: Tablet) -> bool:
@@ -66,12 +70,16 @@ def flush(tablet: Tablet, workers: int = WORKERS) -> int:
     """Flush what the MemRowSet holds now, with so many threads; how many rows were written. `DiskError` where the disk
     fails."""
     with tablet.flush_lock:
-        rows = 0
-        if tablet.state.flushing is not None:
-            rows += _Flush(tablet, workers).run()
-        if tablet.state.memrowset.row_count:
-            rows += _Flush(tablet, workers).run()
-        return rows
+        return _flush(tablet, workers)
+
+
+def _flush(tablet: Tablet, workers: int) -> int:
+    rows = 0
+    if tablet.state.flushing is not None:
+        rows += _Flush(tablet, workers).run()
+    if tablet.state.memrowset.row_count:
+        rows += _Flush(tablet, workers).run()
+    return rows
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import pytest
 from nyala.errors import DiskError
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
+from nyala.storage.maintenance import tablet_flush
 from nyala.storage.maintenance.tablet_flush import flush, flush_deltas
 from nyala.storage.rowsets import rowset_writer
 from nyala.storage.store import Op, Timestamp, WriteBatch
@@ -415,3 +416,28 @@ def test_an_index_that_is_given_again_stays_in_the_log(fs, db, tablet):
     flush(tablet)
     seen.verify(db)
     reopened(fs, seen)
+
+
+def test_of_writers_that_wait_for_a_flush_one_flushes(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Database(":memory:", background=False, memrowset_bytes=1 << 20) as db:
+        db.create_table(definition())
+        tablet, keys = tablet_of(db), iter(range(10_000_000))
+        runs: list[int] = []
+        run = tablet_flush._Flush.run
+
+        def run_and_write(this: tablet_flush._Flush) -> int:
+            runs.append(run(this))
+            insert(db, db.table("t"), [next(keys) for _ in range(10)])  # as others do while one of them flushes
+            return runs[-1]
+
+        while not tablet_flush.is_overfull(tablet):
+            insert(db, db.table("t"), [next(keys) for _ in range(1000)])
+        monkeypatch.setattr(tablet_flush._Flush, "run", run_and_write)
+        threads = [threading.Thread(target=tablet_flush.flush_overfull, args=(tablet,)) for _ in range(8)]
+        with tablet.flush_lock:
+            for thread in threads:
+                thread.start()
+        for thread in threads:
+            thread.join(30)
+        assert len(runs) == 1
+        assert tablet.state.memrowset.row_count == 10
