@@ -142,6 +142,16 @@ class ColumnReader:
             return concat(parts)
         return self._gather(rows + start, first, last, counters)
 
+    def warm(self) -> bool:
+        """Bring the pages into the cache, as far as there is room; is everything in it now? Raises as `page`."""
+        for number, record in enumerate(self.footer.pages):
+            if number in self._cached:
+                continue
+            if self._cache.room < int(record["raw"]):
+                return False
+            self.page(number)
+        return True
+
     def close(self) -> None:
         """Give up the pages in the cache and the open file."""
         self._cache.forget(self._owner)

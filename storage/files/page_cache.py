@@ -98,6 +98,11 @@ class PageCache:
             self.size += cost
             self._shrink()
 
+    @property
+    def room(self) -> int:
+        """So many bytes more fit in without anything having to go."""
+        return self.capacity_bytes - self.size
+
     def resize(self, capacity_bytes: int) -> None:
         """Hold at most so many bytes from now on; what was not used for long goes."""
         with self._lock:

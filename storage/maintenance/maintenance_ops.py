@@ -16,12 +16,14 @@ after a while.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from ...errors import CorruptionError, DiskError
 from ..keys.key_spans import RowSetExtent
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.rowset_writer import BACKGROUND_WORKERS
@@ -111,7 +113,12 @@ class TabletOperations:
         if state.flushing is not None:
             score = max(score, 1.0)  # a flush that failed is not left half done
         statistics = OpStatistics(OpKind.FLUSH_MEMROWSET, size, self._anchored(m.first_index for m in used), 0, score)
-        yield self._operation(statistics, "MemRowSet", lambda: flush(tablet, BACKGROUND_WORKERS))
+        yield self._operation(statistics, "MemRowSet", self._flush)
+
+    def _flush(self) -> None:
+        before = set(self.tablet.state.rowsets)
+        flush(self.tablet, BACKGROUND_WORKERS)
+        _warm(stored for stored in self.tablet.state.rowsets if stored not in before)
 
     def _flush_deltas(self, stored: StoredRowSet, now: float) -> Iterator[Operation]:
         tablet = self.tablet
@@ -176,6 +183,7 @@ class TabletOperations:
     def _merge(self, rowsets: Sequence[StoredRowSet]) -> None:
         merged = compact_rowsets(self.tablet, rowsets, next_mark(self.tablet), BACKGROUND_WORKERS)
         self._outputs.append(frozenset(stored.metadata.id for stored in merged.rowsets))
+        _warm(merged.rowsets)
 
     # ---- disk ----------------------------------------------------------------------------------------------------
 
@@ -248,3 +256,11 @@ def _collector(tablet: Tablet, rowsets: frozenset[StoredRowSet], mark: int) -> C
 
 def _name(stored: StoredRowSet) -> str:
     return f"rowset {stored.metadata.id}"
+
+
+def _warm(rowsets: Iterable[StoredRowSet]) -> None:
+    """Bring the pages of new rowsets into the cache where it has room: who looks up or scans what was in memory until
+    now does not have to fetch it one page after the other. Damage shows to those who read, not here."""
+    with contextlib.suppress(CorruptionError, DiskError):
+        for stored in rowsets:
+            stored.rowset.warm()

@@ -104,6 +104,13 @@ class DiskRowSet:
         same = {c: r for c, r in self._readers.items() if metadata.column_files.get(c) == before[c]}
         return DiskRowSet(self._schema, metadata, {**opened._readers, **same}, self._bloom)
 
+    def warm(self) -> None:
+        """Bring the pages into the cache, as far as there is room, those of the key first. Raises as a scan does."""
+        for column in self._schema.columns:
+            reader = self._readers.get(column.id)
+            if reader is not None and not reader.warm():
+                return
+
     @property
     def readers(self) -> list[ColumnReader | BloomReader]:
         """What reads its files."""

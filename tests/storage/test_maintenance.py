@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.errors import DiskError
+from nyala.errors import CorruptionError, DiskError
+from nyala.storage.columns.column_reader import ColumnReader
 from nyala.storage.database import Database
 from nyala.storage.maintenance import maintenance_ops
 from nyala.storage.maintenance.compaction_policy import CompactionPolicy
@@ -337,3 +338,46 @@ def test_tablets_that_others_work_on_are_left_alone(db, table):
     with tablet.flush_lock:
         assert manager.run_one() is None
     assert manager.run_one() is not None
+
+
+def test_what_was_flushed_is_in_the_cache(db, table):
+    insert(db, table, range(20_000))
+    db.flush(table)
+    assert len(db._cache) == 0, "a flush that somebody asks for leaves the cache to those who read"
+    insert(db, table, range(20_000, 40_000))
+    maintenance_ops.TabletOperations(db._stores[table.id].tablets[0], CompactionPolicy())._flush()
+    (flushed,) = db._stores[table.id].tablets[0].state.rowsets[1:]
+    held = {id(page) for page in db._cache._hand.values()}
+    for reader in flushed.rowset._readers.values():
+        assert {id(page) for page in reader._cached.values()} <= held
+        assert len(reader._cached) == len(reader.footer.pages)
+    assert len(read(db, table)) == 40_000
+
+
+def test_warming_takes_no_more_than_the_room_that_there_is():
+    with Database(background=False, cache_bytes=100_000) as db:
+        table = db.create_table(definition())
+        for start in range(0, 60_000, 20_000):
+            insert(db, table, range(start, start + 20_000), text="some text of a row ")
+            maintenance_ops.TabletOperations(db._stores[table.id].tablets[0], CompactionPolicy())._flush()
+            if not start:
+                first = list(db._cache._hand)
+        assert first and list(db._cache._hand)[: len(first)] == first, "nothing had to go"
+        assert len(read(db, table)) == 60_000
+
+
+def test_damage_shows_to_readers_not_to_the_flush(tmp_path, monkeypatch):
+    with Database(str(tmp_path), background=False) as db:
+        table = db.create_table(definition())
+        insert(db, table, range(1_000))
+        read_page = ColumnReader._read_page
+
+        def damaged(self, record, name):
+            raise CorruptionError("flipped", self.path, name)
+
+        monkeypatch.setattr(ColumnReader, "_read_page", damaged)
+        maintenance_ops.TabletOperations(db._stores[table.id].tablets[0], CompactionPolicy())._flush()
+        with pytest.raises(CorruptionError):
+            read(db, table)
+        monkeypatch.setattr(ColumnReader, "_read_page", read_page)
+        assert len(read(db, table)) == 1_000
