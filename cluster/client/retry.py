@@ -76,7 +76,7 @@ class Attempts:
         Called after each failure; what it raises ends the attempts.
     """
 
-    __slots__ = ("_attempt", "_check", "_end", "_pause", "_seconds", "_what", "last")
+    __slots__ = ("_attempt", "_check", "_end", "_over", "_pause", "_seconds", "_what", "last")
 
     def __init__(
         self,
@@ -92,6 +92,8 @@ class Attempts:
         self._end = time.monotonic() + seconds
         self._attempt = seconds if first_attempt is None else first_attempt
         self._pause = FIRST_PAUSE
+        self._over: DeadlineExceeded | None = None
+        """What `give_up` has raised."""
         self.last: BaseException | None = None
 
     @property
@@ -105,6 +107,8 @@ class Attempts:
 
     def failed(self, error: BaseException) -> None:
         """An attempt has failed; raises `DeadlineExceeded` where there is no time for another."""
+        if error is self._over:
+            raise error  # nobody's answer: a pause was too long, and there is still some time left
         self.last = error
         if self._check is not None:
             self._check()
@@ -124,4 +128,5 @@ class Attempts:
     def give_up(self) -> NoReturn:
         """Raise `DeadlineExceeded` with what was the matter last."""
         why = "" if self.last is None else f"; the last answer was {type(self.last).__name__}: {self.last}"
-        raise DeadlineExceeded(f"{self._what} was not done within {self._seconds:g} seconds{why}") from self.last
+        self._over = DeadlineExceeded(f"{self._what} was not done within {self._seconds:g} seconds{why}")
+        raise self._over from self.last

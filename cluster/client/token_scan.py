@@ -180,7 +180,9 @@ class TokenScan:
             else:
                 with self._watch.waiting(stream, self._route.address, self._look):
                     batch = next(stream, None)
-            self._attempts, self._is_resuming = None, False
+            if batch is not None or stream.end is not None:
+                # An answer that says "not yet" is no progress: a tablet without a leader would be asked for ever.
+                self._attempts, self._is_resuming = None, False
             if batch is not None:
                 self._pass(batch.length)
                 return batch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -282,6 +283,28 @@ def test_a_beginning_that_fails_is_tried_again(client, table, cluster, error):
     assert len(cluster.requests(methods.StartScan)) == (1 if is_slow else 2), "the next one is asked by a stream"
     client.close()
     assert len(cluster.requests(methods.CloseScanner)) == is_slow
+
+
+def test_answers_that_say_not_yet_are_no_progress(
+    client: Client, table: Table, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A tablet that has lost its majority: its servers answer that it takes a while, and then that they cannot."""
+    cluster.first_batches = 0
+    clock = VirtualTime()
+    asked = itertools.count()
+
+    def fault(address: str, request: Any, when: str) -> None:
+        if isinstance(request, methods.ScanTablet):
+            assert next(asked) < 300, "the scan goes on for ever"
+            raise errors.ReplicaUnavailable("nobody leads it")
+
+    cluster.faults.append(fault)
+    token = token_of(client, table, ScanSpec(("k",)))
+    monkeypatch.setattr(retry, "time", clock)
+    with pytest.raises(errors.DeadlineExceeded, match=r"a scan of table t .* nobody leads it") as raised:
+        list(client.scan(token))
+    assert str(raised.value).count("was not done within") == 1, "a deadline that is over is told once"
+    assert clock.now <= 30
 
 
 def test_an_error_of_the_data_ends_a_beginning(client, table, cluster):
