@@ -15,6 +15,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -179,7 +180,7 @@ class Session:
         self._refuse_change(statement)
         if not isinstance(statement, KEPT):
             return self.start(statement, cancel=cancel)
-        plan = partial(plan_query, store=self.store, check=partial(raise_if, cancel))
+        plan = partial(plan_query, store=self.store, options=self._planner_options(), check=partial(raise_if, cancel))
         prepared = prepare(parsed, given, statement, self.store, now, plan, self.plans.short_ways)
         self.plans.add(text, version, prepared)
         raise_if(cancel)
@@ -270,13 +271,16 @@ class Session:
             self.is_uncommitted = True
 
     def _plan(self, statement: bound.Statement, check: Callable[[], None]) -> Plan | None:
-        options = PlannerOptions()
+        options = self._planner_options()
         if isinstance(statement, bound.Explain):
-            options = PlannerOptions(trace=statement.verbose)
+            options = replace(options, trace=statement.verbose)
             statement = statement.statement
         if isinstance(statement, bound.WITH_QUERY):
             return plan_query(statement.query, self.store, options, check)
         return None
+
+    def _planner_options(self) -> PlannerOptions:
+        return PlannerOptions(fetch_late=not self.reads_latest and self.settings.get("engine") == engines.LOCAL)
 
     def _options(self) -> dict[str, Any]:
         """What the settings say about a statement that starts now."""

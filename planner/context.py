@@ -36,12 +36,17 @@ class PlannerOptions:
         "auto": where they are expected to be cheaper than hash joins; "always": wherever they can be; "never".
     check : bool
         Check the plan's invariants after every rule; an `InternalError` names the rule that broke one.
+    fetch_late : bool
+        May a table be read a second time, by the keys of rows that a first scan has found (`rules.fetch_late`)? Not
+        where scans of one statement may read different moments (READ_LATEST of a cluster), nor for engines that cannot
+        look rows up by key.
     """
 
     disabled_rules: frozenset[str] = frozenset()
     trace: bool = False
     check: bool = False
     merge_joins: str = "auto"
+    fetch_late: bool = True
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from ..sql import bind, parse
 from ..sql.bound import Query, SelectStatement
 from ..storage.schema import ColumnSchema, PartitionSchema, Schema, Table, View, assign_column_ids
 from ..storage.store import ColumnStatistics, TableStatistics, Timestamp
-from ..storage.types import INT, DataType
+from ..storage.types import INT, STRING, DataType
 from .context import PlannerOptions
 from .explain import draw_logical
 from .plan import Plan, plan_query
@@ -76,6 +76,13 @@ def _small_catalog() -> FixedCatalog:
 SMALL = _small_catalog()
 
 
+WIDE = FixedCatalog(
+    {"w": make_table("w", [("k", INT, False), ("a", INT, True), ("s", STRING, True)])},
+    {"w": TableStatistics(1_000_000, {})},
+)
+"""One table with a text: `w(k, a, s)`, of a million rows, `w.k` its primary key."""
+
+
 def bound_query(text: str, catalog: FixedCatalog = SMALL) -> Query:
     """The bound query of a SELECT."""
     statement = bind(parse(text)[0], catalog)
@@ -95,6 +102,6 @@ def plan_text(
     return plan_query(bound_query(text, catalog), catalog, options)
 
 
-def show(text: str, rules: Iterable[str]) -> str:
+def show(text: str, rules: Iterable[str], catalog: FixedCatalog = SMALL) -> str:
     """The logical plan of a SELECT after just these rules (and the mandatory ones)."""
-    return draw_logical(plan_text(text, without=frozenset(RULE_NAMES) - frozenset(rules)).logical)
+    return draw_logical(plan_text(text, catalog, without=frozenset(RULE_NAMES) - frozenset(rules)).logical)

@@ -15,6 +15,7 @@ The reasons for the order:
 5. `aggregate_early` asks how many rows the joins of some relations have, so predicates stand in the scans by then;
    what it leaves is two joins to be ordered instead of one.
 6. `order_joins` last but for the limits: costs depend on predicates in the scans and on how many columns are read.
+7. `push_limits` makes the top-Ns; `fetch_late` takes out of their inputs what need not pass through them.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from .aggregate_before_join import aggregate_before_join
 from .aggregate_early import aggregate_early
 from .decorrelate_subqueries import decorrelate_subqueries
 from .factor_disjunctions import factor_disjunctions
+from .fetch_late import fetch_late
 from .filter_shared import filter_shared
 from .fold_constants import fold_constants
 from .infer_predicates import infer_predicates
@@ -75,6 +77,7 @@ RULES: tuple[Rule, ...] = (
     Rule(aggregate_early),
     Rule(order_joins),
     Rule(push_limits),
+    Rule(fetch_late),
 )
 
 RULE_NAMES = tuple(rule.name for rule in RULES)

@@ -154,6 +154,11 @@ def exactly(node: Node, order: Iterable[int]) -> Node:
     return Project(node, tuple((column, column) for column in wanted))
 
 
+def pruned(plan: Node, wanted: Wanted, context: Context) -> Node:
+    """Any part of a plan without the columns that are neither wanted nor needed for its rows."""
+    return _Pruner(context).prune(plan, wanted)
+
+
 def prune_shared(plan: Node, positions: Iterable[int], context: Context) -> Node:
     """A shared subplan with only the columns at `positions`, which some use reads."""
     order = [plan.columns[i].id for i in sorted(positions)]

@@ -9,7 +9,7 @@ from ...driver.moments import Moment, hybrid_time
 from ...driver.owners import reachable
 from ...errors import ProgrammingError
 from ...executor import ExecutionContext, LocalFiles
-from ...planner import plan_query
+from ...planner import PlannerOptions, plan_query
 from ...sql import bind, bound, parse
 from .. import workers
 from ..source.table_frame import store_of
@@ -60,7 +60,7 @@ def sql(spark: SparkSession, text: str, url: str | Path | None = None, at: Momen
         raise ProgrammingError("a DataFrame is made of a SELECT; other statements are for a connection's execute")
     now = store.now()
     context = ExecutionContext(store, snapshot=now if at is None else hybrid_time(at, now))
-    plan = plan_query(statement.query, store)
+    plan = plan_query(statement.query, store, PlannerOptions(fetch_late=False))
     cores = spark.sparkContext.defaultParallelism
     query = prepare(plan, context, reachable(store_of(spark, url)), cores)
     translation = query.translation()

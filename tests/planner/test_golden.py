@@ -10,7 +10,7 @@ import pytest
 from nyala.planner import explain
 from nyala.planner.explain import draw_logical
 from nyala.planner.rules import RULE_NAMES
-from nyala.planner.testing import FixedCatalog, plan_text, show
+from nyala.planner.testing import SMALL, WIDE, FixedCatalog, plan_text, show
 
 HERE = Path(__file__).parent / "golden"
 QUERIES = Path(nyala.__file__).parent / "tpch" / "queries"
@@ -22,8 +22,11 @@ BEFORE = {
     "merge_projections": (),
     "filter_shared": ("pushdown_predicates",),
     "aggregate_early": ("pushdown_predicates", "prune_columns"),
+    "fetch_late": ("reduce_group_keys", "merge_projections", "prune_columns", "push_limits"),
 }
 """Rules that a rule's examples need to have run as well, to show what it is for."""
+CATALOGS = {"fetch_late": WIDE}
+"""Other tables than `SMALL`'s, for rules that ask for many rows or for texts."""
 
 
 @pytest.mark.parametrize("number", range(1, 23))
@@ -40,7 +43,11 @@ def test_scans(golden: Golden) -> None:
 
 @pytest.mark.parametrize("rule", RULE_NAMES)
 def test_rule(golden: Golden, rule: str) -> None:
-    golden(HERE / "rules" / f"{rule}.txt", lambda query: show(query, (*BEFORE.get(rule, ()), rule)))
+    golden(HERE / "rules" / f"{rule}.txt", lambda query: shown(query, rule))
+
+
+def shown(query: str, rule: str) -> str:
+    return show(query, (*BEFORE.get(rule, ()), rule), CATALOGS.get(rule, SMALL))
 
 
 @pytest.mark.parametrize("number", range(1, 23))
