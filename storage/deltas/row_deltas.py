@@ -115,6 +115,21 @@ def look_up_run(
     return _REINSERT if kind is None and _has_all(found, columns) else kind
 
 
+def rows_in_run(run: Deltas, rows: Sequence[int]) -> list[int]:
+    """Those of some rows, at least one, that a run has deltas of; some perhaps repeatedly."""
+    data = run.rows.data
+    low = bisect_left(data, min(rows))
+    high = bisect_right(data, max(rows), low)
+    if isinstance(rows, range):
+        return run.rows[low:high].tolist()
+    found = []
+    for row in rows if low < high else ():
+        place = bisect_left(data, row, low, high)
+        if place < high and data[place] == row:
+            found.append(row)
+    return found
+
+
 def look_up_chain(
     deltas: Sequence[RowDelta],
     folds: Sequence[Folded],

@@ -22,10 +22,11 @@ from ..rowsets.stored_rowset import StoredRowSetView
 from ..schema import ColumnSchema, Schema
 from ..store import ScanCounters, ScanSpec
 from ..tablet.tablet import Tablet, TabletView
-from ..vector import Array, Batch, LazyColumn, Vector
+from ..vector import Array, Batch, LazyColumn, RowBatch, Vector
 from .changes import scan_changes
+from .key_interval import short_interval
 from .ordered_scan import scan_ordered
-from .short_scan import scan_short, short_interval
+from .short_scan import scan_short
 
 _TEXT_BOUND = 64
 """Bounds of texts in sketches are cut after so many characters."""
@@ -166,6 +167,8 @@ def _limited(batches: Iterator[Batch], limit: int) -> Iterator[Batch]:
 
 def _pinned(batch: Batch, view: TabletView) -> Batch:
     """The same batch, holding on to the view for as long as a column may still have to be read from its files."""
+    if isinstance(batch, RowBatch):
+        return batch
     slots: list[Vector | LazyColumn] = [
         LazyColumn(partial(_load, slot, view), slot.selection) if isinstance(slot, LazyColumn) else slot
         for slot in batch.slots()

@@ -19,7 +19,7 @@ are found by their ids, and those that came later show their initial value.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import repeat
 from typing import Any, TypeAlias
 
@@ -32,7 +32,7 @@ from ..keys.keys import Keys
 from ..schema import ColumnSchema, Schema
 from ..vector import Array
 from .key_order import KeyOrder
-from .memrowset_chunks import Chunks, values_of
+from .memrowset_chunks import Chunks, Located, values_of
 from .memrowset_snapshot import MemRowSetSnapshot, column_places, initial_value
 from .stored_rowset import DeletedRows, PatchCache
 
@@ -236,17 +236,53 @@ class MemRowSet:
     def get(self, row: int, columns: Sequence[ColumnSchema], timestamp: int) -> tuple[Any, ...] | None:
         """One row at a timestamp whose writes are decided: Python values of some columns, in a few microseconds; None
         where the row is not visible then."""
+        located = self._locate(row)
+        if located[0] > timestamp or located[0] in self._aborted:
+            return None
+        return self._row(located, row, columns, self._places_of(columns), timestamp, self.mutations.count > 0)
+
+    def rows(
+        self, rows: Sequence[int], columns: Sequence[ColumnSchema], timestamp: int
+    ) -> list[tuple[Any, ...] | None]:
+        """`get` for some rows, in their order; None also where the number is -1."""
+        places = self._places_of(columns)
+        mutated: Collection[int] = self.mutations.changed(rows) if self.mutations.count and rows else ()
+        found: list[tuple[Any, ...] | None] = []
+        for row in rows:
+            located = None if row < 0 else self._locate(row)
+            if located is None or located[0] > timestamp or located[0] in self._aborted:
+                found.append(None)
+            else:
+                found.append(self._row(located, row, columns, places, timestamp, row in mutated))
+        return found
+
+    def _places_of(self, columns: Sequence[ColumnSchema]) -> list[int]:
+        """Where columns stand here; -1 for those that came to the table later."""
+        return [self._places.get(column.id, -1) for column in columns]
+
+    def _locate(self, row: int) -> Located:
         # Without the mutex, if nobody writes at the moment: many look-ups at once would hand it to each other.
         located = self._chunks.locate_at_once(row)
         if located is None:
             with self._mutex:
                 located = self._chunks.locate(row)
-        if located[0] > timestamp or located[0] in self._aborted:
-            return None
-        values = values_of(located, [self._places.get(c.id, -1) for c in columns])
-        for place, column in enumerate(columns):
-            if column.id not in self._places:
-                values[place] = initial_value(column)
+        return located
+
+    def _row(
+        self,
+        located: Located,
+        row: int,
+        columns: Sequence[ColumnSchema],
+        places: Sequence[int],
+        timestamp: int,
+        is_mutated: bool,
+    ) -> tuple[Any, ...] | None:
+        """What a row that was inserted by then has become; None where it is deleted."""
+        values = values_of(located, places)
+        if -1 in places:
+            values = [initial_value(c) if place < 0 else v for c, place, v in zip(columns, places, values)]
+        if not is_mutated:
+            return tuple(values)
         given: dict[int, Any] = {}
         if self.mutations.look_up(row, timestamp, [column.id for column in columns], given) is DeltaKind.DELETE:
             return None

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.storage.database import Database
 from nyala.storage.predicates import ColumnPredicate, InList, Range
-from nyala.storage.reading.short_scan import SHORT_ROWS, short_interval
+from nyala.storage.reading.key_interval import SHORT_ROWS, short_interval
 from nyala.storage.rowsets.key_order import KeyOrder
 from nyala.storage.schema import ColumnSchema, PartitionSchema, Schema, Table, TableDefinition
 from nyala.storage.store import Op, ScanCounters, ScanSpec

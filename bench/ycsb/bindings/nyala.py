@@ -95,7 +95,7 @@ class TableClient:
     def scan(self, first: str, count: int) -> Sequence[Fields]:
         """A scan in key order with a lower bound and a limit."""
         with self._table.scan(_FIELDS, col(KEY) >= first, limit=count, ordered=True) as scan:
-            return [row for batch in scan for row in rows_of(batch)]
+            return list(scan.rows())
 
     def close(self) -> None:
         """Close the connection, if it is this client's own."""
