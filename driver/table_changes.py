@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import pyarrow as pa
-
 from ..errors import DataError, ProgrammingError
 from ..storage.clock import format_timestamp
 from ..storage.predicates import ColumnPredicate

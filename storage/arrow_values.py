@@ -120,6 +120,12 @@ class TextCells:
         cell = self._data[offsets[place] : offsets[place + 1]]
         return str(cell, "utf-8") if self._is_string else cell.tobytes()
 
+    @property
+    def strings(self) -> tuple[memoryview, memoryview] | None:
+        """Where the values lie, if they are strings and none is NULL: offsets, and UTF-8 bytes. For those to whom a
+        call of `get` is much."""
+        return (self._offsets, self._data) if self._is_string and not self._has_nulls else None
+
     def search(self, value: bytes, start: int, stop: int) -> tuple[int, int]:
         """Where `value` is among the ascending values, none NULL, from `start` to `stop` (exclusive): the first of its
         equals, and the place behind them; where there is none, twice the place where it would be."""

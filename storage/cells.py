@@ -41,13 +41,12 @@ def cell(vector: Any, place: int) -> Any:
 def cells(vector: Any, start: int, stop: int) -> list[Any]:
     """The values from `start` to `stop` (exclusive) as Python values, None for NULL: `cell` for some."""
     form = type(vector)
-    if form is Text or form is Wide:
-        found: list[Any] = vector.array.slice(start, stop - start).to_pylist()
-        return found
     if form is Narrow and vector.validity is None and vector.type.kind in INTEGER_WIDTHS:
         base = vector.base
         return [code + base for code in vector.codes[start:stop].tolist()]
-    found = vector.slice(start, stop).to_arrow().to_pylist()
+    is_arrow = form is Text or form is Wide
+    array = vector.array.slice(start, stop - start) if is_arrow else vector.slice(start, stop).to_arrow()
+    found: list[Any] = array.to_pylist()
     return found
 
 

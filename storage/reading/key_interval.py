@@ -1,6 +1,6 @@
 """The interval of keys that a short scan goes through: what its predicates come to.
 
-    WHERE a = 1 AND b >= 5 ORDER BY a, b LIMIT 20     from key (1, 5) to the last key that begins with 1
+WHERE a = 1 AND b >= 5 ORDER BY a, b LIMIT 20     from key (1, 5) to the last key that begins with 1
 """
 
 from __future__ import annotations

@@ -103,11 +103,6 @@ class TableClient:
             self._owned.close()
 
 
-def rows_of(batch: pa.RecordBatch) -> list[Fields]:
-    """The rows of a batch, as Python values."""
-    return list(zip(*(column.to_pylist() for column in batch.columns)))
-
-
 def nyala_version() -> str:
     """For the report."""
     return f"nyala {__version__}"
