@@ -103,9 +103,10 @@ def _interval(
                 continue
             key = (*prefix, value)
             encoded = _encoded(types, key, after)
-            if encoded is None:
-                return None
-            found.append((encoded, (key, after)))
+            if encoded is not None:
+                found.append((encoded, (key, after)))
+            elif found is lows:
+                return None  # there is nothing above
     low, first = max(lows, key=_first)
     if not highs:
         return KeyInterval(low, None, first)
