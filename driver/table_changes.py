@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import pyarrow as pa
-
 from ..errors import DataError, ProgrammingError
 from ..storage.clock import format_timestamp
 from ..storage.predicates import ColumnPredicate
@@ -29,7 +27,7 @@ from ..storage.store import (
     Timestamp,
 )
 from ..storage.types import BIGINT, STRING
-from .scans import Scan, arrow_schema
+from .scans import Scan
 
 CHANGE_COLUMNS = (
     ColumnSchema(CHANGE_COLUMN, STRING, nullable=False),
@@ -43,13 +41,13 @@ class Changes(Scan):
     def __init__(
         self,
         store: Callable[[], Store],
-        schema: pa.Schema,
+        columns: Sequence[ColumnSchema],
         tokens: Sequence[ScanToken],
         since: Timestamp,
         until: Timestamp,
         batch_rows: int | None,
     ):
-        super().__init__(store, schema, tokens, until, batch_rows=batch_rows)
+        super().__init__(store, columns, tokens, until, batch_rows=batch_rows)
         self.since = since
         self.until = until
 
@@ -80,4 +78,4 @@ def changes_of(
     shown = [*(table.schema.column(name) for name in columns), *CHANGE_COLUMNS]
     names = tuple(column.name for column in shown)
     spec = ScanSpec(names, tuple(predicates), until, changes=ChangeRange(since, history=not net))
-    return Changes(store, arrow_schema(shown), store().scan_tokens(table, spec), since, until, batch_rows)
+    return Changes(store, shown, store().scan_tokens(table, spec), since, until, batch_rows)

@@ -97,7 +97,7 @@ class TextCells:
     'é'
     """
 
-    __slots__ = ("_array", "_data", "_has_nulls", "_is_string", "_offsets", "_samples")
+    __slots__ = ("_array", "_binary", "_data", "_has_nulls", "_is_string", "_offsets", "_samples")
 
     def __init__(self, array: pa.Array):
         _, offsets, data = array.buffers()
@@ -107,6 +107,8 @@ class TextCells:
         self._is_string = array.type == pa.string()
         self._offsets = memoryview(offsets or bytes(4))[4 * start : 4 * (start + count + 1)].cast("i")
         self._data = memoryview(data or b"")
+        self._binary: pa.Array | None = None
+        """The same as bytes, once somebody asks for that."""
         self._samples: list[bytes] | None = None
         """Every 64th value, once somebody searches: half of the comparisons are made by C then."""
 
@@ -117,6 +119,12 @@ class TextCells:
         offsets = self._offsets
         cell = self._data[offsets[place] : offsets[place + 1]]
         return str(cell, "utf-8") if self._is_string else cell.tobytes()
+
+    @property
+    def strings(self) -> tuple[memoryview, memoryview] | None:
+        """Where the values lie, if they are strings and none is NULL: offsets, and UTF-8 bytes. For those to whom a
+        call of `get` is much."""
+        return (self._offsets, self._data) if self._is_string and not self._has_nulls else None
 
     def search(self, value: bytes, start: int, stop: int) -> tuple[int, int]:
         """Where `value` is among the ascending values, none NULL, from `start` to `stop` (exclusive): the first of its
@@ -132,6 +140,16 @@ class TextCells:
     def bytes_at(self, place: int) -> bytes:
         """The value at `place`, which is not NULL, as bytes."""
         return self._data[self._offsets[place] : self._offsets[place + 1]].tobytes()
+
+    def bytes_between(self, start: int, stop: int) -> list[bytes]:
+        """The values from `start` to `stop` (exclusive), none NULL, as bytes."""
+        if self._binary is None:
+            array = self._array
+            self._binary = pa.Array.from_buffers(
+                pa.binary(), len(array), [None, *array.buffers()[1:]], offset=array.offset
+            )
+        found: list[bytes] = self._binary.slice(start, stop - start).to_pylist()
+        return found
 
     def _search(self, value: bytes, start: int, stop: int, after: bool) -> int:
         offsets, data = self._offsets, self._data

@@ -6,8 +6,8 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from .types import EPOCH_DATE, EPOCH_TIMESTAMP, DataType, Kind
-from .vector import Const, Dict, Flat, Narrow, Text
+from .types import EPOCH_DATE, EPOCH_TIMESTAMP, INTEGER_WIDTHS, DataType, Kind
+from .vector import Const, Dict, Flat, Narrow, Text, Wide
 
 _EPOCH_DAY = EPOCH_DATE.toordinal()
 _DATE, _TIMESTAMP, _BOOLEAN, _DECIMAL = Kind.DATE, Kind.TIMESTAMP, Kind.BOOLEAN, Kind.DECIMAL
@@ -36,6 +36,18 @@ def cell(vector: Any, place: int) -> Any:
     if form is Const:
         return vector.type.to_python(vector.value)
     return vector.slice(place, place + 1).to_arrow()[0].as_py()
+
+
+def cells(vector: Any, start: int, stop: int) -> list[Any]:
+    """The values from `start` to `stop` (exclusive) as Python values, None for NULL: `cell` for some."""
+    form = type(vector)
+    if form is Narrow and vector.validity is None and vector.type.kind in INTEGER_WIDTHS:
+        base = vector.base
+        return [code + base for code in vector.codes[start:stop].tolist()]
+    is_arrow = form is Text or form is Wide
+    array = vector.array.slice(start, stop - start) if is_arrow else vector.slice(start, stop).to_arrow()
+    found: list[Any] = array.to_pylist()
+    return found
 
 
 def to_python(type_: DataType, value: Any) -> Any:

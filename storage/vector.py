@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -570,6 +570,12 @@ class Batch:
         """This batch with further columns behind its own."""
         return Batch([*self._columns, *columns], self.length)
 
+    def rows(self) -> list[tuple[Any, ...]]:
+        """The rows as Python values, as Arrow's `to_pylist` gives them: for few rows."""
+        if not self._columns:
+            return [()] * self.length
+        return list(zip(*[column.to_arrow().to_pylist() for column in self.columns()]))
+
     def to_arrow(self, names: Sequence[str]) -> pa.RecordBatch:
         """The whole batch as an Arrow record batch with these column names (which may repeat)."""
         arrays = [vector.to_arrow() for vector in self.columns()]
@@ -577,6 +583,33 @@ class Batch:
             return pa.record_batch([pa.nulls(self.length)], names=["_rows"])
         fields = [pa.field(n, a.type) for n, a in zip(names, arrays, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+
+
+class RowBatch(Batch):
+    """A batch of rows that are Python values already; a column is made of them at first touch.
+
+    Parameters
+    ----------
+    rows : list of tuple
+        Values as Arrow's `to_pylist` gives them.
+    types : sequence of DataType
+        Of the columns.
+    """
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: list[tuple[Any, ...]], types: Sequence[DataType]):
+        columns = [LazyColumn(partial(_column_of_rows, rows, place, type_)) for place, type_ in enumerate(types)]
+        super().__init__(columns, len(rows))
+        self._rows = rows
+
+    def rows(self) -> list[tuple[Any, ...]]:
+        return self._rows
+
+
+def _column_of_rows(rows: Sequence[tuple[Any, ...]], place: int, type_: DataType, chosen: Array | None) -> Vector:
+    vector = vector_from_arrow(type_, pa.array([row[place] for row in rows], type_.arrow))
+    return vector if chosen is None else vector.take(chosen)
 
 
 def _deferred_take(vector: Vector, rows: Array) -> LazyColumn:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptionError
-from ..cells import cell
+from ..cells import cell, cells
 from ..files.file_handles import FileHandles
 from ..files.page_cache import PageCache, new_owner
 from ..schema import Encoding
@@ -141,6 +141,15 @@ class ColumnReader:
             ]
             return concat(parts)
         return self._gather(rows + start, first, last, counters)
+
+    def values(self, start: int, stop: int, counters: ScanCounters | None = None) -> list[Any]:
+        """The rows `start` to `stop` (exclusive, not empty) as Python values, None for NULL: `read` for few rows."""
+        size = self.footer.page_rows
+        number = start // size
+        if stop <= (number + 1) * size:
+            return cells(self.page(number, counters), start - number * size, stop - number * size)
+        found: list[Any] = self.read(start, stop, None, counters).to_arrow().to_pylist()
+        return found
 
     def warm(self) -> bool:
         """Bring the pages into the cache, as far as there is room; is everything in it now? Raises as `page`."""

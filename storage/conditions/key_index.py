@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 from ..columns.column_file import INDEX_ROWS, ROW_GROUP_ROWS
 from ..columns.column_reader import ColumnReader
 from ..keys.bloom import BloomProbe, BloomReader, probe_chunk
+from ..keys.key_codec import KeyCodec
 from ..keys.keys import Keys, search_encoded
 from ..store import ScanCounters
 from ..vector import Array, Dict, Flat, Narrow, Text, Vector, Wide
@@ -127,7 +128,8 @@ class KeyIndex:
         keys that start with `prefix`. The number of rows where there is none."""
         length = len(prefix)
         bisect = bisect_right if after else bisect_left
-        stretch = bisect(self.firsts, tuple(prefix), key=lambda first: first[:length])
+        cut = None if length == len(self._readers) else (lambda first: first[:length])
+        stretch = bisect(self.firsts, tuple(prefix), key=cut)
         if stretch == 0:
             return 0
         start, stop = self._stretch(stretch - 1)
@@ -139,6 +141,26 @@ class KeyIndex:
 
     def _stretch(self, number: int) -> tuple[int, int]:
         return number * INDEX_ROWS, min((number + 1) * INDEX_ROWS, self._rows)
+
+    def index_keys(
+        self, start: int, stop: int, codec: KeyCodec, counters: ScanCounters | None = None
+    ) -> list[int] | list[bytes]:
+        """The keys of some rows, at least one, as `KeyCodec.index_key` gives them."""
+        reader = self._readers[0]
+        size = reader.footer.page_rows
+        number = start // size
+        if len(self._readers) == 1 and stop <= (number + 1) * size:
+            # The usual case of a short scan, without Arrow's and numpy's kernels.
+            page, origin = reader.page(number, counters), number * size
+            if type(page) is Text:
+                return page.cells.bytes_between(start - origin, stop - origin)
+            if type(page) is Narrow and codec.is_packed:
+                bias = codec.index_key((page.base,))
+                return [bias + code for code in page.codes[start - origin : stop - origin].tolist()]
+        keys = Keys(self._types, tuple(r.read(start, stop, None, counters) for r in self._readers))
+        packed = keys.packed()
+        found: list[Any] = (keys.encoded() if packed is None else packed).tolist()
+        return found
 
     # ---- many keys -----------------------------------------------------------------------------------------------
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 from ..schema import Schema
 from .delta_tail import DeltaTail, with_all_columns
 from .deltas import DeltaKind, Deltas, merge
-from .row_deltas import FOLD_ROWS, Folded, RowDelta, folded, look_up_chain, look_up_run
+from .row_deltas import FOLD_ROWS, Folded, RowDelta, folded, look_up_chain, look_up_run, rows_in_run
 
 ROW_BYTES = 400
 """Memory that a delta takes until it becomes part of a run: its numbers, its tuple and its mapping."""
@@ -180,6 +180,20 @@ class DeltaMemStore:
                 break
             kind = look_up_run(run, row, timestamp, columns, found)
         return kind
+
+    def changed(self, rows: Sequence[int]) -> set[int]:
+        """Those of some rows, at least one, that deltas are here of, whatever their time."""
+        if not self.count:
+            return set()
+        # As `look_up`.
+        joins, is_sparse = self._joins, self._is_sparse
+        single, runs = self._single, self._runs
+        if not is_sparse or joins != self._joins:
+            single, runs = {}, self.snapshot()
+        found = {row for row in rows if row in single} if single else set()
+        for run in runs:
+            found.update(rows_in_run(run, rows))
+        return found
 
     def _join(self) -> None:
         """Turn what is pending into runs. Needs `_joining`."""

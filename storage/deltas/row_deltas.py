@@ -115,6 +115,23 @@ def look_up_run(
     return _REINSERT if kind is None and _has_all(found, columns) else kind
 
 
+def rows_in_run(run: Deltas, rows: Sequence[int]) -> list[int]:
+    """Those of some rows, at least one, that a run has deltas of; some perhaps repeatedly."""
+    data = run.rows.data
+    if isinstance(rows, range):
+        low = bisect_left(data, rows.start)
+        mine: list[int] = run.rows[low : bisect_left(data, rows.stop, low)].tolist()
+        return mine
+    low = bisect_left(data, min(rows))
+    high = bisect_right(data, max(rows), low)
+    found = []
+    for row in rows if low < high else ():
+        place = bisect_left(data, row, low, high)
+        if place < high and data[place] == row:
+            found.append(row)
+    return found
+
+
 def look_up_chain(
     deltas: Sequence[RowDelta],
     folds: Sequence[Folded],

@@ -14,6 +14,7 @@ tests.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from ..types import DataType
@@ -77,6 +78,11 @@ class KeyCodec:
         packed = self._packed(values)
         return packed if width <= _PACKED_BYTES else packed.to_bytes(width, "big")
 
+    @property
+    def is_packed(self) -> bool:
+        """Are index keys integers?"""
+        return self.width is not None and self.width <= _PACKED_BYTES
+
     def encoded_of(self, index_key: int | bytes) -> bytes:
         """The encoded key of an index key."""
         if isinstance(index_key, bytes):
@@ -127,3 +133,9 @@ class KeyCodec:
             data = value.encode() if isinstance(value, str) else value
             parts.append(data if place == self._last else data.replace(b"\0", b"\0\1") + END)
         return b"".join(parts)
+
+
+@lru_cache(256)
+def codec_of(types: tuple[DataType, ...]) -> KeyCodec:
+    """The codec of some types, made once."""
+    return KeyCodec(types)

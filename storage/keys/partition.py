@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..predicates import ColumnPredicate
+from ..predicates import ColumnPredicate, Range
 from ..schema import HashRule, PartitionSchema, RangePartition, Schema
 from ..vector import Array
 from .hash_schema import HashSchema
@@ -141,6 +141,8 @@ class Partitioner:
         Hash rules prune where every column of the rule is fixed to some values; the range rule by the leading range
         columns. Other predicates prune nothing.
         """
+        if len(self.partitions) == 1 and self._ranges is None and all(map(_has_open_end, predicates)):
+            return [0]
         known = domains(self.schema, predicates)
         if any(domain.is_empty for domain in known.values()):
             return []
@@ -197,6 +199,11 @@ def _strip(buckets: tuple[int, ...], trailing: Sequence[int]) -> tuple[int, ...]
     while length and buckets[length - 1] == trailing[length - 1]:
         length -= 1
     return buckets[:length]
+
+
+def _has_open_end(predicate: ColumnPredicate) -> bool:
+    """Is it a range that some value is in, whatever its type?"""
+    return isinstance(predicate, Range) and (predicate.lower is None or predicate.upper is None)
 
 
 def _bucket_bytes(buckets: tuple[int, ...]) -> bytes:

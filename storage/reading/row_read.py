@@ -21,13 +21,13 @@ table's version is compared after the pin was taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
 from ..deltas.delta_file import DeltaFile
 from ..deltas.deltas import DeltaKind, resolve
-from ..deltas.row_deltas import look_up_run
+from ..deltas.row_deltas import look_up_run, rows_in_run
 from ..keys.key_codec import KeyCodec
 from ..keys.partition import Partitioner
 from ..rowsets.memrowset import MemRowSet
@@ -170,6 +170,18 @@ def look_up_deltas(
         if kind is not None:
             return kind
     return None
+
+
+def changed_rows(stored: StoredRowSet, rows: range) -> Iterable[int]:
+    """Those of some rows, at least one, of which REDO deltas may tell something, whatever the time."""
+    found: set[int] = set()
+    for memstore in stored.memstores:
+        found.update(memstore.changed(rows))
+    for file in stored.redo:
+        for number, block in enumerate(file.footer.blocks):
+            if block.first_row < rows.stop and block.last_row >= rows.start:
+                found.update(rows_in_run(file.read_head(number), rows))
+    return found
 
 
 def _look_up_file(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..columns.column_file import ROW_GROUP_ROWS
 from ..keys.pruning import predicate_bounds
@@ -22,10 +22,11 @@ from ..rowsets.stored_rowset import StoredRowSetView
 from ..schema import ColumnSchema, Schema
 from ..store import ScanCounters, ScanSpec
 from ..tablet.tablet import Tablet, TabletView
-from ..vector import Array, Batch, LazyColumn, Vector
+from ..vector import Array, Batch, LazyColumn, RowBatch, Vector
 from .changes import scan_changes
+from .key_interval import KeyInterval, short_interval
 from .ordered_scan import scan_ordered
-from .short_scan import scan_short, short_interval
+from .short_scan import scan_short
 
 _TEXT_BOUND = 64
 """Bounds of texts in sketches are cut after so many characters."""
@@ -39,6 +40,10 @@ class Piece:
     """Place among the view's rowsets, followed by its MemRowSets."""
     start: int
     stop: int
+
+
+Part: TypeAlias = Sequence[Piece] | KeyInterval
+"""What a token covers: pieces, or, if its scan is a short one, an interval of keys."""
 
 
 # ---- tokens ------------------------------------------------------------------------------------------------------
@@ -115,9 +120,11 @@ def _is_outside(lower: Any, upper: Any, low: Any, high: Any) -> bool:
 # ---- batches -----------------------------------------------------------------------------------------------------
 
 
-def scan_view(view: TabletView, pieces: Sequence[Piece], spec: ScanSpec, counters: ScanCounters) -> Iterator[Batch]:
+def scan_view(view: TabletView, pieces: Part, spec: ScanSpec, counters: ScanCounters) -> Iterator[Batch]:
     """The rows of some pieces that satisfy the spec's predicates, in batches of at most 131,072 rows."""
-    if spec.changes is not None:
+    if isinstance(pieces, KeyInterval):
+        batches = scan_short(view, spec, pieces, counters)
+    elif spec.changes is not None:
         batches = scan_changes(view, spec, counters)
     elif (interval := short_interval(view.table.schema, spec)) is not None:
         batches = scan_short(view, spec, interval, counters)
@@ -166,6 +173,8 @@ def _limited(batches: Iterator[Batch], limit: int) -> Iterator[Batch]:
 
 def _pinned(batch: Batch, view: TabletView) -> Batch:
     """The same batch, holding on to the view for as long as a column may still have to be read from its files."""
+    if isinstance(batch, RowBatch):
+        return batch
     slots: list[Vector | LazyColumn] = [
         LazyColumn(partial(_load, slot, view), slot.selection) if isinstance(slot, LazyColumn) else slot
         for slot in batch.slots()
@@ -180,9 +189,14 @@ def _load(slot: LazyColumn, view: TabletView, selection: Array | None) -> Vector
 # ---- what the planner wants to know ------------------------------------------------------------------------------
 
 
-def tablet_tokens(tablet: Tablet, spec: ScanSpec, timestamp: int) -> list[tuple[TabletView, tuple[Piece, ...], int]]:
-    """(view, pieces, rows before predicates) of each token of a tablet."""
+def tablet_tokens(tablet: Tablet, spec: ScanSpec, timestamp: int) -> list[tuple[TabletView, Part, int]]:
+    """(view, part, rows before predicates) of each token of a tablet."""
     view = tablet.view(timestamp)
     if spec.changes is not None:
         tablet.check_history(spec.changes.since)
+    elif (interval := short_interval(view.table.schema, spec)) is not None:
+        if not view.memory and not any(interval.meets(rowset.metadata) for rowset in view.rowsets):
+            return []
+        rows = sum(rowset.row_count for rowset in view.rowsets) + sum(m.row_count for m in view.memory)
+        return [(view, interval, min(rows, spec.limit or 0))]
     return [(view, pieces, sum(p.stop - p.start for p in pieces)) for pieces in cut(view, spec)]

@@ -31,6 +31,7 @@ from ..deltas.latest_state import RowSetPatches
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
 from ..keys.bloom import BloomProbe, BloomReader
+from ..keys.key_codec import KeyCodec
 from ..keys.keys import Keys
 from ..predicates import ColumnPredicate
 from ..schema import ColumnSchema, Schema
@@ -146,6 +147,29 @@ class DiskRowSet:
         """The rows (first, end) that the predicates on the leading key columns of `schema` leave."""
         keys = key_range(schema.key, predicates, self._index, self.row_count, counters)
         return keys.start, keys.stop
+
+    def search(self, key: Sequence[Any], after: bool, counters: ScanCounters | None = None) -> int:
+        """The first row whose key, of physical values, begins with `key` or is above it; with `after`, the first that
+        is above all keys that begin with it. The number of rows where there is none."""
+        return self._index.search(key, after, counters)
+
+    def index_keys(
+        self, start: int, stop: int, codec: KeyCodec, counters: ScanCounters | None = None
+    ) -> list[int] | list[bytes]:
+        """The keys of the rows `start` to `stop` (exclusive, not empty) as index keys: `KeyCodec.index_key`."""
+        return self._index.index_keys(start, stop, codec, counters)
+
+    def rows(
+        self, columns: Sequence[ColumnSchema], start: int, stop: int, counters: ScanCounters | None = None
+    ) -> list[tuple[Any, ...] | None]:
+        """The base data of the rows `start` to `stop` (exclusive, not empty) as Python values: `read` for few rows."""
+        if not columns:
+            return [()] * (stop - start)
+        lists = [
+            reader.values(start, stop, counters) if reader is not None else [initial] * (stop - start)
+            for _, reader, initial in map(self._cell_source, columns)
+        ]
+        return list(zip(*lists))
 
     def read(self, column: ColumnSchema, start: int, stop: int, counters: ScanCounters | None = None) -> Vector:
         """The base data of a column, of the rows `start` to `stop` (exclusive, not empty)."""

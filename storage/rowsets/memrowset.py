@@ -19,7 +19,7 @@ are found by their ids, and those that came later show their initial value.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import repeat
 from typing import Any, TypeAlias
 
@@ -32,7 +32,7 @@ from ..keys.keys import Keys
 from ..schema import ColumnSchema, Schema
 from ..vector import Array
 from .key_order import KeyOrder
-from .memrowset_chunks import Chunks, values_of
+from .memrowset_chunks import Chunks, RowCells, values_of
 from .memrowset_snapshot import MemRowSetSnapshot, column_places, initial_value
 from .stored_rowset import DeletedRows, PatchCache
 
@@ -243,13 +243,52 @@ class MemRowSet:
                 located = self._chunks.locate(row)
         if located[0] > timestamp or located[0] in self._aborted:
             return None
-        values = values_of(located, [self._places.get(c.id, -1) for c in columns])
-        for place, column in enumerate(columns):
-            if column.id not in self._places:
-                values[place] = initial_value(column)
+        places = self._places_of(columns)
+        values = values_of(located, places)
+        if -1 in places:
+            _fill_in(values, places, columns)
+        return self._mutated(values, row, columns, timestamp) if self.mutations.count else tuple(values)
+
+    def rows(
+        self, rows: Sequence[int], columns: Sequence[ColumnSchema], timestamp: int
+    ) -> list[tuple[Any, ...] | None]:
+        """`get` for some rows, in their order; None also where the number is -1."""
+        places = self._places_of(columns)
+        cells, is_altered = RowCells(places), -1 in places
+        mutated: Collection[int] = self.mutations.changed(rows) if self.mutations.count and rows else ()
+        found: list[tuple[Any, ...] | None] = []
+        located_rows = self._chunks.locate_some_at_once(rows)
+        if located_rows is None:
+            with self._mutex:
+                located_rows = self._chunks.locate_some(rows)
+        for row, located in zip(rows, located_rows):
+            if located is None or located[0] > timestamp or located[0] in self._aborted:
+                found.append(None)
+                continue
+            values = cells.of(located)
+            if is_altered:
+                _fill_in(values, places, columns)
+            found.append(self._mutated(values, row, columns, timestamp) if row in mutated else tuple(values))
+        return found
+
+    def _places_of(self, columns: Sequence[ColumnSchema]) -> list[int]:
+        """Where columns stand here; -1 for those that came to the table later."""
+        return [self._places.get(column.id, -1) for column in columns]
+
+    def _mutated(
+        self, values: list[Any], row: int, columns: Sequence[ColumnSchema], timestamp: int
+    ) -> tuple[Any, ...] | None:
+        """What mutations have made of a row with these values; None where it is deleted."""
         given: dict[int, Any] = {}
         if self.mutations.look_up(row, timestamp, [column.id for column in columns], given) is DeltaKind.DELETE:
             return None
         if given:
             values = [given.get(column.id, value) for column, value in zip(columns, values)]
         return tuple(values)
+
+
+def _fill_in(values: list[Any], places: Sequence[int], columns: Sequence[ColumnSchema]) -> None:
+    """Put initial values in the place of columns that came to the table later."""
+    for place, column in enumerate(columns):
+        if places[place] < 0:
+            values[place] = initial_value(column)

@@ -78,8 +78,24 @@ class Chunk:
     def cells(self) -> list[Callable[[int], Any]]:
         """What gives single values of the columns, made once: Arrow wraps columns anew at every call."""
         return [
-            TextCells(column).get if column.type in _TEXTS else partial(_cell, column) for column in self.rows.columns
+            partial(_cell, column) if texts is None else texts.get
+            for column, texts in zip(self.rows.columns, self._texts)
         ]
+
+    @cached_property
+    def _texts(self) -> list[TextCells | None]:
+        return [TextCells(column) if column.type in _TEXTS else None for column in self.rows.columns]
+
+    def strings(self, places: Sequence[int]) -> list[tuple[memoryview, memoryview]] | None:
+        """Where the values of some columns lie, if all are strings without NULLs: `TextCells.strings`."""
+        found = []
+        for place in places:
+            texts = self._texts[place] if place >= 0 else None
+            where = None if texts is None else texts.strings
+            if where is None:
+                return None
+            found.append(where)
+        return found
 
     def vector(self, place: int, type_: DataType) -> Vector:
         """The column at a place of the schema, of a type; kept where the chunk is small."""
@@ -111,7 +127,8 @@ Located: TypeAlias = "tuple[int, tuple[Any, ...] | None, Chunk | None, int]"
 
 
 class Chunks:
-    """See the module's page. Not safe for several threads: the MemRowSet's mutex guards all but `locate_at_once`."""
+    """See the module's page. Not safe for several threads: the MemRowSet's mutex guards all but `locate_at_once` and
+    `locate_some_at_once`."""
 
     def __init__(self, schema: Schema):
         self.row_count = 0
@@ -224,6 +241,35 @@ class Chunks:
             return None
         return None if self._is_changing or version != self._version else found
 
+    def locate_some(self, rows: Sequence[int]) -> list[Located | None]:
+        """`locate` for some rows, in their order; None where the number is -1."""
+        pending, chunks, starts = self._pending, self._chunks, self._starts
+        first = self.row_count - len(pending)
+        found: list[Located | None] = []
+        for row in rows:
+            if row < 0:
+                found.append(None)
+            elif row >= first:
+                place = row - first
+                found.append((pending.stamps[place], pending.rows[place], None, place))
+            else:
+                number = bisect_right(starts, row) - 1
+                chunk, place = chunks[number], row - starts[number]
+                stamps = chunk.timestamps
+                found.append((stamps if isinstance(stamps, int) else int(stamps[place]), None, chunk, place))
+        return found
+
+    def locate_some_at_once(self, rows: Sequence[int]) -> list[Located | None] | None:
+        """The same for those who do not keep writers away; None where one was in the way."""
+        version = self._version
+        if self._is_changing:
+            return None
+        try:
+            found = self.locate_some(rows)
+        except IndexError:
+            return None
+        return None if self._is_changing or version != self._version else found
+
 
 def values_of(located: Located, places: Sequence[int]) -> list[Any]:
     """Some columns of a row as Python values; None for a place of -1."""
@@ -233,6 +279,33 @@ def values_of(located: Located, places: Sequence[int]) -> list[Any]:
     assert chunk is not None
     cells = chunk.cells
     return [cells[i](place) if i >= 0 else None for i in places]
+
+
+class RowCells:
+    """Gives the values of some columns, row by row; to be made for the rows of one look-up or scan.
+
+    Where all columns are strings without NULLs, a row of ten costs a third less than by `values_of`.
+    """
+
+    __slots__ = ("_places", "_strings")
+
+    def __init__(self, places: Sequence[int]):
+        self._places = places
+        self._strings: dict[Chunk, list[tuple[memoryview, memoryview]] | None] = {}
+
+    def of(self, located: Located) -> list[Any]:
+        """`values_of`."""
+        chunk, place = located[2], located[3]
+        if chunk is None:
+            return values_of(located, self._places)
+        try:
+            strings = self._strings[chunk]
+        except KeyError:
+            strings = self._strings[chunk] = chunk.strings(self._places)
+        if strings is None:
+            return values_of(located, self._places)
+        after = place + 1
+        return [str(data[offsets[place] : offsets[after]], "utf-8") for offsets, data in strings]
 
 
 def _cell(column: pa.Array, place: int) -> Any:

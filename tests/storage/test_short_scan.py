@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nyala.storage.alterations import AddColumn
 from nyala.storage.database import Database
 from nyala.storage.predicates import ColumnPredicate, InList, Range
-from nyala.storage.reading.short_scan import SHORT_ROWS, short_interval
+from nyala.storage.reading.key_interval import SHORT_ROWS, short_interval
 from nyala.storage.rowsets.key_order import KeyOrder
-from nyala.storage.schema import ColumnSchema, PartitionSchema, Schema, Table, TableDefinition
+from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, Table, TableDefinition
 from nyala.storage.store import Op, ScanCounters, ScanSpec
 from nyala.storage.types import BIGINT, BINARY, INT, STRING, TINYINT
 
@@ -99,6 +101,91 @@ def test_short_scans_give_what_a_dictionary_has(kind: str, data: st.DataObject) 
                 limit = data.draw(st.sampled_from([0, 1, 3, SHORT_ROWS]))
                 expected = [then[k] for k in sorted(then) if holds(*k)][:limit]
                 assert scanned(db, table, predicates, limit, at) == expected
+
+
+def rows_by_key(db: Database, table: Table, spec: ScanSpec) -> list[tuple[Any, ...]]:
+    """The rows of all tablets in key order, as tuples and, which must be the same, made of the columns."""
+    rows: list[tuple[Any, ...]] = []
+    for token in db.scan_tokens(table, spec):
+        mine = []
+        for batch in db.scan(token):
+            mine += batch.rows()
+            assert batch.rows() == list(zip(*(column.to_arrow().to_pylist() for column in batch.columns())))
+        keys = [row[:2] for row in mine]
+        assert keys == sorted(set(keys))
+        rows += mine
+    return sorted(rows, key=lambda row: row[:2])
+
+
+@pytest.mark.parametrize("partitions", [PartitionSchema(), PartitionSchema((HashRule(("b",), 2),))])
+@pytest.mark.parametrize("kind", list(KEYS))
+@settings(max_examples=15, deadline=None)
+@given(st.data())
+def test_short_scans_give_what_scans_by_batches_give(
+    kind: str, partitions: PartitionSchema, data: st.DataObject
+) -> None:
+    first, second = VALUES[kind]
+    keys = [{"a": a, "b": b} for a in first for b in second]
+    text = st.one_of(st.none(), st.sampled_from(["", "é", "text"]))
+    with Database(":memory:", background=False) as db:
+        table = db.create_table(TableDefinition("t", definition(kind).schema, partitions))
+        moments = [db.now()]
+        for step in range(data.draw(st.integers(2, 12))):
+            what = data.draw(st.sampled_from(["put", "put", "update", "delete", "flush", "maintain", "alter"]))
+            chosen_keys = data.draw(st.lists(st.sampled_from(keys), max_size=12))
+            for key in chosen_keys if what in ("put", "update", "delete") else ():
+                if what == "put":
+                    db.write_row(table, Op.UPSERT, {**key, "v": step, "t": data.draw(text)})
+                elif what == "update":
+                    db.write_row(table, Op.UPDATE_IGNORE, {**key, data.draw(st.sampled_from(["v", "t"])): None})
+                else:
+                    db.write_row(table, Op.DELETE_IGNORE, key)
+            if what == "flush":
+                db.flush()
+            elif what == "maintain":
+                db.maintain(until_idle=False)
+            elif what == "alter":
+                table = db.alter_table("t", [AddColumn(ColumnSchema(f"c{step}", INT, initial=step, default=step))])
+            moments.append(db.now())
+        for _ in range(4):
+            predicates, _ = chosen(data.draw, kind)
+            columns = ("a", "b", *(c.name for c in table.schema.columns[2:]))
+            spec = ScanSpec(columns, predicates, data.draw(st.sampled_from(moments)), ordered=True)
+            limit = data.draw(st.sampled_from([1, 2, 5, SHORT_ROWS]))
+            expected = rows_by_key(db, table, spec)
+            assert rows_by_key(db, table, replace(spec, limit=limit))[:limit] == expected[:limit]
+
+
+def test_many_deleted_rows_are_passed_over() -> None:
+    with Database(":memory:", background=False) as db:
+        table = db.create_table(definition("wide"))
+        for start in (0, 1):
+            for number in range(start, 6000, 2):
+                db.write_row(table, Op.INSERT, {"a": 0, "b": number, "v": number, "t": None})
+            db.flush()
+        for number in range(10, 5990):
+            db.write_row(table, Op.DELETE, {"a": 0, "b": number})
+        (token,) = db.scan_tokens(table, ScanSpec(("b",), (Range.equal("a", 0),), ordered=True, limit=15))
+        (batch,) = db.scan(token)
+        assert batch.rows() == [(number,) for number in (*range(10), *range(5990, 5995))]
+
+
+def test_a_rowset_is_opened_when_its_first_key_is_due() -> None:
+    with Database(":memory:", background=False) as db:
+        table = db.create_table(definition("wide"))
+        for part in range(5):
+            for number in range(100):
+                db.write_row(table, Op.INSERT, {"a": part, "b": number, "v": part, "t": None})
+            db.flush()
+        read = []
+        for at, limit in [(0, 100), (0, 101), (3, 150)]:
+            (token,) = db.scan_tokens(table, ScanSpec(("a", "b"), (Range("a", at),), ordered=True, limit=limit))
+            counters = ScanCounters()
+            (batch,) = db.scan(token, counters)
+            assert batch.rows() == [(at + number // 100, number % 100) for number in range(limit)]
+            assert counters.rows_considered == limit
+            read.append(counters.pages_read)
+        assert read[0] < read[1] <= read[2]
 
 
 def test_other_scans_go_the_long_way() -> None:

@@ -95,17 +95,12 @@ class TableClient:
     def scan(self, first: str, count: int) -> Sequence[Fields]:
         """A scan in key order with a lower bound and a limit."""
         with self._table.scan(_FIELDS, col(KEY) >= first, limit=count, ordered=True) as scan:
-            return [row for batch in scan for row in rows_of(batch)]
+            return list(scan.rows())
 
     def close(self) -> None:
         """Close the connection, if it is this client's own."""
         if self._owned is not None:
             self._owned.close()
-
-
-def rows_of(batch: pa.RecordBatch) -> list[Fields]:
-    """The rows of a batch, as Python values."""
-    return list(zip(*(column.to_pylist() for column in batch.columns)))
 
 
 def nyala_version() -> str:

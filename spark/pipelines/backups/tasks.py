@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ....driver.connection import Connection
-from ....driver.scans import Scan, arrow_schema
+from ....driver.scans import Scan
 from ....driver.table_changes import CHANGE_COLUMNS
 from ....errors import CorruptionError, OperationalError
 from ....storage.schema import ColumnSchema, Table
@@ -82,7 +82,7 @@ def save(task: SaveTask) -> SavedFile | None:
     )
     connection = workers.connection(task.url)
     tokens = connection.store.scan_tokens(task.table, spec)
-    with Scan(lambda: connection.store, arrow_schema(columns), tokens, task.at) as scan:
+    with Scan(lambda: connection.store, columns, tokens, task.at) as scan:
         return _write(task, scan)
 
 
