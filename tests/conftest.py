@@ -15,8 +15,10 @@ from hypothesis import HealthCheck, settings
 from nyala.executor import context
 
 # The repository's root is the package. pytest sees the __init__.py there and would import it once more, under the name
-# of the checkout's folder; every class would then exist twice, and `pytest.raises` would wait for the wrong one.
-sys.modules.setdefault(Path(nyala.__file__).parent.name, nyala)
+# of the checkout's folder (of the file, where that is no name: `nyala-main`); every class would then exist twice, and
+# `pytest.raises` would wait for the wrong one.
+for name in (Path(nyala.__file__).parent.name, "__init__"):
+    sys.modules.setdefault(name, nyala)
 
 # Started in the background (`make test &`, nohup), a process ignores Ctrl-C and so do those it starts. Tests that send
 # Ctrl-C to a child need one that listens.
