@@ -208,8 +208,8 @@ def why_refused(address: str, own: Credentials | None, told: str) -> Authenticat
         return None
     try:
         return _speaks_tls_alone(address) if own is None else _mistrust(address, own)
-    except OSError:
-        return None
+    except (OSError, ValueError):
+        return None  # nobody is there any more, or the address is none
 
 
 def _connected(address: str) -> socket.socket:
