@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
@@ -74,9 +75,10 @@ def tls_options(url: str, given: Mapping[str, Any], environment: Mapping[str, st
     """The options of a cluster's client that name the TLS files: those that were given, the URL's, or those of the
     environment; none where there is to be no TLS. `InterfaceError` where one of these names some of them alone.
 
-    >>> tls_options("nyala://one", {}, {"NYALA_TLS_CA": "a", "NYALA_TLS_CERT": "b", "NYALA_TLS_KEY": "c"})
-    {'tls_ca': 'a', 'tls_cert': 'b', 'tls_key': 'c'}
-    >>> tls_options("nyala://one/?tls=off", {}, {"NYALA_TLS_CA": "a", "NYALA_TLS_CERT": "b", "NYALA_TLS_KEY": "c"})
+    >>> environment = {"NYALA_TLS_CA": "/ca", "NYALA_TLS_CERT": "/cert", "NYALA_TLS_KEY": "/key"}
+    >>> tls_options("nyala://one", {}, environment)
+    {'tls_ca': '/ca', 'tls_cert': '/cert', 'tls_key': '/key'}
+    >>> tls_options("nyala://one/?tls=off", {}, environment)
     {}
     """
     environment = os.environ if environment is None else environment
@@ -89,7 +91,8 @@ def tls_options(url: str, given: Mapping[str, Any], environment: Mapping[str, st
     files = tls_files(named or parameters)
     if files is None:
         files = tls_files({name: environment.get(variable) for name, variable in ENVIRONMENT.items()}, ENVIRONMENT)
-    return {} if files is None else files.options()
+    # Whole paths: tasks of Spark may run in another directory.
+    return {} if files is None else {n: str(Path(path).expanduser().absolute()) for n, path in files.options().items()}
 
 
 def with_parameters(url: str, parameters: Mapping[str, str]) -> str:

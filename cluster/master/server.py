@@ -29,7 +29,6 @@ from ...storage.tablet.tablet import StoreOptions
 from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer
 from ..tablets.replica import Replica, ReplicaListener
-from ..wire.access import Role
 from ..wire.envelope import Caller
 from ..wire.faults import FAULTS, FaultyFileSystem
 from ..wire.methods import (
@@ -56,7 +55,7 @@ from ..wire.peers import PeerBatch
 from ..wire.process import run_server
 from ..wire.rpc import Channels
 from ..wire.server import CallContext, RpcServer
-from ..wire.tls import expiry, read_credentials
+from ..wire.tls import expiry, server_credentials
 from .catalog_manager import CatalogManager
 from .coordinator import Coordinator
 from .ddl import Ddl
@@ -89,7 +88,7 @@ class MasterServer:
         self._coordinator: Coordinator | None = None
         self._rounds: Rounds | None = None
         self._stopped = False
-        self._tls = None if options.tls is None else read_credentials(options.tls, Role.SERVER)
+        self._tls = server_credentials(options.tls)
         with ExitStack() as stack:
             self._rpc = RpcServer(options.bind, self._clock, tls=self._tls)
             stack.callback(self._rpc.stop)

@@ -23,7 +23,6 @@ from ...storage.files.os_filesystem import OsFileSystem
 from ...storage.files.page_cache import PageCache
 from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer
-from ..wire.access import Role
 from ..wire.envelope import Caller
 from ..wire.faults import FAULTS, FaultyFileSystem
 from ..wire.methods import ServerStatus
@@ -31,7 +30,7 @@ from ..wire.peer_streams import FlightTransport
 from ..wire.process import run_server
 from ..wire.rpc import Channels
 from ..wire.server import Limits, RpcServer
-from ..wire.tls import expiry, read_credentials
+from ..wire.tls import expiry, server_credentials
 from .completions import Completions
 from .directories import KIND, ServerDirectories
 from .fragments import Fragments
@@ -102,7 +101,7 @@ class TabletServer:
         self.clock = clock or HybridClock()
         self._started = time.time()
         self._stopped = False
-        self._tls = None if options.tls is None else read_credentials(options.tls, Role.SERVER)
+        self._tls = server_credentials(options.tls)
         files = fs or OsFileSystem()
         if options.allow_faults:
             files = FaultyFileSystem(files)

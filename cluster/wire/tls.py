@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import ipaddress
+import logging
 import socket
 import ssl
 import time
@@ -25,6 +26,8 @@ from typing import Any, Final, NoReturn
 from ...errors import AuthenticationFailed, InterfaceError
 from .access import Role, role_name, role_of
 from .tls_files import OPTIONS, TlsFiles
+
+_logger = logging.getLogger("nyala.cluster.wire")
 
 PROBE_SECONDS: Final = 1.0
 """For each step of `why_refused`."""
@@ -104,6 +107,16 @@ def read_credentials(files: TlsFiles, needed: Role = Role.CLIENT) -> Credentials
     identity = names[0] if names else _common_name(told)
     _check_own_role(files, identity, needed)
     return Credentials(files, ca, certificate, key, identity, names, ssl.cert_time_to_seconds(told["notAfter"]))
+
+
+def server_credentials(files: TlsFiles | None) -> Credentials | None:
+    """What a server is started with, and a line in its log of it; None where it has no TLS."""
+    if files is None:
+        return None
+    found = read_credentials(files, Role.SERVER)
+    until = datetime.datetime.fromtimestamp(found.expires, datetime.UTC).isoformat()
+    _logger.info("TLS", extra={"fields": {"certificate": files.certificate, "names": found.names, "expires": until}})
+    return found
 
 
 def _read(path: str, what: str) -> bytes:

@@ -7,28 +7,23 @@ from pathlib import Path
 import nyala
 import pytest
 from nyala.driver.owners import reachable
-from nyala.driver.servers import ENVIRONMENT, servers, tls_options, with_parameters
+from nyala.driver.servers import servers, tls_options, with_parameters
 from nyala.errors import InterfaceError
 from nyala.spark.source.options import Use, parse
 
-ALL = {"tls_ca": "a", "tls_cert": "b", "tls_key": "c"}
-OTHERS = {"NYALA_TLS_CA": "x", "NYALA_TLS_CERT": "y", "NYALA_TLS_KEY": "z"}
+ALL = {"tls_ca": "/a", "tls_cert": "/b", "tls_key": "/c"}
+OTHERS = {"NYALA_TLS_CA": "/x", "NYALA_TLS_CERT": "/y", "NYALA_TLS_KEY": "/z"}
 URL = "nyala://one:7051"
-
-
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ENVIRONMENT.values():
-        monkeypatch.delenv(name, raising=False)
 
 
 def test_options_then_the_url_then_the_environment() -> None:
     url = with_parameters(URL, ALL)
     assert tls_options(URL, {}, {}) == {}
-    assert tls_options(URL, {"deadline": 3.0}, OTHERS) == {"tls_ca": "x", "tls_cert": "y", "tls_key": "z"}
+    assert tls_options(URL, {"deadline": 3.0}, OTHERS) == {"tls_ca": "/x", "tls_cert": "/y", "tls_key": "/z"}
     assert tls_options(URL, {name: Path(path) for name, path in ALL.items()}, OTHERS) == ALL
     assert tls_options(url, {}, OTHERS) == ALL
     assert tls_options(f"{URL}/?tls=off", {}, OTHERS) == {}
+    assert tls_options(URL, {**ALL, "tls_ca": "here/ca.crt"}, {})["tls_ca"] == str(Path.cwd() / "here/ca.crt")
 
 
 def test_parameters_stand_behind_the_servers() -> None:
@@ -84,5 +79,5 @@ def test_a_directory_that_is_served_has_no_tls_whatever_the_environment(
 
 
 def test_spark_takes_them_as_options() -> None:
-    given = parse({"url": URL, "dbtable": "t", "tlsCa": "a", "TLSCERT": "b", "tlskey": "c"}, Use.READ)
+    given = parse({"url": URL, "dbtable": "t", "tlsCa": "/a", "TLSCERT": "/b", "tlskey": "/c"}, Use.READ)
     assert given.client() == ALL

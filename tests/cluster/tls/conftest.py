@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from nyala.driver.servers import ENVIRONMENT
 from tls_support import Pki
 
 
@@ -15,9 +14,3 @@ def pki(tmp_path_factory: pytest.TempPathFactory) -> Pki:
 @pytest.fixture(scope="session")
 def foreign(tmp_path_factory: pytest.TempPathFactory) -> Pki:
     return Pki(tmp_path_factory.mktemp("foreign"))
-
-
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ENVIRONMENT.values():
-        monkeypatch.delenv(name, raising=False)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from nyala.__main__ import main
 from nyala.cluster.admin.certificates import check_host, files_of, make_certificates
+from nyala.cluster.admin.local_cluster import HOST, LocalCluster
 from nyala.cluster.wire.access import Role
 from nyala.cluster.wire.tls import read_credentials
 from nyala.errors import InterfaceError, OperationalError
@@ -99,3 +100,14 @@ def test_without_the_package_it_says_how_to_get_it(tmp_path: Path, monkeypatch: 
     with pytest.raises(OperationalError, match=r"pip install 'nyala\[tls\]'"):
         make_certificates(tmp_path / "none", [["a"]])
     assert not (tmp_path / "none").exists()
+
+
+def test_a_local_cluster_with_tls_is_a_new_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plain, secure = LocalCluster.create(tmp_path / "plain", 1), LocalCluster.create(tmp_path / "s", 1, is_secure=True)
+    assert main(["cluster", "start", "--dir", str(plain.directory), "--tls"]) == 1
+    assert "holds a cluster without TLS; --tls is for a new one" in capsys.readouterr().err
+    assert plain.client_tls is None and "--tls-ca" not in plain.process("master-1").command
+    again = LocalCluster.open(tmp_path / "s")
+    assert again.is_secure and again.client_tls == secure.client_tls and secure.admin_tls is not None
+    assert str(secure.certificates / f"{HOST}.key") in again.process("tserver-1").command
+    read_credentials(secure.admin_tls, Role.ADMIN)
