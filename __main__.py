@@ -4,6 +4,7 @@
     nyala fs check|dump|layout ...        look at a store's files from outside
     nyala serve DIR                       a store's directory, for several processes at once
     nyala cluster start --dir DIR         a cluster of processes on this machine; stop, status, ksck, rebalance, leave
+    nyala cluster certificates DIR ...    a CA and certificates, for clusters with TLS
     nyala tablet list|move ...            where a cluster's tablets are
     nyala master|tserver --dir DIR        run one server of a cluster
     nyala spark ingest|export|backup ...  pipelines on Spark: files into tables and out of them, backups
@@ -38,7 +39,7 @@ from typing import TypeAlias
 from . import __version__
 from .bench.arguments import add_bench_commands
 from .errors import Error, did_you_mean
-from .shell.cluster_parsers import add_cluster_commands
+from .shell.cluster_parsers import add_client_tls, add_cluster_commands
 from .shell.spark_parsers import add_spark_commands
 from .tpch.arguments import add_threads, add_tpch_commands, natural
 
@@ -155,6 +156,7 @@ def _add_shell(commands: Commands) -> None:
     parser.add_argument("--timing", action="store_true", help="print how long each statement takes")
     parser.add_argument("--engine", metavar="NAME", help="what runs queries: nyala (the default), or spark")
     add_threads(parser)
+    add_client_tls(parser)
     parser.examples = (
         "nyala shell weather",
         'nyala shell weather -c "SELECT count(*) FROM readings" --format json',

@@ -416,6 +416,19 @@ class DeadlineExceeded(ClusterError):
     retryable = True
 
 
+class AuthenticationFailed(ClusterError):
+    """Mend the certificates, or the TLS options: one of the two sides does not trust the other, or only one of them
+    speaks TLS."""
+
+    sqlstate = "28000"
+
+
+class AccessDenied(ClusterError):
+    """Use a certificate of the role that the message names: this one's holder may not do that."""
+
+    sqlstate = "42501"
+
+
 class ServerOverloaded(ClusterError):
     """Try again a little later: the server has no memory or no hands left for the request, and did nothing of it."""
 

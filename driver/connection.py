@@ -28,6 +28,7 @@ from .cursor import Cursor
 from .loading import Source, load
 from .moments import Moment, hybrid_time
 from .parameters import Parameters
+from .servers import TLS_OPTIONS, tls_options, with_parameters
 from .session import Session
 from .stores import SharedStore, acquire, is_cluster
 from .tables import TableHandle
@@ -35,7 +36,14 @@ from .write_session import WriteSession
 
 _STORE_OPTIONS: Final = ("durability", "history_seconds", "store_memory")
 """Of a directory; the servers of a cluster are told when they are started."""
-_CLUSTER_OPTIONS: Final = ("deadline", "read_mode", "replica_selection", "commit_wait", "connect_deadline")
+_CLUSTER_OPTIONS: Final = (
+    "deadline",
+    "read_mode",
+    "replica_selection",
+    "commit_wait",
+    "connect_deadline",
+    *TLS_OPTIONS,
+)
 _DATABASE_NAMES: Final = {"store_memory": "memory_limit_bytes"}
 """Options that `storage.database.Database` calls otherwise."""
 _SESSION_OPTIONS: Final = ("threads", "memory_limit", "temp_directory", "engine")
@@ -82,6 +90,10 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
         Of a cluster: a write returns only when its time has passed by this machine's clock.
     connect_deadline : float, optional
         Of a cluster: seconds until a master must have answered (10).
+    tls_ca, tls_cert, tls_key : str or Path, optional
+        Of a cluster with TLS: PEM files with its CA's certificate, this client's own, and the key of that. All three or
+        none; where none is given, the URL's (`nyala://host/?tls_ca=...&tls_cert=...&tls_key=...`), else those that the
+        environment names: NYALA_TLS_CA, NYALA_TLS_CERT, NYALA_TLS_KEY.
 
     Raises
     ------
@@ -91,6 +103,8 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
         An option is unknown or has no meaning, or not for this target; the URL is wrong.
     DeadlineExceeded
         No master of the cluster has answered.
+    AuthenticationFailed
+        The cluster's servers and this client do not trust each other, or only one side speaks TLS.
     """
     settings = _check_options(given)
     options = _store_options(target, settings)
@@ -98,7 +112,7 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
     try:
         given = {"memory_limit": default_limit(), **{n: settings[n] for n in _SESSION_OPTIONS if n in settings}}
         known = {name: settings.get(name) for name in _STORE_OPTIONS}
-        session = Session(shared.store, **given, store_options=known, target=target)
+        session = Session(shared.store, **given, store_options=known, target=_whole_target(target, options))
         session.reads_latest = settings.get("read_mode") == "READ_LATEST"
     except BaseException:
         shared.release()
@@ -346,6 +360,11 @@ class Connection:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _whole_target(target: str | Path, options: dict[str, Any]) -> str | Path:
+    """The target for others that are to open the store: with the TLS files that were options beside it."""
+    return with_parameters(str(target), tls_options(str(target), options)) if is_cluster(target) else target
 
 
 def _store_options(target: str | Path, settings: dict[str, Any]) -> dict[str, Any]:

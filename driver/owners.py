@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import InterfaceError, OperationalError, StoreLocked
 from .owner_keeping import adopt, keep
+from .servers import PLAIN, is_environment_secure, servers, with_parameters
 from .stores import MEMORY, directory_of, is_cluster, serve_open
 
 if TYPE_CHECKING:
@@ -62,14 +63,13 @@ def reachable(target: str | Path, *, create: bool = False, idle_exit: float = ID
         There is no store in the directory, or it cannot be opened.
     """
     if is_cluster(target):
-        from .servers import servers
-
         servers(str(target))
         return str(target)
     if str(target) == MEMORY:
         raise InterfaceError("':memory:' is a store of one connection: let that one serve it, with Connection.serve()")
     directory = directory_of(target)
-    return serve_open(directory) or _owner(directory, create, idle_exit).url
+    url = serve_open(directory) or _owner(directory, create, idle_exit).url
+    return with_parameters(url, PLAIN) if is_environment_secure() else url  # owners have no TLS
 
 
 def serve(connection: Connection) -> str:

@@ -1,15 +1,32 @@
-"""URLs of clusters: `nyala://host:port,host:port/`."""
+"""URLs of clusters: `nyala://host:port,host:port/`, and with what client and servers convince each other.
+
+    options of `connect`         tls_ca, tls_cert, tls_key
+    behind the servers           nyala://host:port/?tls_ca=FILE&tls_cert=FILE&tls_key=FILE; ?tls=off
+    otherwise the environment    NYALA_TLS_CA, NYALA_TLS_CERT, NYALA_TLS_KEY
+
+Each of these names all three files or none. Where none does, nothing is encrypted.
+"""
 
 from __future__ import annotations
 
+import os
 import re
-from typing import Final
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode
 
-from ..errors import InterfaceError
+from ..cluster.wire.tls_files import OPTIONS, tls_files
+from ..errors import InterfaceError, did_you_mean
 
 SCHEME: Final = "nyala"
 DEFAULT_PORT: Final = 7051
-_SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:\[\]@/]+)(?::(?P<port>\d+))?")
+TLS_OPTIONS: Final = OPTIONS
+"""Of `connect`, and of URLs."""
+ENVIRONMENT: Final[Mapping[str, str]] = {name: f"NYALA_{name.upper()}" for name in TLS_OPTIONS}
+PLAIN: Final = {"tls": "off"}
+"""Of URLs: nothing is encrypted, whatever the environment says."""
+_SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[^\s:\[\]@/?]+)(?::(?P<port>\d+))?")
 
 
 def servers(url: str) -> tuple[tuple[str, int], ...]:
@@ -21,7 +38,8 @@ def servers(url: str) -> tuple[tuple[str, int], ...]:
     scheme, _, rest = url.partition("://")
     if scheme != SCHEME:
         raise InterfaceError(f"{url}: {scheme}:// is no target; give a directory, or ':memory:'")
-    authority, slash, path = rest.partition("/")
+    _parameters(url)
+    authority, slash, path = rest.partition("?")[0].partition("/")
     if path:
         raise InterfaceError(f"{url}: nothing may follow the servers, but {slash + path!r} does")
     if "@" in authority:
@@ -37,3 +55,56 @@ def _server(url: str, part: str) -> tuple[str, int]:
     if not 0 < port < 1 << 16:
         raise InterfaceError(f"{url}: {port} is no port; ports are 1 to 65535")
     return found["host"].strip("[]"), port
+
+
+def _parameters(url: str) -> dict[str, str]:
+    """What stands behind the question mark."""
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(url.partition("?")[2], keep_blank_values=True):
+        if name not in ("tls", *TLS_OPTIONS):
+            raise InterfaceError(f"{url}: there is no {name}{did_you_mean(name, ('tls', *TLS_OPTIONS))}")
+        if name in found:
+            raise InterfaceError(f"{url}: {name} stands there twice")
+        found[name] = value
+    if "tls" in found and found != PLAIN:
+        raise InterfaceError(f"{url}: tls=off stands alone; to have TLS is to name {', '.join(TLS_OPTIONS)}")
+    return found
+
+
+def tls_options(url: str, given: Mapping[str, Any], environment: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The options of a cluster's client that name the TLS files: those that were given, the URL's, or those of the
+    environment; none where there is to be no TLS. `InterfaceError` where one of these names some of them alone.
+
+    >>> environment = {"NYALA_TLS_CA": "/ca", "NYALA_TLS_CERT": "/cert", "NYALA_TLS_KEY": "/key"}
+    >>> tls_options("nyala://one", {}, environment)
+    {'tls_ca': '/ca', 'tls_cert': '/cert', 'tls_key': '/key'}
+    >>> tls_options("nyala://one/?tls=off", {}, environment)
+    {}
+    """
+    environment = os.environ if environment is None else environment
+    named = {name: given[name] for name in TLS_OPTIONS if given.get(name)}
+    parameters = _parameters(url)
+    if named and parameters:
+        raise InterfaceError(f"{url}: the URL says {', '.join(parameters)}, and the options say {', '.join(named)}")
+    if parameters == PLAIN:
+        return {}
+    files = tls_files(named or parameters)
+    if files is None:
+        files = tls_files({name: environment.get(variable) for name, variable in ENVIRONMENT.items()}, ENVIRONMENT)
+    # Whole paths: tasks of Spark may run in another directory.
+    return {} if files is None else {n: str(Path(path).expanduser().absolute()) for n, path in files.options().items()}
+
+
+def with_parameters(url: str, parameters: Mapping[str, str]) -> str:
+    """The URL of the same servers with these parameters; as it is where there are none.
+
+    >>> with_parameters("nyala://one:7051", {"tls": "off"})
+    'nyala://one:7051/?tls=off'
+    """
+    plain = url.partition("?")[0].rstrip("/")
+    return f"{plain}/?{urlencode(parameters)}" if parameters else url
+
+
+def is_environment_secure() -> bool:
+    """Does the environment name TLS files, so that URLs mean clusters with TLS?"""
+    return any(os.environ.get(name) for name in ENVIRONMENT.values())

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import InterfaceError, StoreLocked
 from ..storage.database import Database
 from ..storage.store import Store
-from .servers import servers
+from .servers import TLS_OPTIONS, servers, tls_options
 
 if TYPE_CHECKING:
     from ..cluster.owner.server import OwnerServer
@@ -100,6 +100,7 @@ def acquire(target: str | Path, threads: int, **options: Any) -> SharedStore:
         return SharedStore(Database(MEMORY, threads=threads, **options), None, options)
     if is_cluster(text):
         named = servers(text)
+        options = {**{n: v for n, v in options.items() if n not in TLS_OPTIONS}, **tls_options(text, options)}
         return _shared(
             CLUSTER + ",".join(f"{host}:{port}" for host, port in named),
             options,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,11 +20,14 @@ from ..cluster.admin.rebalance import Move, Placed, plan_moves
 from ..cluster.admin.view import ClusterView, look
 from ..cluster.wire.methods import LeaveCluster, ListServers
 from ..cluster.wire.rpc import Channels
-from ..driver.servers import servers
+from ..cluster.wire.tls import read_credentials
+from ..cluster.wire.tls_files import tls_files
+from ..driver.servers import ENVIRONMENT, servers, tls_options
 from ..driver.stores import is_cluster
 from ..errors import InterfaceError, did_you_mean
 from ..storage.clock import HybridClock
 from ..storage.inspect.text import table_lines
+from .arguments import given_tls, tls_of
 
 _POLL_SECONDS = 0.2
 
@@ -34,12 +38,20 @@ def start_command(arguments: argparse.Namespace) -> int:
     options = {"durability": arguments.durability}
     if (directory / "cluster.json").exists():
         cluster = LocalCluster.open(directory)
+        if arguments.tls and not cluster.is_secure:
+            raise InterfaceError(f"{directory} holds a cluster without TLS; --tls is for a new one")
         if arguments.tservers is not None and arguments.tservers > len(cluster.addresses) - len(cluster.masters):
             cluster.add("tserver", arguments.tservers - (len(cluster.addresses) - len(cluster.masters)))
     else:
-        cluster = LocalCluster.create(directory, arguments.tservers or 3, arguments.masters, options)
+        cluster = LocalCluster.create(
+            directory, arguments.tservers or 3, arguments.masters, options, is_secure=arguments.tls
+        )
     cluster.start()
-    print(f"{len(cluster.addresses)} servers run; connect to {cluster.url}")
+    files = cluster.client_tls
+    print(f"{len(cluster.addresses)} servers run; connect to {cluster.url}" + ("" if files is None else ", by TLS:"))
+    if files is not None:
+        settings = (f"{ENVIRONMENT[name]}={shlex.quote(value)}" for name, value in files.options().items())
+        print(f"export {' '.join(settings)}")
     return 0
 
 
@@ -215,15 +227,21 @@ class _Reached:
 def _connected(arguments: argparse.Namespace) -> Iterator[_Reached]:
     """The cluster that the command line names: a directory of `nyala cluster start`, or nyala://."""
     if is_cluster(arguments.cluster):
-        masters = [f"{host}:{port}" for host, port in servers(arguments.cluster)]
+        masters = [_address(host, port) for host, port in servers(arguments.cluster)]
+        files = tls_files(tls_options(arguments.cluster, given_tls(arguments)))
     else:
-        masters = LocalCluster.open(Path(arguments.cluster)).masters
+        local = LocalCluster.open(Path(arguments.cluster))
+        masters, files = local.masters, tls_of(arguments) or local.admin_tls
     clock = HybridClock()
-    channels = Channels(clock)
+    channels = Channels(clock, tls=None if files is None else read_credentials(files))
     try:
         yield _Reached(channels, masters, clock)
     finally:
         channels.close()
+
+
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _print(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -9,6 +9,11 @@ from typing import Any, TypeAlias
 
 Commands: TypeAlias = "argparse._SubParsersAction[Any]"
 
+_TLS_HELP = (
+    ("ca", "the PEM file with the certificate of the cluster's CA"),
+    ("cert", "the PEM file with {whose} certificate, which that CA has signed"),
+    ("key", "the PEM file with the key of that certificate"),
+)
 _CLUSTER_HELP = "the directory of a local cluster, or nyala://HOST:PORT of its masters"
 
 
@@ -130,6 +135,7 @@ def _add_server(parser: argparse.ArgumentParser, bind: str) -> None:
     parser.add_argument(
         "--address-file", type=Path, metavar="FILE", help="write HOST:PORT here as soon as the server answers"
     )
+    _add_tls(parser, "this server's", "TLS: all three, or none for no encryption and no authentication")
     parser.add_argument("--allow-faults", action="store_true", help="let tests make faults; never on a real cluster")
 
 
@@ -154,7 +160,10 @@ def _add_cluster(commands: Commands) -> None:
     start.add_argument("--tservers", type=int, metavar="N", help="tablet servers (default 3, or as many as there are)")
     start.add_argument("--masters", type=int, choices=(1, 3), default=1, metavar="N", help="1 (default) or 3")
     start.add_argument("--durability", choices=("fsync", "os"), default="fsync", help="as of `nyala tserver`")
-    start.examples = ("nyala cluster start --tservers 3 --dir demo",)
+    start.add_argument(
+        "--tls", action="store_true", help="a new cluster with TLS alone, by certificates that are made in DIR"
+    )
+    start.examples = ("nyala cluster start --tservers 3 --dir demo", "nyala cluster start --dir demo --tls")
     start.set_defaults(run=_start)
 
     stop = steps.add_parser("stop", help="stop it", description="Stop a local cluster in good order.")
@@ -183,6 +192,8 @@ def _add_cluster(commands: Commands) -> None:
     ksck.examples = ("nyala cluster ksck demo --checksum", "nyala cluster ksck nyala://10.0.0.1:7051")
     ksck.set_defaults(run=_ksck)
 
+    _add_certificates(steps)
+
     rebalance = steps.add_parser(
         "rebalance",
         help="spread its replicas evenly",
@@ -204,6 +215,31 @@ def _add_cluster(commands: Commands) -> None:
     leave.add_argument("--wait", action="store_true", help="return when it is empty")
     leave.examples = ("nyala cluster leave demo 127.0.0.1:7050 --wait",)
     leave.set_defaults(run=_leave)
+
+
+def _add_certificates(steps: Commands) -> None:
+    parser = steps.add_parser(
+        "certificates",
+        help="make certificates for TLS",
+        description="Make a CA, a certificate for each server, and one each for clients and administrators, as PEM "
+        "files. A CA that is in the directory is used, and never replaced; certificates that are there stay, unless "
+        "--renew is given. Keep ca.key away from the servers: whoever has it can make itself one.",
+    )
+    parser.add_argument("directory", type=Path, metavar="DIR", help="where the files are, or are made")
+    parser.add_argument(
+        "--host",
+        action="append",
+        default=[],
+        metavar="NAME_OR_IP[,...]",
+        help="a server, by all names and addresses that others reach it by (may be repeated)",
+    )
+    parser.add_argument("--days", type=int, metavar="N", help="for which they are valid (default: two years)")
+    parser.add_argument("--renew", action="store_true", help="make those anew that are there")
+    parser.examples = (
+        "nyala cluster certificates certs --host 10.0.0.1 --host 10.0.0.4,tserver1.example.com",
+        "nyala cluster certificates certs --host 10.0.0.1 --renew",
+    )
+    parser.set_defaults(run=_certificates)
 
 
 def _add_tablet(commands: Commands) -> None:
@@ -244,12 +280,25 @@ def _add_tablet(commands: Commands) -> None:
     down.set_defaults(run=_step_down)
 
 
+def add_client_tls(parser: argparse.ArgumentParser) -> None:
+    """Add the options of whoever calls a cluster with TLS."""
+    about = "TLS: all three, of a cluster that has it; by default those that the environment names: "
+    _add_tls(parser, "the caller's", about + ", ".join(f"NYALA_TLS_{name.upper()}" for name, _ in _TLS_HELP))
+
+
+def _add_tls(parser: argparse.ArgumentParser, whose: str, about: str) -> None:
+    group = parser.add_argument_group("TLS", about.removeprefix("TLS: "))
+    for name, text in _TLS_HELP:
+        group.add_argument(f"--tls-{name}", metavar="FILE", help=text.format(whose=whose))
+
+
 def _add_directory(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dir", type=Path, required=True, metavar="DIR", help="the cluster's directory")
 
 
 def _add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("cluster", metavar="CLUSTER", help=_CLUSTER_HELP)
+    add_client_tls(parser)
 
 
 # ---- handlers --------------------------------------------------------------------------------------------------------
@@ -289,6 +338,12 @@ def _status(arguments: argparse.Namespace) -> int:
     from .cluster_command import status_command
 
     return status_command(arguments)
+
+
+def _certificates(arguments: argparse.Namespace) -> int:
+    from .certificates_command import certificates_command
+
+    return certificates_command(arguments)
 
 
 def _ksck(arguments: argparse.Namespace) -> int:

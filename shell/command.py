@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..driver.connection import connect
+from .arguments import given_tls
 from .output import OutputFile
 from .rerunning import read_file
 from .runner import Shell
@@ -17,7 +18,7 @@ from .runner import Shell
 def main(arguments: argparse.Namespace) -> int:
     """Run `-c`, `-f`, a pipe, or a session at the terminal; the exit code."""
     target = arguments.target or ":memory:"
-    given = {"threads": arguments.threads, "engine": arguments.engine}
+    given = {"threads": arguments.threads, "engine": arguments.engine, **given_tls(arguments)}
     options = {name: value for name, value in given.items() if value is not None}
     sources = _sources(arguments)
     with connect(target, **options) as connection:

@@ -13,6 +13,7 @@ from ..cluster.tserver.server import run as run_tserver
 from ..errors import InterfaceError
 from ..executor.fragments.evaluate import table_evaluator
 from ..sql.settings import parse_bytes
+from .arguments import tls_of
 
 _LEASE = 0.9
 """Of the election timeout: the rest is for clocks that run apart."""
@@ -30,6 +31,7 @@ def master_command(arguments: argparse.Namespace) -> int:
         default_replicas=arguments.replicas,
         raft=_raft(arguments),
         allow_faults=arguments.allow_faults,
+        tls=tls_of(arguments),
     )
     return run_master(options, address_file=_optional(arguments.address_file))
 
@@ -50,6 +52,7 @@ def tserver_command(arguments: argparse.Namespace) -> int:
         history_seconds=arguments.history_seconds,
         raft=_raft(arguments),
         allow_faults=arguments.allow_faults,
+        tls=tls_of(arguments),
     )
     return run_tserver(options, fragments=table_evaluator, address_file=_optional(arguments.address_file))
 

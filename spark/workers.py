@@ -17,7 +17,7 @@ from ..cluster.client.client import Client
 from ..cluster.client.options import client_options
 from ..driver.connection import Connection
 from ..driver.owners import reachable
-from ..driver.servers import servers
+from ..driver.servers import TLS_OPTIONS, servers, tls_options
 from ..driver.session import Session
 from ..driver.stores import SharedStore
 from ..executor.memory import default_limit
@@ -38,7 +38,12 @@ def connection(url: str | Path, **options: Any) -> Connection:
 
     Raises `InterfaceError` where the URL or an option is wrong, `DeadlineExceeded` where no master answers.
     """
-    named = servers(reachable(url))
+    url = reachable(url)
+    named = servers(url)
+    options = {
+        **{name: value for name, value in options.items() if name not in TLS_OPTIONS},
+        **tls_options(url, options),
+    }
     key = (*named, *sorted(options.items()))
     with _lock:
         found = _known.get(key)

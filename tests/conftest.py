@@ -12,16 +12,23 @@ import nyala
 import pytest
 from golden import rewrite
 from hypothesis import HealthCheck, settings
+from nyala.driver.servers import ENVIRONMENT
 from nyala.executor import context
 
 # The repository's root is the package. pytest sees the __init__.py there and would import it once more, under the name
-# of the checkout's folder; every class would then exist twice, and `pytest.raises` would wait for the wrong one.
-sys.modules.setdefault(Path(nyala.__file__).parent.name, nyala)
+# of the checkout's folder (of the file, where that is no name: `nyala-main`); every class would then exist twice, and
+# `pytest.raises` would wait for the wrong one.
+for name in (Path(nyala.__file__).parent.name, "__init__"):
+    sys.modules.setdefault(name, nyala)
 
 # Started in the background (`make test &`, nohup), a process ignores Ctrl-C and so do those it starts. Tests that send
 # Ctrl-C to a child need one that listens.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Clusters of tests have TLS where the test says so.
+for variable in ENVIRONMENT.values():
+    os.environ.pop(variable, None)
 
 # How long an example takes says something about the machine, nothing about the code. A run that decides whether a
 # change is taken in tries the same examples each time; every other run tries new ones.

@@ -21,6 +21,7 @@ from typing import Any
 import nyala
 import pytest
 from nyala.__main__ import build_parser, main
+from nyala.driver.servers import TLS_OPTIONS
 from nyala.sql.settings import SETTINGS
 
 ROOT = Path(nyala.__file__).parent
@@ -261,7 +262,7 @@ def test_options_targets_and_extras_exist(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     options = set(SETTINGS) - {"timezone"}
     for call in re.findall(r"(?<!aio\.)\bconnect\(((?:[^()]|\([^()]*\))*)\)", text):
-        assert set(re.findall(r"\b(\w+)=", call)) <= options, call
+        assert set(re.findall(r"\b(\w+)=", call)) <= {*options, *TLS_OPTIONS}, call
     if path.name in ("driver.md", "operations.md"):
         table = re.search(r"^\| option \|[^\n]*\n\|[-|]+\n((?:\|[^\n]*\n)+)", text, re.MULTILINE)
         assert table is not None

@@ -3,6 +3,7 @@
     DIR/cluster.json        the servers: names, kinds, addresses, what they were started with
         master-1/ ...       a server's own directory; master-1.pid, master-1.log beside it (`processes`)
         tserver-1/ ...
+        certificates/   of a cluster with TLS: its CA, one certificate for all servers, an admin's, a client's
 
 Addresses are chosen at the first start and stay, so that a restart finds everybody where they were.
 """
@@ -20,6 +21,9 @@ from ...errors import ClusterError, DeadlineExceeded, InterfaceError
 from ...storage.clock import HybridClock
 from ..wire.methods import GetStatus, ListServers, ServerStatus
 from ..wire.rpc import Channels
+from ..wire.tls import read_credentials
+from ..wire.tls_files import TlsFiles
+from .certificates import files_of, make_certificates
 from .masters import ask_master
 from .processes import START_SECONDS, ServerProcess
 
@@ -49,12 +53,15 @@ class LocalCluster:
     options : mapping of str to str
         What every server is started with: long options of `nyala master` or `nyala tserver` without their dashes, such
         as `durability`; "" for those without a value. A key "master.x" or "tserver.x" is for one kind alone.
+    is_secure : bool
+        Its servers speak TLS alone, by the certificates in the directory.
     """
 
     directory: Path
     options: Mapping[str, str] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
     """By server name, in the order in which they came."""
+    is_secure: bool = False
     _processes: dict[str, ServerProcess] = field(default_factory=dict)
     """Those that were asked for: whoever started a process must take note of its end."""
 
@@ -67,19 +74,28 @@ class LocalCluster:
             raise InterfaceError(
                 f"{directory} holds no cluster; make one with: nyala cluster start --dir {directory}"
             ) from None
-        return cls(directory.resolve(), content["options"], content["servers"])
+        return cls(directory.resolve(), content["options"], content["servers"], content.get("tls", False))
 
     @classmethod
     def create(
-        cls, directory: Path, tservers: int, masters: int = 1, options: Mapping[str, str] | None = None
+        cls,
+        directory: Path,
+        tservers: int,
+        masters: int = 1,
+        options: Mapping[str, str] | None = None,
+        *,
+        is_secure: bool = False,
     ) -> LocalCluster:
-        """A new cluster, not started yet. `InterfaceError` where the directory holds something else."""
+        """A new cluster, not started yet; `is_secure`: certificates are made for it. `InterfaceError` where the
+        directory holds something else."""
         if tservers < 1 or masters not in (1, 3):
             raise InterfaceError(f"{tservers} tablet servers, {masters} masters: there are 1 or more, and 1 or 3")
         directory.mkdir(parents=True, exist_ok=True)
         if any(directory.iterdir()):
             raise InterfaceError(f"{directory} is not empty; a cluster starts in a directory of its own")
-        cluster = cls(directory.resolve(), dict(options or {}))
+        cluster = cls(directory.resolve(), dict(options or {}), is_secure=is_secure)
+        if is_secure:
+            make_certificates(cluster.certificates, [[HOST, "localhost"]])
         cluster.add("master", masters)
         cluster.add("tserver", tservers)
         return cluster
@@ -96,7 +112,8 @@ class LocalCluster:
     def _write(self) -> None:
         path = self.directory / _FILE
         temporary = path.with_suffix(".tmp")
-        temporary.write_text(json.dumps({"options": dict(self.options), "servers": self.addresses}, indent=2) + "\n")
+        content = {"options": dict(self.options), "servers": self.addresses, "tls": self.is_secure}
+        temporary.write_text(json.dumps(content, indent=2) + "\n")
         temporary.replace(path)
 
     # ---- what there is ---------------------------------------------------------------------------------------------
@@ -111,6 +128,29 @@ class LocalCluster:
         """For `nyala.connect`."""
         return f"nyala://{','.join(self.masters)}"
 
+    @property
+    def certificates(self) -> Path:
+        """Where the certificates of a cluster with TLS are."""
+        return self.directory / "certificates"
+
+    @property
+    def client_tls(self) -> TlsFiles | None:
+        """For clients; None where there is no TLS."""
+        return self._tls("client")
+
+    @property
+    def admin_tls(self) -> TlsFiles | None:
+        """For those who look after it; None where there is no TLS."""
+        return self._tls("admin")
+
+    def _tls(self, name: str) -> TlsFiles | None:
+        return files_of(self.certificates, name) if self.is_secure else None
+
+    def channels(self, clock: HybridClock | None = None) -> Channels:
+        """Channels to the servers, as an administrator."""
+        files = self.admin_tls
+        return Channels(clock or HybridClock(), tls=None if files is None else read_credentials(files))
+
     def process(self, name: str) -> ServerProcess:
         """The process of a server."""
         if name not in self._processes:
@@ -121,6 +161,8 @@ class LocalCluster:
         kind = name.partition("-")[0]
         home = self.directory / name
         command = [kind, "--dir", str(home), "--bind", self.addresses[name], "--masters", ",".join(self.masters)]
+        if (files := self._tls(HOST)) is not None:
+            command += ["--tls-ca", files.ca, "--tls-cert", files.certificate, "--tls-key", files.key]
         for option, value in self.options.items():
             of_kind, _, rest = option.rpartition(".")
             if of_kind in ("", kind):
@@ -133,8 +175,7 @@ class LocalCluster:
 
     def status(self) -> list[LocalServer]:
         """All servers, masters first, with what each says about itself."""
-        clock = HybridClock()
-        channels = Channels(clock)
+        channels = self.channels()
         try:
             return [self._status(channels, name) for name in self.addresses]
         finally:
@@ -166,7 +207,7 @@ class LocalCluster:
         """Return when the leading master has heard of these tablet servers (all of them by default)."""
         wanted = {a for n, a in self.addresses.items() if n.startswith("tserver-") and (names is None or n in names)}
         end = time.monotonic() + seconds
-        channels = Channels(HybridClock())
+        channels = self.channels()
         try:
             while True:
                 known = ask_master(channels, self.masters, ListServers(), end - time.monotonic())

@@ -20,9 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from ...errors import ClusterError, DeadlineExceeded, InterfaceError, did_you_mean
-from ...storage.clock import HybridClock
 from ..wire.methods import GetCatalog, LocateTablets, Request, SetFaults, TabletLocation
-from ..wire.rpc import Channels
 from .local_cluster import LocalCluster
 from .masters import ask_master
 from .processes import START_SECONDS
@@ -47,6 +45,8 @@ class MiniCluster:
         Where it lives, kept afterwards; a temporary one by default, removed at the end.
     options : mapping of str to str
         As for `LocalCluster`, on top of `DEFAULTS`.
+    tls : bool
+        Its servers speak TLS alone: `nyala.connect(cluster.url, **cluster.tls)`.
 
     Server names are "master-1", ..., "tserver-1", ...
     """
@@ -57,12 +57,14 @@ class MiniCluster:
         masters: int = 1,
         directory: Path | None = None,
         options: Mapping[str, str] | None = None,
+        tls: bool = False,
     ):
         self._is_temporary = directory is None
         home = Path(tempfile.mkdtemp(prefix="nyala-cluster-")) if directory is None else directory
-        self._channels = Channels(HybridClock())
         self._faults: dict[str, SetFaults] = {}
-        self.local = LocalCluster.create(home, tservers, masters, {**DEFAULTS, **(options or {})})
+        options = {**DEFAULTS, **(options or {})}
+        self.local = LocalCluster.create(home, tservers, masters, options, is_secure=tls)
+        self._channels = self.local.channels()
         try:
             self.local.start()
         except BaseException:
@@ -73,6 +75,12 @@ class MiniCluster:
     def url(self) -> str:
         """For `nyala.connect`."""
         return self.local.url
+
+    @property
+    def tls(self) -> dict[str, str]:
+        """The options of `nyala.connect` for a client; none where there is no TLS."""
+        files = self.local.client_tls
+        return {} if files is None else files.options()
 
     @property
     def directory(self) -> Path:

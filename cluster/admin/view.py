@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import ClusterError
+from ...errors import AccessDenied, ClusterError
 from ..raft.messages import Peer
 from ..wire.methods import (
     GetCatalog,
@@ -107,6 +107,8 @@ def _reports(channels: Channels, server: NamedServer, answers: Mapping[str, Serv
         return {}
     try:
         told = call(channels, server.address, ReportTablets())
+    except AccessDenied:
+        raise  # not of this server: whoever looks has not the certificate for it
     except ClusterError:
         return {}
     return {report.tablet_id: report for report in told.tablets}

@@ -43,6 +43,7 @@ from ..wire.methods import (
 )
 from ..wire.plain import definition_to_plain, step_to_plain, view_to_plain
 from ..wire.rpc import Channels
+from ..wire.tls import read_credentials
 from .catalog_cache import CatalogCache
 from .facts import Facts
 from .loads import ClusterLoader
@@ -62,6 +63,10 @@ _DDL_SECONDS = 10.0
 """For an answer that waits until all tablets have done their part; then another master is asked."""
 
 
+def _channels(clock: HybridClock, options: ClientOptions) -> Channels:
+    return Channels(clock, tls=None if options.tls is None else read_credentials(options.tls))
+
+
 class Client:
     """Tables of a cluster. Safe for several threads; not for a process that is forked afterwards.
 
@@ -77,6 +82,10 @@ class Client:
 
     Raises
     ------
+    InterfaceError
+        The TLS files cannot be.
+    AuthenticationFailed
+        The masters and this client do not trust each other, or only one side speaks TLS.
     DeadlineExceeded
         No master has answered as the leader within `connect_deadline`.
     """
@@ -89,14 +98,15 @@ class Client:
         options: ClientOptions | None = None,
         *,
         clock: HybridClock | None = None,
-        channels: Callable[[HybridClock], ChannelsLike] = Channels,
+        channels: Callable[[HybridClock], ChannelsLike] | None = None,
     ):
         note_process()
         addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in masters]
         options = options or ClientOptions()
         clock = clock or HybridClock()
         self.name = f"nyala://{','.join(addresses)}"
-        self._shared = shared = Shared(self.name, clock, channels(clock), options)
+        made = _channels(clock, options) if channels is None else channels(clock)
+        self._shared = shared = Shared(self.name, clock, made, options)
         self._masters = Masters(shared, addresses)
         self._catalog = CatalogCache(self._masters, shared.numbers)
         self._locations = Locations(self._masters)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...errors import InterfaceError, did_you_mean
+from ..wire.tls_files import OPTIONS, TlsFiles, tls_files
 
 READ_MODES: Final = ("READ_YOUR_WRITES", "READ_LATEST", "READ_AT_SNAPSHOT")
 REPLICA_SELECTIONS: Final = ("auto", "leader", "closest", "any")
@@ -32,6 +33,8 @@ class ClientOptions:
         reads at a later time (as far as the clocks agree).
     connect_deadline : float
         Seconds until the first answer of a master.
+    tls : TlsFiles, optional
+        With what the cluster's servers and this client convince each other; None: nothing is encrypted.
     """
 
     deadline: float = 30.0
@@ -39,10 +42,12 @@ class ClientOptions:
     replica_selection: str = "auto"
     commit_wait: bool = False
     connect_deadline: float = 10.0
+    tls: TlsFiles | None = None
 
 
 def client_options(**given: Any) -> ClientOptions:
-    """The options, checked; `InterfaceError` where one cannot be."""
+    """The options, checked, `tls` as the files `tls_ca`, `tls_cert` and `tls_key`; `InterfaceError` where one cannot
+    be."""
     for name, choices in {"read_mode": READ_MODES, "replica_selection": REPLICA_SELECTIONS}.items():
         value = given.get(name, choices[0])
         if value not in choices:
@@ -53,4 +58,5 @@ def client_options(**given: Any) -> ClientOptions:
             raise InterfaceError(f"{name}={seconds!r}: a number of seconds above 0 is needed")
     if not isinstance(given.get("commit_wait", False), bool):
         raise InterfaceError(f"commit_wait={given['commit_wait']!r}: it is True or False")
-    return ClientOptions(**given)
+    tls = tls_files(given)
+    return ClientOptions(**{name: value for name, value in given.items() if name not in OPTIONS}, tls=tls)

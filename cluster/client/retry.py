@@ -5,6 +5,7 @@
 | NotTheLeader | another replica leads, perhaps this one | the leader it names, or the next replica |
 | ServerUnavailable, DeadlineExceeded (of one attempt) | this server does not answer | the next replica |
 | ReplicaUnavailable | this server has no replica of the tablet that runs | the next replica, and new locations |
+| AuthenticationFailed | this server and the client do not trust each other | the next replica; out, where all say so |
 | ServerOverloaded, other retryable errors | not now | the same again, after a pause |
 | StaleSchema | the table was altered | its new version, which is the caller's business |
 | all others | no | out |
@@ -22,6 +23,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from ...errors import (
+    AuthenticationFailed,
     Cancelled,
     DeadlineExceeded,
     Error,
@@ -41,6 +43,17 @@ LEAST_SECONDS = 0.05
 """What an attempt gets even where the deadline is nearly over."""
 
 
+_ELSEWHERE = (
+    NotTheLeader,
+    ServerUnavailable,
+    ReplicaUnavailable,
+    DeadlineExceeded,
+    ScannerExpired,
+    Cancelled,
+    AuthenticationFailed,
+)
+
+
 class Verdict(enum.Enum):
     """What to do about an error; see the module's page."""
 
@@ -55,8 +68,7 @@ def verdict(error: BaseException) -> Verdict:
     if isinstance(error, StaleSchema):
         return Verdict.SCHEMA
     # Nobody here cancels a call: one that was cancelled met a server that went down.
-    elsewhere = (NotTheLeader, ServerUnavailable, ReplicaUnavailable, DeadlineExceeded, ScannerExpired, Cancelled)
-    if isinstance(error, elsewhere):
+    if isinstance(error, _ELSEWHERE):
         return Verdict.ELSEWHERE
     return Verdict.AGAIN if isinstance(error, Error) and error.retryable else Verdict.OUT
 
@@ -76,7 +88,7 @@ class Attempts:
         Called after each failure; what it raises ends the attempts.
     """
 
-    __slots__ = ("_attempt", "_check", "_end", "_over", "_pause", "_seconds", "_what", "last")
+    __slots__ = ("_attempt", "_check", "_end", "_is_mixed", "_over", "_pause", "_seconds", "_what", "last")
 
     def __init__(
         self,
@@ -95,6 +107,8 @@ class Attempts:
         self._over: DeadlineExceeded | None = None
         """What `give_up` has raised."""
         self.last: BaseException | None = None
+        self._is_mixed = False
+        """Was there another failure in this round than `AuthenticationFailed`?"""
 
     @property
     def remaining(self) -> float:
@@ -110,6 +124,7 @@ class Attempts:
         if error is self._over:
             raise error  # nobody's answer: a pause was too long, and there is still some time left
         self.last = error
+        self._is_mixed = self._is_mixed or not isinstance(error, AuthenticationFailed)
         if self._check is not None:
             self._check()
         if isinstance(error, DeadlineExceeded):
@@ -118,7 +133,11 @@ class Attempts:
             self.give_up()
 
     def pause(self) -> None:
-        """Wait before the next round; raises `DeadlineExceeded` where that would be too late."""
+        """Wait before the next round; raises `DeadlineExceeded` where that would be too late, `AuthenticationFailed`
+        where that was the answer of all in this one."""
+        if isinstance(self.last, AuthenticationFailed) and not self._is_mixed:
+            raise self.last
+        self._is_mixed = False
         pause = self._pause * random.uniform(0.5, 1.0)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
         if pause >= self.remaining:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..raft.node import RaftOptions
+from ..wire.tls_files import TlsFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class MasterOptions:
     raft : RaftOptions
     allow_faults : bool
         Obey `SetFaults`: for tests.
+    tls : TlsFiles, optional
+        The master's certificate, its key and its CA; None: nothing is encrypted, and nobody is asked who they are.
     """
 
     directory: str
@@ -50,3 +53,4 @@ class MasterOptions:
     durability: str = "fsync"
     raft: RaftOptions = field(default_factory=RaftOptions)
     allow_faults: bool = False
+    tls: TlsFiles | None = None

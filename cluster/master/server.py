@@ -55,6 +55,7 @@ from ..wire.peers import PeerBatch
 from ..wire.process import run_server
 from ..wire.rpc import Channels
 from ..wire.server import CallContext, RpcServer
+from ..wire.tls import expiry, server_credentials
 from .catalog_manager import CatalogManager
 from .coordinator import Coordinator
 from .ddl import Ddl
@@ -87,10 +88,13 @@ class MasterServer:
         self._coordinator: Coordinator | None = None
         self._rounds: Rounds | None = None
         self._stopped = False
+        self._tls = server_credentials(options.tls)
         with ExitStack() as stack:
-            self._rpc = RpcServer(options.bind, self._clock)
+            self._rpc = RpcServer(options.bind, self._clock, tls=self._tls)
             stack.callback(self._rpc.stop)
             self.address = options.advertise or self._rpc.address
+            if self._tls is not None:
+                self._tls.check_address(self.address)
             self._peers = master_peers(options.masters, self.address)
             self.peer = self._own_peer()
             self._rpc.id = self.peer.id
@@ -112,7 +116,7 @@ class MasterServer:
         if options.allow_faults:
             fs = FaultyFileSystem(fs)
         alone = len(self._peers) == 1
-        self._channels = Channels(self._clock, Caller(self.peer.id, self.address))
+        self._channels = Channels(self._clock, Caller(self.peer.id, self.address), self._tls)
         stack.callback(self._channels.close)
 
         def create(tablets: str) -> None:
@@ -123,7 +127,7 @@ class MasterServer:
         masters = () if alone else options.masters
         self._directory = MasterDirectory(fs, options.directory, self.peer.id, masters, create)
         stack.callback(self._directory.release)
-        self._transport = FlightTransport(lambda: self.peer, self._clock, self._receive)
+        self._transport = FlightTransport(lambda: self.peer, self._clock, self._receive, self._tls)
         stack.callback(self._transport.close)
         self._host = ConsensusHost(
             self.peer, self._clock, self._transport, options.raft, durability=options.durability, threads=2
@@ -245,7 +249,7 @@ class MasterServer:
 
     def _status(self, request: GetStatus, context: CallContext) -> ServerStatus:
         """`GetStatus`."""
-        details: dict[str, Any] = {"masters": [peer.address for peer in self._peers]}
+        details: dict[str, Any] = {"masters": [peer.address for peer in self._peers], **expiry(self._tls)}
         try:
             state, directory = self._manager.leading()
             assert state.cluster is not None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from ...errors import InterfaceError
 from ...storage.tablet.tablet import StoreOptions
 from ..raft.node import RaftOptions
+from ..wire.tls_files import TlsFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,8 @@ class TabletServerOptions:
         Let clients make faults (`SetFaults`); for tests.
     background : bool
         False: no thread flushes or compacts; for tests.
+    tls : TlsFiles, optional
+        The server's certificate, its key and its CA; None: nothing is encrypted, and nobody is asked who they are.
     """
 
     directory: str
@@ -70,6 +73,7 @@ class TabletServerOptions:
     raft: RaftOptions = field(default_factory=RaftOptions)
     allow_faults: bool = False
     background: bool = True
+    tls: TlsFiles | None = None
 
     def __post_init__(self) -> None:
         if self.durability not in ("fsync", "os"):

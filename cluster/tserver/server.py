@@ -30,6 +30,7 @@ from ..wire.peer_streams import FlightTransport
 from ..wire.process import run_server
 from ..wire.rpc import Channels
 from ..wire.server import Limits, RpcServer
+from ..wire.tls import expiry, server_credentials
 from .completions import Completions
 from .directories import KIND, ServerDirectories
 from .fragments import Fragments
@@ -84,6 +85,8 @@ class TabletServer:
         The directory cannot be used.
     ServerUnavailable
         The port cannot be used.
+    InterfaceError
+        The TLS files cannot be.
     """
 
     def __init__(
@@ -98,6 +101,7 @@ class TabletServer:
         self.clock = clock or HybridClock()
         self._started = time.time()
         self._stopped = False
+        self._tls = server_credentials(options.tls)
         files = fs or OsFileSystem()
         if options.allow_faults:
             files = FaultyFileSystem(files)
@@ -110,13 +114,18 @@ class TabletServer:
                 id=self._directories.id,
                 limits=Limits(idle_scan_seconds=options.scanner_ttl),
                 is_overloaded=lambda: self.maintenance.is_overloaded(),
+                tls=self._tls,
             )
             stack.callback(self._rpc.stop)
             self.peer = Peer(self._directories.id, options.advertise or self._rpc.address)
+            if self._tls is not None:
+                self._tls.check_address(self.peer.address)
             self._cache = PageCache(options.cache_bytes)
-            self._channels = Channels(self.clock, Caller(self.peer.id, self.peer.address))
+            self._channels = Channels(self.clock, Caller(self.peer.id, self.peer.address), self._tls)
             stack.callback(self._channels.close)
-            self._transport = FlightTransport(lambda: self.peer, self.clock, lambda batch: self._host.receive(batch))
+            self._transport = FlightTransport(
+                lambda: self.peer, self.clock, lambda batch: self._host.receive(batch), self._tls
+            )
             stack.callback(self._transport.close)
             self._completions = Completions()
             stack.callback(self._completions.close)
@@ -249,6 +258,7 @@ class TabletServer:
                     for r in self._heartbeats.reporters
                 ],
                 **dict(self._rpc.under_way),
+                **expiry(self._tls),
             },
         )
 

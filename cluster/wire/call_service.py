@@ -32,8 +32,9 @@ _calls = msgspec.msgpack.Decoder(CallFrame)
 class AnswerStream:
     """Where the answers to one client go. Safe to use from many threads."""
 
-    def __init__(self, writer: Any):
+    def __init__(self, writer: Any, identity: str):
         self._writer = writer
+        self._identity = identity
         # Guards all below.
         self._lock = threading.Lock()
         self._outbox: list[tuple[int, bytes]] = []
@@ -57,6 +58,10 @@ class AnswerStream:
     def is_cancelled(self) -> bool:
         """Does nobody read any more?"""
         return self._is_dead
+
+    def peer_identity(self) -> bytes:
+        """As Flight's context: who the client is, by its certificate."""
+        return self._identity.encode()
 
     def say_goodbye(self) -> None:
         """Ask the client, which alone can end the stream, to do so when it has its answers."""
@@ -131,9 +136,10 @@ class CallService:
         self._streams: set[AnswerStream] = set()
         self._is_closing = False
 
-    def serve(self, reader: Any, writer: Any) -> None:
-        """Read a stream until its client ends it. `ProtocolError` where what comes are no calls."""
-        stream = AnswerStream(writer)
+    def serve(self, reader: Any, writer: Any, identity: str = "") -> None:
+        """Read a stream until its client ends it. `ProtocolError` where what comes are no calls. `identity` is the
+        client's, by its certificate."""
+        stream = AnswerStream(writer, identity)
         with self._lock:
             if self._is_closing:
                 raise errors.ServerUnavailable("the server takes no more calls")

@@ -43,6 +43,7 @@ from .faults import FAULTS
 from .held_back import HeldBack, each
 from .peers import PeerBatch
 from .rpc import Connection
+from .tls import Credentials
 
 _logger = logging.getLogger("nyala.cluster.wire")
 
@@ -154,7 +155,7 @@ class _Link:
         self._gathering = GATHERING
         self.heard = 0.0
         """When something last came from the peer, by `time.monotonic`."""
-        self._connection = Connection(peer.address)
+        self._connection = Connection(peer.address, transport.tls)
         self._sender: threading.Thread | None = None
 
     def send(self, peer: Peer, tablet_id: str, message: Message) -> None:
@@ -177,7 +178,7 @@ class _Link:
         """The peer has another address now."""
         self._peer = peer
         self._connection.close()
-        self._connection = Connection(peer.address)
+        self._connection = Connection(peer.address, self._transport.tls)
         if self._stream is not None and self._stream.is_own:
             threading.Thread(target=self._stream.give_up, name="nyala-peer-cancel", daemon=True).start()
         self._stream = None
@@ -385,9 +386,18 @@ class FlightTransport:
         Goes out with each batch, and takes note of each that comes.
     receive : callable
         Takes what comes, from several threads; it should not take long.
+    tls : Credentials, optional
+        With what servers convince each other; None: nothing is encrypted.
     """
 
-    def __init__(self, server: Callable[[], Peer], clock: HybridClock, receive: Callable[[PeerBatch], None]):
+    def __init__(
+        self,
+        server: Callable[[], Peer],
+        clock: HybridClock,
+        receive: Callable[[PeerBatch], None],
+        tls: Credentials | None = None,
+    ):
+        self.tls = tls
         self._server = server
         self._clock = clock
         self._receive = receive
@@ -496,11 +506,12 @@ class FlightTransport:
                 if data == _GOODBYE:
                     break
                 link.heard = time.monotonic()
+                connection.heard()
                 self._take_in(self._unpacked(data, stream))
         except errors.Error as error:
             connection.failed(client, error)
             if not stream.is_dead:
-                _logger.info("the exchange with %s ended: %s", connection.address, error)
+                _logger.info("the exchange with %s ended: %s", connection.address, connection.explained(error))
         except Exception:
             _logger.exception("the exchange with %s is given up", connection.address)
         finally:

@@ -7,6 +7,7 @@ only its caller knows whether that is right. Everything that goes wrong comes ou
     no connection                 ServerUnavailable
     no answer in time             DeadlineExceeded
     no server of nyala there      ProtocolError
+    no trust between the sides    AuthenticationFailed
 
 Calls and scans of an address have a connection each: a scan's flood does not hold up the calls. Small calls share one
 exchange (`call_streams`); where there is none, or no room on it, they go by themselves.
@@ -30,6 +31,7 @@ from .errors import error_from_body, raised_by_flight
 from .faults import FAULTS
 from .methods import Reply, Request, ScanTablet, SetFaults
 from .scan_streams import ScanStream
+from .tls import Credentials, why_refused
 
 METHOD_ACTION = "nyala.call"
 """The one Flight action; which method it is stands in the body."""
@@ -51,12 +53,14 @@ _OPTIONS: list[tuple[str, str | int]] = [
 class Connection:
     """One gRPC connection to an address, made anew after it broke. Safe to use from many threads."""
 
-    def __init__(self, address: str):
+    def __init__(self, address: str, tls: Credentials | None = None):
         self.address = address
-        # Guards the two below.
+        self._tls = tls
+        # Guards all below.
         self._lock = threading.Lock()
         self._client: flight.FlightClient | None = None
         self._heard = 0.0
+        self._has_heard = False
         self._closed = False
 
     def client(self) -> flight.FlightClient:
@@ -66,19 +70,26 @@ class Connection:
                 raise errors.ServerUnavailable(f"the channel to {self.address} has been closed")
             if self._client is None:
                 try:
-                    self._client = flight.FlightClient(f"grpc+tcp://{self.address}", generic_options=_OPTIONS)
+                    self._client = self._connected()
                 except (pa.ArrowException, OSError, ValueError) as error:
                     raise errors.ServerUnavailable(f"{self.address} is no address of a server: {error}") from None
                 self._heard = time.monotonic()
+                self._has_heard = False
             return self._client
+
+    def _connected(self) -> flight.FlightClient:
+        if self._tls is None:
+            return flight.FlightClient(f"grpc+tcp://{self.address}", generic_options=_OPTIONS)
+        return flight.FlightClient(f"grpc+tls://{self.address}", generic_options=_OPTIONS, **self._tls.of_client())
 
     def heard(self) -> None:
         """The server has answered."""
         self._heard = time.monotonic()
+        self._has_heard = True
 
     def failed(self, client: flight.FlightClient, error: errors.Error) -> None:
         """A call on this client failed: give it up where the connection is at fault. Calls that run on it go on."""
-        if isinstance(error, errors.ServerUnavailable):
+        if isinstance(error, errors.ServerUnavailable | errors.AuthenticationFailed):
             is_lost = True
         else:
             is_lost = isinstance(error, errors.DeadlineExceeded) and time.monotonic() - self._heard > _SILENT_SECONDS
@@ -93,9 +104,15 @@ class Connection:
         Who raises it must have no variable for it: an error, its traceback and a frame that knows the error keep each
         other alive, and with them the client of that frame, which has a thread and its tries to connect.
         """
-        found = raised_by_flight(error, self.address)
+        found = self.explained(raised_by_flight(error, self.address))
         self.failed(client, found)
         return found
+
+    def explained(self, error: errors.Error) -> errors.Error:
+        """The error, or `AuthenticationFailed` in its place where there never was a connection, for lack of trust."""
+        if self._has_heard or not isinstance(error, errors.ServerUnavailable):
+            return error
+        return why_refused(self.address, self._tls, str(error)) or error
 
     def renew(self) -> None:
         """Connect anew with the next call."""
@@ -120,14 +137,16 @@ class Channel:
         Goes out with each request, and takes note of each answer's.
     caller : Caller, optional
         Who calls.
+    tls : Credentials, optional
+        With what the two sides convince each other; None: nothing is encrypted.
     """
 
-    def __init__(self, address: str, clock: HybridClock, caller: Caller | None = None):
+    def __init__(self, address: str, clock: HybridClock, caller: Caller | None = None, tls: Credentials | None = None):
         self.address = address
         self._clock = clock
         self._caller = Caller() if caller is None else caller
-        self._calls = Connection(address)
-        self._scans = Connection(address)
+        self._calls = Connection(address, tls)
+        self._scans = Connection(address, tls)
         self._server_id = ""
         # Guards the two below.
         self._lock = threading.Lock()
@@ -234,9 +253,10 @@ class Channel:
 class Channels:
     """The channels of a process, one per address. Safe to use from many threads."""
 
-    def __init__(self, clock: HybridClock, caller: Caller | None = None):
+    def __init__(self, clock: HybridClock, caller: Caller | None = None, tls: Credentials | None = None):
         self._clock = clock
         self._caller = caller
+        self._tls = tls
         # Guards the two below.
         self._lock = threading.Lock()
         self._channels: dict[str, Channel] = {}
@@ -249,7 +269,7 @@ class Channels:
                 raise errors.ServerUnavailable("the channels have been closed")
             channel = self._channels.get(address)
             if channel is None:
-                channel = self._channels[address] = Channel(address, self._clock, self._caller)
+                channel = self._channels[address] = Channel(address, self._clock, self._caller, self._tls)
             return channel
 
     def close(self) -> None:

@@ -8,6 +8,9 @@ gRPC gives each call a thread of its own, as many as come. So the server counts 
 with `ServerOverloaded`, before anything is decoded or done: calls, scans and both kinds of streams each have their
 limit, and so have bodies. A server that drains turns away everything new with `ServerUnavailable` and lets what runs
 come to its end.
+
+With `Credentials` it speaks TLS alone, to those whose certificate its CA has signed, and each method asks whether the
+certificate's role may call it (`access`).
 """
 
 from __future__ import annotations
@@ -28,6 +31,7 @@ from ... import errors
 from ...storage.clock import HybridClock
 from ...storage.vector import Batch
 from . import call_streams
+from .access import Role, check_method, check_role, identity_of
 from .call_service import CallService
 from .envelope import (
     MAX_BODY_BYTES,
@@ -46,6 +50,7 @@ from .faults import FAULTS
 from .methods import Reply, Request, ScanEnd, ScanTablet, SetFaults, Write, WriteRow
 from .rpc import METHOD_ACTION
 from .scan_streams import STREAM_SCHEMA, Expiries, ScanMessages
+from .tls import Credentials
 
 _logger = logging.getLogger("nyala.cluster.wire")
 
@@ -167,6 +172,8 @@ class RpcServer:
         The server's own.
     is_overloaded : callable, optional
         Why the server takes no more into its memory now; "" where it does.
+    tls : Credentials, optional
+        The server's own; None: nothing is encrypted, and everybody may call everything.
     """
 
     def __init__(
@@ -181,6 +188,7 @@ class RpcServer:
         limits: Limits = Limits(),
         id: str = "",
         is_overloaded: Callable[[], str] = lambda: "",
+        tls: Credentials | None = None,
     ):
         self.handlers: dict[type[Request], Callable[[Any, CallContext], Reply]] = dict(handlers or {})
         self.scan = scan
@@ -190,6 +198,7 @@ class RpcServer:
         self.limits = limits
         self._clock = clock
         self._is_overloaded = is_overloaded
+        self._is_secure = tls is not None
         self._decoder = request_decoder()
         self._state = "starting"
         self._stopped = threading.Event()
@@ -205,7 +214,7 @@ class RpcServer:
         self._expiries = Expiries(limits.idle_scan_seconds)
         host, _, port = bind.rpartition(":")
         try:
-            self._flight = _FlightServer(self, f"grpc+tcp://{host}:{int(port)}")
+            self._flight = _FlightServer(self, f"{host}:{int(port)}", tls)
         except (pa.ArrowException, OSError, ValueError) as error:
             raise errors.ServerUnavailable(f"cannot listen at {bind}: {error}") from None
         self.address = f"{host}:{self._flight.port}"
@@ -293,7 +302,9 @@ class RpcServer:
             return self._packed(error)
 
     def _begun(self, envelope: RequestEnvelope, flight_context: Any) -> CallContext:
-        """The context of a call that may be done now; raises otherwise."""
+        """The context of a call that may be done now, by this caller; raises otherwise."""
+        if self._is_secure:
+            check_method(identity_of(flight_context), type(envelope.method))
         note_clock(self._clock, envelope.clock)
         context = self._context(envelope, flight_context, always=isinstance(envelope.method, SetFaults))
         if type(envelope.method) in self.limits.growing:
@@ -332,6 +343,8 @@ class RpcServer:
     def stream(self, ticket: bytes, flight_context: Any) -> Iterator[Any]:
         """The messages of a scan; what goes wrong is the last of them."""
         try:
+            if self._is_secure:
+                check_role(identity_of(flight_context), Role.CLIENT, "a scan")
             _check_size(len(ticket), self.limits.ticket_bytes)
             with ExitStack() as entered:
                 for gate in (self._streams, self._scans):
@@ -363,9 +376,13 @@ class RpcServer:
         try:
             if self._state != "running":
                 raise errors.ServerUnavailable(f"the server at {self.address} is {self._state}")
-            if command == call_streams.COMMAND:
+            is_calls = command == call_streams.COMMAND
+            identity = identity_of(flight_context) if self._is_secure else ""
+            if self._is_secure:
+                check_role(identity, Role.CLIENT if is_calls else Role.SERVER, "an exchange of peers")
+            if is_calls:
                 with self._call_streams.one():
-                    self._call_service.serve(reader, writer)
+                    self._call_service.serve(reader, writer, identity)
                 return
             if self.exchange is None:
                 raise errors.ProtocolError("this server has no peers")
@@ -383,9 +400,12 @@ def _check_size(size: int, limit: int) -> None:
 class _FlightServer(flight.FlightServerBase):  # type: ignore[misc]  # pyarrow has no types
     """Hands everything to the `RpcServer`. (`serve()` is never called: it would take the process's signals.)"""
 
-    def __init__(self, rpc: RpcServer, location: str):
+    def __init__(self, rpc: RpcServer, address: str, tls: Credentials | None):
         self._rpc = rpc
-        super().__init__(location)
+        if tls is None:
+            super().__init__(f"grpc+tcp://{address}")
+        else:
+            super().__init__(f"grpc+tls://{address}", **tls.of_server())
 
     def do_action(self, context: Any, action: flight.Action) -> list[bytes]:
         if action.type != METHOD_ACTION:

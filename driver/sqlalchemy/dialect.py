@@ -41,6 +41,8 @@ from .types import COLUMN_TYPES, REFLECTED, NyalaTypeCompiler
 
 _INTEGER_OPTIONS: Final = frozenset({"threads", "history_seconds"})
 _SECONDS_OPTIONS: Final = frozenset({"deadline", "connect_deadline"})
+_OF_TARGET: Final = frozenset({"host", "tls"})
+"""What is in a URL for `_target`, and no option."""
 _WRITES: Final = re.compile(r"\s*(insert|upsert|update|delete|truncate|copy)\b", re.IGNORECASE)
 AUTOCOMMIT: Final = "AUTOCOMMIT"
 
@@ -149,7 +151,7 @@ class NyalaDialect(NyalaReflection):
         return pool.StaticPool if _target(url) == MEMORY else pool.QueuePool
 
     def create_connect_args(self, url: URL) -> ConnectArgsType:
-        options: dict[str, Any] = {name: value for name, value in url.query.items() if name != "host"}
+        options: dict[str, Any] = {name: value for name, value in url.query.items() if name not in _OF_TARGET}
         for name, value in options.items():
             if not isinstance(value, str):
                 raise ArgumentError(f"the URL gives {name} twice: {', '.join(value)}")
@@ -234,5 +236,6 @@ def _target(url: URL) -> str:
     if url.host:
         servers.insert(0, url.host if url.port is None else f"{url.host}:{url.port}")
     if servers:
-        return f"nyala://{','.join(servers)}/{url.database or ''}"
+        plain = f"?tls={url.query['tls']}" if "tls" in url.query else ""
+        return f"nyala://{','.join(servers)}/{url.database or ''}{plain}"
     return url.database or MEMORY

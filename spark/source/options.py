@@ -239,6 +239,17 @@ OPTIONS: Final = (
     ),
     Option("connectDeadline", "seconds until a master must have answered", ALL, 10.0, seconds),
     Option(
+        "tlsCa",
+        "of a cluster with TLS: the PEM file with its CA's certificate; with it go `tlsCert` and `tlsKey`. The files "
+        "are wherever tasks run",
+        ALL,
+        None,
+        str,
+        "what NYALA_TLS_CA names where tasks run",
+    ),
+    Option("tlsCert", "the PEM file with the client's certificate", ALL, None, str, "NYALA_TLS_CERT"),
+    Option("tlsKey", "the PEM file with the key of that certificate", ALL, None, str, "NYALA_TLS_KEY"),
+    Option(
         "operation",
         "what becomes of the rows: `insert` (a key that is there is an error, and nothing is written then), "
         "`insert_ignore` (it is left alone), `upsert` (the row is changed), `update` and `delete` (a key that is not "
@@ -320,6 +331,9 @@ _CLIENT: Final = {
     "deadline": "deadline",
     "connectDeadline": "connect_deadline",
     "replicaSelection": "replica_selection",
+    "tlsCa": "tls_ca",
+    "tlsCert": "tls_cert",
+    "tlsKey": "tls_key",
 }
 
 

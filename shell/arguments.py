@@ -1,0 +1,21 @@
+"""What several commands take from their command lines."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..cluster.wire.tls_files import OPTIONS, TlsFiles, tls_files
+
+SPELLED = {name: f"--{name.replace('_', '-')}" for name in OPTIONS}
+"""The options of TLS as command lines have them."""
+
+
+def given_tls(arguments: argparse.Namespace) -> dict[str, str]:
+    """The TLS files of a command line, as `connect` takes them; `InterfaceError` where some are missing."""
+    files = tls_of(arguments)
+    return {} if files is None else files.options()
+
+
+def tls_of(arguments: argparse.Namespace) -> TlsFiles | None:
+    """The TLS files of a command line; `InterfaceError` where some are missing."""
+    return tls_files(vars(arguments), SPELLED)

@@ -1,0 +1,151 @@
+"""Who may call what: by the role in the certificate, on each of the ways to a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from nyala.cluster.raft.messages import Peer
+from nyala.cluster.wire import call_streams, peer_streams
+from nyala.cluster.wire.access import NEEDED, Role, check_method, role_of
+from nyala.cluster.wire.envelope import methods as all_methods
+from nyala.cluster.wire.envelope import pack
+from nyala.cluster.wire.exchanges import messages
+from nyala.cluster.wire.methods import Done, EndBootstrap, KeepAlive, ScanEnd, ScanTablet, StepDown
+from nyala.cluster.wire.peer_streams import FlightTransport
+from nyala.cluster.wire.peers import PeerBatch
+from nyala.cluster.wire.rpc import Channel, Connection
+from nyala.cluster.wire.server import RpcServer
+from nyala.cluster.wire.tls import Credentials
+from nyala.errors import AccessDenied
+from nyala.storage.clock import HybridClock
+from pyarrow import flight
+from tls_support import Pki, unchecked
+
+CALLS = {
+    Role.CLIENT: KeepAlive(scanner="s"),
+    Role.ADMIN: StepDown(tablet_id="t"),
+    Role.SERVER: EndBootstrap(session="s"),
+}
+TICKET = ScanTablet(tablet_id="t", schema_version=0, spec={}, scanner="s")
+
+
+class Served:
+    """A server that does whatever it may, and counts what came through."""
+
+    def __init__(self, pki: Pki):
+        self.done: list[str] = []
+        self.batches: list[PeerBatch] = []
+        self.clock = HybridClock()
+        self.peer = Peer("server", "")
+        self.transport = FlightTransport(lambda: self.peer, self.clock, self.batches.append, pki.server)
+        self.server = RpcServer(
+            "127.0.0.1:0",
+            self.clock,
+            handlers={type(call): self.do for call in CALLS.values()},
+            scan=lambda request, context: iter([ScanEnd(batches=0)]),
+            exchange=self.transport.serve,
+            tls=pki.server,
+        )
+        self.peer = Peer("server", self.server.address)
+        self.server.start()
+
+    def do(self, request: Any, context: Any) -> Done:
+        self.done.append(type(request).__name__)
+        return Done()
+
+    def close(self) -> None:
+        self.transport.close()
+        assert self.server.stop()
+
+
+@pytest.fixture
+def served(pki: Pki) -> Iterator[Served]:
+    one = Served(pki)
+    yield one
+    one.close()
+
+
+@pytest.fixture(params=["client", "admin", "127.0.0.1"])
+def caller(request: pytest.FixtureRequest, pki: Pki) -> Credentials:
+    return pki.credentials(request.param)
+
+
+def test_servers_alone_take_part() -> None:
+    mine = {method.__name__ for method in all_methods() if method.__module__.startswith("nyala.")}
+    servers = mine - {method.__name__ for method in NEEDED}
+    assert servers == {
+        "CreateTablet", "DeleteTablet", "AlterTablet", "StartBootstrap", "BeginBootstrap", "ReadFile", "EndBootstrap",
+        "Heartbeat",
+    }, "a new method is for servers alone, until `access` says otherwise"  # fmt: skip
+
+
+def test_a_role_is_a_name_or_the_beginning_of_one() -> None:
+    assert role_of("nyala-client") is Role.CLIENT
+    assert role_of("nyala-admin.anna") is Role.ADMIN
+    assert role_of("Nyala-Server.rack1.example.com") is Role.SERVER
+    for other in ("", "localhost", "nyala", "nyala-", "nyala-root", "xnyala-server", "a.nyala-server", "127.0.0.1"):
+        assert role_of(other) is None
+        with pytest.raises(AccessDenied, match="gives no role"):
+            check_method(other, KeepAlive)
+
+
+@pytest.mark.parametrize("needed", list(Role), ids=lambda role: role.name)
+@pytest.mark.parametrize("way", ["alone", "stream"])
+def test_a_call_needs_its_role(served: Served, caller: Credentials, needed: Role, way: str) -> None:
+    role, call = role_of(caller.identity), CALLS[needed]
+    channel = Channel(served.server.address, HybridClock(), tls=caller)
+
+    def called() -> Any:
+        begun = channel.begin(call, 10.0) if way == "stream" else None
+        assert way == "alone" or begun is not None
+        return channel.call(call, 10.0) if begun is None else channel.finish(call, begun, 10.0)
+
+    assert role is not None
+    if role >= needed:
+        assert called() == Done()
+    else:
+        with pytest.raises(AccessDenied, match=rf"{type(call).__name__} is not for a \w+'s certificate") as caught:
+            called()
+        assert not caught.value.retryable
+    assert served.done == ([type(call).__name__] if role >= needed else [])
+    channel.close()
+
+
+def test_everybody_with_a_role_scans(served: Served, caller: Credentials) -> None:
+    channel = Channel(served.server.address, HybridClock(), tls=caller)
+    assert list(channel.scan(TICKET, 10.0)) == []
+    channel.close()
+
+
+def test_servers_alone_open_a_peer_stream(served: Served, caller: Credentials) -> None:
+    connection = Connection(served.server.address, caller)
+    writer, reader = connection.client().do_exchange(flight.FlightDescriptor.for_command(peer_streams._COMMAND.command))
+    writer.write_metadata(pack(PeerBatch(Peer("b", "127.0.0.1:9"), served.clock.now(), ())))
+    if role_of(caller.identity) is Role.SERVER:
+        reader.cancel()
+    else:
+        with pytest.raises(AccessDenied, match="an exchange of peers is not for"):
+            list(messages(reader, "the server"))
+    connection.close()
+
+
+def test_a_certificate_without_a_role_may_nothing(served: Served, pki: Pki) -> None:
+    class Roleless:
+        dns_name = "somebody.example.com"
+        name = "SOMEBODY"
+
+    caller = unchecked(pki.issue("somebody", Roleless()))  # type: ignore[arg-type]
+    channel = Channel(served.server.address, HybridClock(), tls=caller)
+    for call in CALLS.values():
+        with pytest.raises(AccessDenied, match=r"gives no role: its first alternative name is 'somebody.example.com'"):
+            channel.call(call, 10.0)
+    with pytest.raises(AccessDenied, match="gives no role"):
+        list(channel.scan(TICKET, 10.0))
+    client = Connection(served.server.address, caller).client()
+    _writer, reader = client.do_exchange(flight.FlightDescriptor.for_command(call_streams.COMMAND))
+    with pytest.raises(AccessDenied, match="gives no role"):
+        list(messages(reader, "the server"))
+    assert not served.done
+    channel.close()

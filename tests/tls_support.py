@@ -1,0 +1,50 @@
+"""Certificates of two CAs, good ones and bad ones, for tests of TLS."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+
+from nyala.cluster.admin.certificates import authority_of, files_of, make_certificates
+from nyala.cluster.wire.access import Role
+from nyala.cluster.wire.tls import Credentials, read_credentials
+from nyala.cluster.wire.tls_files import TlsFiles
+
+HOST = "127.0.0.1"
+
+
+class Pki:
+    """A CA in a directory, with certificates for this machine's servers, an administrator and clients."""
+
+    def __init__(self, directory: Path):
+        self.directory = directory
+        make_certificates(directory, [[HOST, "localhost"]])
+
+    def files(self, name: str = "client") -> TlsFiles:
+        """Of "client", "admin", or a server's host."""
+        return files_of(self.directory, name)
+
+    def credentials(self, name: str = "client") -> Credentials:
+        return read_credentials(self.files(name))
+
+    @property
+    def server(self) -> Credentials:
+        return read_credentials(self.files(HOST), Role.SERVER)
+
+    def issue(self, name: str, role: Role = Role.CLIENT, hosts: Sequence[str] = (), days: float = 1) -> TlsFiles:
+        """A further certificate; expired already where `days` is negative."""
+        files = files_of(self.directory, name)
+        authority_of(self.directory).issue(files, role, hosts, datetime.timedelta(days=days))
+        return files
+
+
+def unchecked(files: TlsFiles) -> Credentials:
+    """The files as they are: of somebody who does not look at their own certificate."""
+    certificate, key = Path(files.certificate).read_bytes(), Path(files.key).read_bytes()
+    return Credentials(files, Path(files.ca).read_bytes(), certificate, key, "", (), float("inf"))
+
+
+def with_ca(files: TlsFiles, ca: str) -> TlsFiles:
+    """The files with another CA to trust."""
+    return TlsFiles(ca, files.certificate, files.key)
