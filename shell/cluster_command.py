@@ -43,9 +43,8 @@ def start_command(arguments: argparse.Namespace) -> int:
         if arguments.tservers is not None and arguments.tservers > len(cluster.addresses) - len(cluster.masters):
             cluster.add("tserver", arguments.tservers - (len(cluster.addresses) - len(cluster.masters)))
     else:
-        cluster = LocalCluster.create(
-            directory, arguments.tservers or 3, arguments.masters, options, is_secure=arguments.tls
-        )
+        tservers = 3 if arguments.tservers is None else arguments.tservers
+        cluster = LocalCluster.create(directory, tservers, arguments.masters, options, is_secure=arguments.tls)
     cluster.start()
     files = cluster.client_tls
     print(f"{len(cluster.addresses)} servers run; connect to {cluster.url}" + ("" if files is None else ", by TLS:"))

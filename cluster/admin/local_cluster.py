@@ -87,10 +87,13 @@ class LocalCluster:
         is_secure: bool = False,
     ) -> LocalCluster:
         """A new cluster, not started yet; `is_secure`: certificates are made for it. `InterfaceError` where the
-        directory holds something else."""
+        directory holds something else, or cannot be made."""
         if tservers < 1 or masters not in (1, 3):
             raise InterfaceError(f"{tservers} tablet servers, {masters} masters: there are 1 or more, and 1 or 3")
-        directory.mkdir(parents=True, exist_ok=True)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InterfaceError(f"{directory} cannot be the directory of a cluster: {error.strerror}") from error
         if any(directory.iterdir()):
             raise InterfaceError(f"{directory} is not empty; a cluster starts in a directory of its own")
         cluster = cls(directory.resolve(), dict(options or {}), is_secure=is_secure)

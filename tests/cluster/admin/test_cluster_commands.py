@@ -81,3 +81,7 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     assert "holds no cluster" in run("cluster", "stop", "--dir", str(tmp_path), status=1)
     (tmp_path / "file").write_text("x")
     assert "is not empty" in run("cluster", "start", "--dir", str(tmp_path), status=1)
+    file = str(tmp_path / "file")
+    assert f"{file} cannot be the directory of a cluster" in run("cluster", "start", "--dir", file, status=1)
+    none = str(tmp_path / "none")
+    assert "0 tablet servers" in run("cluster", "start", "--dir", none, "--tservers", "0", status=1)
