@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -583,33 +583,6 @@ class Batch:
             return pa.record_batch([pa.nulls(self.length)], names=["_rows"])
         fields = [pa.field(n, a.type) for n, a in zip(names, arrays, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
-
-
-class RowBatch(Batch):
-    """A batch of rows that are Python values already; a column is made of them at first touch.
-
-    Parameters
-    ----------
-    rows : list of tuple
-        Values as Arrow's `to_pylist` gives them.
-    types : sequence of DataType
-        Of the columns.
-    """
-
-    __slots__ = ("_rows",)
-
-    def __init__(self, rows: list[tuple[Any, ...]], types: Sequence[DataType]):
-        columns = [LazyColumn(partial(_column_of_rows, rows, place, type_)) for place, type_ in enumerate(types)]
-        super().__init__(columns, len(rows))
-        self._rows = rows
-
-    def rows(self) -> list[tuple[Any, ...]]:
-        return self._rows
-
-
-def _column_of_rows(rows: Sequence[tuple[Any, ...]], place: int, type_: DataType, chosen: Array | None) -> Vector:
-    vector = vector_from_arrow(type_, pa.array([row[place] for row in rows], type_.arrow))
-    return vector if chosen is None else vector.take(chosen)
 
 
 def _deferred_take(vector: Vector, rows: Array) -> LazyColumn:

@@ -23,10 +23,11 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
 from ..keys.key_codec import codec_of
+from ..row_batch import RowBatch
 from ..schema import ColumnSchema
 from ..store import ScanCounters, ScanSpec
 from ..tablet.tablet import TabletView
-from ..vector import Batch, RowBatch
+from ..vector import Batch
 from .key_interval import KeyInterval
 from .short_sources import DiskSource, MemorySource, Place, Row, Source
 
