@@ -1,4 +1,4 @@
-"""Batches that begin as rows: what a short scan has found as Python values, in the form of every other scan's batches."""
+"""Batches that begin as rows: what a short scan has found as Python values, in the form of other scans' batches."""
 
 from __future__ import annotations
 
