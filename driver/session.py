@@ -132,7 +132,7 @@ class Session:
 
     def _run(self, text: str, parameters: Normalized | None, halt: Halt) -> Execution:
         # What is kept of statements is for nyala's own executor.
-        known = self.plans.find(text) if self.settings.get("engine") == engines.LOCAL else ()
+        known = self.plans.find(text) if self._is_local else ()
         for prepared in known or ():
             found = self._run_prepared(text, prepared, parameters, halt)
             if found is not None:
@@ -252,11 +252,16 @@ class Session:
             self.note_write()
         return execution
 
+    @property
+    def _is_local(self) -> bool:
+        """Does nyala's own executor run queries?"""
+        return bool(self.settings.get("engine") == engines.LOCAL)
+
     def _engine(self) -> engines.Engine | None:
         """What runs queries in the place of nyala's own executor."""
-        name = self.settings.get("engine")
-        if name == engines.LOCAL:
+        if self._is_local:
             return None
+        name = self.settings.get("engine")
         with self._lock:
             if name not in self._engines:
                 self._engines[name] = engines.opened(name, self.target)
@@ -280,7 +285,7 @@ class Session:
         return None
 
     def _planner_options(self) -> PlannerOptions:
-        return PlannerOptions(fetch_late=not self.reads_latest and self.settings.get("engine") == engines.LOCAL)
+        return PlannerOptions(fetch_late=not self.reads_latest and self._is_local)
 
     def _options(self) -> dict[str, Any]:
         """What the settings say about a statement that starts now."""

@@ -34,10 +34,12 @@ Place: TypeAlias = "tuple[Any, int, int]"
 
 
 class Source(ABC):
-    """Rows of one place, ascending by key. For one thread."""
+    """Rows of one place as a view sees them, ascending by key. For one thread."""
 
-    def __init__(self, number: int):
+    def __init__(self, number: int, view: TabletView, columns: Sequence[ColumnSchema]):
         self.number = number
+        self._timestamp = view.timestamp
+        self._columns = columns
         self.last: Any = None
         """The index key that was given last; none that comes later is at or below it."""
         self.is_spent = False
@@ -65,10 +67,8 @@ class MemorySource(Source):
         codec: KeyCodec,
         interval: KeyInterval,
     ):
-        super().__init__(number)
+        super().__init__(number, view, columns)
         self._memrowset = memrowset
-        self._timestamp = view.timestamp
-        self._columns = columns
         self._low: Any = codec.index_bound(interval.low)
         self._high: Any = None if interval.high is None else codec.index_bound(interval.high)
 
@@ -105,10 +105,8 @@ class DiskSource(Source):
         interval: KeyInterval,
         counters: ScanCounters,
     ):
-        super().__init__(number)
+        super().__init__(number, view, columns)
         self._stored = stored
-        self._timestamp = view.timestamp
-        self._columns = columns
         self._ids = [column.id for column in columns]
         self._codec = codec
         self._interval = interval
