@@ -1,0 +1,37 @@
+"""What a local cluster decides before any of its servers runs."""
+
+from __future__ import annotations
+
+import random
+import socket
+from pathlib import Path
+
+import pytest
+from nyala.cluster.admin.local_cluster import LocalCluster
+from nyala.errors import InterfaceError
+
+
+def ports(cluster: LocalCluster) -> list[int]:
+    return [int(address.rpartition(":")[2]) for address in cluster.addresses.values()]
+
+
+@pytest.mark.skipif(
+    not Path("/proc/sys/net/ipv4/ip_local_port_range").exists(), reason="this system does not say which it gives out"
+)
+def test_no_server_has_a_port_that_the_system_may_give_to_somebody_elses_connection(tmp_path: Path) -> None:
+    given_out = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    chosen = ports(LocalCluster.create(tmp_path / "c", tservers=9, masters=3))
+    assert len(set(chosen)) == 12
+    assert max(chosen) < given_out
+
+
+def test_a_port_where_somebody_listens_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as one:
+        taken = one.getsockname()[1]
+        free = ports(LocalCluster.create(tmp_path / "a", tservers=1))
+        monkeypatch.setattr(random, "sample", lambda *_: [taken, *free])
+        assert ports(LocalCluster.create(tmp_path / "b", tservers=1)) == free
+        monkeypatch.setattr(random, "sample", lambda *_: [taken, free[0]])
+        # (The master has it.)
+        with pytest.raises(InterfaceError, match="0 are free, not 2"):
+            LocalCluster.create(tmp_path / "c", tservers=2)
