@@ -16,6 +16,7 @@ a filter evaluates such a condition only after the others (`Condition`).
 
 from __future__ import annotations
 
+import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -382,11 +383,20 @@ def _inner_nodes(expr: Expr) -> list[Expr]:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """An expression's value per code; `null` is its value for a NULL, as the row behind the last code."""
+    """An expression's value per code; behind the last of the `codes` is its value for a NULL. `dictionary`: the one
+    whose entries they are, None where they are numbers'."""
 
-    domain: Any
+    dictionary: weakref.ref[pa.Array] | None
     results: Vector
     codes: int
+
+    def is_of(self, dictionary: pa.Array) -> bool:
+        """Identity, not the `id` under which it is kept: that may be a later dictionary's."""
+        return self.dictionary is not None and self.dictionary() is dictionary
+
+    @property
+    def is_dead(self) -> bool:
+        return self.dictionary is not None and self.dictionary() is None
 
 
 class _PerValue:
@@ -417,14 +427,14 @@ class _PerValue:
         return self._inner(Batch([vector], batch.length))
 
     def _dictionary(self, vector: Dict) -> _Table | None:
-        # A process may reuse the id of a dead dictionary, so the table keeps its own alive.
         key = id(vector.dictionary)
         table = self._tables.get(key)
-        if table is None:
+        if table is None or not table.is_of(vector.dictionary):
             if len(vector.dictionary) > max(2 * len(vector), _ALWAYS_TABLED):
                 return None
             entries = pa.concat_arrays([vector.dictionary, pa.nulls(1, vector.dictionary.type)])
-            table = self._evaluated(key, vector.dictionary, Text(vector.type, entries), len(vector.dictionary))
+            dictionary = weakref.ref(vector.dictionary)
+            table = self._evaluated(key, dictionary, Text(vector.type, entries), len(vector.dictionary))
         return table
 
     def _domain(self, vector: Narrow, size: int) -> _Table | None:
@@ -439,16 +449,21 @@ class _PerValue:
             table = self._evaluated(key, None, domain, size)
         return table
 
-    def _evaluated(self, key: Any, kept: Any, domain: Vector, size: int) -> _Table | None:
+    def _evaluated(
+        self, key: Any, dictionary: weakref.ref[pa.Array] | None, domain: Vector, size: int
+    ) -> _Table | None:
         try:
             results = self._inner(Batch([domain], size + 1))
         except (DataError, NotSupportedError):
             if not self._fallible:
                 raise
             return None  # perhaps no row has the value that fails
-        table = _Table(kept, _compact(results, size), size)
+        table = _Table(dictionary, _compact(results, size), size)
+        # Other threads add tables meanwhile, hence the copies.
+        for other in [other for other, known in self._tables.copy().items() if known.is_dead]:
+            self._tables.pop(other, None)
         if len(self._tables) >= _TABLES_KEPT:
-            self._tables.pop(next(iter(self._tables)), None)
+            self._tables.pop(next(iter(self._tables.copy())), None)
         self._tables[key] = table
         return table
 

@@ -6,41 +6,58 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ..errors import CardinalityViolation
 from ..planner.physical import Filter, Project, Shared, SingleRow, UnionAll
-from ..sql.expressions import Column, Literal
+from ..sql.expressions import Column, Expr, Literal
 from ..storage.vector import Array, Batch, Const, LazyColumn, Vector
 from .context import ExecutionContext
 from .evaluate import Compiler, SharedWork
 from .shared_rows import kept_rows
-from .stream import Morsel, Stream, stream_of
+from .stream import Morsel, Operator, Stream, stream_of
 
 
 def open_filter(node: Filter, source: Stream) -> Stream:
     """The rows for which the predicate is true."""
-    condition = Compiler(source.columns).condition(node.predicate)
-    positions = {column.id: i for i, column in enumerate(source.columns)}
-    output = [positions[column.id] for column in node.columns]
-    everything = output == list(range(len(source.columns)))
+    return source.through(node.columns, compile_filter(source.columns, node.predicate, node.columns))
+
+
+def compile_filter(given: tuple[Column, ...], predicate: Expr, kept: tuple[Column, ...]) -> Operator:
+    """A filter of batches of the columns `given`: their columns `kept`, of the rows for which the predicate is true.
+    Threads may share it."""
+    condition = Compiler(given).condition(predicate)
+    positions = {column.id: i for i, column in enumerate(given)}
+    output = [positions[column.id] for column in kept]
+    everything = output == list(range(len(given)))
 
     def run(batches: Iterator[Batch]) -> Iterator[Batch]:
         for batch in batches:
             if batch.length:
-                kept = condition.select(batch)
-                if kept.length:
-                    yield kept if everything else kept.project(output)
+                passing = condition.select(batch)
+                if passing.length:
+                    yield passing if everything else passing.project(output)
 
-    return source.through(node.columns, run)
+    return run
 
 
 def open_project(node: Project, source: Stream) -> Stream:
-    """One expression per column. Computed columns are computed at first touch, for the rows still there by then."""
-    positions = {column.id: i for i, column in enumerate(source.columns)}
-    work = SharedWork(source.columns, node.expressions)
+    """One expression per column."""
+    stream = source.through(node.columns, compile_project(source.columns, node.expressions))
+    renamed = {e.id: c.id for e, c in zip(node.expressions, node.columns) if isinstance(e, Column)}
+    if source.partitioned_by and source.partitioned_by <= renamed.keys():
+        kept = frozenset(renamed[number] for number in source.partitioned_by)
+        return Stream(stream.columns, stream.morsels, kept, stream.serial)
+    return stream
+
+
+def compile_project(given: tuple[Column, ...], expressions: Sequence[Expr]) -> Operator:
+    """A projection of batches of the columns `given`. Computed columns are computed at first touch, for the rows still
+    there by then. Threads may share it."""
+    positions = {column.id: i for i, column in enumerate(given)}
+    work = SharedWork(given, expressions)
 
     def project(batch: Batch) -> Batch:
         prepared = work.prepare(batch)
         passing = batch.slots()
         slots: list[Vector | LazyColumn] = []
-        for expr, evaluation in zip(node.expressions, work.evaluations, strict=True):
+        for expr, evaluation in zip(expressions, work.evaluations, strict=True):
             if isinstance(expr, Column):
                 slots.append(passing[positions[expr.id]])
             elif isinstance(expr, Literal):
@@ -49,12 +66,7 @@ def open_project(node: Project, source: Stream) -> Stream:
                 slots.append(LazyColumn(_Deferred(evaluation, prepared)))
         return Batch(slots, batch.length)
 
-    stream = source.through(node.columns, lambda batches: (project(batch) for batch in batches))
-    renamed = {e.id: c.id for e, c in zip(node.expressions, node.columns) if isinstance(e, Column)}
-    if source.partitioned_by and source.partitioned_by <= renamed.keys():
-        kept = frozenset(renamed[number] for number in source.partitioned_by)
-        return Stream(stream.columns, stream.morsels, kept, stream.serial)
-    return stream
+    return lambda batches: (project(batch) for batch in batches)
 
 
 class _Deferred:

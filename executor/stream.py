@@ -5,12 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from ..sql.expressions import Column
 from ..storage.vector import Batch
 
 BATCH_ROWS = 131_072
 """Rows per batch where an operator cuts its output itself; the storage's pages and batches have as many."""
+
+Operator: TypeAlias = Callable[[Iterator[Batch]], Iterator[Batch]]
+"""What a streaming operator does with a morsel's batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +49,7 @@ class Stream:
     partitioned_by: frozenset[int] = frozenset()
     serial: bool = False
 
-    def through(self, columns: tuple[Column, ...], operator: Callable[[Iterator[Batch]], Iterator[Batch]]) -> Stream:
+    def through(self, columns: tuple[Column, ...], operator: Operator) -> Stream:
         """The stream with each morsel passed through a streaming operator that gives `columns`."""
         present = {column.id for column in columns}
         kept = self.partitioned_by if self.partitioned_by <= present else frozenset[int]()
@@ -53,9 +57,7 @@ class Stream:
         return replace(self, columns=columns, morsels=morsels, partitioned_by=kept)
 
 
-def _chained(
-    operator: Callable[[Iterator[Batch]], Iterator[Batch]], run: Callable[[], Iterator[Batch]]
-) -> Callable[[], Iterator[Batch]]:
+def _chained(operator: Operator, run: Callable[[], Iterator[Batch]]) -> Callable[[], Iterator[Batch]]:
     return lambda: operator(run())
 
 

@@ -3,41 +3,40 @@
 Each thread that reads a part of the tablet runs the fragment by itself. Partial groups of its batches are merged as
 they come; where there are many of them, they are given out before the end, so that a server never holds more than some
 ten thousand groups for a client, but for a condition on groups (`groups`).
+
+A statement asks for the same at each of its tablets, and an application asks the same statements again: the last few
+fragments are kept as they were compiled.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
 
-from ...errors import DataError
-from ...planner.physical import Filter, HashAggregate, Project, ValuesScan
+from ...errors import DataError, InternalError
+from ...planner.physical import HashAggregate, ValuesScan
 from ...storage.schema import Table
 from ...storage.store import ScanSpec
 from ...storage.vector import Batch
 from ..aggregation.aggregate import Aggregation
-from ..evaluate import Compiler
-from ..operators import open_filter, open_project
-from ..stream import Morsel, Stream
+from ..operators import compile_filter, compile_project
+from ..stream import Operator
 from .fragment import Fragment, PartialAggregation
 from .groups import Gathered, partials, to_batch
 
-Operator = Callable[[Iterator[Batch]], Iterator[Batch]]
+_KEPT: Final = 16
+_KEPT_BYTES: Final = 1 << 16
+"""A fragment of more bytes (a list of very many values) is compiled each time."""
 
 
 def evaluator(data: bytes, width: int) -> Operator:
     """What a fragment does, as a function of a scan's batches, to be called once per thread. `width` is how many
     columns the scan has. Raises `DataError` or `UnsupportedFormat` for bytes that are no fragment for it."""
-    fragment = Fragment.from_bytes(data)
-    if len(fragment.fetched) != width or not 0 <= fragment.kept <= width:
-        raise DataError(f"a part of a plan for {len(fragment.fetched)} columns, over a scan of {width}")
-    if fragment.aggregation is None:
-        return lambda batches: _rows(fragment, batches)
-    having = fragment.aggregation.having
-    aggregation = _compiled(fragment, fragment.aggregation)
-    if having is None:
-        return lambda batches: _partial_groups(aggregation, _rows(fragment, batches))
-    gathered = Gathered(aggregation, having)
-    return lambda batches: gathered.source(_rows(fragment, batches))
+    compiled = _compiled(data) if len(data) <= _KEPT_BYTES else CompiledFragment(data)
+    if compiled.width != width:
+        raise DataError(f"a part of a plan for {compiled.width} columns, over a scan of {width}")
+    return compiled.evaluator()
 
 
 def table_evaluator(fragment: bytes, table: Table, spec: ScanSpec) -> Operator:
@@ -45,35 +44,59 @@ def table_evaluator(fragment: bytes, table: Table, spec: ScanSpec) -> Operator:
     return evaluator(fragment, len(spec.columns))
 
 
-def _partial_groups(aggregation: Aggregation, rows: Iterator[Batch]) -> Iterator[Batch]:
-    return (to_batch(aggregation, partial) for partial in partials(aggregation, rows))
+class CompiledFragment:
+    """A fragment, ready to be run: by several scans, and threads, at once."""
+
+    def __init__(self, data: bytes):
+        fragment = Fragment.from_bytes(data)
+        self.width: Final = len(fragment.fetched)
+        if not 0 <= fragment.kept <= self.width:
+            raise DataError(f"a part of a plan that keeps {fragment.kept} of {self.width} columns")
+        try:
+            self._operators = _operators(fragment)
+            self._aggregation = None if fragment.aggregation is None else _aggregation(fragment, fragment.aggregation)
+        except (InternalError, LookupError) as error:
+            raise DataError(f"a part of a plan that reads what is not there: {error}") from None
+        self._having = None if fragment.aggregation is None else fragment.aggregation.having
+
+    def evaluator(self) -> Operator:
+        """For one scan of a tablet: to be called once per thread."""
+        aggregation = self._aggregation
+        if aggregation is None:
+            return self._rows
+        if self._having is None:
+            return lambda batches: (to_batch(aggregation, p) for p in partials(aggregation, self._rows(batches)))
+        gathered = Gathered(aggregation, self._having)
+        return lambda batches: gathered.source(self._rows(batches))
+
+    def _rows(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """What comes before the aggregation."""
+        batches = (batch for batch in batches if batch.length)
+        for operator in self._operators:
+            batches = operator(batches)
+        return batches
 
 
-def _rows(fragment: Fragment, batches: Iterator[Batch]) -> Iterator[Batch]:
-    """What comes before the aggregation."""
-    stream = Stream(fragment.fetched[: fragment.kept], (Morsel(lambda: _residual(fragment, batches)),))
+_compiled = lru_cache(_KEPT)(CompiledFragment)
+
+
+def _operators(fragment: Fragment) -> list[Operator]:
+    columns = fragment.fetched[: fragment.kept]
+    operators: list[Operator] = []
+    if fragment.residual is not None:
+        operators.append(compile_filter(fragment.fetched, fragment.residual, columns))
+    elif len(columns) < len(fragment.fetched):
+        operators.append(compile_project(fragment.fetched, columns))
     for step in fragment.steps:
-        source = ValuesScan(columns=stream.columns, rows=())
         if step.is_filter:
-            node = Filter(columns=step.columns, source=source, predicate=step.expressions[0])
-            stream = open_filter(node, stream)
+            operators.append(compile_filter(columns, step.expressions[0], step.columns))
         else:
-            stream = open_project(Project(columns=step.columns, source=source, expressions=step.expressions), stream)
-    return stream.morsels[0].run()
+            operators.append(compile_project(columns, step.expressions))
+        columns = step.columns
+    return operators
 
 
-def _residual(fragment: Fragment, batches: Iterator[Batch]) -> Iterator[Batch]:
-    wanted = range(fragment.kept)
-    everything = fragment.kept == len(fragment.fetched)
-    condition = None if fragment.residual is None else Compiler(fragment.fetched).condition(fragment.residual)
-    for batch in batches:
-        if batch.length and condition is not None:
-            batch = condition.select(batch)
-        if batch.length:
-            yield batch if everything else batch.project(wanted)
-
-
-def _compiled(fragment: Fragment, aggregation: PartialAggregation) -> Aggregation:
+def _aggregation(fragment: Fragment, aggregation: PartialAggregation) -> Aggregation:
     having = aggregation.having
     columns = fragment.steps[-1].columns if fragment.steps else fragment.fetched[: fragment.kept]
     return Aggregation(

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
+import weakref
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import msgspec
+import numpy as np
 import nyala
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,13 +19,13 @@ from nyala.driver import stores
 from nyala.errors import DataError, Error
 from nyala.executor.fragments import groups
 from nyala.executor.fragments.evaluate import evaluator
-from nyala.executor.fragments.fragment import Fragment
+from nyala.executor.fragments.fragment import Fragment, Step
 from nyala.sql.expression_codec import expression_from_plain, expression_to_plain
 from nyala.sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal
 from nyala.storage.database import Database
 from nyala.storage.store import ScanCounters, ScanToken
 from nyala.storage.types import BIGINT, BOOLEAN, DECIMAL, DOUBLE, STRING
-from nyala.storage.vector import Batch
+from nyala.storage.vector import Batch, Dict, Flat
 
 
 class FragmentDatabase(Database):
@@ -215,6 +219,51 @@ def test_bytes_from_anywhere_are_refused(data: bytes) -> None:
 def test_a_fragment_for_another_scan_is_refused() -> None:
     with pytest.raises(DataError, match="over a scan of 3"):
         evaluator(Fragment((A,), 1).to_bytes(), 3)
+
+
+def test_a_fragment_that_reads_a_column_that_is_not_there_is_refused() -> None:
+    stranger = Column(BIGINT, True, 77, "stranger")
+    for fragment in (
+        Fragment((A,), 1, residual=Call(BOOLEAN, True, "is_null", (stranger,))),
+        Fragment((A,), 1, steps=(Step(True, (Literal(BOOLEAN, False, True),), (stranger,)),)),
+    ):
+        with pytest.raises(DataError, match="not there"):
+            evaluator(fragment.to_bytes(), 1)
+
+
+def test_a_fragment_that_is_kept_may_run_in_many_threads_at_once() -> None:
+    """What was compiled once is shared by all scans that send the same bytes."""
+    doubled = Call(BIGINT, True, "mul", (A, Literal(BIGINT, False, 2)))
+    data = Fragment(
+        (A,),
+        1,
+        residual=Call(BOOLEAN, True, "gt", (A, Literal(BIGINT, False, 10))),
+        steps=(Step(False, (doubled,), (Column(BIGINT, True, 9, "doubled"),)),),
+    ).to_bytes()
+
+    def total(thread: int) -> int:
+        numbers = Flat(BIGINT, np.arange(thread, thread + 1000))
+        batches = evaluator(data, 1)(Batch([numbers], 1000) for _ in range(20))
+        return sum(int(batch.columns()[0].values().sum()) for batch in batches)
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(total, range(64))) == [
+            40 * sum(number for number in range(thread, thread + 1000) if number > 10) for thread in range(64)
+        ]
+
+
+def test_a_fragment_that_is_kept_keeps_no_dictionaries_and_mistakes_none_for_another() -> None:
+    text = Column(STRING, True, 5, "text")
+    data = Fragment((text,), 1, residual=Call(BOOLEAN, True, "like", (text, Literal(STRING, False, "a%")))).to_bytes()
+    seen: list[weakref.ref[pa.Array]] = []
+    for number in range(200):
+        words = [f"{'ab'[(number + place) % 2]}{place}" for place in range(10)]
+        vector = Dict(STRING, np.arange(10, dtype=np.uint8), pa.array(words))
+        seen.append(weakref.ref(vector.dictionary))
+        (kept,) = evaluator(data, 1)(iter([Batch([vector], 10)]))
+        assert kept.columns()[0].to_arrow().to_pylist() == [word for word in words if word.startswith("a")]
+        del vector, kept
+    assert not any(dictionary() for dictionary in seen[:-1])
 
 
 def test_explain_analyze_tells_what_is_done_beside_the_rows(both: tuple[nyala.Connection, nyala.Connection]) -> None:
