@@ -332,6 +332,7 @@ class FakeCluster:
 
     def _batches(self, address: str, ticket: methods.ScanTablet) -> list[Any]:
         store = self._check_tablet(address, ticket.tablet_id, ticket.schema_version, ticket.leader_only)
+        leader = self.leader(ticket.tablet_id)
         spec = spec_from_plain(ticket.spec)
         spec = replace(spec, tablet=ticket.tablet_id)
         counters = ScanCounters()
@@ -351,7 +352,10 @@ class FakeCluster:
         if not spec.ordered and self.addresses.index(address) % 2:
             found.reverse()
         end = methods.ScanEnd(
-            batches=len(found), rows_considered=counters.rows_considered, rows_returned=counters.rows_returned
+            batches=len(found),
+            rows_considered=counters.rows_considered,
+            rows_returned=counters.rows_returned,
+            leader="" if leader == address else leader,
         )
         return [*found, end]
 

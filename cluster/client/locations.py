@@ -90,6 +90,12 @@ class Locations:
         if found is not None and found.leader != address:
             self._known[tablet_id] = replace(found, leader=address)
 
+    def note_successor(self, tablet_id: str, address: str, leader: str) -> None:
+        """This server, which was thought to lead (or nobody was), names the one that does."""
+        found = self._known.get(tablet_id)
+        if found is not None and found.leader in ("", address):
+            self._known[tablet_id] = replace(found, leader=leader)
+
     def forget_leader(self, tablet_id: str, address: str) -> None:
         """This server does not lead."""
         found = self._known.get(tablet_id)

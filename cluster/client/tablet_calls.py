@@ -167,6 +167,12 @@ class TabletCalls:
         else:
             attempts.pause()
 
+    def answered(self, tablet_id: str, address: str, leader: str) -> None:
+        """A replica was read; `leader` is the one of which it knows that it leads in its stead ("": none). Who is asked
+        for the newest rows may be a leader of before, and would have to wait for them each time."""
+        if leader:
+            self._locations.note_successor(tablet_id, address, leader)
+
     def _check_tablet(self, known: KnownTable, tablet_id: str) -> None:
         """Raise `UnknownTable` or `TabletGone` where the masters have given the tablet up."""
         self._catalog.refresh()

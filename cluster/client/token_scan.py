@@ -189,6 +189,7 @@ class TokenScan:
             self._stream = None
             if stream.end is not None:
                 self._is_held = False
+                self._calls.answered(self._token.tablet_id, self._route.address, stream.end.leader)
                 self._count(stream.end)
                 return None
             self._received += stream.batches

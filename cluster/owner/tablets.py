@@ -98,6 +98,11 @@ class OwnedTablet:
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
+    @property
+    def leader_elsewhere(self) -> str:
+        """As `Replica.leader_elsewhere`: there is one replica."""
+        return ""
+
     def view(
         self, snapshot: Timestamp, *, deadline: float, schema_version: int | None = None, leader_only: bool = False
     ) -> TabletView:

@@ -48,11 +48,14 @@ class Scanner:
     Locks: `_turn` while the next batch is made (it may take long), `_mutex` for a moment, within it or alone.
     """
 
-    def __init__(self, id: str, tablet_id: str, production: Production, counters: tuple[ScanCounters, ...]):
+    def __init__(
+        self, id: str, tablet_id: str, production: Production, counters: tuple[ScanCounters, ...], leader: str = ""
+    ):
         self.id = id
         self.tablet_id = tablet_id
         self.production = production
         self._counters = counters
+        self._leader = leader
         self._turn = threading.Lock()
         self._mutex = threading.Lock()
         """Guards everything below."""
@@ -175,6 +178,7 @@ class Scanner:
             pages_skipped=total.pages_skipped,
             rowgroups_skipped=total.rowgroups_skipped,
             bytes_read=total.bytes_read,
+            leader=self._leader,
         )
 
     def _detach(self, stream: int) -> None:

@@ -178,7 +178,8 @@ class ScanTablet(Struct, frozen=True, kw_only=True):
 
 
 class ScanEnd(Struct, frozen=True, kw_only=True):
-    """How a scan went: the numbers of `ScanCounters`."""
+    """How a scan went: the numbers of `ScanCounters`. `leader` is the address of the tablet's leader where that is
+    known and is not the replica that was read: what is new is there half a heartbeat sooner."""
 
     batches: int
     rows_considered: int = 0
@@ -187,6 +188,7 @@ class ScanEnd(Struct, frozen=True, kw_only=True):
     pages_skipped: int = 0
     rowgroups_skipped: int = 0
     bytes_read: int = 0
+    leader: str = ""
 
 
 class ScanStart(Reply, frozen=True):

@@ -428,6 +428,25 @@ def test_the_past_is_read_at_any_replica_and_the_present_at_the_leader(make_clie
     assert len(asked["past"]) == 3
 
 
+def test_a_reader_of_the_present_follows_a_leader_that_has_handed_over(make_client, table, cluster):
+    """The one of before answers still, but what is new it has half a heartbeat later; so it tells who leads now."""
+    client = make_client()
+    (tablet,) = (token.tablet_id for token in client.scan_tokens(table, ScanSpec(())))
+    before = cluster.leader(tablet)
+
+    def asked(scans: int) -> list[str]:
+        cluster.log.clear()
+        for _ in range(scans):
+            list(client.scan(token_of(client, table, ScanSpec(("k",)))))
+        return [address for address, _ in cluster.requests(methods.ScanTablet)]
+
+    assert asked(2) == [before] * 2
+    cluster.leaders[tablet] = after = next(address for address in cluster.addresses if address != before)
+    assert asked(3) == [before, after, after]
+    client._locations.forget_leader(tablet, after)
+    assert asked(3)[1:] == [after] * 2, "none was known, and whoever was asked has told"
+
+
 # ---- tokens ----------------------------------------------------------------------------------------------------------
 
 
