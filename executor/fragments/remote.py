@@ -47,11 +47,15 @@ def remote_aggregate(
     orders = {id(morsel): place for place, morsel in enumerate(source.morsels)}
 
     def work(batches: Iterator[Batch], morsel: Morsel) -> None:
-        for batch in batches:
+        for batch in context.actuals.watch(scan, batches) if context.collect else batches:
             partial = partial_of(aggregation, batch, len(node.groups))
             collector.add(root, partial, orders[id(morsel)], morsel.partition if is_apart else None)
 
     context.run_all(source, work)
+    if context.collect:
+        # What came were groups; the rows of which they were made, the servers have counted (before the scan's residual).
+        actual = context.actuals.of(scan)
+        actual.rows = 0 if actual.counters is None else actual.counters.rows_returned
     return finish_aggregate(aggregation, collector, partitioned_by, context)
 
 

@@ -28,6 +28,9 @@ from nyala.storage.types import BIGINT, BOOLEAN, DECIMAL, DOUBLE, STRING
 from nyala.storage.vector import Batch, Dict, Flat
 
 
+ROWS = 4000
+
+
 class FragmentDatabase(Database):
     """An embedded store that runs fragments as a tablet server does: their bytes, over each token's batches."""
 
@@ -67,7 +70,7 @@ def both() -> Iterator[tuple[nyala.Connection, nyala.Connection]]:
             f"{chosen.randrange(10**6)}.{chosen.randrange(100):02}",
             chosen.choice([None, "2020-01-01", "2021-05-06"]),
         )
-        for number in range(4000)
+        for number in range(ROWS)
     ]
     for connection in (plain, remote):
         connection.execute(
@@ -274,3 +277,6 @@ def test_explain_analyze_tells_what_is_done_beside_the_rows(both: tuple[nyala.Co
     ):
         assert told in str(remote.execute(f"EXPLAIN ANALYZE {query}").fetchall())
         assert told not in str(plain.execute(f"EXPLAIN ANALYZE {query}").fetchall())
+    found = [line for (line,) in remote.execute("EXPLAIN ANALYZE SELECT n, sum(id) FROM t GROUP BY n").fetchall()]
+    (scan,) = (line for line in found if "TableScan" in line)
+    assert f"({ROWS:,} rows" in scan, "those that were grouped, not the groups that came"
