@@ -53,7 +53,7 @@ def remote_aggregate(
 
     context.run_all(source, work)
     if context.collect:
-        # What came were groups; the rows of which they were made, the servers have counted (before the scan's residual).
+        # What came were groups; their rows the servers have counted (before the scan's residual).
         actual = context.actuals.of(scan)
         actual.rows = 0 if actual.counters is None else actual.counters.rows_returned
     return finish_aggregate(aggregation, collector, partitioned_by, context)

@@ -27,7 +27,6 @@ from nyala.storage.store import ScanCounters, ScanToken
 from nyala.storage.types import BIGINT, BOOLEAN, DECIMAL, DOUBLE, STRING
 from nyala.storage.vector import Batch, Dict, Flat
 
-
 ROWS = 4000
 
 
