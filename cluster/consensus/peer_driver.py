@@ -210,13 +210,21 @@ class PeerDriver:
 
     @property
     def timestamp_limit(self) -> int:
-        """`RaftNode.timestamp_limit`, as far as it would outlive a crash now: while the consensus file is to be
-        written, a group of one voter, which waits for nobody's answer, is bound to what the file says. Needs the
-        lock."""
-        limit = self.node.timestamp_limit
+        """`RaftNode.timestamp_limit`, as far as it would outlive a crash now. Needs the lock."""
+        return self._as_kept(self.node.timestamp_limit)
+
+    @property
+    def safe_time(self) -> int:
+        """`RaftNode.safe_time`, which for one that has led comes of its own limit, as far as that would outlive a crash
+        now. Needs the lock."""
+        return self._as_kept(self.node.safe_time)
+
+    def _as_kept(self, timestamp: int) -> int:
+        """While the consensus file is to be written, a group of one voter, which waits for nobody's answer, is bound to
+        what the file says."""
         if self._needs_file or self._is_writing_file:
-            limit = min(limit, self.file.state.clock_limit_at(self.services.wall_clock()))
-        return limit
+            return min(timestamp, self.file.state.clock_limit_at(self.services.wall_clock()))
+        return timestamp
 
     def wait(self, until: float) -> bool:
         """Wait for a step, at most until then (`Services.now`); False where that time has come already. Needs the

@@ -297,6 +297,24 @@ def test_followers_become_safe_with_everything_below() -> None:
         group.network.cut.clear()
 
 
+def test_a_leader_that_lost_its_majority_serves_what_was_decided_before() -> None:
+    with Group() as group:
+        leader = group.leader()
+        leader.replica.write(b"kept")
+        before = leader.clock.now()
+        for server in group.others(leader):
+            group.stop(server)
+        ticket = leader.replica.start(b"undecided")
+        after = leader.clock.now()
+        leader.consensus.wait_safe(before, soon())
+        eventually(lambda: not leader.consensus.is_serving, "the leader gives up")
+        leader.consensus.wait_safe(before, soon())
+        with pytest.raises(ReplicaUnavailable, match="does not have all"):
+            leader.consensus.wait_safe(after, time.monotonic() + 0.1)
+        assert not ticket.durable
+        assert ticket.error is None
+
+
 def test_timestamps_of_successive_leaders_ascend() -> None:
     with Group() as group:
         for n in range(4):

@@ -172,6 +172,15 @@ def safe_index_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Following, "_take_safe_time", take_safe_time)
 
 
+def safe_time_kept_over_undecided_entries(patch: pytest.MonkeyPatch) -> None:
+    """A leader that steps down goes on serving what it has announced, though a later one may commit entries below."""
+
+    def lasting_safe_time(self: Leading) -> tuple[int, int]:
+        return self._replication.safe_time, self._core.commit_index
+
+    patch.setattr(Leading, "lasting_safe_time", lasting_safe_time)
+
+
 def clock_limit_ignored(patch: pytest.MonkeyPatch) -> None:
     """A new leader starts from its own clock, whatever its voters have told."""
     original = Leading.__init__
@@ -266,6 +275,7 @@ BUGS: dict[Plant, set[Invariant]] = {
     lease_without_majority: {Invariant.LEASE_SAFETY},
     safe_time_too_high: {Invariant.TIMESTAMPS},
     safe_index_ignored: {Invariant.TIMESTAMPS},
+    safe_time_kept_over_undecided_entries: {Invariant.TIMESTAMPS},
     clock_limit_ignored: {Invariant.TIMESTAMPS},
     clock_limit_not_durable: {Invariant.TIMESTAMPS},
     clock_limit_before_a_majority: {Invariant.TIMESTAMPS},
