@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -313,6 +314,25 @@ def test_a_leader_that_lost_its_majority_serves_what_was_decided_before() -> Non
             leader.consensus.wait_safe(after, time.monotonic() + 0.1)
         assert not ticket.durable
         assert ticket.error is None
+
+
+def test_changes_of_leadership_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "nyala.cluster.consensus")
+
+    def logged() -> list[tuple[str, dict[str, object]]]:
+        return [(record.getMessage(), vars(record)["fields"]) for record in list(caplog.records)]
+
+    with Group() as group:
+        first = group.leader()
+        term = first.consensus.status().term
+        eventually(lambda: ("leads", {"tablet": TABLET, "term": term}) in logged(), "word of the election")
+        first.consensus.transfer(group.others(first)[0].peer.id)
+        eventually(lambda: not first.consensus.is_serving, "another leads")
+        last = group.leader().consensus.status().term
+        eventually(lambda: ("leads no more", {"tablet": TABLET, "term": term}) in logged(), "word of the end")
+        eventually(lambda: ("leads", {"tablet": TABLET, "term": last}) in logged(), "word of the next one")
+    lines = [(event, fields["term"]) for event, fields in logged()]
+    assert len(lines) == len(set(lines)), "each is told once"
 
 
 def test_timestamps_of_successive_leaders_ascend() -> None:
