@@ -316,6 +316,21 @@ def test_a_leader_that_lost_its_majority_serves_what_was_decided_before() -> Non
         assert ticket.error is None
 
 
+def test_the_last_follower_serves_what_it_had_before_the_others_went() -> None:
+    with Group() as group:
+        leader = group.leader()
+        follower = group.others(leader)[0]
+        leader.replica.write(b"kept")
+        before = leader.clock.now()
+        follower.consensus.wait_safe(before, soon())
+        for server in group.others(follower):
+            group.stop(server)
+        eventually(lambda: not follower.consensus.leader_address(), "the leader is missed")
+        follower.consensus.wait_safe(before, soon())
+        with pytest.raises(ReplicaUnavailable, match="does not have all"):
+            follower.consensus.wait_safe(follower.clock.now(), time.monotonic() + 0.1)
+
+
 def test_changes_of_leadership_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "nyala.cluster.consensus")
 
