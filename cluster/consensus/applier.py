@@ -125,7 +125,11 @@ class Applier:
 
     def tell_bootstrap(self, peer: Peer) -> None:
         """Tell that a peer needs a copy of the data."""
-        self._news.append(lambda: self._state.needs_bootstrap(peer))
+        self.tell(lambda: self._state.needs_bootstrap(peer))
+
+    def tell(self, news: Job) -> None:
+        """Have something told without the lock, behind what is to be told already."""
+        self._news.append(news)
         self._start()
 
     def stop(self, last_news: Job | None = None) -> None:

@@ -179,7 +179,7 @@ class Consensus:
         node = driver.node
         if driver.is_serving:
             return timestamp <= driver.timestamp_limit and node.has_lease(driver.services.now())
-        return timestamp <= node.safe_time and driver.applier.applied_index >= node.safe_index
+        return timestamp <= driver.safe_time and driver.applier.applied_index >= node.safe_index
 
     # ---- entries -------------------------------------------------------------------------------------------------
 

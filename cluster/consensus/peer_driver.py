@@ -21,6 +21,7 @@ import logging
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Protocol
 
 from ...errors import ClusterError, NotTheLeader, ReplicaUnavailable
@@ -126,6 +127,7 @@ class PeerDriver:
             applied=self._applied,
             fail=self.fail,
         )
+        self._led_term: int | None = None
         self._serve_from: int | None = None
         self._held: list[tuple[Peer, Message]] = []
         self._needs_file = False
@@ -210,13 +212,21 @@ class PeerDriver:
 
     @property
     def timestamp_limit(self) -> int:
-        """`RaftNode.timestamp_limit`, as far as it would outlive a crash now: while the consensus file is to be
-        written, a group of one voter, which waits for nobody's answer, is bound to what the file says. Needs the
-        lock."""
-        limit = self.node.timestamp_limit
+        """`RaftNode.timestamp_limit`, as far as it would outlive a crash now. Needs the lock."""
+        return self._as_kept(self.node.timestamp_limit)
+
+    @property
+    def safe_time(self) -> int:
+        """`RaftNode.safe_time`, which for one that has led comes of its own limit, as far as that would outlive a crash
+        now. Needs the lock."""
+        return self._as_kept(self.node.safe_time)
+
+    def _as_kept(self, timestamp: int) -> int:
+        """While the consensus file is to be written, a group of one voter, which waits for nobody's answer, is bound to
+        what the file says."""
         if self._needs_file or self._is_writing_file:
-            limit = min(limit, self.file.state.clock_limit_at(self.services.wall_clock()))
-        return limit
+            return min(timestamp, self.file.state.clock_limit_at(self.services.wall_clock()))
+        return timestamp
 
     def wait(self, until: float) -> bool:
         """Wait for a step, at most until then (`Services.now`); False where that time has come already. Needs the
@@ -255,6 +265,7 @@ class PeerDriver:
         self._note_silent(ready)
         self._update_serving()
         if ready.is_leader_changed:
+            self._log_leadership()
             self.applier.tell_leadership()
         if not self._is_disk_busy and (self._needs_file or (self.log.has_work and not ready.is_held)):
             self._is_disk_busy = True
@@ -316,6 +327,17 @@ class PeerDriver:
         if is_serving is not self.is_serving:
             self.is_serving = is_serving
             self.applier.tell_leadership()
+
+    def _log_leadership(self) -> None:
+        """Have a line logged, without the lock, where this peer has begun or ceased to lead."""
+        before, node = self._led_term, self.node
+        self._led_term = node.term if node.role is RaftRole.LEADER else None
+        if before == self._led_term:
+            return
+        for term, event in ((before, "leads no more"), (self._led_term, "leads")):
+            if term is not None:
+                fields = {"tablet": self.tablet_id, "term": term}
+                self.applier.tell(partial(_logger.info, event, extra={"fields": fields}))
 
     def _applied(self) -> None:
         """More is in the tablet's memory."""

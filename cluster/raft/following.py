@@ -17,7 +17,7 @@ MAX_PENDING_SAFE_TIMES = 16
 
 
 class Following:
-    """What belongs to one term's leader, and the safe times that leaders have told.
+    """What belongs to one term's leader, and the safe times that leaders have told, this peer among them.
 
     Attributes
     ----------
@@ -144,6 +144,13 @@ class Following:
             pending.pop()
         pending.append((safe_time, safe_index))
         self._settle_safe_times()
+
+    def have_led(self, safe_time: int, safe_index: int) -> None:
+        """This peer leads no more, and vouches for a safe time as its own follower: `safe_index` is committed."""
+        self._settle_safe_times()
+        if safe_time > self.safe_time:
+            self.safe_time, self.safe_index = safe_time, safe_index
+            self._pending_safe_times.clear()
 
     def _settle_safe_times(self) -> None:
         pending = self._pending_safe_times

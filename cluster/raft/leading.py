@@ -146,6 +146,23 @@ class Leading:
             self._replication.safe_index = index
             self._replication.safe_time = min(timestamp, self.lease.timestamp_limit)
 
+    def lasting_safe_time(self) -> tuple[int, int]:
+        """Of what was announced, that which holds without this leadership: a safe time, and the committed index that it
+        needs.
+
+        Later leaders start above the clock limit that a majority has heard, and have all that this one has committed.
+        What it has not, they may commit or cut off, nobody here knows which: so the safe time is below all of that.
+        """
+        core, timestamp, index = self._core, self._replication.safe_time, self._replication.safe_index
+        if not self.is_serving:
+            return 0, 0
+        first = core.commit_index + 1
+        while first <= index:
+            undecided = core.log.entries(first, index, core.options.max_batch_bytes)
+            timestamp = min(timestamp, *(entry.timestamp - 1 for entry in undecided))
+            first += len(undecided)
+        return timestamp, min(index, core.commit_index)
+
     # ---- proposing -------------------------------------------------------------------------------------------------
 
     def propose(self, entries: Sequence[tuple[int, int, bytes]]) -> None:

@@ -207,8 +207,8 @@ class RaftNode:
 
     @property
     def safe_time(self) -> int:
-        """As last told by a leader: with all entries up to `safe_index`, which is committed, every write at or below
-        this time is there, for ever."""
+        """As last told by a leader, or vouched for by this one when it last led: with all entries up to `safe_index`,
+        which is committed, every write at or below this time is there, for ever."""
         return self._following.safe_time
 
     @property
@@ -236,10 +236,15 @@ class RaftNode:
         core.now, core.ready = now, Ready()
         before = (core.role, core.term, core.leader, self.is_serving)
         _HANDLERS[type(event)](self, event)
-        if self._leading is not None and core.role is not RaftRole.LEADER:
-            self._leading = None
+        self._note_end_of_leadership()
         core.ready.is_leader_changed = before != (core.role, core.term, core.leader, self.is_serving)
         return core.ready
+
+    def _note_end_of_leadership(self) -> None:
+        """What the leader knew outlives its leadership, if that has ended."""
+        if self._leading is not None and self._core.role is not RaftRole.LEADER:
+            self._following.have_led(*self._leading.lasting_safe_time())
+            self._leading = None
 
     def _tick(self, event: Tick) -> None:
         if self._leading is not None:
@@ -312,6 +317,7 @@ class RaftNode:
             return
         if request.term > core.term:
             core.enter_term(request.term)
+            self._note_end_of_leadership()  # before the new leader changes the log
         elif core.leader is not None and core.leader.id != request.sender:
             core.ready.ignored = f"{request.sender} claims to lead term {core.term}, which {core.leader.id} leads"
             return

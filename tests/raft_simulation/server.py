@@ -390,6 +390,8 @@ class Server:
     def _serve_follower_read(self) -> None:
         """A follower answers a read at the greatest time that it may, whenever that has grown."""
         node = self.node
+        if self.saving:
+            return  # where it has led as the only voter, the clock limit behind its safe time may not be durable yet
         if node.safe_time > self.served and self.applied >= node.safe_index and node.role is not RaftRole.LEADER:
             self.served = node.safe_time
             self.simulation.count["follower read"] += 1

@@ -104,8 +104,12 @@ class Simulation:
             violation = InvariantViolation(Invariant.CONTRACT, f"{type(error).__name__}: {error}")
             violation.seed, violation.events = self.seed, self.events
             raise violation from error
-        digest = hashlib.sha256("\n".join(self.trace).encode()).hexdigest() if self.trace is not None else ""
-        return Outcome(self.seed, self.events, len(self.invariants.committed), self.count, digest)
+        return Outcome(self.seed, self.events, len(self.invariants.committed), self.count, self.trace_hash)
+
+    @property
+    def trace_hash(self) -> str:
+        """The digest of the trace so far; "" where none is kept."""
+        return hashlib.sha256("\n".join(self.trace).encode()).hexdigest() if self.trace is not None else ""
 
     def _run(self) -> None:
         profile, heap, pop = self.profile, self._heap, heapq.heappop

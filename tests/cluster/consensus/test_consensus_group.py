@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import random
 import threading
 import time
@@ -295,6 +296,58 @@ def test_followers_become_safe_with_everything_below() -> None:
             with pytest.raises(ReplicaUnavailable):
                 server.consensus.wait_safe(server.clock.now() + (10_000_000 << 12), time.monotonic() + 0.1)
         group.network.cut.clear()
+
+
+def test_a_leader_that_lost_its_majority_serves_what_was_decided_before() -> None:
+    with Group() as group:
+        leader = group.leader()
+        leader.replica.write(b"kept")
+        before = leader.clock.now()
+        for server in group.others(leader):
+            group.stop(server)
+        ticket = leader.replica.start(b"undecided")
+        after = leader.clock.now()
+        leader.consensus.wait_safe(before, soon())
+        eventually(lambda: not leader.consensus.is_serving, "the leader gives up")
+        leader.consensus.wait_safe(before, soon())
+        with pytest.raises(ReplicaUnavailable, match="does not have all"):
+            leader.consensus.wait_safe(after, time.monotonic() + 0.1)
+        assert not ticket.durable
+        assert ticket.error is None
+
+
+def test_the_last_follower_serves_what_it_had_before_the_others_went() -> None:
+    with Group() as group:
+        leader = group.leader()
+        follower = group.others(leader)[0]
+        leader.replica.write(b"kept")
+        before = leader.clock.now()
+        follower.consensus.wait_safe(before, soon())
+        for server in group.others(follower):
+            group.stop(server)
+        eventually(lambda: not follower.consensus.leader_address(), "the leader is missed")
+        follower.consensus.wait_safe(before, soon())
+        with pytest.raises(ReplicaUnavailable, match="does not have all"):
+            follower.consensus.wait_safe(follower.clock.now(), time.monotonic() + 0.1)
+
+
+def test_changes_of_leadership_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "nyala.cluster.consensus")
+
+    def logged() -> list[tuple[str, dict[str, object]]]:
+        return [(record.getMessage(), vars(record)["fields"]) for record in list(caplog.records)]
+
+    with Group() as group:
+        first = group.leader()
+        term = first.consensus.status().term
+        eventually(lambda: ("leads", {"tablet": TABLET, "term": term}) in logged(), "word of the election")
+        first.consensus.transfer(group.others(first)[0].peer.id)
+        eventually(lambda: not first.consensus.is_serving, "another leads")
+        last = group.leader().consensus.status().term
+        eventually(lambda: ("leads no more", {"tablet": TABLET, "term": term}) in logged(), "word of the end")
+        eventually(lambda: ("leads", {"tablet": TABLET, "term": last}) in logged(), "word of the next one")
+    lines = [(event, fields["term"]) for event, fields in logged()]
+    assert len(lines) == len(set(lines)), "each is told once"
 
 
 def test_timestamps_of_successive_leaders_ascend() -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from nyala.cluster.raft.events import Campaign, Persisted, RaftRole, Received, Renew, Tick
+from nyala.cluster.raft.events import Campaign, Persisted, Propose, RaftRole, Received, Renew, Tick, Transfer
 from nyala.cluster.raft.messages import (
     AppendRequest,
     AppendResponse,
     Configuration,
+    Entry,
     VoteRequest,
     VoteResponse,
 )
 from nyala.cluster.raft.node import RaftNode, RaftOptions
-from raft_node_support import OPTIONS, Group, make_node, messages, peers
+from raft_node_support import OPTIONS, WRITE, Group, make_node, messages, peers
 
 LEAD = OPTIONS.clock_lead
 
@@ -225,6 +226,121 @@ def test_an_earlier_safe_time_stays_usable_while_a_later_one_waits() -> None:
     for n in range(50):
         assert hear(300 + n, 6 + n) == (100, 0)
     assert node.step(Persisted(9, 1), 0.0).messages == []
+
+
+def step_down(group: Group, id: str = "A") -> RaftNode:
+    """A leader that nobody hears any more notices."""
+    group.cut |= group.nodes.keys() - {id}
+    group.run(OPTIONS.election_timeout + OPTIONS.heartbeat)
+    node = group.nodes[id]
+    assert node.role is not RaftRole.LEADER
+    return node
+
+
+def test_who_led_serves_what_it_announced() -> None:
+    group = Group()
+    leader = group.elect()
+    group.propose("A", b"x")
+    group.run(1)
+    announced = group.hybrid()
+    leader.announce_safe_time(announced, 2)
+    assert leader.safe_time == 0, "while it leads, its lease and limit say what it may serve"
+    node = step_down(group)
+    assert (node.safe_time, node.safe_index, node.commit_index) == (announced, 2, 2)
+
+
+def test_who_led_serves_nothing_that_its_undecided_entries_may_change() -> None:
+    group = Group()
+    leader = group.elect()
+    group.run(1)
+    group.cut |= {"B", "C"}
+    group.propose("A", b"one", b"two")
+    one = group.logs["A"].stored[1].timestamp
+    leader.announce_safe_time(group.hybrid(), 3)
+    node = step_down(group)
+    assert (node.safe_time, node.safe_index, node.commit_index) == (one - 1, 1, 1)
+    group.cut.remove("B")
+    group.run(30)
+    assert group.bodies("A") == group.bodies("B") == [b"one", b"two"], "they were committed in the end"
+
+
+def test_undecided_entries_are_looked_at_one_by_one() -> None:
+    """Timestamps need not ascend within a log: a configuration's is drawn while a write is on its way there."""
+    group = Group(options=RaftOptions(max_batch_bytes=1))
+    leader = group.elect()
+    group.run(1)
+    group.cut |= {"B", "C"}
+    earlier, later = group.hybrid(), group.hybrid()
+    for timestamp in (later, earlier, group.hybrid()):
+        group.step("A", Propose(((timestamp, WRITE, b"xx"),)))
+    leader.announce_safe_time(group.hybrid(), 4)
+    assert step_down(group).safe_time == earlier - 1
+
+
+def test_entries_behind_what_was_announced_take_nothing_away() -> None:
+    group = Group()
+    leader = group.elect()
+    group.run(1)
+    announced = group.hybrid()
+    leader.announce_safe_time(announced, 1)
+    group.cut |= {"B", "C"}
+    group.propose("A", b"x")
+    node = step_down(group)
+    assert (node.safe_time, node.safe_index) == (announced, 1)
+
+
+def test_who_led_serves_nothing_above_the_limit_of_a_majority() -> None:
+    """A later leader starts above that, and may write below what was announced."""
+    group = Group()
+    leader = group.elect()
+    group.run(1)
+    group.cut |= {"B", "C"}
+    group.hybrid_time += 10 * LEAD
+    limit = leader.timestamp_limit
+    group.run(OPTIONS.heartbeat)
+    assert leader.clock_limit > leader.timestamp_limit == limit, "a round that nobody has heard"
+    leader.announce_safe_time(group.hybrid(), 1)
+    assert step_down(group).safe_time == limit
+
+
+def test_who_led_without_serving_vouches_for_nothing() -> None:
+    """It does not know what earlier leaders have committed."""
+    node = elected(10.0)
+    answer(node, "B", 1, 10.0)
+    assert not node.is_serving
+    node.announce_safe_time(1500, 1)
+    node.step(Tick(), 20.0)
+    assert (node.role, node.safe_time) == (RaftRole.FOLLOWER, 0)
+
+
+def test_who_led_and_announced_nothing_serves_what_it_was_told_before() -> None:
+    group = Group()
+    group.elect("B").announce_safe_time(group.hybrid(), 1)
+    group.run(1)
+    told = group.nodes["A"].safe_time
+    assert told > 0
+    group.step("B", Transfer("A"))
+    group.settle()
+    assert group.leaders == ["A"]
+    node = step_down(group)
+    assert (node.safe_time, node.safe_index) == (told, 1)
+
+
+def test_a_later_leader_that_replaces_undecided_entries_adds_nothing_to_the_safe_time() -> None:
+    """Its message ends the leadership and changes the log in one step."""
+    group = Group()
+    leader = group.elect()
+    group.run(1)
+    group.cut |= {"B", "C"}
+    group.propose("A", b"lost")
+    lost = group.logs["A"].stored[1].timestamp
+    leader.announce_safe_time(group.hybrid(), 2)
+    other = Entry(2, 2, leader.timestamp_limit + 1, WRITE, b"other")
+    group.step("A", Received(AppendRequest("B", 2, 1, 1, 1, 2, (other,))))
+    assert (leader.commit_index, leader.safe_time, leader.safe_index) == (2, lost - 1, 1)
+    later = leader.clock_limit + LEAD
+    group.step("A", Received(AppendRequest("B", 2, 2, 2, 2, 2, safe_time=later, safe_index=2)))
+    assert (leader.safe_time, leader.safe_index) == (later, 2)
 
 
 def test_options_must_fit_each_other() -> None:
