@@ -45,7 +45,7 @@ from .catalog_state import CatalogState
 from .cluster_view import loads_of
 from .directory import Server, TabletDirectory
 from .options import MasterOptions
-from .placement import place_tablets, replication_factor
+from .placement import Takers, place_tablets, replication_factor
 from .records import CallRecord, Change, ServerRecord, TableRecord, TableState
 
 _WRITE_SECONDS = 10.0
@@ -74,7 +74,7 @@ class Ddl:
 
         def change(state: CatalogState) -> tuple[Change, TableRecord]:
             asked = definition.replicas if request.replicas is None else request.replicas
-            replicas = replication_factor(asked, len(self._live(state)), self._options.default_replicas)
+            replicas = replication_factor(asked, self._takers(state), self._options.default_replicas)
             return created(state, definition, replicas, self._place(state))
 
         return self._served(self._once(request.call, context, what, change), context, what)
@@ -187,10 +187,21 @@ class Ddl:
             live = directory.live(self._manager.monotonic(), self._options.dead_after)
             return sorted((s for s in live if s.id not in state.leaving), key=lambda s: -s.last_heard)
 
+    def _takers(self, state: CatalogState) -> Takers:
+        """The servers that make up the cluster; those that leave it, or have left, do not."""
+        with self._manager.changed:
+            directory = self._manager.leading()[1]
+            live = directory.live(self._manager.monotonic(), self._options.dead_after)
+            silent = directory.silent(self._manager.monotonic(), self._options.dead_after)
+            return Takers(
+                sum(server.id not in state.leaving for server in live),
+                tuple(sorted(server.address for server in silent if server.id not in state.leaving)),
+            )
+
     def _place(self, state: CatalogState) -> Place:
         def place(table_id: str, count: int, replicas: int) -> Sequence[Configuration]:
+            replication_factor(replicas, self._takers(state), replicas)
             live = self._live(state)
-            replication_factor(replicas, len(live), replicas)
             since = self._manager.monotonic() - _FRESH_SECONDS
             fresh = [server for server in live if server.last_heard >= since]
             chosen = fresh if len(fresh) >= replicas else live[:replicas]

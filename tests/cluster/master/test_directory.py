@@ -125,6 +125,7 @@ def test_an_address_has_one_server() -> None:
     found.heartbeat(beat("a", 1, full=True), 0.0)
     found.heartbeat(beat("z", 1, full=True, address="a:1"), 1.0)
     assert [server.id for server in found.live(1.0, 60.0)] == ["z"]
+    assert [server.id for server in found.silent(1.0, 60.0)] == ["b", "c"], "a is nobody whom one could wait for"
     found.heartbeat(beat("a", 2, full=True, address="a:2"), 2.0)
     assert {server.id for server in found.live(2.0, 60.0)} == {"a", "z"}
 
