@@ -174,7 +174,7 @@ def test_ddl_that_was_done_says_so_where_the_catalog_cannot_be_looked_at(cluster
 
     with cluster.client(deadline=0.2) as client:
         cluster.faults.append(fault)
-        with pytest.raises(errors.DeadlineExceeded, match="^CREATE TABLE u was done; a look at the catalog "):
+        with pytest.raises(errors.DeadlineExceeded, match=r"^CREATE TABLE u was done; a look at the catalog "):
             client.create_table(replace(DEFINITION, name="u"))
 
 
