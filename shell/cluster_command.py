@@ -166,7 +166,8 @@ def leave_command(arguments: argparse.Namespace) -> int:
             return 0
         leaving.begin(has_to_end=arguments.wait)
         if not arguments.wait:
-            print(f"{leaving.name} is being emptied")
+            dead = "is dead; what it held is made anew elsewhere, where there is room"
+            print(f"{leaving.name} {dead if leaving.is_dead else 'is being emptied'}")
             return 0
         leaving.wait(lambda told: print(told, file=sys.stderr, flush=True), arguments.timeout)
     print(f"{leaving.name} holds no replica any more")

@@ -45,11 +45,12 @@ class Leaving:
         self._server = self._names.server(server)
         self.name = self._names.of(self._server.address)
         """What people call it."""
+        self.is_dead = self._server.state == "DEAD"
 
     def begin(self, *, has_to_end: bool = False) -> None:
         """Have the master empty it. `InterfaceError` where that could never come to an end. A dead one is taken
         anyway, unless it `has_to_end`: so the cluster is told that it does not come back."""
-        if self._server.state != "DEAD" or has_to_end:
+        if not self.is_dead or has_to_end:
             check_room(self._server, self._names, self.held())
         ask_master(self._channels, self._masters, LeaveCluster(server=self._server.id, leaving=True))
 

@@ -178,6 +178,16 @@ def test_ddl_that_was_done_says_so_where_the_catalog_cannot_be_looked_at(cluster
             client.create_table(replace(DEFINITION, name="u"))
 
 
+def test_settings_of_a_directory_are_none_of_a_cluster(connection):
+    assert {"durability", "history_seconds", "store_memory"}.isdisjoint(
+        name for name, *_ in connection.execute("SHOW ALL").fetchall()
+    )
+    with pytest.raises(errors.StatementError, match="history_seconds is no setting of a cluster: its servers are "):
+        connection.execute("SHOW history_seconds")
+    with pytest.raises(errors.StatementError, match="a cluster's servers are started with it"):
+        connection.execute("SET history_seconds = 1")
+
+
 def test_a_forked_process_is_told(client, monkeypatch):
     monkeypatch.setattr(os, "getpid", lambda: -1)
     with pytest.raises(errors.InterfaceError, match="from which this one was forked; use multiprocessing's 'spawn'"):
