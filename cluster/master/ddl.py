@@ -53,6 +53,9 @@ _WRITE_SECONDS = 10.0
 again."""
 _FRESH_SECONDS = 5.0
 """Servers heard of within so long are preferred."""
+_LATE_SECONDS = 5.0
+"""So long a new table waits for servers that this master has not heard of and does not take for dead, if it needs
+them."""
 _log = logging.getLogger("nyala.cluster.master")
 
 
@@ -70,10 +73,15 @@ class Ddl:
         """`CreateTable`."""
         definition = definition_from_plain(request.definition)
         what = f"creation of table {definition.name}"
-        self._manager.wait(self._is_warm, context.deadline, lambda: "the tablet servers have reported to this master")
+        asked = definition.replicas if request.replicas is None else request.replicas
+        began = self._manager.monotonic()
+
+        def is_ready(state: CatalogState, directory: TabletDirectory) -> bool | None:
+            return (self._is_warm(directory) and self._is_worth_trying(asked, state, directory, began)) or None
+
+        self._manager.wait(is_ready, context.deadline, lambda: "the tablet servers have reported to this master")
 
         def change(state: CatalogState) -> tuple[Change, TableRecord]:
-            asked = definition.replicas if request.replicas is None else request.replicas
             replicas = replication_factor(asked, self._takers(state), self._options.default_replicas)
             return created(state, definition, replicas, self._place(state))
 
@@ -177,8 +185,19 @@ class Ddl:
 
         return self._manager.wait(look, context.deadline, missing)
 
-    def _is_warm(self, state: CatalogState, directory: TabletDirectory) -> bool | None:
-        return directory.is_warm(self._manager.monotonic(), self._options.warm_up) or None
+    def _is_warm(self, directory: TabletDirectory) -> bool:
+        return directory.is_warm(self._manager.monotonic(), self._options.warm_up)
+
+    def _is_worth_trying(
+        self, asked: int | None, state: CatalogState, directory: TabletDirectory, began: float
+    ) -> bool:
+        """Are there servers enough for a new table, or is nobody to be expected any more who would make them so?"""
+        try:
+            replication_factor(asked, self._takers(state), self._options.default_replicas)
+            return True
+        except ClusterError:
+            now = self._manager.monotonic()
+            return now - began >= _LATE_SECONDS or not directory.late(now, self._options.dead_after)
 
     def _live(self, state: CatalogState) -> list[Server]:
         """Servers that take new replicas, best to be asked first: those that were heard of just now."""

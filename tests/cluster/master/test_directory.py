@@ -140,6 +140,8 @@ def test_nobody_is_dead_before_he_could_report() -> None:
     assert TabletDirectory([], 100.0).is_warm(101.0, 1.0)
     late = TabletDirectory([TabletRecord(T, "t000001", configuration("a"))], 100.0)
     assert late.is_warm(103.0, 1.0)
+    assert [server.id for server in late.late(103.0, 60.0)] == ["a"]
+    assert late.late(160.0, 60.0) == [], "a is dead"
 
 
 def test_a_pause_of_the_master_is_nobodys_silence() -> None:

@@ -272,7 +272,7 @@ def test_too_many_replicas_are_refused(world: World) -> None:
 
 
 def test_a_table_does_not_get_fewer_replicas_because_servers_are_down() -> None:
-    world = World("abc", dead_after=0.3)
+    world = World("abc", dead_after=0.5)
     try:
         for name in "bc":
             world.tservers.servers[name].is_up = False
@@ -287,6 +287,15 @@ def test_a_table_does_not_get_fewer_replicas_because_servers_are_down() -> None:
         assert world.create("two").table["replicas"] == 1
     finally:
         world.close()
+
+
+def test_a_new_master_waits_for_servers_that_a_table_needs(world: World) -> None:
+    world.create()
+    late = world.tservers.servers["b"]
+    late.is_up = False
+    world.restart()
+    threading.Timer(0.5, lambda: setattr(late, "is_up", True)).start()
+    assert world.create("u").table["replicas"] == 3
 
 
 def test_drop_deletes_replicas_for_good_and_views_with_them(world: World) -> None:
