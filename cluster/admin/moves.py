@@ -70,6 +70,7 @@ class ReplicaMover:
         if wanted is not None and wanted.id == before.leader:
             return tablet_id, wanted
         self._check_heirs(before, wanted)
+        heir = "another replica" if wanted is None else f"the replica at {self._names.of(wanted.address)}"
         why = ""
         while True:
             now = self._locate(tablet_id, end)
@@ -81,7 +82,7 @@ class ReplicaMover:
             else:
                 request = StepDown(tablet_id=tablet_id, target=None if wanted is None else wanted.id)
                 why = self._try(now, leader, request, end) or why
-            self._check(end, f"leadership of tablet {tablet_id} moves", why)
+            self._check(end, f"{heir} leads tablet {tablet_id}", why)
             time.sleep(_PAUSE_SECONDS)
 
     # ---- parts -----------------------------------------------------------------------------------------------------
