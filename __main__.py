@@ -39,7 +39,7 @@ from typing import TypeAlias
 from . import __version__
 from .bench.arguments import add_bench_commands
 from .errors import Error, did_you_mean
-from .shell.cluster_parsers import add_client_tls, add_cluster_commands
+from .shell.cluster_parsers import add_client_tls, add_cluster_commands, directory_first
 from .shell.spark_parsers import add_spark_commands
 from .tpch.arguments import add_threads, add_tpch_commands, natural
 
@@ -54,12 +54,16 @@ class Parser(argparse.ArgumentParser):
     """A parser whose help ends with `examples`, and that guesses what a misspelt command or option was meant to be."""
 
     examples: Sequence[str] = ()
+    takes_directory = False
+    """May the first argument be given as `--dir` as well?"""
 
     def format_help(self) -> str:
         lines = "".join(f"  $ {example}\n" for example in self.examples)
         return super().format_help() + (f"\nexamples:\n{lines}" if lines else "")
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        if self.takes_directory:
+            args = directory_first(args)
         # A command's own parser comes by here too, so it says what is wrong, with its own usage and options.
         known, unknown = super().parse_known_args(args, namespace)
         if unknown and unknown[0].startswith("-"):

@@ -408,6 +408,10 @@ class ServerUnavailable(ClusterError):
     retryable = True
 
 
+class ConnectionRefused(ServerUnavailable):
+    """Start the server, or look at its address: nobody listens there, or its host is not known."""
+
+
 class DeadlineExceeded(ClusterError):
     """Try again with more time, or look at the cluster: no answer came in time. What a write with an exactly-once call
     did is told by repeating it."""

@@ -111,7 +111,7 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
     shared = acquire(target, settings.get("threads") or os.cpu_count() or 1, **options)
     try:
         given = {"memory_limit": default_limit(), **{n: settings[n] for n in _SESSION_OPTIONS if n in settings}}
-        known = {name: settings.get(name) for name in _STORE_OPTIONS}
+        known = None if is_cluster(target) else {name: settings.get(name) for name in _STORE_OPTIONS}
         session = Session(shared.store, **given, store_options=known, target=_whole_target(target, options))
         session.reads_latest = settings.get("read_mode") == "READ_LATEST"
     except BaseException:

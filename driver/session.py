@@ -68,7 +68,7 @@ class Session:
     temp_directory : str, optional
         Where it goes beyond; None: where the store is.
     store_options : mapping, optional
-        With what the store was opened, for SHOW.
+        With what the store was opened, for SHOW; None: it has no such options, as a cluster has none.
     moment : Timestamp, optional
         Read as of this time, and refuse whatever would change the store.
     engine : str, optional
@@ -91,7 +91,7 @@ class Session:
         self.store = store
         self.target = target
         own = {"threads": threads, "memory_limit": memory_limit, "temp_directory": temp_directory, "engine": engine}
-        self.settings = Settings({**own, **(store_options or {})})
+        self.settings = Settings({**own, **(store_options or {})}, has_store=store_options is not None)
         self.plans = PlanCache(store)
         self.progress: Handler | None = None
         """Told how far each statement has come that starts from now on."""

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+from ..errors import StatementError
 from ..executor import StatementResult, listing
 from ..sql import bound
 from ..sql.settings import SETTINGS, Setting
@@ -23,9 +24,12 @@ class Settings:
     ----------
     given : mapping of str to value
         What RESET returns to; None or a missing name stands for the built-in behaviour.
+    has_store : bool
+        Are those that only connect() sets among them? They are not where the store is a cluster.
     """
 
-    def __init__(self, given: Mapping[str, Any]):
+    def __init__(self, given: Mapping[str, Any], has_store: bool = True):
+        self._has_store = has_store
         self._given = {
             "engine": engines.LOCAL,
             "timezone": "UTC",
@@ -40,7 +44,7 @@ class Settings:
 
     def copy(self) -> Settings:
         """The same values, and the same ones to return to, apart from these."""
-        found = Settings(self._given)
+        found = Settings(self._given, self._has_store)
         found._values = dict(self._values)
         return found
 
@@ -61,9 +65,11 @@ class Settings:
         return StatementResult(None, iter(()))
 
     def _show(self, name: str | None) -> StatementResult:
+        if name is not None and SETTINGS[name].read is None and not self._has_store:
+            raise StatementError(f"{name} is no setting of a cluster: its servers are started with it (nyala tserver)")
         if name is not None:
             return listing([name], [STRING], [[self._text(SETTINGS[name])]])
-        settings = SETTINGS.values()
+        settings = [s for s in SETTINGS.values() if s.read is not None or self._has_store]
         columns = [[getattr(s, part) for s in settings] for part in ("name", "type", "range", "description")]
         columns.insert(1, [self._text(setting) for setting in settings])
         return listing(["name", "value", "type", "range", "description"], [STRING] * 5, columns)

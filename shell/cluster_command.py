@@ -5,46 +5,52 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
-import time
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ..cluster.admin.ksck import describe, ksck
+from ..cluster.admin.leaving import Leaving
 from ..cluster.admin.local_cluster import LocalCluster, LocalServer
 from ..cluster.admin.masters import ask_master
 from ..cluster.admin.moves import ReplicaMover
-from ..cluster.admin.rebalance import Move, Placed, plan_moves
+from ..cluster.admin.rebalance import Led, Move, Placed, plan_leaders, plan_moves
 from ..cluster.admin.view import ClusterView, look
-from ..cluster.wire.methods import LeaveCluster, ListServers
+from ..cluster.wire.methods import ListServers
 from ..cluster.wire.rpc import Channels
 from ..cluster.wire.tls import read_credentials
 from ..cluster.wire.tls_files import tls_files
 from ..driver.servers import ENVIRONMENT, servers, tls_options
 from ..driver.stores import is_cluster
-from ..errors import InterfaceError, did_you_mean
+from ..errors import InterfaceError
 from ..storage.clock import HybridClock
 from ..storage.inspect.text import table_lines
 from .arguments import given_tls, tls_of
 
-_POLL_SECONDS = 0.2
+_PATIENCE_SECONDS = 4.0
+"""For a master to be there: one may be restarting."""
 
 
 def start_command(arguments: argparse.Namespace) -> int:
     """`nyala cluster start`."""
-    directory: Path = arguments.dir
-    options = {"durability": arguments.durability}
+    directory: Path = _local(arguments)
     if (directory / "cluster.json").exists():
         cluster = LocalCluster.open(directory)
-        if arguments.tls and not cluster.is_secure:
-            raise InterfaceError(f"{directory} holds a cluster without TLS; --tls is for a new one")
-        if arguments.tservers is not None and arguments.tservers > len(cluster.addresses) - len(cluster.masters):
-            cluster.add("tserver", arguments.tservers - (len(cluster.addresses) - len(cluster.masters)))
+        cluster.check_made_with(
+            tservers=arguments.tservers,
+            masters=arguments.masters,
+            durability=arguments.durability,
+            is_secure=arguments.tls or None,
+        )
+        if arguments.tservers is not None and arguments.tservers > len(cluster.tservers):
+            cluster.add("tserver", arguments.tservers - len(cluster.tservers))
     else:
         tservers = 3 if arguments.tservers is None else arguments.tservers
-        cluster = LocalCluster.create(directory, tservers, arguments.masters, options, is_secure=arguments.tls)
+        options = {"durability": arguments.durability or "fsync"}
+        cluster = LocalCluster.create(directory, tservers, arguments.masters or 1, options, is_secure=arguments.tls)
     cluster.start()
     files = cluster.client_tls
     print(f"{len(cluster.addresses)} servers run; connect to {cluster.url}" + ("" if files is None else ", by TLS:"))
@@ -56,7 +62,7 @@ def start_command(arguments: argparse.Namespace) -> int:
 
 def stop_command(arguments: argparse.Namespace) -> int:
     """`nyala cluster stop`."""
-    cluster = LocalCluster.open(arguments.dir)
+    cluster = LocalCluster.open(_local(arguments))
     killed = cluster.stop()
     for name in killed:
         print(f"{name} did not end by itself, and was killed")
@@ -66,7 +72,7 @@ def stop_command(arguments: argparse.Namespace) -> int:
 
 def status_command(arguments: argparse.Namespace) -> int:
     """`nyala cluster status`: 1 where a server does not answer."""
-    found = LocalCluster.open(arguments.dir).status()
+    found = LocalCluster.open(_local(arguments)).status()
     if arguments.json:
         print(json.dumps([_plain(server) for server in found], indent=2))
     else:
@@ -105,7 +111,7 @@ def _plain(server: LocalServer) -> dict[str, Any]:
 def ksck_command(arguments: argparse.Namespace) -> int:
     """`nyala cluster ksck`: 1 where anything is wrong."""
     with _connected(arguments) as reached:
-        report = ksck(reached.view(), reached.channels if arguments.checksum else None)
+        report = ksck(reached.view(arguments.timeout), reached.channels if arguments.checksum else None)
     print(json.dumps(report.to_dict(), indent=2) if arguments.json else describe(report))
     return 0 if report.is_clean else 1
 
@@ -113,34 +119,29 @@ def ksck_command(arguments: argparse.Namespace) -> int:
 def rebalance_command(arguments: argparse.Namespace) -> int:
     """`nyala cluster rebalance`."""
     with _connected(arguments) as reached:
+        mover = reached.mover()
         view = reached.view()
-        mover = ReplicaMover(reached.channels, reached.masters)
         moves = _moves(view)
         for number, move in enumerate(moves, 1):
             print(f"{number}/{len(moves)}  tablet {move.tablet}: {_at(view, move.source)} -> {_at(view, move.target)}")
             if not arguments.dry_run:
-                mover.move(move.tablet, move.source, move.target)
-    print("nothing to move" if not moves else "would be moved so" if arguments.dry_run else "balanced")
-    return 0
-
-
-def leave_command(arguments: argparse.Namespace) -> int:
-    """`nyala cluster leave`."""
-    with _connected(arguments) as reached:
-        known = ask_master(reached.channels, reached.masters, ListServers()).tservers
-        server = next((s for s in known if arguments.server in (s.id, s.address)), None)
-        if server is None:
-            there = did_you_mean(arguments.server, [s.address for s in known])
-            raise InterfaceError(f"the cluster has no tablet server {arguments.server}{there}")
-        ask_master(reached.channels, reached.masters, LeaveCluster(server=server.id, leaving=not arguments.undo))
-        while arguments.wait and not arguments.undo:
-            known = ask_master(reached.channels, reached.masters, ListServers()).tservers
-            left = next((s.replicas for s in known if s.id == server.id), 0)
-            if not left:
-                print(f"{server.address} holds no replica any more")
-                return 0
-            time.sleep(_POLL_SECONDS)
-    print(f"{server.address} {'stays' if arguments.undo else 'is being emptied'}")
+                mover.move(move.tablet, move.source, move.target, arguments.timeout)
+        if moves and not arguments.dry_run:
+            view = reached.view()
+        leaders = _leaders(view)
+        for number, move in enumerate(leaders, 1):
+            led = f"is led by {_at(view, move.target)} instead of {_at(view, move.source)}"
+            print(f"{number}/{len(leaders)}  tablet {move.tablet} {led}")
+            if not arguments.dry_run:
+                mover.step_down(move.tablet, move.target, arguments.timeout)
+    if not moves and not leaders:
+        print("balanced already: nothing to move")
+        return 0
+    if arguments.dry_run:
+        later = ", and more perhaps when replicas have moved" if moves else ""
+        print(f"replicas to move: {len(moves)}; leaderships to hand over: {len(leaders)}{later}")
+    else:
+        print(f"replicas moved: {len(moves)}; leaderships handed over: {len(leaders)}")
     return 0
 
 
@@ -148,6 +149,29 @@ def _moves(view: ClusterView) -> list[Move]:
     tablets = [Placed(t.id, t.table, frozenset(peer.id for peer in t.replicas)) for t in view.tablets]
     alive = [server.id for server in view.tservers if server.state != "DEAD"]
     return plan_moves(tablets, alive, [server.id for server in view.tservers if server.state == "LEAVING"])
+
+
+def _leaders(view: ClusterView) -> list[Move]:
+    tablets = [Led(t.id, t.table, t.leader, frozenset(t.running_voters())) for t in view.tablets if t.leader]
+    return plan_leaders(tablets, [server.id for server in view.tservers if server.state == "ALIVE"])
+
+
+def leave_command(arguments: argparse.Namespace) -> int:
+    """`nyala cluster leave`."""
+    with _connected(arguments) as reached:
+        leaving = Leaving(reached.channels, reached.masters, arguments.server, reached.local)
+        if arguments.undo:
+            leaving.undo()
+            print(f"{leaving.name} stays")
+            return 0
+        leaving.begin(has_to_end=arguments.wait)
+        if not arguments.wait:
+            dead = "is dead; what it held is made anew elsewhere, where there is room"
+            print(f"{leaving.name} {dead if leaving.is_dead else 'is being emptied'}")
+            return 0
+        leaving.wait(lambda told: print(told, file=sys.stderr, flush=True), arguments.timeout)
+    print(f"{leaving.name} holds no replica any more")
+    return 0
 
 
 def _at(view: ClusterView, id: str) -> str:
@@ -195,16 +219,18 @@ def tablets_command(arguments: argparse.Namespace) -> int:
 def move_command(arguments: argparse.Namespace) -> int:
     """`nyala tablet move`."""
     with _connected(arguments) as reached:
-        ReplicaMover(reached.channels, reached.masters).move(arguments.tablet, arguments.source, arguments.target)
-    print(f"tablet {arguments.tablet} has a replica at {arguments.target}, and none at {arguments.source}")
+        tablet, source, target = reached.mover().move(
+            arguments.tablet, arguments.source, arguments.target, arguments.timeout
+        )
+    print(f"tablet {tablet} has a replica at {target.address}, and none at {source.address}")
     return 0
 
 
 def step_down_command(arguments: argparse.Namespace) -> int:
     """`nyala tablet leader-step-down`."""
     with _connected(arguments) as reached:
-        ReplicaMover(reached.channels, reached.masters).step_down(arguments.tablet, arguments.to)
-    print(f"tablet {arguments.tablet} has another leader")
+        tablet, leader = reached.mover().step_down(arguments.tablet, arguments.to, arguments.timeout)
+    print(f"tablet {tablet} is led by {leader.address}")
     return 0
 
 
@@ -215,28 +241,45 @@ def step_down_command(arguments: argparse.Namespace) -> int:
 class _Reached:
     channels: Channels
     masters: Sequence[str]
+    local: Mapping[str, str]
     clock: HybridClock
 
-    def view(self) -> ClusterView:
+    def view(self, seconds: float = 30.0) -> ClusterView:
         """The cluster as it is now."""
-        return look(self.channels, self.masters, self.clock.now())
+        return look(self.channels, self.masters, self.clock.now(), seconds)
+
+    def mover(self) -> ReplicaMover:
+        """Moves its replicas and leaders."""
+        return ReplicaMover(self.channels, self.masters, self.local)
 
 
 @contextmanager
 def _connected(arguments: argparse.Namespace) -> Iterator[_Reached]:
-    """The cluster that the command line names: a directory of `nyala cluster start`, or nyala://."""
+    """The cluster that the command line names: a directory of `nyala cluster start`, or nyala://. One of its masters
+    is there; otherwise it is said before long."""
+    local: Mapping[str, str] = {}
     if is_cluster(arguments.cluster):
-        masters = [_address(host, port) for host, port in servers(arguments.cluster)]
+        masters: Sequence[str] = [_address(host, port) for host, port in servers(arguments.cluster)]
         files = tls_files(tls_options(arguments.cluster, given_tls(arguments)))
     else:
-        local = LocalCluster.open(Path(arguments.cluster))
-        masters, files = local.masters, tls_of(arguments) or local.admin_tls
+        cluster = LocalCluster.open(Path(arguments.cluster))
+        masters, files, local = cluster.masters, tls_of(arguments) or cluster.admin_tls, cluster.addresses
     clock = HybridClock()
     channels = Channels(clock, tls=None if files is None else read_credentials(files))
     try:
-        yield _Reached(channels, masters, clock)
+        seconds = getattr(arguments, "timeout", None) or 30.0
+        ask_master(channels, masters, ListServers(), seconds, min(seconds, _PATIENCE_SECONDS))
+        yield _Reached(channels, masters, local, clock)
     finally:
         channels.close()
+
+
+def _local(arguments: argparse.Namespace) -> Path:
+    """The directory of a local cluster."""
+    directory: Path = arguments.directory
+    if is_cluster(str(directory)) or str(directory).startswith("nyala:"):
+        raise InterfaceError("this takes the directory of a cluster on this machine, and no URL")
+    return directory
 
 
 def _address(host: str, port: int) -> str:

@@ -4,6 +4,7 @@ imported when they run, so that `nyala --help` answers at once."""
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,6 +16,8 @@ _TLS_HELP = (
     ("key", "the PEM file with the key of that certificate"),
 )
 _CLUSTER_HELP = "the directory of a local cluster, or nyala://HOST:PORT of its masters"
+_SERVER_HELP = "its address, its id, or its name in a local cluster (tserver-2)"
+_TABLET_HELP = "its id, or the beginning of it that no other has"
 
 
 def add_cluster_commands(commands: Commands) -> None:
@@ -154,12 +157,13 @@ def _add_cluster(commands: Commands) -> None:
     start = steps.add_parser(
         "start",
         help="start a cluster on this machine",
-        description="Start a cluster of processes on this machine, or those of its servers that do not run.",
+        description="Start a cluster of processes on this machine, or those of its servers that do not run. Of a "
+        "cluster that is there only the number of tablet servers can be raised.",
     )
     _add_directory(start)
     start.add_argument("--tservers", type=int, metavar="N", help="tablet servers (default 3, or as many as there are)")
-    start.add_argument("--masters", type=int, choices=(1, 3), default=1, metavar="N", help="1 (default) or 3")
-    start.add_argument("--durability", choices=("fsync", "os"), default="fsync", help="as of `nyala tserver`")
+    start.add_argument("--masters", type=int, choices=(1, 3), metavar="N", help="1 (default) or 3")
+    start.add_argument("--durability", choices=("fsync", "os"), help="as of `nyala tserver` (default fsync)")
     start.add_argument(
         "--tls", action="store_true", help="a new cluster with TLS alone, by certificates that are made in DIR"
     )
@@ -188,6 +192,7 @@ def _add_cluster(commands: Commands) -> None:
     )
     _add_target(ksck)
     ksck.add_argument("--checksum", action="store_true", help="read all replicas at one time, and compare their sums")
+    _add_timeout(ksck, 30.0, "for the masters' answers")
     ksck.add_argument("--json", action="store_true", help="print as JSON")
     ksck.examples = ("nyala cluster ksck demo --checksum", "nyala cluster ksck nyala://10.0.0.1:7051")
     ksck.set_defaults(run=_ksck)
@@ -196,24 +201,31 @@ def _add_cluster(commands: Commands) -> None:
 
     rebalance = steps.add_parser(
         "rebalance",
-        help="spread its replicas evenly",
-        description="Move replicas until all servers carry alike, of each table and in all.",
+        help="spread its replicas and leaders evenly",
+        description="Move replicas until all servers carry alike, of each table and in all; then hand leaderships over "
+        "until they lead alike.",
     )
     _add_target(rebalance)
     rebalance.add_argument("--dry-run", action="store_true", help="show the moves, and make none")
+    _add_timeout(rebalance, 600.0, "for each move")
     rebalance.examples = ("nyala cluster rebalance demo --dry-run",)
     rebalance.set_defaults(run=_rebalance)
 
     leave = steps.add_parser(
         "leave",
         help="empty a tablet server",
-        description="Have the master move all replicas of a tablet server elsewhere, so that it can be stopped.",
+        description="Have the master move all replicas of a tablet server elsewhere, so that it can be stopped. "
+        "Refused where the servers that remain are too few for some table's replicas.",
     )
     _add_target(leave)
-    leave.add_argument("server", metavar="SERVER", help="its address, or its id")
+    leave.add_argument("server", metavar="SERVER", help=_SERVER_HELP)
     leave.add_argument("--undo", action="store_true", help="let it stay after all")
-    leave.add_argument("--wait", action="store_true", help="return when it is empty")
-    leave.examples = ("nyala cluster leave demo 127.0.0.1:7050 --wait",)
+    leave.add_argument("--wait", action="store_true", help="return when it is empty, and say what is left meanwhile")
+    _add_timeout(leave, None, "with --wait: give up after so long (default: never); it goes on being emptied")
+    leave.examples = (
+        "nyala cluster leave demo tserver-2 --wait",
+        "nyala cluster leave nyala://10.0.0.1:7051 10.0.0.4:7050 --wait --timeout 600",
+    )
     leave.set_defaults(run=_leave)
 
 
@@ -262,10 +274,14 @@ def _add_tablet(commands: Commands) -> None:
         "move", help="move a replica", description="Move one replica: a new one catches up, then the old one goes."
     )
     _add_target(move)
-    move.add_argument("tablet", metavar="TABLET", help="its id")
-    move.add_argument("--from", dest="source", required=True, metavar="SERVER", help="address or id")
-    move.add_argument("--to", dest="target", required=True, metavar="SERVER", help="address or id")
-    move.examples = ("nyala tablet move demo t000001-p0000 --from 127.0.0.1:7050 --to 127.0.0.1:7060",)
+    move.add_argument("tablet", metavar="TABLET", help=_TABLET_HELP)
+    move.add_argument("--from", dest="source", required=True, metavar="SERVER", help=_SERVER_HELP)
+    move.add_argument("--to", dest="target", required=True, metavar="SERVER", help="likewise")
+    _add_timeout(move, 600.0, "for all of it")
+    move.examples = (
+        "nyala tablet move demo t000001-p0000 --from tserver-1 --to tserver-4",
+        "nyala tablet move nyala://10.0.0.1:7051 t000001-p0000 --from 10.0.0.4:7050 --to 10.0.0.5:7050",
+    )
     move.set_defaults(run=_move)
 
     down = steps.add_parser(
@@ -274,8 +290,9 @@ def _add_tablet(commands: Commands) -> None:
         description="Hand a tablet's leadership to another replica.",
     )
     _add_target(down)
-    down.add_argument("tablet", metavar="TABLET", help="its id")
+    down.add_argument("tablet", metavar="TABLET", help=_TABLET_HELP)
     down.add_argument("--to", metavar="SERVER", help="to this one (default: the one that is furthest)")
+    _add_timeout(down, 30.0, "until another one leads")
     down.examples = ("nyala tablet leader-step-down demo t000001-p0000",)
     down.set_defaults(run=_step_down)
 
@@ -292,13 +309,52 @@ def _add_tls(parser: argparse.ArgumentParser, whose: str, about: str) -> None:
         group.add_argument(f"--tls-{name}", metavar="FILE", help=text.format(whose=whose))
 
 
-def _add_directory(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dir", type=Path, required=True, metavar="DIR", help="the cluster's directory")
+def _add_directory(parser: Any) -> None:
+    _add_first(parser, "directory", "DIR", Path, "the cluster's directory")
 
 
-def _add_target(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("cluster", metavar="CLUSTER", help=_CLUSTER_HELP)
+def _add_target(parser: Any) -> None:
+    _add_first(parser, "cluster", "CLUSTER", str, _CLUSTER_HELP)
     add_client_tls(parser)
+
+
+def _add_first(parser: Any, name: str, metavar: str, kind: Callable[[str], object], text: str) -> None:
+    """A first argument that may be given as `--dir` as well (`directory_first`)."""
+    parser.add_argument(name, type=kind, metavar=metavar, help=text)
+    parser.add_argument("--dir", metavar=metavar, default=argparse.SUPPRESS, help=f"the same as {metavar}")
+    parser.takes_directory = True
+
+
+def directory_first(words: Sequence[str]) -> list[str]:
+    """A command's arguments with what `--dir` says in front.
+
+    >>> directory_first(["tserver-2", "--dir", "demo", "--wait"])
+    ['demo', 'tserver-2', '--wait']
+    """
+    words = list(words)
+    for place, word in enumerate(words):
+        if word == "--":
+            break
+        if word.startswith("--dir="):
+            return [word.partition("=")[2], *words[:place], *words[place + 1 :]]
+        if word == "--dir" and place + 1 < len(words):
+            return [words[place + 1], *words[:place], *words[place + 2 :]]
+    return words
+
+
+def _add_timeout(parser: argparse.ArgumentParser, default: float | None, text: str) -> None:
+    shown = "" if default is None else f" (default {default:g})"
+    parser.add_argument("--timeout", type=_seconds, default=default, metavar="SECONDS", help=text + shown)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds above 0")
+    return seconds
 
 
 # ---- handlers --------------------------------------------------------------------------------------------------------

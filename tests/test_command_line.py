@@ -77,6 +77,22 @@ def test_wrong_usage_is_2_with_a_guess(line, message, capsys):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("cluster start demo", {"directory": "demo"}),
+        ("cluster start --tservers 3 --dir demo", {"directory": "demo", "tservers": 3}),
+        ("cluster leave demo --wait tserver-2", {"cluster": "demo", "server": "tserver-2", "wait": True}),
+        ("cluster leave tserver-2 --wait --dir=demo", {"cluster": "demo", "server": "tserver-2", "wait": True}),
+        ("tablet list --dir demo", {"cluster": "demo", "table": None}),
+        ("tablet list --dir demo t", {"cluster": "demo", "table": "t"}),
+    ],
+)
+def test_a_clusters_directory_may_stand_in_front_or_be_an_option(line, values):
+    found = vars(build_parser().parse_args(line.split()))
+    assert {name: found[name] if name != "directory" else str(found[name]) for name in values} == values
+
+
 def test_version(capsys):
     with pytest.raises(SystemExit) as end:
         main(["--version"])

@@ -93,8 +93,10 @@ def _server_findings(view: ClusterView) -> list[str]:
     for server in view.tservers:
         answer = view.answers.get(server.id)
         if answer is None or answer.status is None:
-            why = "" if answer is None else f": {answer.error}"
-            found.append(f"tablet server {server.address} ({server.state}) does not answer{why}")
+            why = "" if answer is None else f"; {answer.error}"
+            heard = f"the master heard of it {server.seconds_silent:.0f} s ago"
+            heard = f"and counts as dead: {heard}" if server.state == "DEAD" else f"although {heard}"
+            found.append(f"tablet server {server.address} does not answer, {heard}{why}")
         elif server.state == "DEAD":
             found.append(f"tablet server {server.address} answers, but the master has not heard of it")
     return found

@@ -119,6 +119,30 @@ class LocalCluster:
         self._write()
         return names
 
+    def check_made_with(
+        self,
+        *,
+        tservers: int | None = None,
+        masters: int | None = None,
+        durability: str | None = None,
+        is_secure: bool | None = None,
+    ) -> None:
+        """`InterfaceError` where it was made otherwise than is asked for now; None: that is not asked for. More tablet
+        servers may be asked for."""
+        made = self.options.get("durability", "fsync")
+        asked = [
+            *([] if tservers is None or tservers >= len(self.tservers) else [f"--tservers {tservers}"]),
+            *([] if masters in (None, len(self.masters)) else [f"--masters {masters}"]),
+            *([] if durability in (None, made) else [f"--durability {durability}"]),
+            *([] if is_secure in (None, self.is_secure) else ["--tls"]),
+        ]
+        if asked:
+            raise InterfaceError(
+                f"{self.directory} holds a cluster with --tservers {len(self.tservers)} --masters {len(self.masters)} "
+                f"--durability {made}{' --tls' if self.is_secure else ''}, and cannot be started with "
+                f"{' '.join(asked)}; of one that is there, only --tservers can be raised"
+            )
+
     def _write(self) -> None:
         path = self.directory / _FILE
         temporary = path.with_suffix(".tmp")
@@ -132,6 +156,11 @@ class LocalCluster:
     def masters(self) -> list[str]:
         """The masters' addresses."""
         return [address for name, address in self.addresses.items() if name.startswith("master-")]
+
+    @property
+    def tservers(self) -> list[str]:
+        """The tablet servers' addresses."""
+        return [address for name, address in self.addresses.items() if name.startswith("tserver-")]
 
     @property
     def url(self) -> str:

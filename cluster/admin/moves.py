@@ -4,88 +4,127 @@ a time). At every moment a majority of the voters has everything."""
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from ...errors import ClusterError, ConfigurationRefused, DeadlineExceeded, InterfaceError, NotTheLeader, did_you_mean
-from ..raft.messages import Configuration, Peer, PeerRole
-from ..wire.methods import ChangeReplicas, ListServers, LocateTablets, NamedServer, StepDown, TabletLocation
+from ...errors import ClusterError, ConfigurationRefused, DeadlineExceeded, InterfaceError, NotTheLeader
+from ..raft.messages import Peer, PeerRole
+from ..wire.methods import ChangeReplicas, NamedServer, StepDown, TabletLocation
 from ..wire.rpc import Channels
-from .masters import ask_master
+from .names import Names
 
 _PAUSE_SECONDS = 0.1
+MOVE_SECONDS = 600.0
+STEP_DOWN_SECONDS = 30.0
 
 
 class ReplicaMover:
-    """Moves replicas, and leaders, of a cluster with these masters."""
+    """Moves replicas, and leaders, of a cluster with these masters.
 
-    def __init__(self, channels: Channels, masters: Sequence[str]):
+    Parameters
+    ----------
+    local : mapping of str to str
+        As for `Names`, which says how servers and tablets may be called.
+    """
+
+    def __init__(self, channels: Channels, masters: Sequence[str], local: Mapping[str, str] | None = None):
         self._channels = channels
-        self._masters = masters
+        self._names = Names(channels, masters, local)
 
-    def move(self, tablet_id: str, source: str, target: str, seconds: float = 600.0) -> None:
-        """Move the replica on one server (id or address) to another that has none; returns when that is done.
+    def move(self, tablet: str, source: str, target: str, seconds: float = MOVE_SECONDS) -> tuple[str, Peer, Peer]:
+        """Move the replica on one server to another that has none; returns when that is done, the tablet's id and both
+        servers.
 
         Raises `InterfaceError` where the servers are not as said, `DeadlineExceeded` where it takes too long: it may
         still go on then.
         """
         end = time.monotonic() + seconds
-        location = self._locate(tablet_id, end)
+        location = self._locate(tablet, end)
+        tablet_id = location.tablet_id
         old = self._replica(location, source)
-        new = self._server(target, end)
+        new = _peer(self._names.server(target, _left(end)))
         if any(peer.id == new.id for peer in location.replicas):
-            raise InterfaceError(f"{new.address} has a replica of tablet {tablet_id} already")
-        self._change(tablet_id, "add", Peer(new.id, new.address, PeerRole.PRE_VOTER), end)
+            raise InterfaceError(f"{self._names.of(new.address)} has a replica of tablet {tablet_id} already")
+        self._change(tablet_id, "add", new, end)
         self._wait_voter(tablet_id, new.id, end)
         self.remove(tablet_id, old, end)
+        return tablet_id, old, new
 
     def remove(self, tablet_id: str, peer: Peer, end: float) -> None:
         """Take a replica out of the configuration; where it leads, another one leads first."""
         while self._locate(tablet_id, end).leader == peer.id:
-            self.step_down(tablet_id, None, max(1.0, end - time.monotonic()))
+            self.step_down(tablet_id, None, _left(end))
             time.sleep(_PAUSE_SECONDS)
         self._change(tablet_id, "remove", peer, end)
 
-    def step_down(self, tablet_id: str, target: str | None = None, seconds: float = 30.0) -> None:
-        """Have another replica lead: the one on `target` (id or address), or whichever is furthest. Returns when the
-        leader has changed."""
+    def step_down(self, tablet: str, target: str | None = None, seconds: float = STEP_DOWN_SECONDS) -> tuple[str, Peer]:
+        """Have another replica lead: the one on `target`, or whichever is furthest. Returns when the leader has
+        changed, the tablet's id and who leads it now.
+
+        Raises `InterfaceError` where no other replica can ever lead, `DeadlineExceeded` with the last refusal where
+        none does in time.
+        """
         end = time.monotonic() + seconds
-        before = self._locate(tablet_id, end)
+        before = self._locate(tablet, end)
+        tablet_id = before.tablet_id
         wanted = None if target is None else self._replica(before, target)
         if wanted is not None and wanted.id == before.leader:
-            return
+            return tablet_id, wanted
+        self._check_heirs(before, wanted)
+        heir = "another replica" if wanted is None else f"the replica at {self._names.of(wanted.address)}"
+        why = ""
         while True:
             now = self._locate(tablet_id, end)
-            if now.leader and now.leader != before.leader and (wanted is None or now.leader == wanted.id):
-                return
-            if now.leader:
-                address = next(peer.address for peer in now.replicas if peer.id == now.leader)
-                self._try(address, StepDown(tablet_id=tablet_id, target=None if wanted is None else wanted.id), end)
-            self._check(end, f"leadership of tablet {tablet_id} moves")
+            leader = next((peer for peer in now.replicas if peer.id == now.leader), None)
+            if leader is None:
+                why = "no replica leads"
+            elif leader.id != before.leader and (wanted is None or leader.id == wanted.id):
+                return tablet_id, leader
+            else:
+                request = StepDown(tablet_id=tablet_id, target=None if wanted is None else wanted.id)
+                why = self._try(now, leader, request, end) or why
+            self._check(end, f"{heir} leads tablet {tablet_id}", why)
             time.sleep(_PAUSE_SECONDS)
 
     # ---- parts -----------------------------------------------------------------------------------------------------
 
+    def _check_heirs(self, location: TabletLocation, wanted: Peer | None) -> None:
+        """Raise where nobody could lead but the one that does."""
+        voters = [peer for peer in location.replicas if peer.role is PeerRole.VOTER]
+        if len(voters) == 1:
+            at = self._names.of(voters[0].address)
+            raise InterfaceError(f"tablet {location.tablet_id} has one voter, {at}: no other replica can lead it")
+        if wanted is not None and wanted.role is not PeerRole.VOTER:
+            at = self._names.of(wanted.address)
+            raise InterfaceError(f"the replica of tablet {location.tablet_id} at {at} has no vote yet, and cannot lead")
+
     def _change(self, tablet_id: str, kind: str, peer: Peer, end: float) -> None:
+        why = ""
         while True:
             location = self._locate(tablet_id, end)
             known = any(other.id == peer.id for other in location.replicas)
             if known is (kind == "add"):
                 return
-            leader = next((p.address for p in location.replicas if p.id == location.leader), "")
-            if leader:
-                self._try(leader, ChangeReplicas(tablet_id=tablet_id, kind=kind, peer=peer), end)
-            self._check(end, f"tablet {tablet_id} takes to {kind} the replica at {peer.address}")
+            leader = next((p for p in location.replicas if p.id == location.leader), None)
+            if leader is None:
+                why = "no replica leads"
+            else:
+                why = self._try(location, leader, ChangeReplicas(tablet_id=tablet_id, kind=kind, peer=peer), end) or why
+            self._check(end, f"tablet {tablet_id} takes to {kind} the replica at {self._names.of(peer.address)}", why)
             time.sleep(_PAUSE_SECONDS)
 
-    def _try(self, address: str, request: ChangeReplicas | StepDown, end: float) -> Configuration | None:
+    def _try(self, location: TabletLocation, leader: Peer, request: ChangeReplicas | StepDown, end: float) -> str:
+        """Ask a tablet's leader; why it would not, "" where it did not refuse. Another change may be on its way, so it
+        is asked again until the end."""
         try:
-            self._channels.get(address).call(request, timeout=max(0.1, min(10.0, end - time.monotonic())))
-        except (NotTheLeader, ConfigurationRefused):
-            pass  # another change is on its way: asked again until the end
+            self._channels.get(leader.address).call(request, timeout=max(0.1, min(10.0, end - time.monotonic())))
         except ClusterError as error:
-            if not error.retryable:
+            if not error.retryable and not isinstance(error, NotTheLeader | ConfigurationRefused):
                 raise
-        return None
+            told = str(error)
+            for peer in location.replicas:
+                told = told.replace(peer.id, self._names.of(peer.address))
+            return told
+        return ""
 
     def _wait_voter(self, tablet_id: str, server: str, end: float) -> None:
         while True:
@@ -95,31 +134,26 @@ class ReplicaMover:
             self._check(end, f"the new replica of tablet {tablet_id} has caught up")
             time.sleep(_PAUSE_SECONDS)
 
-    def _check(self, end: float, what: str) -> None:
+    def _check(self, end: float, what: str, why: str = "") -> None:
         if time.monotonic() > end:
-            raise DeadlineExceeded(f"it is not so, in the time given, that {what}")
+            told = f"; the last that was heard: {why}" if why else ""
+            raise DeadlineExceeded(f"it is not so, in the time given, that {what}{told}")
 
-    def _locate(self, tablet_id: str, end: float) -> TabletLocation:
-        request = LocateTablets(tablet_ids=(tablet_id,))
-        found = ask_master(self._channels, self._masters, request, max(1.0, end - time.monotonic())).tablets
-        if not found:
-            raise InterfaceError(f"the cluster has no tablet {tablet_id}; `nyala tablet list` shows them")
-        location: TabletLocation = found[0]
-        return location
+    def _locate(self, tablet: str, end: float) -> TabletLocation:
+        return self._names.tablet(tablet, _left(end))
 
     def _replica(self, location: TabletLocation, server: str) -> Peer:
-        for peer in location.replicas:
-            if server in (peer.id, peer.address):
-                return peer
-        there = did_you_mean(server, [peer.address for peer in location.replicas])
-        raise InterfaceError(f"tablet {location.tablet_id} has no replica at {server}{there}")
+        found = self._names.find(server, location.replicas)
+        if found is None:
+            there = self._names.there_are(server, location.replicas)
+            raise InterfaceError(f"tablet {location.tablet_id} has no replica at {server}{there}")
+        return found
 
-    def _server(self, server: str, end: float) -> NamedServer:
-        known = ask_master(self._channels, self._masters, ListServers(), max(1.0, end - time.monotonic())).tservers
-        for one in known:
-            if server in (one.id, one.address):
-                found: NamedServer = one
-                return found
-        raise InterfaceError(
-            f"the cluster has no tablet server {server}{did_you_mean(server, [s.address for s in known])}"
-        )
+
+def _peer(server: NamedServer) -> Peer:
+    """As one that has no vote yet."""
+    return Peer(server.id, server.address, PeerRole.PRE_VOTER)
+
+
+def _left(end: float) -> float:
+    return max(1.0, end - time.monotonic())

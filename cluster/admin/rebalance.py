@@ -1,11 +1,15 @@
-"""Where replicas should go so that servers carry alike: first each table's replicas, then all together.
+"""Where replicas should go so that servers carry alike, and who should lead: first each table, then all together.
 
 As Kudu's rebalancer: the move that evens out most is taken, again and again, until no server has two replicas more than
 another, of any table or in all. A move never puts two replicas of a tablet on one server.
+
+Leaders, which Kudu leaves alone, follow the same rule: a server that was down has its replicas back, but leads none of
+them until somebody hands it some.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -103,3 +107,81 @@ def _candidates(
             for tablet in sorted(t for t, where in at.items() if tables[t] == table):
                 if source in at[tablet] and target not in at[tablet]:
                     yield Move(tablet, source, target)
+
+
+# ---- leaders ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Led:
+    """A tablet: its table, the server that leads it, and the servers with replicas that can."""
+
+    tablet: str
+    table: str
+    leader: str
+    servers: frozenset[str]
+
+
+def plan_leaders(tablets: Sequence[Led], servers: Sequence[str]) -> list[Move]:
+    """The hand-overs of leadership that balance a cluster, one of a tablet at most: no server leads two tablets more
+    than another, of any table or in all, as far as the places of replicas allow it.
+
+    Parameters
+    ----------
+    servers : sequence of str
+        Those that are to lead.
+
+    Examples
+    --------
+    >>> there = frozenset("ab")
+    >>> plan_leaders([Led("p0", "t", "a", there), Led("p1", "t", "a", there)], ["a", "b"])
+    [Move(tablet='p0', source='a', target='b')]
+    """
+    leaders = {tablet.tablet: tablet.leader for tablet in tablets}
+    tables = [[t for t in tablets if t.table == table] for table in sorted({t.table for t in tablets})]
+    for mine in tables:
+        while _improve(mine, leaders, servers, _counts(mine, leaders, servers), {}):
+            pass
+    per_table = {mine[0].table: _counts(mine, leaders, servers) for mine in tables}
+    while _improve(tablets, leaders, servers, _counts(tablets, leaders, servers), per_table):
+        per_table = {mine[0].table: _counts(mine, leaders, servers) for mine in tables}
+    return [Move(t.tablet, t.leader, leaders[t.tablet]) for t in tablets if leaders[t.tablet] != t.leader]
+
+
+def _counts(tablets: Sequence[Led], leaders: Mapping[str, str], servers: Sequence[str]) -> dict[str, int]:
+    """How many of the tablets each server leads."""
+    counts = dict.fromkeys(servers, 0)
+    for tablet in tablets:
+        if leaders[tablet.tablet] in counts:
+            counts[leaders[tablet.tablet]] += 1
+    return counts
+
+
+def _improve(
+    tablets: Sequence[Led],
+    leaders: dict[str, str],
+    servers: Sequence[str],
+    counts: Mapping[str, int],
+    per_table: Mapping[str, Mapping[str, int]],
+) -> bool:
+    """Change `leaders` so that one server leads a tablet less, another one more that leads two fewer at least, and
+    those in between as many as before; False where that cannot be. No table of `per_table` becomes more uneven."""
+    for source in sorted(servers, key=lambda server: (-counts[server], server)):
+        came_by: dict[str, Move] = {}
+        waiting = deque([source])
+        while waiting:
+            at = waiting.popleft()
+            if counts[source] - counts[at] >= 2:
+                while at != source:
+                    leaders[came_by[at].tablet] = at
+                    at = came_by[at].source
+                return True
+            for tablet in tablets:
+                if leaders[tablet.tablet] != at:
+                    continue
+                of_table = per_table.get(tablet.table)
+                for target in sorted(tablet.servers & counts.keys() - came_by.keys() - {source}):
+                    if of_table is None or of_table[at] > of_table[target]:
+                        came_by[target] = Move(tablet.tablet, at, target)
+                        waiting.append(target)
+    return False

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import AccessDenied, ClusterError
-from ..raft.messages import Peer
+from ..raft.messages import Peer, PeerRole
 from ..wire.methods import (
     GetCatalog,
     GetStatus,
@@ -44,6 +44,14 @@ class TabletView:
     leader: str
     replicas: tuple[Peer, ...]
     reports: Mapping[str, TabletReport]
+
+    def running_voters(self) -> list[str]:
+        """The servers whose replicas have a vote and run."""
+        return [
+            peer.id
+            for peer in self.replicas
+            if peer.role is PeerRole.VOTER and peer.id in self.reports and self.reports[peer.id].state == "RUNNING"
+        ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,9 @@ class CatalogCache:
 
     # ---- asking --------------------------------------------------------------------------------------------------
 
-    def refresh(self, seconds: float | None = None) -> None:
+    def refresh(
+        self, seconds: float | None = None, what: str = "a look at the catalog", patience: float | None = None
+    ) -> None:
         """Ask the masters what is new, unless another thread has done so since this call began."""
         wanted = time.monotonic()
         with self._lock:
@@ -142,7 +144,7 @@ class CatalogCache:
                 return
             asked = time.monotonic()
             request = GetCatalog(known_version=self.current.version)
-            reply = self._masters.call(request, CatalogReply, "a look at the catalog", seconds=seconds)
+            reply = self._masters.call(request, CatalogReply, what, seconds=seconds, patience=patience)
             self._asked = asked
             self._take(reply)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
+from ...errors import Error
 from ...storage.alterations import AlterStep
 from ...storage.clock import HybridClock
 from ...storage.schema import Table, TableDefinition, View
@@ -51,6 +54,7 @@ from .locations import Locations
 from .masters import Masters
 from .options import ClientOptions
 from .owned_loads import OwnedLoader
+from .retry import LEAST_SECONDS
 from .scans import Scans
 from .shared import ChannelsLike, Shared
 from .single_rows import SingleRows
@@ -87,7 +91,7 @@ class Client:
     AuthenticationFailed
         The masters and this client do not trust each other, or only one side speaks TLS.
     DeadlineExceeded
-        No master has answered as the leader within `connect_deadline`.
+        No master has answered as the leader within `connect_deadline`, or nobody was there for half of it.
     """
 
     runs_fragments = True
@@ -117,7 +121,8 @@ class Client:
         self._writer = Writer(shared, self._catalog, self._calls, self._facts.wrote)
         self._rows = SingleRows(shared, self._catalog, self._calls, self.write, self._facts.wrote)
         try:
-            self._catalog.refresh(seconds=options.connect_deadline)
+            seconds = options.connect_deadline
+            self._catalog.refresh(seconds, f"connecting to {self.name}", patience=seconds / 2)
         except BaseException:
             shared.close()
             raise
@@ -237,13 +242,20 @@ class Client:
         self._change(lambda call: DropViews(names=tuple(names), call=call), Done, "DROP VIEW")
 
     def _change(self, request: Callable[[Any], Request], reply: type[Reply], what: str) -> Any:
-        """Have the masters change the catalog, once, and look at what became of it."""
+        """Have the masters change the catalog, once, and look at what became of it, in the time of one request."""
         self._check()
+        end = time.monotonic() + self._shared.options.deadline
         try:
             with self._shared.numbers.numbered() as call:
-                return self._masters.call(request(call), reply, what, attempt=_DDL_SECONDS)
-        finally:
-            self._catalog.refresh()
+                made = self._masters.call(request(call), reply, what, attempt=_DDL_SECONDS)
+        except Error:
+            # What was refused may be so by what this client does not know yet; why it was is what counts.
+            with contextlib.suppress(Error):
+                if (left := end - time.monotonic()) > 0:
+                    self._catalog.refresh(left)
+            raise
+        self._catalog.refresh(max(LEAST_SECONDS, end - time.monotonic()), f"{what} was done; a look at the catalog")
+        return made
 
     def _table_of(self, reply: TableReply) -> Table:
         """The table that the masters answered with, as the catalog has it, so that there is one object for it."""

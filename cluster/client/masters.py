@@ -37,12 +37,15 @@ class Masters:
         *,
         seconds: float | None = None,
         attempt: float | None = FIRST_ATTEMPT,
+        patience: float | None = None,
     ) -> R:
         """The leading master's answer. A request that changes something carries its number, so it may be sent again.
 
-        Raises what the master raised, or `DeadlineExceeded` where none led in time.
+        Raises what the master raised, or `DeadlineExceeded` where none led in time, or none was there for `patience`
+        seconds.
         """
-        attempts = self._shared.attempts(what, seconds, attempt)
+        asked = f"{what} (asked of {', '.join(self.addresses)})"
+        attempts = self._shared.attempts(asked, seconds, attempt, patience)
         tried: set[str] = set()
         while True:
             address = self._next(tried)

@@ -32,7 +32,8 @@ class ClientOptions:
         A write returns only when its time has passed by this machine's clock, so that whoever starts later, anywhere,
         reads at a later time (as far as the clocks agree).
     connect_deadline : float
-        Seconds until the first answer of a master.
+        Seconds until the first answer of a master; half of it where nobody listens at any of their addresses, since
+        one may be restarting.
     tls : TlsFiles, optional
         With what the cluster's servers and this client convince each other; None: nothing is encrypted.
     """

@@ -25,6 +25,7 @@ from typing import NoReturn
 from ...errors import (
     AuthenticationFailed,
     Cancelled,
+    ConnectionRefused,
     DeadlineExceeded,
     Error,
     NotTheLeader,
@@ -86,9 +87,23 @@ class Attempts:
         Seconds for the first attempt; each that ran out of time doubles it. None: all the time that is left.
     check : callable, optional
         Called after each failure; what it raises ends the attempts.
+    patience : float, optional
+        Seconds after which they end where nobody listened at any address all the while; None: `seconds`.
     """
 
-    __slots__ = ("_attempt", "_check", "_end", "_is_mixed", "_over", "_pause", "_seconds", "_what", "last")
+    __slots__ = (
+        "_attempt",
+        "_check",
+        "_end",
+        "_is_mixed",
+        "_over",
+        "_patience",
+        "_pause",
+        "_refused_since",
+        "_seconds",
+        "_what",
+        "last",
+    )
 
     def __init__(
         self,
@@ -96,6 +111,7 @@ class Attempts:
         seconds: float,
         first_attempt: float | None = FIRST_ATTEMPT,
         check: Callable[[], object] | None = None,
+        patience: float | None = None,
     ):
         seconds = max(LEAST_SECONDS, seconds)
         self._what = what
@@ -103,6 +119,9 @@ class Attempts:
         self._seconds = seconds
         self._end = time.monotonic() + seconds
         self._attempt = seconds if first_attempt is None else first_attempt
+        self._patience = seconds if patience is None else patience
+        self._refused_since: float | None = None
+        """Since when there was no other failure than `ConnectionRefused`."""
         self._pause = FIRST_PAUSE
         self._over: DeadlineExceeded | None = None
         """What `give_up` has raised."""
@@ -125,6 +144,10 @@ class Attempts:
             raise error  # nobody's answer: a pause was too long, and there is still some time left
         self.last = error
         self._is_mixed = self._is_mixed or not isinstance(error, AuthenticationFailed)
+        if not isinstance(error, ConnectionRefused):
+            self._refused_since = None
+        elif self._refused_since is None:
+            self._refused_since = time.monotonic()
         if self._check is not None:
             self._check()
         if isinstance(error, DeadlineExceeded):
@@ -133,11 +156,17 @@ class Attempts:
             self.give_up()
 
     def pause(self) -> None:
-        """Wait before the next round; raises `DeadlineExceeded` where that would be too late, `AuthenticationFailed`
-        where that was the answer of all in this one."""
+        """Wait before the next round; raises `DeadlineExceeded` where that would be too late, or no server has been
+        there for too long, `AuthenticationFailed` where that was the answer of all in this one."""
         if isinstance(self.last, AuthenticationFailed) and not self._is_mixed:
             raise self.last
         self._is_mixed = False
+        if self._refused_since is not None and time.monotonic() - self._refused_since >= self._patience:
+            self._over = DeadlineExceeded(
+                f"{self._what} was given up after {self._patience:g} seconds: no server is there; the last answer was "
+                f"{self.last}"
+            )
+            raise self._over from self.last
         pause = self._pause * random.uniform(0.5, 1.0)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
         if pause >= self.remaining:

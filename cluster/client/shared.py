@@ -78,10 +78,15 @@ class Shared:
             )
 
     def attempts(
-        self, what: str, seconds: float | None = None, first_attempt: float | None = FIRST_ATTEMPT
+        self,
+        what: str,
+        seconds: float | None = None,
+        first_attempt: float | None = FIRST_ATTEMPT,
+        patience: float | None = None,
     ) -> Attempts:
         """The attempts at a request; they end when the client is closed, too."""
-        return Attempts(what, self.options.deadline if seconds is None else seconds, first_attempt, self.check_open)
+        seconds = self.options.deadline if seconds is None else seconds
+        return Attempts(what, seconds, first_attempt, self.check_open, patience)
 
     def written(self, timestamp: int) -> None:
         """A write was acknowledged with this time: everything that is read later lies above it."""

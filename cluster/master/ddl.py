@@ -45,7 +45,7 @@ from .catalog_state import CatalogState
 from .cluster_view import loads_of
 from .directory import Server, TabletDirectory
 from .options import MasterOptions
-from .placement import place_tablets, replication_factor
+from .placement import Takers, place_tablets, replication_factor
 from .records import CallRecord, Change, ServerRecord, TableRecord, TableState
 
 _WRITE_SECONDS = 10.0
@@ -53,6 +53,9 @@ _WRITE_SECONDS = 10.0
 again."""
 _FRESH_SECONDS = 5.0
 """Servers heard of within so long are preferred."""
+_LATE_SECONDS = 5.0
+"""So long a new table waits for servers that this master has not heard of and does not take for dead, if it needs
+them."""
 _log = logging.getLogger("nyala.cluster.master")
 
 
@@ -70,11 +73,16 @@ class Ddl:
         """`CreateTable`."""
         definition = definition_from_plain(request.definition)
         what = f"creation of table {definition.name}"
-        self._manager.wait(self._is_warm, context.deadline, lambda: "the tablet servers have reported to this master")
+        asked = definition.replicas if request.replicas is None else request.replicas
+        began = self._manager.monotonic()
+
+        def is_ready(state: CatalogState, directory: TabletDirectory) -> bool | None:
+            return (self._is_warm(directory) and self._is_worth_trying(asked, state, directory, began)) or None
+
+        self._manager.wait(is_ready, context.deadline, lambda: "the tablet servers have reported to this master")
 
         def change(state: CatalogState) -> tuple[Change, TableRecord]:
-            asked = definition.replicas if request.replicas is None else request.replicas
-            replicas = replication_factor(asked, len(self._live(state)), self._options.default_replicas)
+            replicas = replication_factor(asked, self._takers(state), self._options.default_replicas)
             return created(state, definition, replicas, self._place(state))
 
         return self._served(self._once(request.call, context, what, change), context, what)
@@ -177,8 +185,19 @@ class Ddl:
 
         return self._manager.wait(look, context.deadline, missing)
 
-    def _is_warm(self, state: CatalogState, directory: TabletDirectory) -> bool | None:
-        return directory.is_warm(self._manager.monotonic(), self._options.warm_up) or None
+    def _is_warm(self, directory: TabletDirectory) -> bool:
+        return directory.is_warm(self._manager.monotonic(), self._options.warm_up)
+
+    def _is_worth_trying(
+        self, asked: int | None, state: CatalogState, directory: TabletDirectory, began: float
+    ) -> bool:
+        """Are there servers enough for a new table, or is nobody to be expected any more who would make them so?"""
+        try:
+            replication_factor(asked, self._takers(state), self._options.default_replicas)
+            return True
+        except ClusterError:
+            now = self._manager.monotonic()
+            return now - began >= _LATE_SECONDS or not directory.late(now, self._options.dead_after)
 
     def _live(self, state: CatalogState) -> list[Server]:
         """Servers that take new replicas, best to be asked first: those that were heard of just now."""
@@ -187,10 +206,21 @@ class Ddl:
             live = directory.live(self._manager.monotonic(), self._options.dead_after)
             return sorted((s for s in live if s.id not in state.leaving), key=lambda s: -s.last_heard)
 
+    def _takers(self, state: CatalogState) -> Takers:
+        """The servers that make up the cluster; those that leave it, or have left, do not."""
+        with self._manager.changed:
+            directory = self._manager.leading()[1]
+            live = directory.live(self._manager.monotonic(), self._options.dead_after)
+            silent = directory.silent(self._manager.monotonic(), self._options.dead_after)
+            return Takers(
+                sum(server.id not in state.leaving for server in live),
+                tuple(sorted(server.address for server in silent if server.id not in state.leaving)),
+            )
+
     def _place(self, state: CatalogState) -> Place:
         def place(table_id: str, count: int, replicas: int) -> Sequence[Configuration]:
+            replication_factor(replicas, self._takers(state), replicas)
             live = self._live(state)
-            replication_factor(replicas, len(live), replicas)
             since = self._manager.monotonic() - _FRESH_SECONDS
             fresh = [server for server in live if server.last_heard >= since]
             chosen = fresh if len(fresh) >= replicas else live[:replicas]

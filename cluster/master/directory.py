@@ -235,6 +235,19 @@ class TabletDirectory:
         """Servers that have reported, and were heard of within `dead_after` seconds."""
         return [s for s in self.servers.values() if s.has_reported and now - s.last_heard < dead_after]
 
+    def silent(self, now: float, dead_after: float) -> list[Server]:
+        """The others: dead, or without a report yet. Not those whose address another one has: they will not come
+        back."""
+        return [
+            s
+            for s in self.servers.values()
+            if s.last_heard != _NEVER and not (s.has_reported and now - s.last_heard < dead_after)
+        ]
+
+    def late(self, now: float, dead_after: float) -> list[Server]:
+        """Of the silent ones, those that may yet report: they have not been silent for long enough to be dead."""
+        return [s for s in self.servers.values() if not s.has_reported and now - s.last_heard < dead_after]
+
     def is_warm(self, now: float, seconds: float) -> bool:
         """Had every server the time to report? Either all that are known have, and `seconds` have passed so that others
         could, or three times as many have passed."""

@@ -38,30 +38,57 @@ class Loads:
         self.leaders_of_table[table_id, server] += count
 
 
-def replication_factor(asked: int | None, live: int, default: int) -> int:
+@dataclass(frozen=True, slots=True)
+class Takers:
+    """Who there is to take replicas.
+
+    Attributes
+    ----------
+    live : int
+        Servers that can.
+    silent : tuple of str
+        The addresses of those that belong to the cluster and cannot now: dead, or not heard of yet.
+    """
+
+    live: int
+    silent: tuple[str, ...] = ()
+
+
+def replication_factor(asked: int | None, servers: Takers, default: int) -> int:
     """How many replicas the tablets of a table get.
+
+    A default counts silent servers too: a table that was made with less than its cluster has, because some were down
+    at that moment, would keep so few for good.
 
     Parameters
     ----------
     asked : int, optional
-        What the statement says; None: `default`, or the greatest odd number that `live` servers allow.
-    live : int
-        Servers that can take replicas.
+        What the statement says; None: `default`, or the greatest odd number that the servers allow.
 
     Raises
     ------
     ClusterError
-        There are fewer servers than replicas are asked for.
+        Fewer servers are live than replicas are needed.
     """
-    if not live:
+    known = servers.live + len(servers.silent)
+    if not known:
         raise ClusterError("no tablet server is there to take tablets; start one, or look why they do not report")
-    if asked is None:
-        most = min(default, live)
-        return most if most % 2 else most - 1
-    if asked > live:
-        servers = "1 tablet server is" if live == 1 else f"{live} tablet servers are"
-        raise ClusterError(f"{asked} replicas need as many tablet servers, and {servers} there to take them")
-    return asked
+    wanted = _odd(min(default, known)) if asked is None else asked
+    if wanted <= servers.live:
+        return wanted
+    least = "at least 1 tablet server" if wanted == 1 else f"at least {wanted} tablet servers"
+    alive = f"{servers.live} {'is' if servers.live == 1 else 'are'} alive"
+    dead = f" and {', '.join(servers.silent)} {'is' if len(servers.silent) == 1 else 'are'} dead or not heard of yet"
+    told = f"{wanted} replica{'' if wanted == 1 else 's'} need{'s' if wanted == 1 else ''} {least}: {alive}"
+    told += dead if servers.silent else ""
+    if asked is None and servers.live:
+        told += f". Start them, or ask for fewer, which the table then keeps: REPLICAS {_odd(servers.live)}"
+    raise ClusterError(told)
+
+
+def _odd(count: int) -> int:
+    """The greatest odd number up to it."""
+    return count if count % 2 else count - 1
 
 
 def choose_server(candidates: Collection[str], table_id: str, loads: Loads, rng: random.Random) -> str | None:

@@ -109,10 +109,10 @@ class TabletManager:
         if replica is not None and replica.state == "RUNNING":
             return replica
         if slot is None:
-            raise ReplicaUnavailable(f"server {self._server.id} has no replica of tablet {tablet_id}")
+            raise ReplicaUnavailable(f"{self._server.address} has no replica of tablet {tablet_id}")
         state, error = (slot.state, slot.error) if replica is None else (replica.state, replica.error)
         reason = f": {error}" if error else ""
-        raise ReplicaUnavailable(f"the replica of tablet {tablet_id} at server {self._server.id} is {state}{reason}")
+        raise ReplicaUnavailable(f"the replica of tablet {tablet_id} at {self._server.address} is {state}{reason}")
 
     def replicas(self) -> list[Replica]:
         """Those that are open."""

@@ -31,7 +31,7 @@ from pyarrow import flight
 
 from ... import errors
 from .envelope import pack, unpack
-from .errors import raised_by_flight
+from .errors import flight_text, raised_by_flight
 from .exchanges import messages
 from .held_back import HeldBack, Turn, each
 
@@ -201,7 +201,9 @@ class CallStream:
                 with self._writing:
                     self._writer.write_metadata(pack(CallFrame(read, tuple(calls))))
             except (pa.ArrowException, OSError, ValueError) as error:
-                self._give_up(errors.ServerUnavailable(f"the connection to {self._address} broke: {error}"))
+                self._give_up(
+                    errors.ServerUnavailable(f"the connection to {self._address} broke: {flight_text(error)}")
+                )
 
     # ---- answers -------------------------------------------------------------------------------------------------
 

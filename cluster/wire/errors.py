@@ -9,6 +9,7 @@ traceback.
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 import msgspec
@@ -19,6 +20,20 @@ from ... import errors
 from .envelope import ErrorBody
 
 _logger = logging.getLogger("nyala.cluster.wire")
+
+_BEHIND = re.compile(r"\. (?:Detail:|gRPC client debug context:|Client context:)")
+"""What follows is said again, or is of no use to whoever reads it."""
+_WRAPPINGS = (
+    re.compile(r"^Flight returned "),
+    re.compile(r"^\w+ error, with message: "),
+    re.compile(r"^failed to connect to all addresses; last error: "),
+    re.compile(r"^[A-Z_]+: (?=ip)"),
+    # The address, which the caller says as it was given.
+    re.compile(r"^ipv[46]:\S+: "),
+    re.compile(r"^Failed to connect to remote host: (?:connect: )?"),
+)
+_RESOLVING = re.compile(r"^errors resolving \S+: \[.*lookup error:(.*)\]$")
+_NOBODY_LISTENS = ("Connection refused", "lookup failed", "DNS resolution failed")
 
 _PLAIN = (str, int, float, bool, bytes, type(None))
 _KNOWN: dict[str, type[errors.Error]] = {
@@ -88,10 +103,12 @@ def raised_by_flight(error: pa.ArrowException | OSError, address: str) -> errors
             return error_from_body(msgspec.msgpack.decode(told, type=ErrorBody))
         except (msgspec.DecodeError, ValueError):
             pass
-    text = _first_sentence(str(error))
+    text = flight_text(error)
     if isinstance(error, flight.FlightTimedOutError):
         return errors.DeadlineExceeded(f"{address} has not answered in time")
     if isinstance(error, flight.FlightUnavailableError):
+        if any(word in text for word in _NOBODY_LISTENS):
+            return errors.ConnectionRefused(f"{address} cannot be reached: {text}")
         return errors.ServerUnavailable(f"{address} cannot be reached: {text}")
     if isinstance(error, flight.FlightCancelledError | pa.ArrowCancelled):
         return errors.Cancelled(f"the call to {address} was cancelled")
@@ -108,5 +125,16 @@ def flight_error(error: BaseException) -> flight.FlightError:
     return flight.FlightServerError(short.message, extra_info=msgspec.msgpack.encode(short))
 
 
-def _first_sentence(text: str) -> str:
-    return text.split(". Detail:")[0].removeprefix("Flight returned ").splitlines()[0][:300] if text else ""
+def flight_text(error: BaseException) -> str:
+    """What gRPC says is the matter, without what it wraps that in.
+
+    >>> flight_text(OSError("Flight returned unavailable error, with message: failed to connect to all addresses; "
+    ...                     "last error: UNKNOWN: ipv4:127.0.0.1:7051: Failed to connect to remote host: refused"))
+    'refused'
+    """
+    text = _BEHIND.split(str(error), maxsplit=1)[0]
+    for wrapping in _WRAPPINGS:
+        text = wrapping.sub("", text, count=1)
+    if resolving := _RESOLVING.search(text):
+        text = resolving[1]
+    return next(iter(text.splitlines()), "")[:300]

@@ -38,6 +38,7 @@ from ... import errors
 from ...storage.clock import HybridClock
 from ..raft.messages import AppendRequest, Message, Peer
 from .envelope import note_clock, pack, unpack
+from .errors import flight_text
 from .exchanges import messages
 from .faults import FAULTS
 from .held_back import HeldBack, each
@@ -96,7 +97,7 @@ class _Stream:
                 self._writer.write_metadata(data)
             except (pa.ArrowException, OSError, ValueError) as error:
                 self.is_dead = True
-                raise errors.ServerUnavailable(f"the exchange broke: {error}") from None
+                raise errors.ServerUnavailable(f"the exchange broke: {flight_text(error)}") from None
             finally:
                 self.busy_since = None
 

@@ -4,7 +4,7 @@ A channel connects when it is first used, and again after its connection broke; 
 only its caller knows whether that is right. Everything that goes wrong comes out as an error of `errors`:
 
     the server's own error        as it was raised there
-    no connection                 ServerUnavailable
+    no connection                 ServerUnavailable; ConnectionRefused where nobody listens
     no answer in time             DeadlineExceeded
     no server of nyala there      ProtocolError
     no trust between the sides    AuthenticationFailed
@@ -27,7 +27,7 @@ from ... import errors
 from ...storage.clock import HybridClock
 from .call_streams import BegunCall, CallStream
 from .envelope import Caller, ReplyEnvelope, RequestEnvelope, note_clock, pack, reply_decoder, unpack
-from .errors import error_from_body, raised_by_flight
+from .errors import error_from_body, flight_text, raised_by_flight
 from .faults import FAULTS
 from .methods import Reply, Request, ScanTablet, SetFaults
 from .scan_streams import ScanStream
@@ -72,7 +72,9 @@ class Connection:
                 try:
                     self._client = self._connected()
                 except (pa.ArrowException, OSError, ValueError) as error:
-                    raise errors.ServerUnavailable(f"{self.address} is no address of a server: {error}") from None
+                    raise errors.ServerUnavailable(
+                        f"{self.address} is no address of a server: {flight_text(error)}"
+                    ) from None
                 self._heard = time.monotonic()
                 self._has_heard = False
             return self._client

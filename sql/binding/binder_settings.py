@@ -41,7 +41,10 @@ def _changeable(node: Any, context: Context) -> Setting:
     with context.at(node):
         setting = find_setting(node.name)
         if setting.read is None:
-            raise StatementError(f"{setting.name} is set where the store is opened: connect(..., {setting.name}=...)")
+            raise StatementError(
+                f"{setting.name} cannot be SET: a directory is opened with it, connect(..., {setting.name}=...), and a "
+                "cluster's servers are started with it (nyala tserver)"
+            )
     return setting
 
 

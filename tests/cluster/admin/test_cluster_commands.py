@@ -29,7 +29,9 @@ def test_a_cluster_from_start_to_stop(tmp_path: Path) -> None:
     home = str(tmp_path / "demo")
     url = run("cluster", "start", "--tservers", "4", "--dir", home, "--durability", "os").split()[-1]
     try:
-        assert url in run("cluster", "start", "--dir", home), "all of them run already"
+        assert url in run("cluster", "start", home, "--tservers", "4", "--durability", "os"), "all of them run already"
+        told = "--tservers 4 --masters 1 --durability os, and cannot be started with --tservers 3 --masters 3"
+        assert told in run("cluster", "start", home, "--tservers", "3", "--masters", "3", status=1)
         with nyala.connect(url) as connection:
             connection.execute(
                 "CREATE TABLE t (k INT PRIMARY KEY, v STRING) DISTRIBUTE BY HASH (k) INTO 4 BUCKETS REPLICAS 3"
@@ -44,21 +46,33 @@ def test_a_cluster_from_start_to_stop(tmp_path: Path) -> None:
         tablet = tablets[0]
         there = [replica["address"] for replica in tablet["replicas"]]
         free = next(a for a, server in servers.items() if server["kind"] == "tserver" and a not in there)
-        run("tablet", "move", url, tablet["tablet"], "--from", there[0], "--to", free)
+        # (A local cluster's servers have names, too.)
+        run(
+            "tablet", "move", home, tablet["tablet"], "--from", servers[there[0]]["name"], "--to", servers[free]["name"]
+        )
         after = json.loads(run("tablet", "list", home, "--json"))
         moved = next(t for t in after if t["tablet"] == tablet["tablet"])
         assert {replica["address"] for replica in moved["replicas"]} == {*there[1:], free}
 
         leader = next(replica["address"] for replica in moved["replicas"] if replica["leads"])
-        run("tablet", "leader-step-down", home, tablet["tablet"])
+        leads = run("tablet", "leader-step-down", url, tablet["tablet"]).split()[-1]
         after = json.loads(run("tablet", "list", home, "--json"))
         moved = next(t for t in after if t["tablet"] == tablet["tablet"])
-        assert not any(replica["leads"] for replica in moved["replicas"] if replica["address"] == leader)
+        assert [replica["address"] for replica in moved["replicas"] if replica["leads"]] == [leads] != [leader]
 
-        run("cluster", "rebalance", home)
+        for other in after:
+            if not any(replica["leads"] for replica in other["replicas"] if replica["address"] == leads):
+                if any(replica["address"] == leads for replica in other["replicas"]):
+                    run("tablet", "leader-step-down", "--dir", home, other["tablet"], "--to", leads)
+        assert "leaderships handed over: 0" not in run("cluster", "rebalance", home)
         counts = [server["replicas"] for server in status(home) if server["kind"] == "tserver"]
         assert max(counts) - min(counts) <= 2
-        run("cluster", "leave", home, free, "--wait")
+        leading = [server["leads"] for server in status(home) if server["kind"] == "tserver"]
+        assert max(leading) - min(leading) <= 2
+        assert "holds no replica any more" in run("cluster", "leave", "--dir", home, servers[free]["name"], "--wait")
+        assert "cannot be emptied: without it, 2 tablet servers remain" in run(
+            "cluster", "leave", home, there[0], status=1
+        )
         assert next(server["replicas"] for server in status(home) if server["address"] == free) == 0
         assert "200 rows" in run("cluster", "ksck", home, "--checksum")
         assert "has no table s; it has: t" in run("tablet", "list", home, "s", status=1)

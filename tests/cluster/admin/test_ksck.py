@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace as replace_struct
 from nyala.cluster.admin.ksck import Health, describe, ksck
 from nyala.cluster.admin.view import ClusterView, ServerView, TabletView
 from nyala.cluster.raft.messages import Configuration, Peer, PeerRole
@@ -77,10 +78,13 @@ def test_tablets(reports: dict[str, TabletReport], peers: tuple[Peer, ...], heal
 def test_servers() -> None:
     whole = view(WHOLE)
     silent = replace(whole, answers=whole.answers | {"c": ServerView("c:1", None, "refused")})
+    servers = [replace_struct(s, state="DEAD", seconds_silent=99.0) if s.id == "c" else s for s in silent.tservers]
+    dead = replace(silent, tservers=tuple(servers))
     two = replace(whole, masters=(*whole.masters, ServerView("n:1", status("n", is_leader=True))))
     none = replace(whole, masters=(ServerView("m:1", None, "refused"),))
     for ill, told in (
-        (silent, "tablet server c:1 (ALIVE) does not answer: refused"),
+        (silent, "tablet server c:1 does not answer, although the master heard of it 0 s ago; refused"),
+        (dead, "tablet server c:1 does not answer, and counts as dead: the master heard of it 99 s ago; refused"),
         (two, "2 masters say that they lead: m:1, n:1"),
         (none, "master m:1 does not answer: refused"),
     ):

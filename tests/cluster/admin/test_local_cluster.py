@@ -35,3 +35,18 @@ def test_a_port_where_somebody_listens_is_passed_over(tmp_path: Path, monkeypatc
         # (The master has it.)
         with pytest.raises(InterfaceError, match="0 are free, not 2"):
             LocalCluster.create(tmp_path / "c", tservers=2)
+
+
+def test_a_cluster_that_is_there_is_started_as_it_was_made(tmp_path: Path) -> None:
+    cluster = LocalCluster.create(tmp_path / "c", tservers=3, options={"durability": "os"})
+    cluster.check_made_with()
+    cluster.check_made_with(tservers=3, masters=1, durability="os", is_secure=False)
+    cluster.check_made_with(tservers=5)
+    told = r"a cluster with --tservers 3 --masters 1 --durability os, and cannot be started with "
+    for asked, words in (
+        ({"tservers": 2}, "--tservers 2;"),
+        ({"masters": 3, "durability": "fsync"}, "--masters 3 --durability fsync;"),
+        ({"is_secure": True}, "--tls;"),
+    ):
+        with pytest.raises(InterfaceError, match=told + words):
+            cluster.check_made_with(**asked)  # type: ignore[arg-type]

@@ -1,12 +1,14 @@
-"""Rebalancing: whatever the cluster, the moves end, keep replicas apart and leave servers even."""
+"""Rebalancing: whatever the cluster, the moves end, keep replicas apart and leave servers even, leaders too."""
 
 from __future__ import annotations
 
+import random
 from collections import Counter
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.cluster.admin.rebalance import Placed, plan_moves
+from nyala.cluster.admin.rebalance import Led, Placed, plan_leaders, plan_moves
 
 SERVERS = ["a", "b", "c", "d", "e"]
 
@@ -54,3 +56,45 @@ def test_a_balanced_cluster_is_left_alone(cluster: tuple[list[Placed], list[str]
     at = apply(tablets, servers, leaving)
     after = [Placed(t.tablet, t.table, frozenset(at[t.tablet])) for t in tablets]
     assert plan_moves(after, servers, leaving) == []
+
+
+def hand_over(tablets: list[Led], servers: list[str]) -> dict[str, str]:
+    leaders = {tablet.tablet: tablet.leader for tablet in tablets}
+    can_lead = {tablet.tablet: tablet.servers for tablet in tablets}
+    for move in plan_leaders(tablets, servers):
+        assert leaders[move.tablet] == move.source != move.target
+        assert move.target in can_lead[move.tablet] and move.target in servers
+        leaders[move.tablet] = move.target
+    return leaders
+
+
+@given(clusters(), st.randoms(use_true_random=False))
+def test_leaders_are_even_where_all_servers_have_replicas(
+    cluster: tuple[list[Placed], list[str], list[str]], rng: random.Random
+) -> None:
+    placed, servers, _ = cluster
+    everywhere = [Led(t.tablet, t.table, rng.choice(servers), frozenset(servers)) for t in placed]
+    leaders = hand_over(everywhere, servers)
+    for mine in ([t for t in everywhere if t.table in tables] for tables in ("x", "y", "z", "xyz")):
+        counts = Counter(leaders[t.tablet] for t in mine)
+        assert max(counts[s] for s in servers) - min(counts[s] for s in servers) <= 1
+
+
+@given(clusters(), st.randoms(use_true_random=False))
+def test_leaders_are_handed_over_once_wherever_replicas_are(
+    cluster: tuple[list[Placed], list[str], list[str]], rng: random.Random
+) -> None:
+    placed, servers, leaving = cluster
+    led = [Led(t.tablet, t.table, rng.choice(sorted(t.servers)), t.servers) for t in placed]
+    kept = [server for server in servers if server not in leaving]
+    leaders = hand_over(led, kept)
+    assert plan_leaders([replace(t, leader=leaders[t.tablet]) for t in led], kept) == []
+
+
+def test_leaders_go_by_way_of_another_where_no_replica_is_at_both() -> None:
+    led = [
+        Led("p0", "t", "a", frozenset("ab")),
+        Led("p1", "t", "a", frozenset("ab")),
+        Led("p2", "t", "b", frozenset("bc")),
+    ]
+    assert sorted(hand_over(led, ["a", "b", "c"]).values()) == ["a", "b", "c"]

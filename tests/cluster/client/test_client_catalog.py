@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from cluster_support_client import FakeCluster, once
 from nyala import errors
 from nyala.cluster.client import catalog_cache
 from nyala.cluster.client.calls import CallNumbers
+from nyala.cluster.client.retry import Attempts
 from nyala.cluster.wire import methods
 from nyala.driver.connection import Connection
 from nyala.storage.alterations import AddColumn
@@ -137,8 +139,53 @@ def test_calls_are_numbered_without_gaps_under_many_threads():
 
 def test_no_master_is_an_error_that_names_the_reason(cluster):
     cluster.dead.update(cluster.masters)
-    with pytest.raises(errors.DeadlineExceeded, match=r"catalog was not done within 0.2 seconds; .*cannot be reached"):
+    asked = r"^connecting to nyala://master0:1,.* \(asked of master0:1, master1:1, master2:1\)"
+    with pytest.raises(errors.DeadlineExceeded, match=asked + r" was not done within 0.2 seconds; .*cannot be reached"):
         cluster.client(connect_deadline=0.2)
+
+
+def test_nobody_there_is_known_before_the_deadline():
+    attempts = Attempts("a look", 3600.0, patience=0.0)
+    for address in "ab":
+        attempts.failed(errors.ConnectionRefused(f"{address} cannot be reached"))
+    with pytest.raises(errors.DeadlineExceeded, match=r"^a look was given up after 0 seconds: .* b cannot be reached$"):
+        attempts.pause()
+    attempts = Attempts("a look", 3600.0, patience=0.0)
+    attempts.failed(errors.ConnectionRefused("a cannot be reached"))
+    attempts.failed(errors.NotTheLeader("none yet"))
+    attempts.pause()
+
+
+def test_ddl_without_a_master_names_itself_and_whom_it_asked(cluster):
+    with cluster.client(deadline=0.2) as client:
+        cluster.dead.update(cluster.masters)
+        for change, what in (
+            (lambda: client.create_table(replace(DEFINITION, name="u")), "CREATE TABLE u"),
+            (lambda: client.drop_table("t"), "DROP TABLE t"),
+        ):
+            with pytest.raises(errors.DeadlineExceeded, match=rf"^{what} .asked of master0:1, .* within 0.2 seconds; "):
+                change()
+
+
+def test_ddl_that_was_done_says_so_where_the_catalog_cannot_be_looked_at(cluster):
+    def fault(address, request, when):
+        if isinstance(request, methods.GetCatalog):
+            raise errors.ServerUnavailable("broke off")
+
+    with cluster.client(deadline=0.2) as client:
+        cluster.faults.append(fault)
+        with pytest.raises(errors.DeadlineExceeded, match=r"^CREATE TABLE u was done; a look at the catalog "):
+            client.create_table(replace(DEFINITION, name="u"))
+
+
+def test_settings_of_a_directory_are_none_of_a_cluster(connection):
+    assert {"durability", "history_seconds", "store_memory"}.isdisjoint(
+        name for name, *_ in connection.execute("SHOW ALL").fetchall()
+    )
+    with pytest.raises(errors.StatementError, match="history_seconds is no setting of a cluster: its servers are "):
+        connection.execute("SHOW history_seconds")
+    with pytest.raises(errors.StatementError, match="a cluster's servers are started with it"):
+        connection.execute("SET history_seconds = 1")
 
 
 def test_a_forked_process_is_told(client, monkeypatch):

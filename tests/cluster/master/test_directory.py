@@ -125,6 +125,7 @@ def test_an_address_has_one_server() -> None:
     found.heartbeat(beat("a", 1, full=True), 0.0)
     found.heartbeat(beat("z", 1, full=True, address="a:1"), 1.0)
     assert [server.id for server in found.live(1.0, 60.0)] == ["z"]
+    assert [server.id for server in found.silent(1.0, 60.0)] == ["b", "c"], "a is nobody whom one could wait for"
     found.heartbeat(beat("a", 2, full=True, address="a:2"), 2.0)
     assert {server.id for server in found.live(2.0, 60.0)} == {"a", "z"}
 
@@ -139,6 +140,8 @@ def test_nobody_is_dead_before_he_could_report() -> None:
     assert TabletDirectory([], 100.0).is_warm(101.0, 1.0)
     late = TabletDirectory([TabletRecord(T, "t000001", configuration("a"))], 100.0)
     assert late.is_warm(103.0, 1.0)
+    assert [server.id for server in late.late(103.0, 60.0)] == ["a"]
+    assert late.late(160.0, 60.0) == [], "a is dead"
 
 
 def test_a_pause_of_the_master_is_nobodys_silence() -> None:

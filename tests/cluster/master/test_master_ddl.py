@@ -266,9 +266,36 @@ def test_names_are_taken_once(world: World) -> None:
 
 
 def test_too_many_replicas_are_refused(world: World) -> None:
-    with pytest.raises(ClusterError, match="3 tablet servers are there"):
+    with pytest.raises(ClusterError, match=r"at least 5 tablet servers: 3 are alive$"):
         world.create(replicas=5)
     assert world.names() == []
+
+
+def test_a_table_does_not_get_fewer_replicas_because_servers_are_down() -> None:
+    world = World("abc", dead_after=0.5)
+    try:
+        for name in "bc":
+            world.tservers.servers[name].is_up = False
+        eventually(lambda: [s.state for s in world.master.call(ListServers()).tservers] == ["ALIVE", "DEAD", "DEAD"])
+        with pytest.raises(ClusterError, match=r"3 replicas .* 1 is alive and b:1, c:1 are dead .*: REPLICAS 1$"):
+            world.create()
+        assert world.names() == []
+        assert world.create("one", replicas=1).table["replicas"] == 1
+        # A server that has left is not waited for.
+        for name in "bc":
+            world.master.call(LeaveCluster(server=name))
+        assert world.create("two").table["replicas"] == 1
+    finally:
+        world.close()
+
+
+def test_a_new_master_waits_for_servers_that_a_table_needs(world: World) -> None:
+    world.create()
+    late = world.tservers.servers["b"]
+    late.is_up = False
+    world.restart()
+    threading.Timer(0.5, lambda: setattr(late, "is_up", True)).start()
+    assert world.create("u").table["replicas"] == 3
 
 
 def test_drop_deletes_replicas_for_good_and_views_with_them(world: World) -> None:

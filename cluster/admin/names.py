@@ -1,0 +1,91 @@
+"""What people call servers and tablets: a server by its id, its address or, in a local cluster, its name (tserver-2); a
+tablet by its id, or as much of its beginning as no other has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from ...errors import InterfaceError, did_you_mean
+from ..wire.methods import GetCatalog, ListServers, LocateTablets, NamedServer, TabletLocation
+from ..wire.plain import entry_from_plain
+from ..wire.rpc import Channels
+from .masters import ask_master
+
+
+class _Addressed(Protocol):
+    @property
+    def id(self) -> str: ...
+    @property
+    def address(self) -> str: ...
+
+
+S = TypeVar("S", bound=_Addressed)
+_SHOWN = 10
+
+
+class Names:
+    """Finds what is meant.
+
+    Parameters
+    ----------
+    local : mapping of str to str
+        The addresses of a local cluster's servers, by name.
+    """
+
+    def __init__(self, channels: Channels, masters: Sequence[str], local: Mapping[str, str] | None = None):
+        self._channels = channels
+        self._masters = masters
+        self._local = dict(local or {})
+
+    def of(self, address: str) -> str:
+        """What to call the server at an address."""
+        name = next((name for name, at in self._local.items() if at == address), "")
+        return f"{name} at {address}" if name else address
+
+    def find(self, wanted: str, among: Iterable[S]) -> S | None:
+        """The one of some servers, or replicas, that is meant."""
+        address = self._local.get(wanted, wanted)
+        return next((one for one in among if wanted == one.id or address == one.address), None)
+
+    def there_are(self, wanted: str, among: Iterable[_Addressed]) -> str:
+        """The end of an error where `find` finds none."""
+        return did_you_mean(wanted, [self.of(one.address) for one in among])
+
+    def servers(self, seconds: float = 30.0) -> Sequence[NamedServer]:
+        """All tablet servers that the master knows."""
+        found: Sequence[NamedServer] = ask_master(self._channels, self._masters, ListServers(), seconds).tservers
+        return found
+
+    def server(self, wanted: str, seconds: float = 30.0) -> NamedServer:
+        """The tablet server that is meant; `InterfaceError` lists those that there are."""
+        known = self.servers(seconds)
+        found = self.find(wanted, known)
+        if found is None:
+            raise InterfaceError(f"the cluster has no tablet server {wanted}{self.there_are(wanted, known)}")
+        return found
+
+    def tablet(self, wanted: str, seconds: float = 30.0) -> TabletLocation:
+        """Where the tablet is that is meant; `InterfaceError` lists those that it may be."""
+        found = self._located(wanted, seconds)
+        if found is None:
+            there = [
+                tablet_id
+                for table in ask_master(self._channels, self._masters, GetCatalog(), seconds).tables or ()
+                for tablet_id in entry_from_plain(table).tablet_ids
+            ]
+            close = [tablet_id for tablet_id in there if wanted and tablet_id.startswith(wanted)]
+            if len(close) > 1:
+                shown = ", ".join(close[:_SHOWN]) + (", ..." if len(close) > _SHOWN else "")
+                raise InterfaceError(f"{len(close)} tablets begin with {wanted}: {shown}")
+            if not close:
+                raise InterfaceError(f"the cluster has no tablet {wanted}{did_you_mean(wanted, there)}")
+            found = self._located(close[0], seconds)
+        if found is None:
+            raise InterfaceError(f"the cluster has no tablet {wanted} any more; `nyala tablet list` shows them")
+        return found
+
+    def _located(self, tablet_id: str, seconds: float) -> TabletLocation | None:
+        request = LocateTablets(tablet_ids=(tablet_id,))
+        found = ask_master(self._channels, self._masters, request, seconds).tablets
+        return found[0] if found else None

@@ -1,0 +1,230 @@
+"""Moving leaders and emptying servers: what is refused, and with which words; over a cluster that is a few records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from nyala.cluster.admin import leaving
+from nyala.cluster.admin.leaving import Leaving
+from nyala.cluster.admin.masters import ask_master
+from nyala.cluster.admin.moves import ReplicaMover
+from nyala.cluster.raft.messages import Peer, PeerRole
+from nyala.cluster.wire.methods import (
+    CatalogReply,
+    Done,
+    GetCatalog,
+    LeaveCluster,
+    ListServers,
+    LocateTablets,
+    LocationsReply,
+    NamedServer,
+    Request,
+    ServersReply,
+    StepDown,
+    TabletLocation,
+)
+from nyala.cluster.wire.plain import entry_to_plain
+from nyala.errors import ConfigurationRefused, ConnectionRefused, DeadlineExceeded, InterfaceError
+from nyala.storage.database import Database
+from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition
+from nyala.storage.types import INT
+
+IDS = {name: f"{name}0000" for name in "abcd"}
+LOCAL = {f"tserver-{number}": f"{name}:1" for number, name in enumerate("abcd", 1)}
+
+
+@pytest.fixture(scope="module")
+def entry() -> Iterator[Any]:
+    """A table of two tablets."""
+    schema = Schema((ColumnSchema("k", INT, False),), 1)
+    with Database(":memory:", background=False) as database:
+        database.create_table(TableDefinition("t", schema, PartitionSchema((HashRule(("k",), 2),), None)))
+        yield entry_to_plain(database._catalog.current.entries["t"])
+
+
+@dataclass
+class Cluster:
+    """Its channels, too. `on_step_down` is what a leader does that is asked to step down."""
+
+    entry: Any
+    servers: str = "abc"
+    states: dict[str, str] = field(default_factory=dict)
+    voters: str = "abc"
+    learners: str = ""
+    leader: str = "a"
+    on_step_down: Callable[[StepDown], Any] = lambda request: Done()
+    replicas: list[int] = field(default_factory=lambda: [2])
+    """Of server a; the last stays."""
+    asked: list[Request] = field(default_factory=list)
+
+    @property
+    def first(self) -> str:
+        found: str = self.entry["tablets"][0]
+        return found
+
+    def get(self, address: str) -> Any:
+        cluster = self
+
+        class Channel:
+            def call(self, request: Request, timeout: float = 30.0) -> Any:
+                return cluster.answer(request)
+
+        return Channel()
+
+    def answer(self, request: Request) -> Any:
+        self.asked.append(request)
+        match request:
+            case ListServers():
+                return ServersReply(tservers=tuple(self._server(name) for name in self.servers), masters=())
+            case GetCatalog():
+                return CatalogReply(version=1, cluster_id="c", tables=({**self.entry, "replicas": 3},), views=())
+            case LocateTablets():
+                there = self.entry["tablets"]
+                wanted = there if request.table_id is not None else [t for t in request.tablet_ids if t in there]
+                return LocationsReply(tablets=tuple(self._tablet(tablet_id) for tablet_id in wanted))
+            case StepDown():
+                return self.on_step_down(request)
+            case LeaveCluster():
+                return Done()
+        raise AssertionError(request)
+
+    def _server(self, name: str) -> NamedServer:
+        count = 0
+        if name == "a":
+            count = self.replicas.pop(0) if len(self.replicas) > 1 else self.replicas[0]
+        state = self.states.get(name, "ALIVE")
+        return NamedServer(
+            id=IDS[name], address=f"{name}:1", state=state, seconds_silent=0.0, replicas=count, leaders=0
+        )
+
+    def _tablet(self, tablet_id: str) -> TabletLocation:
+        peers = [Peer(IDS[name], f"{name}:1") for name in self.voters]
+        peers += [Peer(IDS[name], f"{name}:1", PeerRole.PRE_VOTER) for name in self.learners]
+        return TabletLocation(tablet_id=tablet_id, replicas=tuple(peers), leader=IDS.get(self.leader, ""), term=1)
+
+    def mover(self) -> ReplicaMover:
+        return ReplicaMover(self, ["m:1"], LOCAL)  # type: ignore[arg-type]
+
+    def leaving(self, server: str) -> Leaving:
+        return Leaving(self, ["m:1"], server, LOCAL)  # type: ignore[arg-type]
+
+    def count(self, kind: type[Request]) -> int:
+        return sum(isinstance(request, kind) for request in self.asked)
+
+
+# ---- leaders
+
+
+def test_the_new_leader_is_named(entry: Any) -> None:
+    cluster = Cluster(entry)
+
+    def step_down(request: StepDown) -> Done:
+        cluster.leader = "b"
+        return Done()
+
+    cluster.on_step_down = step_down
+    assert cluster.mover().step_down(cluster.first, "tserver-2") == (cluster.first, Peer(IDS["b"], "b:1"))
+    assert cluster.mover().step_down(cluster.first, "b:1")[1].address == "b:1", "it leads already"
+
+
+@pytest.mark.parametrize("leader", ["a", ""])
+def test_one_voter_is_refused_without_asking_it(entry: Any, leader: str) -> None:
+    cluster = Cluster(entry, voters="a", leader=leader)
+    with pytest.raises(InterfaceError, match=r"has one voter, tserver-1 at a:1: no other replica can lead it$"):
+        cluster.mover().step_down(cluster.first)
+    assert not cluster.count(StepDown)
+
+
+def test_who_has_no_vote_cannot_lead(entry: Any) -> None:
+    with pytest.raises(InterfaceError, match=r"the replica of .* at tserver-4 at d:1 has no vote yet"):
+        (cluster := Cluster(entry, learners="d")).mover().step_down(cluster.first, "tserver-4")
+
+
+def test_the_last_refusal_is_in_the_error_with_addresses(entry: Any) -> None:
+    def refuse(request: StepDown) -> Done:
+        raise ConfigurationRefused(f"leadership is already being handed to {IDS['b']}")
+
+    cluster = Cluster(entry, on_step_down=refuse)
+    with pytest.raises(
+        DeadlineExceeded, match=r"that another replica leads tablet .* already being handed to tserver-2 at b:1$"
+    ):
+        cluster.mover().step_down(cluster.first, seconds=0.01)
+    cluster.leader = ""
+    with pytest.raises(
+        DeadlineExceeded, match=r"that the replica at tserver-3 at c:1 leads .* heard: no replica leads$"
+    ):
+        cluster.mover().step_down(cluster.first, "c:1", seconds=0.01)
+
+
+# ---- names
+
+
+def test_mistakes_list_what_there_is(entry: Any) -> None:
+    cluster = Cluster(entry)
+    mover, first = cluster.mover(), cluster.first
+    with pytest.raises(InterfaceError, match=r"no replica at x; there are tserver-1 at a:1, .*tserver-3 at c:1$"):
+        mover.step_down(first, "x")
+    with pytest.raises(InterfaceError, match=r"no tablet server nobody; there are tserver-1 at a:1"):
+        mover.move(first, "tserver-1", "nobody")
+    with pytest.raises(InterfaceError, match=f"^2 tablets begin with t0: {first}, "):
+        mover.step_down("t0")
+    with pytest.raises(InterfaceError, match=f"no tablet x; there are {first}, "):
+        mover.step_down("x")
+    with pytest.raises(InterfaceError, match=r"tserver-2 at b:1 has a replica of tablet .* already$"):
+        mover.move(first, IDS["a"], "b:1")
+
+
+def test_a_tablet_is_known_by_its_beginning(entry: Any) -> None:
+    cluster = Cluster({**entry, "tablets": ["t000001-p0000", "t000002-p0000"]}, leader="b")
+    assert cluster.mover().step_down("t000002", "b:1")[0] == "t000002-p0000"
+
+
+# ---- leaving
+
+
+def test_a_server_that_others_cannot_replace_does_not_leave(entry: Any) -> None:
+    cluster = Cluster(entry, servers="abcd", states={"d": "DEAD"})
+    told = (
+        r"tserver-1 at a:1 cannot be emptied: without it, 2 .* remain \(tserver-4 at d:1 is DEAD\), .* t \(3 replicas\)"
+    )
+    with pytest.raises(InterfaceError, match=told):
+        cluster.leaving("tserver-1").begin()
+    assert not cluster.count(LeaveCluster)
+    cluster.states = {}
+    cluster.leaving("tserver-1").begin(has_to_end=True)
+    assert cluster.count(LeaveCluster) == 1
+
+
+def test_a_dead_server_may_be_said_to_have_left_unless_it_has_to_be_empty(entry: Any) -> None:
+    cluster = Cluster(entry, states={"a": "DEAD"})
+    cluster.leaving("a:1").begin()
+    assert cluster.count(LeaveCluster) == 1
+    with pytest.raises(InterfaceError, match=r"without it, 2 tablet servers remain, too few"):
+        cluster.leaving("a:1").begin(has_to_end=True)
+
+
+def test_waiting_tells_what_is_left(entry: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaving, "_POLL_SECONDS", 0.0)
+    monkeypatch.setattr(leaving, "TELL_SECONDS", 0.0)
+    told: list[str] = []
+    cluster = Cluster(entry, servers="abcd", replicas=[9, 2, 1, 0])
+    cluster.leaving("tserver-1").wait(told.append)
+    assert told == [f"waiting for tserver-1 at a:1: {left} left" for left in ("2 replicas", "1 replica")]
+    first, second = entry["tablets"]
+    with pytest.raises(DeadlineExceeded, match=f"still there: 2 replicas: {first} of t, {second} of t$"):
+        Cluster(entry, servers="abcd").leaving("tserver-1").wait(told.append, 0.0)
+
+
+# ---- masters
+
+
+def test_masters_that_are_not_there_are_given_up() -> None:
+    class Nobody:
+        def get(self, address: str) -> Any:
+            raise ConnectionRefused(f"{address} cannot be reached: Connection refused")
+
+    with pytest.raises(DeadlineExceeded, match=r"^no master is there, after 0 s of asking m:1, n:1: n:1 cannot be"):
+        ask_master(Nobody(), ["m:1", "n:1"], ListServers(), 3600.0, patience=0.0)  # type: ignore[arg-type]
