@@ -111,7 +111,7 @@ class TableMaker:
                 assert cursor.fetchall() == [(1, None)[: len(columns)]]
 
     def drop_all(self) -> None:
-        """Drop them: the cluster is for the next test."""
+        """Drop them."""
         with nyala.connect(self.url) as connection:
             for name in self.tables:
                 connection.execute(f"DROP TABLE {name}")

@@ -1,6 +1,6 @@
 """Three masters, real processes: killed and restarted while clients create, alter and drop tables, and write rows.
 
-The tests share a cluster; each leaves it whole.
+The tests share a cluster.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from cluster_ddl_workload import TableMaker, check_no_orphans, leading_master
-from cluster_workload import Workload, check_replicas
+from cluster_workload import Workload, check_replicas, make_whole
 from nyala.testing import MiniCluster
 
 pytestmark = pytest.mark.slow
@@ -24,7 +24,7 @@ def shared() -> Iterator[MiniCluster]:
 @pytest.fixture
 def cluster(shared: MiniCluster) -> Iterator[MiniCluster]:
     yield shared
-    shared.local.start()  # what a test that failed has left
+    make_whole(shared)
 
 
 def test_leading_masters_are_killed_while_tables_are_made(cluster: MiniCluster) -> None:
@@ -60,5 +60,3 @@ def test_all_servers_are_restarted_one_after_the_other(cluster: MiniCluster) -> 
     maker.check()
     check_no_orphans(cluster)
     check_replicas(cluster)
-    workload.drop()
-    maker.drop_all()

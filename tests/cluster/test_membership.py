@@ -1,6 +1,6 @@
 """Servers that join, leave, or stay away for good, under continuous writes: replicas move, and no client notices.
 
-The tests share a cluster that grows; each leaves it whole.
+The tests share a cluster that grows.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from cluster_workload import Workload
+from cluster_workload import Workload, make_whole
 from nyala.cluster.wire.methods import LeaveCluster, ListServers
 from nyala.testing import MiniCluster
 
@@ -24,7 +24,7 @@ def shared() -> Iterator[MiniCluster]:
 @pytest.fixture
 def cluster(shared: MiniCluster) -> Iterator[MiniCluster]:
     yield shared
-    shared.local.start()  # what a test that failed has left
+    make_whole(shared)
 
 
 @pytest.fixture
