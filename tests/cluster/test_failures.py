@@ -177,8 +177,8 @@ def copied(cluster: MiniCluster, name: str) -> set[str]:
 
 
 def test_single_rows_are_linearizable_and_sessions_never_read_backwards(cluster: MiniCluster) -> None:
-    """Reads and writes by key are linearizable; a scan with the default read mode shows what its session has written
-    and read, or what came later."""
+    """Reads and writes by key are linearizable, and each row of a scan with READ_LATEST. One with the default read mode
+    shows what its session has written and read, or what came later."""
     with nyala.connect(cluster.url) as connection:
         connection.execute("CREATE TABLE register (k INT PRIMARY KEY, v BIGINT) DISTRIBUTE BY HASH (k) INTO 2 BUCKETS")
     register = Register(cluster.url)
@@ -226,7 +226,12 @@ class Register:
     def wait_operations(self, cluster: MiniCluster, count: int) -> None:
         """Return when so many more are done, or begun."""
         before = len(self.history.operations)
-        cluster.wait_until(lambda: len(self.history.operations) >= before + count, f"{count} operations are done")
+
+        def are_done() -> bool:
+            return len(self.history.operations) >= before + count or bool(self._wrong)
+
+        cluster.wait_until(are_done, f"{count} operations are done")
+        assert not self._wrong
 
     def _guarded(self, body: Callable[[], None]) -> None:
         try:
@@ -235,16 +240,20 @@ class Register:
             self._wrong.append(error)
 
     def _client(self, number: int, read_mode: str) -> None:
-        """Writes and reads single rows by key."""
+        """Writes and reads single rows by key, and with READ_LATEST all of them."""
         chosen = random.Random(number)
+        scans = 0.1 if read_mode == "READ_LATEST" else 0.0
         with nyala.connect(alias(self._url, number), read_mode=read_mode) as connection:
             while not self._stop.wait(PAUSE_SECONDS):
-                key = chosen.choice(self.KEYS)
+                key, began, what = chosen.choice(self.KEYS), time.monotonic(), chosen.random()
                 with unless_retryable():
-                    if chosen.random() < 0.5:
+                    if what < scans:
+                        found = dict(connection.execute("SELECT k, v FROM register").fetchall())
+                        for key in self.KEYS:
+                            self.history.read(key, found.get(key), began)
+                    elif what < 0.5:
                         self._write(connection, key)
                     else:
-                        began = time.monotonic()
                         row = connection.execute("SELECT v FROM register WHERE k = ?", (key,)).fetchone()
                         self.history.read(key, None if row is None else row[0], began)
 
