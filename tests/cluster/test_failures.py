@@ -258,7 +258,7 @@ class Register:
                         self.history.read(key, None if row is None else row[0], began)
 
     def _session(self) -> None:
-        """Writes single rows, and reads all of them, with the default read mode."""
+        """Writes single rows, and reads all of them at once, with the default read mode."""
         chosen = random.Random(0)
         last: dict[int, Operation] = {}
         with nyala.connect(self._url) as connection:
@@ -267,10 +267,9 @@ class Register:
                     if chosen.random() < 0.5:
                         key = chosen.choice(self.KEYS)
                         last[key] = self._write(connection, key)
-                    else:
-                        found = dict(connection.execute("SELECT k, v FROM register").fetchall())
-                        for key in self.KEYS:
-                            last[key] = self.history.session_read(key, found.get(key), last.get(key))
+                    found = dict(connection.execute("SELECT k, v FROM register").fetchall())
+                    for key in self.KEYS:
+                        last[key] = self.history.session_read(key, found.get(key), last.get(key))
 
     def _write(self, connection: nyala.Connection, key: int) -> Operation:
         value = next(self._values)
