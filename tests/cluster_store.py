@@ -1,7 +1,8 @@
 """A pytest plugin (`-p cluster_store`): stores ":memory:" are tables of a cluster with three replicas on three servers.
 
 So tests that were written for an embedded store show that SQL does the same on a cluster. A test that has a second
-store open at the same time, or asks for options that only an embedded store takes, gets an embedded one for it.
+store open at the same time, or asks for options that only an embedded store takes, gets an embedded one for it. At the
+end, modules are told whose tests had none but those.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import hypothesis
 import pytest
 from nyala.cluster.client.client import Client
 from nyala.driver import stores
@@ -21,6 +23,12 @@ _cluster: MiniCluster | None = None
 _is_used = False
 count = 0
 """Stores that were given out."""
+EXAMPLES = 25
+"""Of a property, at most: the embedded store is tried with more of them, in a tenth of the time."""
+_running = ""
+"""The module of the test that runs."""
+_idle: set[str] = set()
+"""Modules that have had none of the stores so far."""
 
 
 class ClusterStore(Client):
@@ -48,6 +56,7 @@ def _open(path: Any = MEMORY, **options: Any) -> Any:
     assert _cluster is not None
     store = ClusterStore(servers(_cluster.url))
     _is_used = True
+    _idle.discard(_running)
     count += 1
     store._drop_all()
     return store
@@ -55,8 +64,24 @@ def _open(path: Any = MEMORY, **options: Any) -> Any:
 
 def pytest_sessionstart(session: pytest.Session) -> None:
     global _cluster
-    _cluster = MiniCluster(tservers=3)
+    _cluster = MiniCluster(tservers=3, options={"durability": "os"})
     stores.Database = _open  # type: ignore[misc, assignment]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        _idle.add(item.path.name)
+        test = getattr(item, "obj", None)
+        # A test that has settings of its own can be given others in this way alone.
+        if (own := getattr(test, "_hypothesis_internal_use_settings", None)) is not None:
+            fewer = hypothesis.settings(own, max_examples=min(own.max_examples, EXAMPLES))
+            test._hypothesis_internal_use_settings = fewer  # type: ignore[union-attr]
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    global _running
+    _running = item.path.name
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -66,4 +91,4 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    terminalreporter.write_line(f"{count} stores on the cluster")
+    terminalreporter.write_line(f"{count} stores on the cluster, none for {', '.join(sorted(_idle)) or 'nobody'}")

@@ -14,19 +14,29 @@ import nyala
 from nyala.errors import AlreadyPresent, OperationalError
 from nyala.testing import MiniCluster
 
-CREATE = """CREATE TABLE chain (id BIGINT PRIMARY KEY, writer INT NOT NULL, before BIGINT, at DOUBLE NOT NULL)
-            DISTRIBUTE BY HASH (id) INTO 3 BUCKETS"""
+CREATE = "CREATE TABLE chain (id BIGINT PRIMARY KEY, writer INT NOT NULL, before BIGINT, at DOUBLE NOT NULL)"
+
+
+PAUSE_SECONDS = 0.01
+"""Between two writes of a client: servers that start meanwhile need the processors more."""
+
+
+def alias(url: str, number: int) -> str:
+    """The same cluster by another name, for a client of its own: connections of a process that name a cluster alike
+    share one, and with it the clock, so each of them reads all that any of them has seen."""
+    return url + f",{url.partition('://')[2].partition(',')[0]}" * number
 
 
 @dataclass(eq=False)
 class Workload:
-    """Threads that insert rows, each pointing to an acknowledged one, and one that counts them in a session of its own.
+    """Threads that insert rows, each pointing to an acknowledged one, and one that counts them by a client of its own.
 
     Every row has a key of its own; a write that took effect twice would be refused as already present.
     """
 
     url: str
     writers: int = 3
+    tablets: int = 3
     acknowledged: list[tuple[int, float]] = field(default_factory=list)
     """(key, when), as they came."""
     unknown: set[int] = field(default_factory=set)
@@ -39,7 +49,9 @@ class Workload:
     def create(self) -> None:
         """Make the table."""
         with nyala.connect(self.url) as connection:
-            connection.execute(CREATE)
+            connection.execute(
+                CREATE if self.tablets == 1 else f"{CREATE} DISTRIBUTE BY HASH (id) INTO {self.tablets} BUCKETS"
+            )
 
     def start(self) -> None:
         """Start the threads."""
@@ -70,14 +82,31 @@ class Workload:
             self._stop.set()
         self.stop()
 
-    def wait_writes(self, count: int, seconds: float = 60.0) -> float:
-        """Return when so many more rows have been acknowledged; how long the first of them took."""
+    def under_test(self, cluster: MiniCluster) -> Iterator[Workload]:
+        """A fixture's body: it runs while a test does, and is checked behind it."""
+        self.create()
+        with self.running():
+            self.wait_writes(30)
+            yield self
+        self.check()
+        check_replicas(cluster)
+
+    def wait_writes(self, count: int, seconds: float = 60.0) -> None:
+        """Return when so many more rows have been acknowledged."""
         before, began = len(self.acknowledged), time.monotonic()
         while len(self.acknowledged) < before + count:
             assert time.monotonic() < began + seconds, f"no {count} writes in {seconds:g} s: {self.wrong}"
             assert not self.wrong, "\n".join(self.wrong)
             time.sleep(0.02)
-        return self.acknowledged[before][1] - began
+
+    def seconds_without_writes(self, harm: Callable[[], None]) -> float:
+        """Do harm: the seconds from its beginning until a write that began behind it was acknowledged."""
+        began = time.monotonic()
+        harm()
+        before = len(self.acknowledged)
+        # Each writer may have had one on its way.
+        self.wait_writes(self.writers + 1)
+        return self.acknowledged[before + self.writers][1] - began
 
     def _guarded(self, body: Callable[[], None]) -> None:
         try:
@@ -88,7 +117,7 @@ class Workload:
 
     def _write(self, writer: int) -> None:
         with nyala.connect(self.url) as connection:
-            while not self._stop.is_set():
+            while not self._stop.wait(PAUSE_SECONDS):
                 key = next(self._numbers)
                 before = self.acknowledged[-1][0] if self.acknowledged else None
                 try:
@@ -105,7 +134,7 @@ class Workload:
 
     def _read(self) -> None:
         seen = 0
-        with nyala.connect(self.url) as connection:
+        with nyala.connect(alias(self.url, 1)) as connection:
             while not self._stop.is_set():
                 (count,) = connection.execute("SELECT count(*) FROM chain").fetchone()
                 if count < seen:
@@ -133,6 +162,17 @@ def check_chain(rows: list[tuple[int, int | None]]) -> None:
     there = {key for key, _ in rows}
     broken = [key for key, before in rows if before is not None and before not in there]
     assert not broken, f"rows {broken[:10]} point to rows that are lost"
+
+
+def make_whole(cluster: MiniCluster) -> None:
+    """Whatever a test has left, the next one finds servers that run and hear each other, and no table."""
+    for name in cluster.local.addresses:
+        cluster.resume(name)
+    cluster.heal()
+    cluster.local.start()
+    with nyala.connect(cluster.url) as connection:
+        for table in connection.store.tables():
+            connection.execute(f"DROP TABLE {table.name}")
 
 
 def check_replicas(cluster: MiniCluster) -> None:

@@ -6,6 +6,9 @@
 An operation takes effect at one moment between its start and its end. One that was never answered may have taken effect
 at any moment after its start, or not at all. `is_linearizable` looks for an order of moments that explains what all
 reads saw (Wing and Gong's search, with the states that were tried remembered, as Lowe does).
+
+A read of which only its session's guarantees are asked may show the past, but none from before the session's own last
+operation: it stands at `behind`, and its start says nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ from typing import Any
 
 @dataclass(slots=True, eq=False)
 class Operation:
-    """`value` is what was written, or what was read once `end` is known (None: no row)."""
+    """`value` is what was written, or what was read once `end` is known (None: no row). `behind` is one of the same
+    key, and known, that took effect before this one did."""
 
     key: Any
     is_write: bool
@@ -30,6 +34,7 @@ class Operation:
     start: float
     end: float = math.inf
     is_known: bool = False
+    behind: Operation | None = None
 
 
 @dataclass(eq=False)
@@ -40,15 +45,20 @@ class History:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @contextmanager
-    def write(self, key: Any, value: Any) -> Iterator[None]:
+    def write(self, key: Any, value: Any) -> Iterator[Operation]:
         """A write; where the body raises, nobody knows whether it took effect."""
         operation = self._begin(Operation(key, True, value, time.monotonic()))
-        yield
+        yield operation
         operation.end, operation.is_known = time.monotonic(), True
 
-    def read(self, key: Any, value: Any, start: float) -> None:
+    def read(self, key: Any, value: Any, start: float) -> Operation:
         """A read that was begun at `start` and has just been answered."""
-        self._begin(Operation(key, False, value, start, time.monotonic(), True))
+        return self._begin(Operation(key, False, value, start, time.monotonic(), True))
+
+    def session_read(self, key: Any, value: Any, behind: Operation | None) -> Operation:
+        """A read that has just been answered, by a session that last wrote or read the key with `behind`."""
+        start = -math.inf if behind is None else behind.start
+        return self._begin(Operation(key, False, value, start, time.monotonic(), True, behind))
 
     def _begin(self, operation: Operation) -> Operation:
         with self._lock:
@@ -72,6 +82,8 @@ def is_linearizable(operations: Sequence[Operation], first: Any = None) -> bool:
     """Is there an order of moments that explains all reads of one register, which holds `first` at the start?"""
     waiting = sorted(operations, key=lambda operation: operation.start)
     ends = [operation.end for operation in waiting]
+    places = {id(operation): place for place, operation in enumerate(waiting)}
+    needed = [0 if o.behind is None else 1 << places[id(o.behind)] for o in waiting]
     known = sum(1 << i for i, operation in enumerate(waiting) if operation.is_known)
     tried: set[tuple[int, Any]] = set()
     stack = [(0, first)]
@@ -90,10 +102,11 @@ def is_linearizable(operations: Sequence[Operation], first: Any = None) -> bool:
                 break  # something that is still to be ordered ended before this began
             if done >> place & 1:
                 continue
-            if operation.is_write:
-                stack.append((done | 1 << place, operation.value))
-            elif operation.value == value:
-                stack.append((done | 1 << place, value))
+            if needed[place] & ~done == 0:
+                if operation.is_write:
+                    stack.append((done | 1 << place, operation.value))
+                elif operation.value == value:
+                    stack.append((done | 1 << place, value))
             horizon = min(horizon, ends[place])
     return False
 

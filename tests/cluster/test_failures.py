@@ -1,40 +1,60 @@
-"""Real processes under continuous writes: killed, paused, cut off, replaced, restarted. Nothing acknowledged is lost,
-nothing happens twice, no session reads backwards, and replicas end alike."""
+"""Real processes under continuous writes: killed, paused, cut off, away for long. Nothing acknowledged is lost, nothing
+happens twice, no session reads backwards, and replicas end alike.
+
+The tests share a cluster.
+"""
 
 from __future__ import annotations
 
 import itertools
+import json
+import os
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
 
 import nyala
+import pyarrow as pa
 import pytest
-from cluster_workload import Workload, check_chain, check_replicas
-from histories import History
-from nyala.cluster.wire.methods import LeaveCluster, ListServers
+from cluster_workload import PAUSE_SECONDS, Workload, alias, check_chain, check_replicas, make_whole
+from histories import History, Operation
+from nyala.cluster.wire.methods import WorkOnTablet
 from nyala.errors import OperationalError
 from nyala.testing import MiniCluster
 
 pytestmark = pytest.mark.slow
 
+RESUME_SECONDS = 5.0
+"""What the product promises: so soon after a leader's death its tablet takes writes again."""
+UNSEEN_SECONDS = 2.5
+"""Above the time after which a follower that hears nothing wants to lead."""
+WIDE_BYTES, WIDE_ROWS = 32 << 10, 20 * 128
+"""80 MiB: a leader keeps 64 MiB of its log for those who lack them, by whole segments of 8 MiB."""
 
-@pytest.fixture
-def cluster() -> Iterator[MiniCluster]:
-    with MiniCluster(tservers=3) as cluster:
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[MiniCluster]:
+    with MiniCluster(tservers=3, options={"durability": "os"}) as cluster:
         yield cluster
 
 
 @pytest.fixture
+def cluster(shared: MiniCluster) -> Iterator[MiniCluster]:
+    yield shared
+    make_whole(shared)
+
+
+@pytest.fixture
 def workload(cluster: MiniCluster) -> Iterator[Workload]:
-    workload = Workload(cluster.url)
-    workload.create()
-    with workload.running():
-        workload.wait_writes(30)
-        yield workload
-    workload.check()
-    check_replicas(cluster)
+    yield from Workload(cluster.url).under_test(cluster)
+
+
+@pytest.fixture
+def one_tablet(cluster: MiniCluster) -> Iterator[Workload]:
+    yield from Workload(cluster.url, tablets=1).under_test(cluster)
 
 
 def test_a_leader_is_killed_then_a_follower(cluster: MiniCluster, workload: Workload) -> None:
@@ -48,13 +68,32 @@ def test_a_leader_is_killed_then_a_follower(cluster: MiniCluster, workload: Work
     workload.wait_writes(60)
     cluster.start(follower)
     workload.wait_writes(30)
+    check_replicas(cluster)
+    tablets = {location.tablet_id for location in cluster.locations("chain")}
+    assert not tablets & (copied(cluster, leader) | copied(cluster, follower)), "the log had what they missed"
+
+
+def test_writes_resume_within_five_seconds_of_a_leaders_death(cluster: MiniCluster, one_tablet: Workload) -> None:
+    """No other test asserts how long something takes, since that says something about the machine as well. This is
+    what the product promises, though, and a change that doubled the time would show nowhere else. A busy machine may
+    spoil a measurement, hardly three in a row: the best of up to three deaths counts."""
+    measured = []
+    for _ in range(3):
+        leader = cluster.leader("chain")
+        measured.append(one_tablet.seconds_without_writes(partial(cluster.kill, leader)))
+        cluster.start(leader)
+        if measured[-1] <= RESUME_SECONDS:
+            return
+        one_tablet.wait_writes(30)
+    pytest.fail(f"writes resumed {', '.join(f'{seconds:.1f}' for seconds in measured)} s after a leader's death")
 
 
 def test_a_server_stands_still_for_ten_seconds(cluster: MiniCluster, workload: Workload) -> None:
     leader = cluster.leader("chain")
+    ends = time.monotonic() + 10
     cluster.pause(leader)
     workload.wait_writes(60)
-    time.sleep(10)
+    time.sleep(max(0.0, ends - time.monotonic()))
     cluster.resume(leader)
     workload.wait_writes(60)
 
@@ -70,161 +109,180 @@ def test_a_server_is_cut_off(cluster: MiniCluster, workload: Workload) -> None:
 def test_two_servers_do_not_hear_each_other(cluster: MiniCluster, workload: Workload) -> None:
     leader = cluster.leader("chain")
     cluster.cut(leader, cluster.followers("chain")[0])
+    time.sleep(UNSEEN_SECONDS)
     workload.wait_writes(100)
     cluster.heal()
     workload.wait_writes(60)
 
 
-def test_all_servers_are_restarted_one_after_the_other(cluster: MiniCluster, workload: Workload) -> None:
-    for name in cluster.tservers:
-        cluster.restart(name)
-        workload.wait_writes(40)
-    assert not workload.unknown, "no client saw an error"
+def test_a_chain_holds_at_past_moments_though_all_servers_are_killed(cluster: MiniCluster, workload: Workload) -> None:
+    moments = []
+    with nyala.connect(cluster.url) as connection:
+        for _ in range(3):
+            workload.wait_writes(80)
+            (count,) = connection.execute("SELECT count(*) FROM chain").fetchone()
+            moments.append((connection.store.now(), count))
+        # The writers do not stop: each has a row on its way, which is there afterwards or not.
+        for name in cluster.local.addresses:
+            cluster.kill(name)
+        cluster.local.start()
+        workload.wait_writes(30)
+        for moment, count in moments:
+            rows = connection.at(moment).execute("SELECT id, before FROM chain").fetchall()
+            assert len(rows) >= count
+            check_chain(rows)
 
 
-def test_a_fourth_server_joins_and_one_leaves(cluster: MiniCluster, workload: Workload) -> None:
-    cluster.add_tserver()
-    leaving = cluster.leader("chain")
-    servers = cluster.ask_master(ListServers()).tservers
-    chosen = next(server for server in servers if cluster.name_of(server.address) == leaving)
-    cluster.ask_master(LeaveCluster(server=chosen.id))
-
-    def is_empty() -> bool:
-        return next(s.replicas for s in cluster.ask_master(ListServers()).tservers if s.id == chosen.id) == 0
-
-    cluster.wait_until(is_empty, f"{leaving} holds no replica")
-    workload.wait_writes(40)
-    assert not workload.unknown, "no client saw an error"
+# ---- a server that was away for long -------------------------------------------------------------------------------
 
 
-def test_a_server_that_stays_away_is_replaced() -> None:
-    with MiniCluster(tservers=4, options={"master.dead-after": "3"}) as cluster:
-        workload = Workload(cluster.url)
-        workload.create()
-        with workload.running():
-            workload.wait_writes(30)
-            lost = cluster.leader("chain")
-            address = cluster.local.addresses[lost]
-            cluster.kill(lost)
+def test_a_server_that_the_log_does_not_reach_back_to_is_copied(cluster: MiniCluster) -> None:
+    with nyala.connect(cluster.url) as connection:
+        connection.execute("CREATE TABLE wide (id BIGINT PRIMARY KEY, v BINARY) REPLICAS 3")
+        connection.execute("INSERT INTO wide VALUES (-1, NULL)")
+        (location,) = cluster.locations("wide")
+        away = cluster.followers("wide")[0]
+        others = [name for name in cluster.tservers if name != away]
+        cluster.kill(away)
+        began = {name: oldest_segment(cluster, name, location.tablet_id) for name in others}
+        for start in range(0, WIDE_ROWS, 128):
+            ids = range(start, start + 128)
+            noise = [os.urandom(WIDE_BYTES) for _ in ids]  # nothing packs it
+            connection.table("wide").upsert(pa.table({"id": pa.array(ids, pa.int64()), "v": pa.array(noise)}))
+        for name in others:
+            cluster.call(name, WorkOnTablet(tablet_id=location.tablet_id, work="flush"), 60.0)
 
-            def is_replaced() -> bool:
-                peers = [peer.address for location in cluster.locations("chain") for peer in location.replicas]
-                return len(peers) == 9 and address not in peers
+        def is_collected() -> bool:
+            return all(oldest_segment(cluster, name, location.tablet_id) > began[name] for name in others)
 
-            cluster.wait_until(is_replaced, "its replicas are elsewhere")
-            workload.wait_writes(40)
-            cluster.start(lost)
-        workload.check()
+        cluster.wait_until(is_collected, "what it lacks is gone from the others' logs")
+        cluster.start(away)
+        cluster.wait_until(lambda: location.tablet_id in copied(cluster, away), f"{away} has copied the replica")
+        assert connection.execute("SELECT count(*) FROM wide").fetchone() == (WIDE_ROWS + 1,)
         check_replicas(cluster)
 
 
-def test_a_master_is_killed_while_tables_are_made() -> None:
-    with MiniCluster(tservers=3, masters=3) as cluster:
-        made: list[str] = []
-        stop = threading.Event()
-
-        def make() -> None:
-            with nyala.connect(cluster.url) as connection:
-                for number in itertools.count():
-                    if stop.is_set():
-                        return
-                    connection.execute(
-                        f"CREATE TABLE made_{number} (id INT PRIMARY KEY) DISTRIBUTE BY HASH (id) INTO 2 BUCKETS"
-                    )
-                    made.append(f"made_{number}")
-
-        thread = threading.Thread(target=make)
-        thread.start()
-        try:
-            for name in cluster.masters[:2]:
-                wait_made(cluster, made)
-                cluster.kill(name)
-                wait_made(cluster, made)
-                cluster.start(name)
-        finally:
-            stop.set()
-            thread.join(60)
-        with nyala.connect(cluster.url) as connection:
-            for name in made:
-                connection.execute(f"INSERT INTO {name} VALUES (1)")
-                assert connection.execute(f"SELECT count(*) FROM {name}").fetchone() == (1,)
+def oldest_segment(cluster: MiniCluster, name: str, tablet_id: str) -> str:
+    """The name of the first file of a replica's log: it begins with an index."""
+    return min(path.name for path in (cluster.directory / name / "tablets" / tablet_id / "wal").iterdir())
 
 
-def wait_made(cluster: MiniCluster, made: list[str]) -> None:
-    before = len(made)
-    cluster.wait_until(lambda: len(made) > before + 1, "two more tables are made", 90)
+def copied(cluster: MiniCluster, name: str) -> set[str]:
+    """The tablets that a server says it has copied from another one, ever."""
+    lines = cluster.local.process(name).log_file.read_text().splitlines()
+    return {json.loads(line)["fields"]["tablet"] for line in lines if '"event": "copied"' in line}
 
 
-def test_a_chain_holds_at_past_moments_after_all_servers_are_killed(cluster: MiniCluster) -> None:
-    workload = Workload(cluster.url, writers=4)
-    workload.create()
-    moments = []
-    with workload.running():
-        for _ in range(3):
-            workload.wait_writes(80)
-            with nyala.connect(cluster.url) as connection:
-                (count,) = connection.execute("SELECT count(*) FROM chain").fetchone()
-                moments.append((connection.store.now(), count))
-    for name in cluster.tservers:
-        cluster.kill(name)
-    for name in cluster.tservers:
-        cluster.start(name)
-    with nyala.connect(cluster.url) as connection:
-        for moment, count in moments:
-            past = connection.at(moment)
-            rows = past.execute("SELECT id, before FROM chain").fetchall()
-            assert len(rows) >= count
-            check_chain(rows)
-    workload.check()
-    check_replicas(cluster)
+# ---- histories -----------------------------------------------------------------------------------------------------
 
 
-def test_single_rows_are_linearizable(cluster: MiniCluster) -> None:
+def test_single_rows_are_linearizable_and_sessions_never_read_backwards(cluster: MiniCluster) -> None:
+    """Reads and writes by key are linearizable, and each row of a scan with READ_LATEST. One with the default read mode
+    shows what its session has written and read, or what came later."""
     with nyala.connect(cluster.url) as connection:
         connection.execute("CREATE TABLE register (k INT PRIMARY KEY, v BIGINT) DISTRIBUTE BY HASH (k) INTO 2 BUCKETS")
-    history, stop, values, wrong = History(), threading.Event(), itertools.count(1), []
-
-    def client(seed: int) -> None:
-        chosen = random.Random(seed)
-        with nyala.connect(cluster.url, read_mode="READ_LATEST") as connection:
-            while not stop.is_set():
-                key = chosen.randrange(6)
-                try:
-                    if chosen.random() < 0.5:
-                        value = next(values)
-                        with history.write(key, value):
-                            connection.execute("UPSERT INTO register VALUES (?, ?)", (key, value))
-                    else:
-                        began = time.monotonic()
-                        row = connection.execute("SELECT v FROM register WHERE k = ?", (key,)).fetchone()
-                        history.read(key, None if row is None else row[0], began)
-                except OperationalError as error:
-                    if not error.retryable:
-                        wrong.append(error)
-                        return
-                stop.wait(0.01)
-
-    threads = [threading.Thread(target=client, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    try:
-        for round_ in range(3):
-            time.sleep(2)
-            victim = cluster.leader("register", round_ % 2)
-            if round_ == 1:
-                cluster.pause(victim)
-                time.sleep(4)
-                cluster.resume(victim)
-            else:
-                cluster.kill(victim)
-                time.sleep(3)
-                cluster.start(victim)
-        time.sleep(2)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join(60)
-    assert not wrong
-    assert len(history.operations) > 200
-    history.check()
+    register = Register(cluster.url)
+    with register.running():
+        for place, harm in enumerate((cluster.kill, cluster.pause)):
+            register.wait_operations(cluster, 150)
+            victim = cluster.leader("register", place)
+            harm(victim)
+            # So many that they need another leader: half of them are for the victim's tablet.
+            register.wait_operations(cluster, 200)
+            cluster.resume(victim)
+            cluster.start(victim)
+        register.wait_operations(cluster, 200)
+    register.history.check()
     check_replicas(cluster)
+
+
+class Register:
+    """Clients that read and write six rows, each with a clock of its own, and remember what they saw."""
+
+    KEYS = range(6)
+
+    def __init__(self, url: str):
+        self.history = History()
+        self._url = url
+        self._values = itertools.count(1)
+        self._stop = threading.Event()
+        self._wrong: list[BaseException] = []
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        modes = ("READ_LATEST", "READ_LATEST", "READ_LATEST", "READ_YOUR_WRITES")
+        clients = [partial(self._client, number, mode) for number, mode in enumerate(modes, 1)]
+        threads = [threading.Thread(target=self._guarded, args=(body,)) for body in (*clients, self._session)]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self._stop.set()
+            for thread in threads:
+                thread.join(60)
+        assert not self._wrong
+
+    def wait_operations(self, cluster: MiniCluster, count: int) -> None:
+        """Return when so many more are done, or begun."""
+        before = len(self.history.operations)
+
+        def are_done() -> bool:
+            return len(self.history.operations) >= before + count or bool(self._wrong)
+
+        cluster.wait_until(are_done, f"{count} operations are done")
+        assert not self._wrong
+
+    def _guarded(self, body: Callable[[], None]) -> None:
+        try:
+            body()
+        except Exception as error:
+            self._wrong.append(error)
+
+    def _client(self, number: int, read_mode: str) -> None:
+        """Writes and reads single rows by key, and with READ_LATEST all of them."""
+        chosen = random.Random(number)
+        scans = 0.1 if read_mode == "READ_LATEST" else 0.0
+        with nyala.connect(alias(self._url, number), read_mode=read_mode) as connection:
+            while not self._stop.wait(PAUSE_SECONDS):
+                key, began, what = chosen.choice(self.KEYS), time.monotonic(), chosen.random()
+                with unless_retryable():
+                    if what < scans:
+                        found = dict(connection.execute("SELECT k, v FROM register").fetchall())
+                        for key in self.KEYS:
+                            self.history.read(key, found.get(key), began)
+                    elif what < 0.5:
+                        self._write(connection, key)
+                    else:
+                        row = connection.execute("SELECT v FROM register WHERE k = ?", (key,)).fetchone()
+                        self.history.read(key, None if row is None else row[0], began)
+
+    def _session(self) -> None:
+        """Writes single rows, and reads all of them at once, with the default read mode."""
+        chosen = random.Random(0)
+        last: dict[int, Operation] = {}
+        with nyala.connect(self._url) as connection:
+            while not self._stop.wait(PAUSE_SECONDS):
+                with unless_retryable():
+                    if chosen.random() < 0.5:
+                        key = chosen.choice(self.KEYS)
+                        last[key] = self._write(connection, key)
+                    found = dict(connection.execute("SELECT k, v FROM register").fetchall())
+                    for key in self.KEYS:
+                        last[key] = self.history.session_read(key, found.get(key), last.get(key))
+
+    def _write(self, connection: nyala.Connection, key: int) -> Operation:
+        value = next(self._values)
+        with self.history.write(key, value) as operation:
+            connection.execute("UPSERT INTO register VALUES (?, ?)", (key, value))
+        return operation
+
+
+@contextmanager
+def unless_retryable() -> Iterator[None]:
+    """The body may end with an error after which nobody knows what happened."""
+    try:
+        yield
+    except OperationalError as error:
+        if not error.retryable:
+            raise

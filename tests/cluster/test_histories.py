@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 import pytest
-from histories import Operation, is_linearizable
+from histories import History, Operation, is_linearizable
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,6 +37,25 @@ def test_cases(operations: list[Operation], is_right: bool) -> None:
     assert is_linearizable(operations) is is_right
 
 
+def test_a_session_may_read_the_past_but_never_backwards() -> None:
+    first, second = write(1, 0, 1), write(2, 2, 3)
+    history = History([first, second])
+    old = history.session_read("k", 1, None)
+    assert is_linearizable(history.operations)
+    new = history.session_read("k", 2, old)
+    assert is_linearizable(history.operations)
+    history.session_read("k", 1, new)
+    assert not is_linearizable(history.operations)
+
+
+def test_a_session_reads_what_it_has_written() -> None:
+    first, own, later = write(1, 0, 1), write(2, 2, 3), write(3, 4, 5)
+    for value, is_right in ((None, False), (1, False), (2, True), (3, True)):
+        history = History([first, own, later])
+        history.session_read("k", value, own)
+        assert is_linearizable(history.operations) is is_right
+
+
 def by_brute_force(operations: list[Operation]) -> bool:
     """Every choice of unanswered writes, in every order."""
     known = [o for o in operations if o.is_known]
@@ -44,9 +63,19 @@ def by_brute_force(operations: list[Operation]) -> bool:
     for count in range(len(unknown) + 1):
         for chosen in itertools.combinations(unknown, count):
             for order in itertools.permutations([*known, *chosen]):
-                if all(a.start <= b.end for i, b in enumerate(order) for a in order[:i]) and explains(order):
+                if is_in_order(order) and explains(order):
                     return True
     return False
+
+
+def is_in_order(order: tuple[Operation, ...]) -> bool:
+    for place, operation in enumerate(order):
+        before = order[:place]
+        if not all(other.start <= operation.end for other in before):
+            return False
+        if operation.behind is not None and operation.behind not in before:
+            return False
+    return True
 
 
 def explains(order: tuple[Operation, ...]) -> bool:
@@ -68,7 +97,12 @@ def histories(draw: st.DrawFn) -> list[Operation]:
         if draw(st.booleans()):
             found.append(write(number, start, math.inf if draw(st.integers(0, 3)) == 0 else end))
         else:
-            found.append(read(draw(st.sampled_from([None, 0, 1, 2, 3, 4])), start, end))
+            operation = read(draw(st.sampled_from([None, 0, 1, 2, 3, 4])), start, end)
+            earlier = [other for other in found if other.is_known and other.end <= start]
+            if earlier and draw(st.booleans()):
+                operation.behind = draw(st.sampled_from(earlier))
+                operation.start = operation.behind.start
+            found.append(operation)
     return found
 
 
