@@ -355,7 +355,7 @@ class FakeCluster:
             batches=len(found),
             rows_considered=counters.rows_considered,
             rows_returned=counters.rows_returned,
-            leader="" if leader == address else leader,
+            leader=leader,
         )
         return [*found, end]
 

@@ -91,7 +91,7 @@ class Locations:
             self._known[tablet_id] = replace(found, leader=address)
 
     def note_successor(self, tablet_id: str, address: str, leader: str) -> None:
-        """This server, which was thought to lead (or nobody was), names the one that does."""
+        """This server, if it was thought to lead or nobody was, says who does: perhaps itself."""
         found = self._known.get(tablet_id)
         if found is not None and found.leader in ("", address):
             self._known[tablet_id] = replace(found, leader=leader)

@@ -168,8 +168,8 @@ class TabletCalls:
             attempts.pause()
 
     def answered(self, tablet_id: str, address: str, leader: str) -> None:
-        """A replica was read; `leader` is the one of which it knows that it leads in its stead ("": none). Who is asked
-        for the newest rows may be a leader of before, and would have to wait for them each time."""
+        """A replica was read, which says who leads ("": it knows of none). Who is asked for the newest rows may be a
+        leader of before, and would have to wait for them each time."""
         if leader:
             self._locations.note_successor(tablet_id, address, leader)
 

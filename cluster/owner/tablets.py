@@ -99,8 +99,8 @@ class OwnedTablet:
     # ---- reading -------------------------------------------------------------------------------------------------
 
     @property
-    def leader_elsewhere(self) -> str:
-        """As `Replica.leader_elsewhere`: there is one replica."""
+    def leader_address(self) -> str:
+        """As `Replica.leader_address`; nobody needs it, since there is one replica."""
         return ""
 
     def view(

@@ -471,9 +471,9 @@ class Replica:
         return self._reads.view(snapshot, deadline, schema_version, leader_only)
 
     @property
-    def leader_elsewhere(self) -> str:
-        """The address of the leader, where it is known and is not this replica."""
-        return "" if self.consensus.is_serving else self.consensus.leader_address()
+    def leader_address(self) -> str:
+        """Where the leader listens; "" while none is known."""
+        return self.consensus.leader_address()
 
     def tokens(
         self, spec: ScanSpec, *, deadline: float, schema_version: int | None = None, leader_only: bool = False

@@ -47,7 +47,7 @@ class Scannable(Protocol):
     def tablet(self) -> Tablet: ...
 
     @property
-    def leader_elsewhere(self) -> str: ...
+    def leader_address(self) -> str: ...
 
     def view(
         self, snapshot: Timestamp, *, deadline: float, schema_version: int | None = None, leader_only: bool = False
@@ -137,7 +137,7 @@ class ScanService:
         # A little is read soonest by the thread that asks; a stream is sent while more is read.
         alone = ROW_GROUP_ROWS if until is None else ALONE_ROWS
         production.begin(sources.iterators, self._threads if sources.rows > alone else None)
-        return Scanner(ticket.scanner, ticket.tablet_id, production, sources.counters, replica.leader_elsewhere)
+        return Scanner(ticket.scanner, ticket.tablet_id, production, sources.counters, replica.leader_address)
 
     def _view(
         self,

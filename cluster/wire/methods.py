@@ -178,8 +178,8 @@ class ScanTablet(Struct, frozen=True, kw_only=True):
 
 
 class ScanEnd(Struct, frozen=True, kw_only=True):
-    """How a scan went: the numbers of `ScanCounters`. `leader` is the address of the tablet's leader where that is
-    known and is not the replica that was read: what is new is there half a heartbeat sooner."""
+    """How a scan went: the numbers of `ScanCounters`. `leader` is the address of the tablet's leader, where that
+    is known: what is new is there half a heartbeat sooner than at others."""
 
     batches: int
     rows_considered: int = 0
