@@ -41,6 +41,7 @@ from .files.memory_filesystem import MemoryFileSystem
 from .files.os_filesystem import OsFileSystem
 from .files.page_cache import PageCache
 from .files.temporary import remove_temporary_files
+from .heap import keep_freed_blocks
 from .keys.partition import Partitioner
 from .maintenance.compaction_policy import BUDGET_BYTES, CompactionPolicy
 from .maintenance.maintenance import (
@@ -162,6 +163,7 @@ class Database:
             raise InterfaceError(f"threads={threads}: at least one is needed")
         self.path = str(path)
         self._directory = "/store" if self.path == MEMORY else self.path.rstrip("/") or "/"
+        keep_freed_blocks()
         self._fs: FileSystem = fs or (MemoryFileSystem() if self.path == MEMORY else OsFileSystem())
         self._options = StoreOptions(
             durability, memrowset_bytes, segment_bytes, rowset_bytes, deltamemstore_bytes, history_seconds

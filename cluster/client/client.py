@@ -11,6 +11,7 @@ from typing import Any
 from ...errors import Error
 from ...storage.alterations import AlterStep
 from ...storage.clock import HybridClock
+from ...storage.heap import keep_freed_blocks
 from ...storage.schema import Table, TableDefinition, View
 from ...storage.store import (
     AnalyzeResult,
@@ -105,6 +106,7 @@ class Client:
         channels: Callable[[HybridClock], ChannelsLike] | None = None,
     ):
         note_process()
+        keep_freed_blocks()
         addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in masters]
         options = options or ClientOptions()
         clock = clock or HybridClock()

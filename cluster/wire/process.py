@@ -26,6 +26,7 @@ from typing import Any, Protocol
 
 from ... import errors
 from ...storage.files.os_filesystem import OsFileSystem
+from ...storage.heap import keep_freed_blocks
 
 _logger = logging.getLogger("nyala.cluster.process")
 
@@ -118,6 +119,7 @@ def run_server(
     """
     log_as_json(name, path=log_file)
     faulthandler.enable()
+    keep_freed_blocks()
     ended = _until_signalled(grace)
     try:
         server = make()
