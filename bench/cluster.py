@@ -33,6 +33,7 @@ from rich.table import Table as TextTable
 from ..cluster.admin.minicluster import MiniCluster
 from ..driver.connection import Connection, connect
 from ..errors import OperationalError
+from .servers import started_cluster
 
 CLIENTS: Final = 16
 BATCH_ROWS: Final = 10_000
@@ -58,9 +59,8 @@ def measure(*, runs: int, durability: str, work: Path | None) -> Measured:
     found = Measured()
     with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:
         home = Path(directory)
-        options = {"durability": durability}
         with (
-            MiniCluster(tservers=3, directory=home / "cluster", options=options) as cluster,
+            started_cluster(home / "cluster", durability) as cluster,
             connect(home / "embedded", durability=durability),
         ):
             stores: dict[str, Open] = {

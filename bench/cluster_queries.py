@@ -17,8 +17,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table as TextTable
 
-from ..cluster.admin.minicluster import MiniCluster
 from ..driver.connection import Connection, connect
+from .servers import started_cluster
 
 MOST_RATIO = 2.0
 """What a query on the cluster may cost, of what it costs embedded."""
@@ -64,7 +64,7 @@ def measure(
     """Load the tables ((CREATE TABLE, Parquet file) by name) into a cluster, and run all queries on both sides."""
     with (
         tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory,
-        MiniCluster(tservers=3, directory=Path(directory) / "cluster") as cluster,
+        started_cluster(Path(directory) / "cluster") as cluster,
         connect(cluster.url, threads=threads) as remote,
         connect(embedded, threads=threads) as local,
     ):

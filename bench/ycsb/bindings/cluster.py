@@ -1,4 +1,5 @@
-"""A nyala cluster on this machine: one master and three tablet servers, processes of their own, each with every row.
+"""A nyala cluster on this machine: one master and three tablet servers, processes of their own, each with every row, with
+the options that servers have by default.
 
 A write is acknowledged when a majority of the replicas has it in its log, as durable as `durability` says. The clients
 of a process share one connection, and use tables without SQL as `nyala` does; reads are of the newest state, from the
@@ -13,10 +14,10 @@ from typing import Any, ClassVar
 
 from ....cluster.admin.minicluster import MiniCluster
 from ....driver.connection import Connection, connect
+from ...servers import SERVERS, started_cluster
 from ..model import KEY, TABLE, Durability
 from .nyala import CREATE, TableClient, nyala_version
 
-SERVERS = 3
 BUCKETS = 3
 
 
@@ -43,7 +44,7 @@ class ClusterBinding:
 
     def start(self) -> None:
         """Start the servers, make the table."""
-        self._cluster = MiniCluster(tservers=SERVERS, directory=self._home, options={"durability": self._durability})
+        self._cluster = started_cluster(self._home, self._durability)
         self._url = self._cluster.url
         self._connected().execute(f"{CREATE} DISTRIBUTE BY HASH ({KEY}) INTO {BUCKETS} BUCKETS REPLICAS {SERVERS}")
 
