@@ -37,8 +37,9 @@ def cluster(data: Mapping[str, Any]) -> Section:
         "cluster",
         "A replicated cluster",
         "Three tablet servers and a master on this machine, with their default options, every row on all three, beside "
-        f"the embedded store in the same run with the same durability; {CLIENTS} client threads, each with a connection of its own. Ingest is of "
-        f"batches of {BATCH_ROWS:,} rows by sessions, the other steps are statements of one row. A write is "
+        f"the embedded store in the same run with the same durability; {CLIENTS} client threads, each with a connection of "
+        f"its own. Ingest is of batches of {BATCH_ROWS:,} rows by sessions, the other steps are statements of one row. "
+        "A write is "
         "acknowledged when a majority has it in its log. Servers and clients share the processors. At last the leader "
         "of a table's only tablet is killed (SIGKILL), and the time until the next acknowledged write is taken.",
         [
@@ -86,9 +87,9 @@ def cluster_tpch(data: Mapping[str, Any]) -> Section:
     return Section(
         "cluster-tpch",
         "TPC-H on a cluster",
-        f"A cluster of three servers, with their default options, is loaded with TPC-H's tables ({data['rows']:,} rows with three replicas in "
-        f"{data['load_seconds']:.1f} s, {rate or 0:,.0f} rows/s), and runs the queries beside the embedded store, in "
-        "turn, on the same machine. "
+        "A cluster of three servers, with their default options, is loaded with TPC-H's tables "
+        f"({data['rows']:,} rows with three replicas in {data['load_seconds']:.1f} s, {rate or 0:,.0f} rows/s), and "
+        "runs the queries beside the embedded store, in turn, on the same machine. "
         + (f"Other rows than embedded: {', '.join(other)}." if other else "All answers are the same."),
         [Grid("Medians", ("query", "cluster, ms", "embedded, ms", "cluster / embedded"), rows)],
         [Chart("Medians (less is better)", "ms", [str(row[0]) for row in rows[:-1]], series, "log")],

@@ -1,5 +1,5 @@
-"""A nyala cluster on this machine: one master and three tablet servers, processes of their own, each with every row, with
-the options that servers have by default.
+"""A nyala cluster on this machine: one master and three tablet servers, processes of their own with their default
+options, each with every row.
 
 A write is acknowledged when a majority of the replicas has it in its log, as durable as `durability` says. The clients
 of a process share one connection, and use tables without SQL as `nyala` does; reads are of the newest state, from the
