@@ -40,7 +40,8 @@ def cluster(data: Mapping[str, Any]) -> Section:
         f"the embedded store in the same run with the same durability; {CLIENTS} client threads, each with a "
         f"connection of its own. Ingest is of batches of {BATCH_ROWS:,} rows by sessions, the other steps are "
         "statements of one row. A write is acknowledged when a majority has it in its log. Servers and clients share "
-        "the processors. At last the leader of a table's only tablet is killed (SIGKILL), and the time until the next acknowledged write is taken.",
+        "the processors. At last the leader of a table's only tablet is killed (SIGKILL), and the time until the "
+        "next acknowledged write is taken.",
         [
             Grid(
                 "Medians, rows or statements per second",
