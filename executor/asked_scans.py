@@ -17,7 +17,7 @@ from ..storage.store import ScanBatches, ScanCounters, ScanToken, Store
 from ..storage.vector import Batch
 
 AT_ONCE = 16
-"""Tokens that are asked for at once; each may bring a message of 256 KiB before it is wanted."""
+"""Tokens that are asked for at once; each may bring a message of 2 MiB before it is wanted."""
 
 
 class AskedScans:

@@ -113,8 +113,7 @@ class TokenScan:
             ticket = self._new_ticket()
             request, timeout = StartScan(ticket=ticket), self._new_attempts().timeout()
             begun = self._shared.channels.get(address).begin(request, timeout)
-            if begun is not None:
-                self._ticket, self._asked, self._is_held = ticket, (address, request, begun), True
+            self._ticket, self._asked, self._is_held = ticket, (address, request, begun), True
 
     def give_up(self) -> None:
         """Nobody will read it, though it was asked for."""

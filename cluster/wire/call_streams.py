@@ -107,6 +107,41 @@ class BegunCall:
         return self._stream.answer(self._number, self._waiting, self._sent, timeout, look)
 
 
+class AloneCall:
+    """A call that goes by itself, made by a thread of its own meanwhile, until somebody wants its answer.
+
+    Parameters
+    ----------
+    call : callable
+        Makes it, and returns its answer.
+    address : str
+        For errors.
+    """
+
+    __slots__ = ("_address", "_waiting")
+
+    def __init__(self, call: Callable[[], bytes], address: str):
+        self._address = address
+        self._waiting = _Waiting(0)
+        threading.Thread(target=self._run, args=(call,), name=f"nyala-call-{address}", daemon=True).start()
+
+    def _run(self, call: Callable[[], bytes]) -> None:
+        try:
+            self._waiting.answer = call()
+        except errors.Error as error:
+            self._waiting.error = error
+        finally:
+            self._waiting.arrived.release()
+
+    def answer(self, timeout: float, look: Callable[[], None] | None = None) -> bytes:
+        """As `BegunCall.answer`."""
+        if not _has_arrived(self._waiting, timeout, look):
+            raise errors.DeadlineExceeded(f"{self._address} has not answered in time")
+        if self._waiting.error is not None:
+            raise self._waiting.error
+        return self._waiting.answer
+
+
 class CallStream:
     """The client's end. Safe to use from many threads.
 

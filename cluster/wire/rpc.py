@@ -25,7 +25,7 @@ from pyarrow import flight
 
 from ... import errors
 from ...storage.clock import HybridClock
-from .call_streams import BegunCall, CallStream
+from .call_streams import AloneCall, BegunCall, CallStream
 from .envelope import Caller, ReplyEnvelope, RequestEnvelope, note_clock, pack, reply_decoder, unpack
 from .errors import error_from_body, flight_text, raised_by_flight
 from .faults import FAULTS
@@ -167,12 +167,15 @@ class Channel:
         begun = self._begun(body) if request.is_small else None
         return self._reply(request, self._call_alone(body, timeout) if begun is None else begun.answer(timeout, look))
 
-    def begin(self, request: Request, timeout: float) -> BegunCall | None:
-        """Send a small request, whose answer is wanted later: `finish`. None, with nothing sent, where it has to be
-        made by `call`."""
-        return self._begun(self._body(request, timeout))
+    def begin(self, request: Request, timeout: float) -> BegunCall | AloneCall:
+        """Send a request whose answer is wanted later: `finish`. Where it does not fit among the small calls, as one
+        with a large runtime filter, a thread waits for the answer."""
+        body = self._body(request, timeout)
+        return self._begun(body) or AloneCall(lambda: bytes(self._call_alone(body, timeout)), self.address)
 
-    def finish(self, request: Request, begun: BegunCall, timeout: float, look: Callable[[], None] | None = None) -> Any:
+    def finish(
+        self, request: Request, begun: BegunCall | AloneCall, timeout: float, look: Callable[[], None] | None = None
+    ) -> Any:
         """As `call`, for a request that was begun: waits `timeout` seconds from now."""
         return self._reply(request, begun.answer(timeout, look))
 

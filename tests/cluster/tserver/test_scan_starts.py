@@ -117,6 +117,7 @@ def test_a_scan_that_ended_is_forgotten(one: Servers) -> None:
 
 
 def test_no_answer_is_large(one: Servers, monkeypatch) -> None:
+    monkeypatch.setattr(scan_service, "START_BYTES", 256 << 10)
     asked = ticket(one, ScanSpec(("v", "k")))
     reply = start(one, asked)
     assert reply.end is None

@@ -101,6 +101,23 @@ def test_each_call_of_many_threads_gets_its_own_answer(echo: Echo) -> None:
     assert echo.server.under_way["calls"] == 0
 
 
+def test_what_does_not_fit_among_small_calls_is_begun_all_the_same(echo: Echo) -> None:
+    """Several are on their way before the first answer is wanted; those that the handlers' threads answer, and errors,
+    come as others do."""
+    echo.opened.clear()
+    requests = [read(number, 3 * call_streams.WINDOW) for number in (1, 5, 7, -1)]
+    begun = [echo.channel.begin(request, PATIENCE) for request in requests]
+    assert all(isinstance(one, call_streams.AloneCall) for one in begun)
+    until(lambda: echo.alone == 4)
+    with pytest.raises(errors.DeadlineExceeded, match=r"127\.0\.0\.1.* has not answered in time"):
+        echo.channel.finish(requests[0], begun[0], 0.01)
+    echo.opened.set()
+    for number, request, one in list(zip((1, 5, 7), requests, begun))[1:]:
+        assert echo.channel.finish(request, one, PATIENCE).row == (number, "x" * 3 * call_streams.WINDOW)
+    with pytest.raises(errors.UnknownTable):
+        echo.channel.finish(requests[3], begun[3], PATIENCE)
+
+
 def test_a_call_that_waits_holds_up_no_other(echo: Echo) -> None:
     echo.opened.clear()
     with ThreadPoolExecutor(8) as pool:
