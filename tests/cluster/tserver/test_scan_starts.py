@@ -32,6 +32,12 @@ def halved(fragment: bytes, table: Any, spec: ScanSpec) -> Any:
     return lambda batches: (batch.slice(0, batch.length // 2) for batch in batches)
 
 
+@pytest.fixture(autouse=True)
+def small_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a few rows are more than an answer has."""
+    monkeypatch.setattr(scan_service, "START_BYTES", 256 << 10)
+
+
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """A server with a tablet of several rowsets and rows in memory."""
@@ -117,7 +123,6 @@ def test_a_scan_that_ended_is_forgotten(one: Servers) -> None:
 
 
 def test_no_answer_is_large(one: Servers, monkeypatch) -> None:
-    monkeypatch.setattr(scan_service, "START_BYTES", 256 << 10)
     asked = ticket(one, ScanSpec(("v", "k")))
     reply = start(one, asked)
     assert reply.end is None
