@@ -19,7 +19,7 @@ from functools import partial
 import nyala
 import pyarrow as pa
 import pytest
-from cluster_workload import PAUSE_SECONDS, Workload, alias, check_chain, check_replicas, make_whole
+from cluster_workload import PAUSE_SECONDS, Workload, alias, check_chain, check_replicas
 from histories import History, Operation
 from nyala.cluster.wire.methods import WorkOnTablet
 from nyala.errors import OperationalError
@@ -39,17 +39,6 @@ WIDE_BYTES, WIDE_ROWS = 32 << 10, 20 * 128
 def shared() -> Iterator[MiniCluster]:
     with MiniCluster(tservers=3, options={"durability": "os"}) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def cluster(shared: MiniCluster) -> Iterator[MiniCluster]:
-    yield shared
-    make_whole(shared)
-
-
-@pytest.fixture
-def workload(cluster: MiniCluster) -> Iterator[Workload]:
-    yield from Workload(cluster.url).under_test(cluster)
 
 
 @pytest.fixture

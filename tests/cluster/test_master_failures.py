@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from cluster_ddl_workload import TableMaker, check_no_orphans, leading_master
-from cluster_workload import Workload, check_replicas, make_whole
+from cluster_workload import Workload, check_replicas
 from nyala.testing import MiniCluster
 
 pytestmark = pytest.mark.slow
@@ -19,12 +19,6 @@ pytestmark = pytest.mark.slow
 def shared() -> Iterator[MiniCluster]:
     with MiniCluster(tservers=3, masters=3, options={"durability": "os"}) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def cluster(shared: MiniCluster) -> Iterator[MiniCluster]:
-    yield shared
-    make_whole(shared)
 
 
 def test_leading_masters_are_killed_while_tables_are_made(cluster: MiniCluster) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from cluster_workload import Workload, make_whole
+from cluster_workload import Workload
 from nyala.cluster.wire.methods import LeaveCluster, ListServers
 from nyala.testing import MiniCluster
 
@@ -19,17 +19,6 @@ pytestmark = pytest.mark.slow
 def shared() -> Iterator[MiniCluster]:
     with MiniCluster(tservers=3, options={"durability": "os", "master.dead-after": "3"}) as cluster:
         yield cluster
-
-
-@pytest.fixture
-def cluster(shared: MiniCluster) -> Iterator[MiniCluster]:
-    yield shared
-    make_whole(shared)
-
-
-@pytest.fixture
-def workload(cluster: MiniCluster) -> Iterator[Workload]:
-    yield from Workload(cluster.url).under_test(cluster)
 
 
 def test_a_fourth_server_joins_and_one_leaves(cluster: MiniCluster, workload: Workload) -> None:

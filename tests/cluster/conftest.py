@@ -1,0 +1,20 @@
+"""What tests of harm to real servers have in common. Each module says which cluster its tests share: `shared`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from cluster_workload import Workload, make_whole
+from nyala.testing import MiniCluster
+
+
+@pytest.fixture
+def cluster(shared: MiniCluster) -> Iterator[MiniCluster]:
+    yield shared
+    make_whole(shared)
+
+
+@pytest.fixture
+def workload(cluster: MiniCluster) -> Iterator[Workload]:
+    yield from Workload(cluster.url).under_test(cluster)
