@@ -112,7 +112,7 @@ class LocalCluster:
 
     def add(self, kind: str, count: int = 1) -> list[str]:
         """Have `count` more servers, not started yet: their names."""
-        taken = sum(1 for name in self.addresses if name.startswith(f"{kind}-"))
+        taken = len(self.names(kind))
         names = [f"{kind}-{taken + number + 1}" for number in range(count)]
         for name, port in zip(names, _free_ports(count, set(self.addresses.values()))):
             self.addresses[name] = _address(port)
@@ -152,15 +152,19 @@ class LocalCluster:
 
     # ---- what there is ---------------------------------------------------------------------------------------------
 
+    def names(self, kind: str) -> list[str]:
+        """The names of the servers of a kind, in the order in which they came."""
+        return [name for name in self.addresses if name.startswith(f"{kind}-")]
+
     @property
     def masters(self) -> list[str]:
         """The masters' addresses."""
-        return [address for name, address in self.addresses.items() if name.startswith("master-")]
+        return [self.addresses[name] for name in self.names("master")]
 
     @property
     def tservers(self) -> list[str]:
         """The tablet servers' addresses."""
-        return [address for name, address in self.addresses.items() if name.startswith("tserver-")]
+        return [self.addresses[name] for name in self.names("tserver")]
 
     @property
     def url(self) -> str:
@@ -244,7 +248,7 @@ class LocalCluster:
 
     def wait_registered(self, seconds: float = START_SECONDS, names: Sequence[str] | None = None) -> None:
         """Return when the leading master has heard of these tablet servers (all of them by default)."""
-        wanted = {a for n, a in self.addresses.items() if n.startswith("tserver-") and (names is None or n in names)}
+        wanted = {self.addresses[n] for n in self.names("tserver") if names is None or n in names}
         end = time.monotonic() + seconds
         channels = self.channels()
         try:

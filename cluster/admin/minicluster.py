@@ -90,12 +90,12 @@ class MiniCluster:
     @property
     def tservers(self) -> list[str]:
         """The names of the tablet servers."""
-        return [name for name in self.local.addresses if name.startswith("tserver-")]
+        return self.local.names("tserver")
 
     @property
     def masters(self) -> list[str]:
         """The names of the masters."""
-        return [name for name in self.local.addresses if name.startswith("master-")]
+        return self.local.names("master")
 
     def close(self) -> None:
         """End all servers at once, and remove a temporary directory."""

@@ -210,10 +210,9 @@ class Ddl:
         """The servers that make up the cluster; those that leave it, or have left, do not."""
         with self._manager.changed:
             directory = self._manager.leading()[1]
-            live = directory.live(self._manager.monotonic(), self._options.dead_after)
             silent = directory.silent(self._manager.monotonic(), self._options.dead_after)
             return Takers(
-                sum(server.id not in state.leaving for server in live),
+                len(self._live(state)),
                 tuple(sorted(server.address for server in silent if server.id not in state.leaving)),
             )
 

@@ -171,7 +171,7 @@ class Channel:
         """Send a request whose answer is wanted later: `finish`. Where it does not fit among the small calls, as one
         with a large runtime filter, a thread waits for the answer."""
         body = self._body(request, timeout)
-        return self._begun(body) or AloneCall(lambda: bytes(self._call_alone(body, timeout)), self.address)
+        return self._begun(body) or AloneCall(lambda: self._call_alone(body, timeout), self.address)
 
     def finish(
         self, request: Request, begun: BegunCall | AloneCall, timeout: float, look: Callable[[], None] | None = None
