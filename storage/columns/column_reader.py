@@ -257,9 +257,21 @@ def row_cells(
                 values.append(reader.cell(row, counters))
                 continue
             cached.used = True
-            vector, place = cached.value, row - number * reader._page_rows
-            values.append(vector.cells.get(place) if type(vector) is Text else cell(vector, place))
+            place = row - number * reader._page_rows
+            texts = cached.cells
+            if texts is None:
+                texts = cached.cells = _texts_of(cached.value)
+            if texts:
+                offsets, data = texts
+                values.append(str(data[offsets[place] : offsets[place + 1]], "utf-8"))
+            else:
+                values.append(cell(cached.value, place))
     return tuple(values)
+
+
+def _texts_of(page: Vector) -> tuple[memoryview, memoryview] | tuple[()]:
+    """Where the values of a page lie, if they are strings and none is NULL: `TextCells.strings`."""
+    return (page.cells.strings or ()) if isinstance(page, Text) else ()
 
 
 def _part(vector: Vector, start: int, stop: int) -> Vector:

@@ -162,6 +162,10 @@ class KeyIndex:
         found: list[Any] = (keys.encoded() if packed is None else packed).tolist()
         return found
 
+    def hashes_32(self, start: int, stop: int) -> Array:
+        """`Keys.hashes_32` of some rows, at least one."""
+        return Keys(self._types, tuple(r.read(start, stop, None) for r in self._readers)).hashes_32()
+
     # ---- many keys -----------------------------------------------------------------------------------------------
 
     def find(self, keys: Keys, likely: bool = False) -> Array:

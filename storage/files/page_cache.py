@@ -24,12 +24,14 @@ def new_owner() -> int:
 
 
 class CachedPage:
-    """A page in the cache. Whoever reads `value` sets `used`."""
+    """A page in the cache. Whoever reads `value` sets `used`; `cells` is whatever readers of single cells keep for
+    their next one, None at first."""
 
-    __slots__ = ("cost", "used", "value")
+    __slots__ = ("cells", "cost", "used", "value")
 
     def __init__(self, value: Any, cost: int):
         self.value = value
+        self.cells: Any = None
         self.cost = cost
         self.used = False
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from ..schema import HashRule, Schema
 from ..types import DataType
 from ..vector import Array, Dict, Text
-from .hashing import murmur3_32, murmur3_32_binary, murmur3_32_fixed
+from .hashing import murmur3_32
 from .key_codec import KeyCodec
 from .keys import Keys
 from .pruning import MAX_COMBINATIONS, KeyDomain
@@ -81,11 +81,7 @@ def _buckets(keys: Keys, rule: HashRule) -> Array:
     result = np.empty(len(keys), np.int32)
     for start in range(0, len(keys), _ROWS):
         portion = keys.slice(start, start + _ROWS)
-        matrix = portion.matrix()
-        if matrix is not None:
-            hashes = murmur3_32_fixed(matrix, rule.seed)
-        else:
-            hashes = murmur3_32_binary(portion.encoded(), rule.seed)
+        hashes = portion.hashes_32(rule.seed)
         hashes %= np.uint32(rule.buckets)
         result[start : start + _ROWS] = hashes
     return result

@@ -5,6 +5,7 @@
 | index key | `memrowset.index_keys` | `KeyCodec.index_key` | packed integer (at most 8 bytes), else encoded bytes |
 | encoded | `Keys.encoded` | `KeyCodec.encode` | bytes that compare as keys do |
 | hash | `Keys.hashes` | `KeyCodec.hash` | Bloom filters |
+| hash of 32 bits | `Keys.hashes_32` | `KeyCodec.hash_32` | buckets, places of keys |
 
 Numpy and Arrow cost microseconds per call, whatever the number of rows: for one row that is nearly all they cost. A
 codec is made once per list of types, so that a key costs one to three microseconds. Both forms are proven equal by
@@ -19,7 +20,7 @@ from typing import Any
 
 from ..types import DataType
 from .bloom import BloomProbe
-from .hashing import hash64_text_one, hash64_word
+from .hashing import hash64_text_one, hash64_word, murmur3_32
 from .key_encoding import END, key_width
 
 _PACKED_BYTES = 8
@@ -97,6 +98,10 @@ class KeyCodec:
         number = int.from_bytes(encoded[: self.width].ljust(self.width, b"\0"), "big")
         return number + (len(encoded) > self.width)
 
+    def hash_32(self, index_key: int | bytes) -> int:
+        """The 32-bit hash of an index key: `Keys.hashes_32`."""
+        return murmur3_32(index_key if type(index_key) is bytes else self.encoded_of(index_key))
+
     def hash(self, values: Sequence[Any]) -> int:
         """The 64-bit hash of the key: `Keys.hashes`."""
         hash_ = 0
@@ -125,6 +130,8 @@ class KeyCodec:
         return number + self._bias
 
     def _encode_texts(self, values: Sequence[Any]) -> bytes:
+        if not self._last:
+            return values[0].encode() if isinstance(values[0], str) else values[0]
         parts = []
         for place, (value, width) in enumerate(zip(values, self._widths)):
             if width is not None:

@@ -18,7 +18,7 @@ from ..schema import Schema
 from ..types import DataType
 from ..vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, decimal_limbs, vector_from_arrow
 from ..vector import physical_to_arrow as _physical_to_arrow
-from .hashing import hash64_text, hash64_words
+from .hashing import hash64_text, hash64_words, murmur3_32_binary, murmur3_32_fixed
 from .key_encoding import END, decode_key, encode_key, key_width, prefix_end, search_encoded
 from .key_words import argsort, neighbours, ordered_words, pack, rank_pieces, signed_words
 
@@ -183,6 +183,11 @@ class Keys:
                     hash64_words(hashes, word)
             self._hashes = hashes
         return self._hashes
+
+    def hashes_32(self, seed: int = 0) -> Array:
+        """`hashing.murmur3_32` of each key's encoded bytes: ndarray of uint32, shape (n_rows,)."""
+        matrix = self.matrix()
+        return murmur3_32_binary(self.encoded(), seed) if matrix is None else murmur3_32_fixed(matrix, seed)
 
     # ---- order ---------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ The life of a look-up (`Store.read_row`):
 1. `RowCodec.take_key` makes physical values of the key, `Partitioner.route_one` finds its tablet.
 2. `MvccManager.newest_clean` gives a timestamp at which all writes are decided, at or above every write that was
    acknowledged before the call. A look-up in the past brings its own, and waits for the writes below it.
-3. The state is pinned, then asked where the key was found last (`RecentPlaces`); then from the newest place to the
+3. The state is pinned, then asked where the key may be (`KeyPlaces`); then from the newest place to the
    oldest: the MemRowSets by their index; of the rowsets whose interval holds the key, those whose Bloom filter does not
    rule it out, by their key index. A key may stand in several places, and is visible in at most one of them.
 4. In a DiskRowSet, the row's newest deltas are looked up (`row_deltas`), DeltaMemStores before REDO files; the cells
@@ -107,14 +107,14 @@ def find_row(
 ) -> Row | None:
     """The row with a primary key of physical values, in a pinned state, at a timestamp whose writes are decided: its
     `columns` as Python values; None where there is no such row."""
-    hash_ = hash(tuple(key))
+    index = codec.index_key(key)
+    hash_ = codec.hash_32(index)
     hint = state.places.get(hash_)
     if hint is not None and hint[0].rowset.holds(hint[1], key, counters):
         # Where the row is to be seen at this time, it is nowhere else.
         found = stored_row(hint[0], hint[1], columns, timestamp, counters)
         if found is not None:
             return found
-    index = codec.index_key(key)
     memrowset: MemRowSet | None = state.memrowset
     while memrowset is not None:
         row = memrowset.find_one(index)

@@ -159,6 +159,10 @@ class DiskRowSet:
         """The keys of the rows `start` to `stop` (exclusive, not empty) as index keys: `KeyCodec.index_key`."""
         return self._index.index_keys(start, stop, codec, counters)
 
+    def key_hashes(self, start: int, stop: int) -> Array:
+        """`Keys.hashes_32` of the rows `start` to `stop` (exclusive, not empty): ndarray of uint32."""
+        return self._index.hashes_32(start, stop)
+
     def rows(
         self, columns: Sequence[ColumnSchema], start: int, stop: int, counters: ScanCounters | None = None
     ) -> list[tuple[Any, ...] | None]:

@@ -230,6 +230,10 @@ class StoredRowSet:
             found[here[self.deleted.contains(found[here])]] = -1
         return found
 
+    def key_hashes(self, start: int, stop: int) -> Array:
+        """As `DiskRowSet.key_hashes`."""
+        return self.rowset.key_hashes(start, stop)
+
     def is_visible(self, timestamp: int) -> bool:
         """May any row be visible at this time?"""
         return timestamp >= self.metadata.inserted or bool(self.undo)

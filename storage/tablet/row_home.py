@@ -2,7 +2,7 @@
 
 A key is alive in at most one place: in a MemRowSet, or in one of the rowsets whose interval holds it. Where it was
 deleted, its row stays as a ghost until a compaction; only the current MemRowSet brings ghosts back to life. So where a
-key was found last (`TabletState.places`) is asked first: if its row is alive there, it is nowhere else.
+key may be (`TabletState.places`) is asked first: if its row is alive there, it is nowhere else.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def locate_row(
     is_insert : bool
         The key is not there, as a rule.
     """
-    hash_ = hash(tuple(key))
+    hash_ = codec.hash_32(index)
     if not is_insert and (hint := state.places.get(hash_)) is not None:
         stored, row = hint
         if stored.rowset.holds(row, key) and not stored.deleted.has(row):

@@ -43,8 +43,8 @@ from ..deltas.delta_memstore import DeltaMemStore
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
 from ..files.retired_files import RetiredFiles
+from ..keys.key_places import KeyPlaces
 from ..keys.keys import Keys
-from ..keys.recent_places import RecentPlaces
 from ..keys.rowset_tree import RowSetTree
 from ..log.logged_write import LoggedWrite
 from ..log.tablet_log import LogPlace, TabletLog
@@ -97,14 +97,24 @@ class TabletState:
     flushing: MemRowSet | None
     rowsets: tuple[StoredRowSet, ...]
     tree: RowSetTree[StoredRowSet]
-    places: RecentPlaces[StoredRowSet]
-    """Where keys were found in `rowsets`."""
+    places: KeyPlaces[StoredRowSet]
+    """Where keys are in `rowsets`."""
 
     @classmethod
-    def of(cls, memrowset: MemRowSet, flushing: MemRowSet | None, rowsets: Sequence[StoredRowSet]) -> TabletState:
-        """A state with its tree."""
+    def of(
+        cls,
+        memrowset: MemRowSet,
+        flushing: MemRowSet | None,
+        rowsets: Sequence[StoredRowSet],
+        before: TabletState | None = None,
+    ) -> TabletState:
+        """A state with its tree; what is known of the places of keys in `before` stays known where only deltas
+        changed."""
         entries = [(r.metadata.min_key, r.metadata.max_key, r) for r in rowsets]
-        places = RecentPlaces(tuple(rowsets), sum(r.row_count for r in rowsets))
+        if before is not None and [r.rowset for r in before.rowsets] == [r.rowset for r in rowsets]:
+            places = before.places.of_same_rows(rowsets)
+        else:
+            places = KeyPlaces(rowsets)
         return cls(memrowset, flushing, tuple(rowsets), RowSetTree(entries), places)
 
     def with_empty_memrowset(self, schema: Schema) -> TabletState:
@@ -491,7 +501,7 @@ class Tablet:
         kept = [stored for stored in state.rowsets if stored not in old]
         place = min((state.rowsets.index(stored) for stored in old), default=len(kept))
         flushing = None if flushed is not None and flushed is state.flushing else state.flushing
-        self.state = TabletState.of(state.memrowset, flushing, [*kept[:place], *new, *kept[place:]])
+        self.state = TabletState.of(state.memrowset, flushing, [*kept[:place], *new, *kept[place:]], state)
         self.held_pins()  # the shared one would keep what was flushed in memory until the next look-up
 
 
