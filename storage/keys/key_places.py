@@ -9,7 +9,8 @@ another time than he asks for: then he searches as if there were no hint. Readin
 Python's lock, so threads share them without another.
 
 Places come in when keys are found by a search. A stretch of rows in which `SEARCHES` keys were searched has all of its
-keys put in at once: that takes about as long as those searches did, so that nobody pays more than twice what he must.
+keys put in at once: that takes twice as long as those searches did, so that nobody pays more than three times what he
+must.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ MOST_SLOTS: Final = 1 << 21
 """16 MB, of a tablet whose rows are looked up one by one."""
 STRETCH: Final = 4_096
 """Rows whose keys are put in together."""
-SEARCHES: Final = 64
+SEARCHES: Final = 32
 _FEWEST_SLOTS: Final = 1 << 13
 _ROW_BITS: Final = 32
 _ROWSET_BITS: Final = 11
