@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..errors import DataError
-from ..planner.physical import Limit
+from ..planner.physical import Limit, Sort
 from ..sql.expressions import Expr
 from ..storage.vector import Batch
 from .context import ExecutionContext
@@ -25,8 +25,8 @@ def constant(expr: Expr | None, what: str) -> int | None:
     return int(value)
 
 
-def open_limit(node: Limit, source: Stream, context: ExecutionContext) -> Stream:
-    """At most so many rows; what comes after them is never computed, but for a little read-ahead."""
+def open_limit(node: Limit | Sort, source: Stream, context: ExecutionContext) -> Stream:
+    """At most so many rows, in their order; what comes after them is never computed, but for a little read-ahead."""
     limit, offset = constant(node.limit, "LIMIT"), constant(node.offset, "OFFSET") or 0
     if limit == 0:
         return stream_of(node.columns, [])

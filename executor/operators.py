@@ -51,6 +51,9 @@ def compile_project(given: tuple[Column, ...], expressions: Sequence[Expr]) -> O
     """A projection of batches of the columns `given`. Computed columns are computed at first touch, for the rows still
     there by then. Threads may share it."""
     positions = {column.id: i for i, column in enumerate(given)}
+    if all(isinstance(expr, Column) for expr in expressions):
+        places = [positions[expr.id] for expr in expressions if isinstance(expr, Column)]
+        return lambda batches: (batch.project(places) for batch in batches)
     work = SharedWork(given, expressions)
 
     def project(batch: Batch) -> Batch:

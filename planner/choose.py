@@ -38,7 +38,7 @@ from .logical import (
 from .merge_joins import merge_join
 from .physical import PhysicalNode, RuntimeFilter, TableScan
 from .properties import LEFT_ONLY
-from .scan_limits import limited, ordered
+from .scan_limits import is_ordered, limited, ordered
 from .scan_predicates import extract
 from .trees import all_of, as_equality, case, columns_in, columns_in_all, each, is_null, node_expressions
 
@@ -161,6 +161,7 @@ class Chooser:
             order=node.order,
             limit=node.limit,
             offset=node.offset,
+            presorted=is_ordered(source),
         )
 
     def _limit(self, node: Limit, wanted: Wanted) -> PhysicalNode:

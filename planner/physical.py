@@ -186,12 +186,14 @@ class Window(PhysicalNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sort(PhysicalNode):
-    """All rows in order, or the first `limit` after `offset` (top-N)."""
+    """All rows in order, or the first `limit` after `offset` (top-N). `presorted`: what comes from one tablet is in
+    this order already."""
 
     source: PhysicalNode
     order: tuple[OrderItem, ...]
     limit: Expr | None = None
     offset: Expr | None = None
+    presorted: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

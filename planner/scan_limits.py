@@ -53,6 +53,13 @@ def ordered(node: PhysicalNode, order: Sequence[OrderItem], limit: Expr | None, 
     return _ordered(node, columns, limit, offset) if len(columns) == len(order) else node
 
 
+def is_ordered(node: PhysicalNode) -> bool:
+    """Is it a scan that was told, below projections?"""
+    if isinstance(node, physical.Project):
+        return is_ordered(node.source)
+    return isinstance(node, TableScan) and node.ordered
+
+
 def _ordered(node: PhysicalNode, order: Sequence[int], limit: Expr | None, offset: Expr | None) -> PhysicalNode:
     if isinstance(node, physical.Project):
         pairs = zip(node.columns, node.expressions, strict=True)
@@ -62,7 +69,8 @@ def _ordered(node: PhysicalNode, order: Sequence[int], limit: Expr | None, offse
         return _over(node, _ordered(node.source, [below[number] for number in order], limit, offset))
     if not isinstance(node, TableScan) or not _follows_key(node, order):
         return node
-    given = _rows(limit, offset) * tablet_count(node.table.partitions)
+    is_of_one = set(_constants(node)).issuperset(node.table.partitions.columns)
+    given = _rows(limit, offset) * (1 if is_of_one else tablet_count(node.table.partitions))
     if given > WORTH_ORDERING * node.estimate:
         return node
     return replace(node, ordered=True, limit=limit, offset=offset, estimate=min(node.estimate, given))

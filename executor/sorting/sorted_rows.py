@@ -1,6 +1,7 @@
 """ORDER BY: all rows in order, or the first so many.
 
-With a limit, each batch gives up all but its first rows before anything is kept.
+With a limit, each batch gives up all but its first rows before anything is kept; rows of one tablet that come in order
+already are not sorted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from ...sql.expressions import Column, OrderItem
 from ...storage.vector import Batch
 from ..context import ExecutionContext
 from ..evaluate import Compiler, Evaluation
-from ..limit import constant
+from ..limit import constant, open_limit
 from ..memory import Account
 from ..sort import WORTH_CUTTING, order_of
 from ..stream import Morsel, Stream, sliced, stream_of
@@ -22,6 +23,8 @@ from .sorter import Sorter, between
 
 def open_sort(node: Sort, source: Stream, context: ExecutionContext) -> Stream:
     """Read the source whole and give its rows in order."""
+    if node.presorted and len(source.morsels) <= 1:
+        return open_limit(node, source, context)
     limit, offset = constant(node.limit, "LIMIT"), constant(node.offset, "OFFSET") or 0
     wanted = None if limit is None else limit + offset
     if wanted == 0:

@@ -100,6 +100,22 @@ def test_equality_with_a_parameter_makes_the_rest_of_the_key_the_order() -> None
     assert store.specs[-1].ordered
 
 
+@pytest.mark.parametrize("where", ["TRUE", "v > 1", "g = 3"])
+def test_rows_of_one_tablet_that_come_in_order_are_not_sorted(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = filled(None)
+    text = f"SELECT t, g, v FROM r WHERE {where} ORDER BY g, t LIMIT 5 OFFSET 2"
+    monkeypatch.setattr(scan_limits, "WORTH_ORDERING", 1e9)
+    monkeypatch.delattr("nyala.executor.sorting.sorted_rows.Sorter")
+    assert query(store, text) == ORACLE.execute(text).fetchall()
+
+
+def test_rows_of_one_tablet_in_another_order_are_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = filled(None)
+    monkeypatch.delattr("nyala.executor.sorting.sorted_rows.Sorter")
+    with pytest.raises(NameError):
+        query(store, "SELECT t, g FROM r ORDER BY t, g LIMIT 5")
+
+
 def test_a_limit_of_null_is_none() -> None:
     store = filled(None)
     assert len(query(store, "SELECT g FROM r LIMIT $1", None)) == ROWS
@@ -146,6 +162,19 @@ def test_rows_that_came_since_are_merged_in(connection: nyala.Connection) -> Non
     connection.execute("DELETE FROM r WHERE k = 0")
     found = connection.execute("SELECT k FROM r ORDER BY k LIMIT 4").fetchall()
     assert found == [(-5,), (-4,), (1,), (2,)]
+
+
+def test_rows_of_one_bucket_are_not_sorted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One user's first events: others are in other tablets."""
+    with nyala.connect(":memory:") as connection:
+        connection.execute(
+            "CREATE TABLE e (u INT, t INT, v INT, PRIMARY KEY (u, t)) DISTRIBUTE BY HASH (u) INTO 4 BUCKETS"
+        )
+        connection.executemany("INSERT INTO e VALUES (?, ?, ?)", [(i % 50, i * 7919 % 3000, i) for i in range(3000)])
+        text = "SELECT t, v FROM e WHERE u = ? ORDER BY t LIMIT 5"
+        wanted = sorted((i * 7919 % 3000, i) for i in range(3000) if i % 50 == 17)[:5]
+        monkeypatch.delattr("nyala.executor.sorting.sorted_rows.Sorter")
+        assert connection.execute(text, (17,)).fetchall() == wanted
 
 
 def test_each_part_of_a_scan_ends_at_the_limit(connection: nyala.Connection) -> None:
