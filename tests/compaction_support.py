@@ -38,15 +38,16 @@ def make_tablet(fs: FileSystem | None = None, **options: Any) -> Tablet:
     fs = fs or MemoryFileSystem()
     Tablet.create(fs, "t", "t")
     table = Table("t", "t", SCHEMA, PartitionSchema())
+    cache = PageCache(1 << 20)
     return Tablet(
         id="t",
         table=table,
         fs=fs,
         directory="t",
-        cache=PageCache(1 << 20),
+        cache=cache,
         options=StoreOptions(**options),
         metadata=TabletMetadata.read(fs, "t"),
-        state=TabletState.of(MemRowSet(SCHEMA), None, []),
+        state=TabletState.of(MemRowSet(SCHEMA), None, [], cache),
         log=WriteAheadLog(fs, "t/wal", log_schema(SCHEMA)),
         mvcc=MvccManager(HybridClock()),
     )
@@ -200,7 +201,7 @@ class History:
         rowsets = [
             open_rowset(tablet.fs, tablet.rowset_directory, SCHEMA, m, tablet.cache) for m in tablet.metadata.rowsets
         ]
-        tablet.state = TabletState.of(MemRowSet(SCHEMA), None, rowsets)
+        tablet.state = TabletState.of(MemRowSet(SCHEMA), None, rowsets, tablet.cache)
 
 
 def deltas_of(records: list[tuple[int, int, DeltaKind, dict[int, Any]]]) -> Deltas:

@@ -189,7 +189,7 @@ class Replica:
         try:
             known_index = max([metadata.durable_index, *(rowset.redo_index for rowset in metadata.rowsets)])
             log = ReplicaLog(replica.consensus.log, metadata.replay_index, known_index)
-            state = TabletState.of(MemRowSet(table.schema), None, rowsets)
+            state = TabletState.of(MemRowSet(table.schema), None, rowsets, cache)
             tablet = tablet_with_log(
                 fs, directory, table, metadata, state, log, cache=cache, clock=clock, options=options
             )

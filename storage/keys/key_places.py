@@ -17,10 +17,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from copy import copy
 from typing import Final, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from ..files.page_cache import PageCache, new_owner
 from ..vector import Array
 
 
@@ -45,6 +47,9 @@ STRETCH: Final = 4_096
 """Rows whose keys are put in together."""
 SEARCHES: Final = 32
 _FEWEST_SLOTS: Final = 1 << 13
+_SLOT_BYTES: Final = 8
+_CACHE_SHARE: Final = 8
+"""The slots of one tablet take an eighth of the cache at most."""
 _ROW_BITS: Final = 32
 _ROWSET_BITS: Final = 11
 _PLACE_BITS: Final = _ROW_BITS + _ROWSET_BITS
@@ -52,6 +57,29 @@ _PLACE: Final = (1 << _PLACE_BITS) - 1
 _ROW: Final = (1 << _ROW_BITS) - 1
 _MOST_ROWSETS: Final = 1 << _ROWSET_BITS
 _NEVER: Final = -(1 << 62)
+_ONLY: Final = 0
+
+
+class _Known:
+    """The slots, and how often keys of each stretch were searched (None where there is no room for all keys)."""
+
+    __slots__ = ("searches", "slots")
+
+    def __init__(self, slots: int, has_room: bool):
+        self.slots = array("q", [-1]) * slots
+        self.searches: dict[int, int] | None = {} if has_room else None
+
+
+class _Home:
+    """The place in the cache of what is known."""
+
+    __slots__ = ("cache", "is_given_up", "owner", "pages")
+
+    def __init__(self, cache: PageCache):
+        self.cache = cache
+        self.owner = new_owner()
+        self.pages = cache.pages(self.owner)
+        self.is_given_up = False
 
 
 class KeyPlaces(Generic[T]):
@@ -61,45 +89,54 @@ class KeyPlaces(Generic[T]):
     ----------
     rowsets : sequence
         The first 2,048 of them can be hinted at.
+    cache : PageCache
+        Has the hints as a page of its own, once something is noted, so that they go where memory is needed for what is
+        used more.
 
     Examples
     --------
     >>> class Rows:
     ...     row_count = 10
     >>> rows = Rows()
-    >>> places = KeyPlaces([rows])
+    >>> places = KeyPlaces([rows], PageCache(1 << 20))
     >>> places.note(77, rows, 3)
     >>> places.get(77) == (rows, 3), places.get(78)
     (True, None)
     """
 
-    __slots__ = ("_mask", "_numbers", "_rowsets", "_searches", "_slots", "_tag_shift")
+    __slots__ = ("_has_room", "_home", "_mask", "_numbers", "_pages", "_rowsets", "_tag_shift")
 
-    def __init__(self, rowsets: Sequence[T]):
+    def __init__(self, rowsets: Sequence[T], cache: PageCache):
         self._rowsets = tuple(rowsets)
+        self._home = _Home(cache)
+        self._pages = self._home.pages
+        self._numbers: dict[T, int] | None = None
         rows = sum(rowset.row_count for rowset in rowsets)
+        most = min(MOST_SLOTS, max(1, cache.capacity_bytes // _CACHE_SHARE // _SLOT_BYTES))
+        slots = max(_FEWEST_SLOTS, min(1 << most.bit_length() - 1, 1 << (rows + rows // 4).bit_length()))
+        self._has_room = rows <= slots
         # The lowest bit tells apart the two slots of a hash; all others are in the slot's number or in the tag.
-        self._mask = min(MOST_SLOTS, max(_FEWEST_SLOTS, 1 << (rows + rows // 4).bit_length())) - 2
+        self._mask = slots - 2
         self._tag_shift = self._mask.bit_length() - 1
-        self._slots: array[int] | None = None
-        """Made when something is noted first: most tablets are not looked up row by row."""
-        self._numbers: dict[T, int] = {}
-        self._searches: dict[int, int] | None = {} if rows <= MOST_SLOTS else None
-        """By stretch; None where there is no room for all keys."""
 
     def of_same_rows(self, rowsets: Sequence[T]) -> KeyPlaces[T]:
-        """These places for objects that stand for the same rows, one for one."""
-        same = KeyPlaces(rowsets)
-        if self._slots is not None:
-            same._numbers = _numbered(same._rowsets)
-            same._slots, same._searches = self._slots, self._searches
+        """These places for objects that stand for the same rows, one for one; what either comes to know, both know."""
+        same = copy(self)
+        same._rowsets, same._numbers = tuple(rowsets), None
         return same
+
+    def forget(self) -> None:
+        """Give up what is known; whoever asks or notes yet does no harm."""
+        self._home.is_given_up = True
+        self._home.cache.forget(self._home.owner)
 
     def get(self, hash_: int) -> tuple[T, int] | None:
         """The rowset and row where a key with this hash may be; None where nothing is known."""
-        slots = self._slots
-        if slots is None:
+        page = self._pages.get(_ONLY)
+        if page is None:
             return None
+        page.used = True
+        slots = page.value.slots
         number, tag = hash_ << 1 & self._mask, hash_ >> self._tag_shift
         slot = slots[number]
         if slot >> _PLACE_BITS != tag:
@@ -110,23 +147,32 @@ class KeyPlaces(Generic[T]):
 
     def note(self, hash_: int, rowset: T, row: int) -> None:
         """A key with this hash was searched, and found in this row."""
-        slots = self._slots
-        if slots is None:
-            self._numbers = _numbered(self._rowsets)
-            slots = self._slots = array("q", [-1]) * (self._mask + 2)
+        if self._numbers is None:
+            self._numbers = {each: number for number, each in enumerate(self._rowsets[:_MOST_ROWSETS])}
         number = self._numbers.get(rowset)
-        if number is None:
+        if number is None or self._home.is_given_up:
             return
+        known = self._known()
+        slots, searches = known.slots, known.searches
         first = hash_ << 1 & self._mask
         slots[first + 1] = slots[first]
         slots[first] = hash_ >> self._tag_shift << _PLACE_BITS | number << _ROW_BITS | row
-        searches = self._searches
         if searches is not None:
             stretch = number << _ROW_BITS | row // STRETCH
             count = searches[stretch] = searches.get(stretch, 0) + 1
             if count >= SEARCHES:
                 searches[stretch] = _NEVER
                 self._put_stretch(slots, rowset, number, row // STRETCH * STRETCH)
+
+    def _known(self) -> _Known:
+        page = self._pages.get(_ONLY)
+        if page is not None:
+            known: _Known = page.value
+            return known
+        slots = self._mask + 2
+        known = _Known(slots, self._has_room)
+        self._home.cache.put(self._home.owner, _ONLY, known, slots * _SLOT_BYTES)
+        return known
 
     def _put_stretch(self, slots: array[int], rowset: T, number: int, start: int) -> None:
         """Put in the places of all keys of a stretch, where their slots are free."""
@@ -139,7 +185,3 @@ class KeyPlaces(Generic[T]):
         for slot in (firsts, firsts + 1):
             left = np.flatnonzero((held[firsts] != places) & (held[slot] < 0))
             held[slot[left]] = places[left]
-
-
-def _numbered(rowsets: Sequence[T]) -> dict[T, int]:
-    return {rowset: number for number, rowset in enumerate(rowsets[:_MOST_ROWSETS])}

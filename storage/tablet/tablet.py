@@ -106,15 +106,18 @@ class TabletState:
         memrowset: MemRowSet,
         flushing: MemRowSet | None,
         rowsets: Sequence[StoredRowSet],
+        cache: PageCache,
         before: TabletState | None = None,
     ) -> TabletState:
-        """A state with its tree; what is known of the places of keys in `before` stays known where only deltas
-        changed."""
+        """A state with its tree; what is known of the places of keys in `before`, which is given up, stays known where
+        only deltas changed."""
         entries = [(r.metadata.min_key, r.metadata.max_key, r) for r in rowsets]
         if before is not None and [r.rowset for r in before.rowsets] == [r.rowset for r in rowsets]:
             places = before.places.of_same_rows(rowsets)
         else:
-            places = KeyPlaces(rowsets)
+            places = KeyPlaces(rowsets, cache)
+            if before is not None:
+                before.places.forget()
         return cls(memrowset, flushing, tuple(rowsets), RowSetTree(entries), places)
 
     def with_empty_memrowset(self, schema: Schema) -> TabletState:
@@ -228,6 +231,7 @@ class Tablet:
     def close_files(self) -> None:
         """Close all files but those of the log."""
         self._retired.close()
+        self.state.places.forget()
         for stored in self.state.rowsets:
             stored.close()
 
@@ -253,9 +257,8 @@ class Tablet:
             old = state.memrowset if state.memrowset.row_count else None
             if old is not None:
                 old.mutations.use_schema(table.schema)  # its rows may be given values of new columns yet
-            self.state = TabletState.of(
-                MemRowSet(table.schema), old, [r.with_schema(table.schema) for r in state.rowsets]
-            )
+            rowsets = [r.with_schema(table.schema) for r in state.rowsets]
+            self.state = TabletState.of(MemRowSet(table.schema), old, rowsets, self.cache, state)
             self.table = table
 
     # ---- parts ---------------------------------------------------------------------------------------------------
@@ -501,7 +504,8 @@ class Tablet:
         kept = [stored for stored in state.rowsets if stored not in old]
         place = min((state.rowsets.index(stored) for stored in old), default=len(kept))
         flushing = None if flushed is not None and flushed is state.flushing else state.flushing
-        self.state = TabletState.of(state.memrowset, flushing, [*kept[:place], *new, *kept[place:]], state)
+        rowsets = [*kept[:place], *new, *kept[place:]]
+        self.state = TabletState.of(state.memrowset, flushing, rowsets, self.cache, state)
         self.held_pins()  # the shared one would keep what was flushed in memory until the next look-up
 
 

@@ -38,7 +38,7 @@ def open_tablet(
     damaged or missing."""
     rowsets = open_rowsets(fs, directory, table, metadata, cache)
     clock.update(Timestamp(metadata.newest))
-    replay = Replay(table.schema, rowsets, metadata.durable_index, f"{directory}/wal")
+    replay = Replay(table.schema, rowsets, cache, metadata.durable_index, f"{directory}/wal")
 
     def add(entry: LogEntry, schema: pa.Schema) -> None:
         clock.update(Timestamp(entry.timestamp))
@@ -133,14 +133,17 @@ class Replay:
         The table's today.
     rowsets : sequence of StoredRowSet
         As their files have them.
+    cache : PageCache
     durable_index : int
         What was inserted by entries up to here is in rowsets.
     path : str
         Of the log, for errors.
     """
 
-    def __init__(self, schema: Schema, rowsets: Sequence[StoredRowSet], durable_index: int, path: str):
-        self.state = TabletState.of(MemRowSet(schema), None, rowsets)
+    def __init__(
+        self, schema: Schema, rowsets: Sequence[StoredRowSet], cache: PageCache, durable_index: int, path: str
+    ):
+        self.state = TabletState.of(MemRowSet(schema), None, rowsets, cache)
         self.newest = 0
         """The greatest timestamp of an entry."""
         self.next_number = 1

@@ -165,7 +165,7 @@ class Peer:
         self.known = max([metadata.durable_index, *(rowset.redo_index for rowset in metadata.rowsets)])
         self.log = ReplicaLog(self.peer_log, self.applied, self.known)
         self.tablet = tablet_with_log(
-            self.fs, "/t", TABLE, metadata, TabletState.of(MemRowSet(SCHEMA), None, rowsets), self.log,
+            self.fs, "/t", TABLE, metadata, TabletState.of(MemRowSet(SCHEMA), None, rowsets, cache), self.log,
             cache=cache, clock=self.clock, options=StoreOptions(rowset_bytes=2000),
         )  # fmt: skip
         self.applier = TabletApplier(self.tablet, self.known)
