@@ -189,6 +189,9 @@ def test_mistakes_list_what_there_is(entry: Any) -> None:
 def test_a_tablet_is_known_by_its_beginning(entry: Any) -> None:
     cluster = Cluster({**entry, "tablets": ["t000001-p0000", "t000002-p0000"]}, leader="b")
     assert cluster.mover().step_down("t000002", "b:1")[0] == "t000002-p0000"
+    many = Cluster({**entry, "tablets": [f"t{number}" for number in range(20, 32)]})
+    with pytest.raises(InterfaceError, match=r"^12 tablets begin with t: t20, .*, t29, \.\.\.$"):
+        many.mover().step_down("t")
 
 
 # ---- leaving
