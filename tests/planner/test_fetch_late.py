@@ -7,9 +7,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-import duckdb
-import nyala
 import pytest
+from engines_support import same_tables
 from nyala.planner.context import PlannerOptions
 from nyala.planner.logical import Scan
 from nyala.planner.plan import plan_query
@@ -33,17 +32,9 @@ def databases(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Any]]:
     rule = importlib.import_module("nyala.planner.rules.fetch_late")
     monkeypatch.setattr(rule, "LEAST_ROWS", 0)
     monkeypatch.setattr(rule, "LEAST_TIMES", 0)
-    found = nyala.connect(":memory:"), duckdb.connect()
-    found[1].execute("SET default_null_order = 'nulls_last_on_asc_first_on_desc'")
-    for connection in found:
-        for name, rows in ROWS.items():
-            connection.execute(f"CREATE TABLE {name} ({TABLES[name]})")
-            for row in rows:
-                values = ", ".join("NULL" if value is None else repr(value) for value in row)
-                connection.execute(f"INSERT INTO {name} VALUES ({values})")
-    yield found
-    for connection in found:
-        connection.close()
+    with same_tables(TABLES, ROWS) as found:
+        found[1].execute("SET default_null_order = 'nulls_last_on_asc_first_on_desc'")
+        yield found
 
 
 SOURCES = {
