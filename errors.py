@@ -509,7 +509,18 @@ def did_you_mean(name: str, existing: Iterable[str], what: str = "there are") ->
         return f"; did you mean {' or '.join(originals[:2])}?"
     if not names:
         return ""
-    shown = ", ".join(sorted(names)[:10]) + (", ..." if len(names) > 10 else "")
+    shown = listed(sorted(names))
     if len(names) == 1 and what == "there are":
         what = "there is only"
     return f"; {what} {shown}"
+
+
+def listed(names: Sequence[str], most: int = 10, separator: str = ", ") -> str:
+    """Some names for an error: the first, and dots where there are more.
+
+    >>> listed(["alpha", "beta"])
+    'alpha, beta'
+    >>> listed("abcde", 3, "; ")
+    'a; b; c; ...'
+    """
+    return separator.join([*names[:most], "..."] if len(names) > most else names)

@@ -33,7 +33,6 @@ import pwd
 import secrets
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -43,6 +42,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from ..cluster.admin.ports import free_ports
 from ..errors import OperationalError
 
 if TYPE_CHECKING:
@@ -214,7 +214,7 @@ class PostgresServer:
             if not (self._data / "PG_VERSION").exists():
                 self._create(programs, account)
             for attempt in range(_ATTEMPTS):
-                self._port = _free_port()
+                (self._port,) = free_ports(1)
                 self._launch(programs, account)
                 if self._becomes_ready(is_last=attempt == _ATTEMPTS - 1):
                     return
@@ -349,14 +349,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             return
         except subprocess.TimeoutExpired:
             continue
-
-
-def _free_port() -> int:
-    """One that nobody listens on now; the server may still lose it to another process."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _beside(home: Path, account: _Account) -> Path:

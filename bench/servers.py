@@ -6,18 +6,11 @@ from pathlib import Path
 from typing import Final
 
 from ..cluster.admin.minicluster import MiniCluster
-from ..cluster.tserver.options import TabletServerOptions
 
 SERVERS: Final = 3
 
 
 def started_cluster(directory: Path, durability: str = "fsync") -> MiniCluster:
-    """A running one, made in a directory. Its servers have the options that `nyala tserver` has by default; those of
-    `MiniCluster` are for tests, and leave too little memory for the pages of a benchmark's tables."""
-    defaults = TabletServerOptions(directory="")
-    options = {
-        "durability": durability,
-        "tserver.cache-bytes": str(defaults.cache_bytes),
-        "tserver.memrowset-bytes": str(defaults.memrowset_bytes),
-    }
-    return MiniCluster(tservers=SERVERS, directory=directory, options=options)
+    """A running one, made in a directory. Its servers have the options that `nyala tserver` has by default: those for
+    tests leave too little memory for the pages of a benchmark's tables."""
+    return MiniCluster(tservers=SERVERS, directory=directory, options={"durability": durability}, defaults={})

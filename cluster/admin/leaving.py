@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ...errors import DeadlineExceeded, InterfaceError
+from ...errors import DeadlineExceeded, InterfaceError, listed
 from ..wire.methods import GetCatalog, LeaveCluster, LocateTablets, NamedServer
 from ..wire.rpc import Channels
 from .masters import ask_master
@@ -15,7 +15,6 @@ from .names import Names
 _POLL_SECONDS = 0.2
 TELL_SECONDS = 5.0
 """Between two words about what is left."""
-_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +95,7 @@ def check_room(server: NamedServer, names: Names, held: Sequence[Held]) -> None:
     if not needy:
         return
     out = ", ".join(f"{names.of(o.address)} is {o.state}" for o in others if o.state != "ALIVE")
-    tables = ", ".join(f"{name} ({needy[name]} replicas)" for name in sorted(needy)[:_SHOWN])
-    tables += ", ..." if len(needy) > _SHOWN else ""
+    tables = listed([f"{name} ({needy[name]} replicas)" for name in sorted(needy)])
     raise InterfaceError(
         f"{names.of(server.address)} cannot be emptied: without it, {len(takers)} tablet "
         f"server{' remains' if len(takers) == 1 else 's remain'}{f' ({out})' if out else ''}, too few for {tables}; "
@@ -106,5 +104,4 @@ def check_room(server: NamedServer, names: Names, held: Sequence[Held]) -> None:
 
 
 def _shown(held: Sequence[Held]) -> str:
-    tablets = ", ".join(f"{one.tablet} of {one.table}" for one in held[:_SHOWN])
-    return f"{len(held)} replicas: {tablets}{', ...' if len(held) > _SHOWN else ''}"
+    return f"{len(held)} replicas: {listed([f'{one.tablet} of {one.table}' for one in held])}"

@@ -11,10 +11,8 @@ Addresses are chosen at the first start and stay, so that a restart finds everyb
 from __future__ import annotations
 
 import json
-import random
-import socket
 import time
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -26,17 +24,11 @@ from ..wire.tls import read_credentials
 from ..wire.tls_files import TlsFiles
 from .certificates import files_of, make_certificates
 from .masters import ask_master
+from .ports import HOST, free_ports
 from .processes import START_SECONDS, ServerProcess
 
-HOST = "127.0.0.1"
 _FILE = "cluster.json"
 _POLL_SECONDS = 0.05
-
-_LOWEST_PORT = 10_000
-_PORTS_TRIED = 1000
-_EPHEMERAL_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_USUAL_EPHEMERAL_PORT = 32_768
-"""Linux's; macOS, Windows and the BSDs begin higher."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +106,9 @@ class LocalCluster:
         """Have `count` more servers, not started yet: their names."""
         taken = len(self.names(kind))
         names = [f"{kind}-{taken + number + 1}" for number in range(count)]
-        for name, port in zip(names, _free_ports(count, set(self.addresses.values()))):
-            self.addresses[name] = _address(port)
+        ports = {int(address.rpartition(":")[2]) for address in self.addresses.values()}
+        for name, port in zip(names, free_ports(count, ports)):
+            self.addresses[name] = f"{HOST}:{port}"
         self._write()
         return names
 
@@ -271,37 +264,3 @@ class LocalCluster:
             if process.pid is not None and not process.stop(seconds):
                 killed.append(process.name)
         return killed
-
-
-def _address(port: int) -> str:
-    return f"{HOST}:{port}"
-
-
-def _free_ports(count: int, taken: Set[str]) -> list[int]:
-    """Ports where nobody listens now, whose addresses are not `taken` (by servers that may be down).
-
-    None that the system itself gives out: it might be that of somebody's outgoing connection by the time that the
-    server listens there, or while the server is down.
-    """
-    free: list[int] = []
-    for port in random.sample(range(_LOWEST_PORT, _first_ephemeral_port()), _PORTS_TRIED):
-        if _address(port) in taken:
-            continue
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-        free.append(port)
-        if len(free) == count:
-            return free
-    raise InterfaceError(f"of {_PORTS_TRIED} ports of this machine that were tried, {len(free)} are free, not {count}")
-
-
-def _first_ephemeral_port() -> int:
-    """The lowest port that the system gives to outgoing connections."""
-    try:
-        return max(int(_EPHEMERAL_RANGE.read_text().split()[0]), _LOWEST_PORT + _PORTS_TRIED)
-    except (OSError, ValueError, IndexError):
-        return _USUAL_EPHEMERAL_PORT

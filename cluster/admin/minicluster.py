@@ -26,12 +26,12 @@ from .masters import ask_master
 from .processes import START_SECONDS
 
 _POLL_SECONDS = 0.05
-DEFAULTS: Mapping[str, str] = {
+TEST_DEFAULTS: Mapping[str, str] = {
     "allow-faults": "",
     "tserver.memrowset-bytes": str(32 << 20),
     "tserver.cache-bytes": str(128 << 20),
 }
-"""What its servers are started with, as several run on one machine."""
+"""Several servers run on one machine, and tests make them suffer."""
 
 
 class MiniCluster:
@@ -44,9 +44,12 @@ class MiniCluster:
     directory : Path, optional
         Where it lives, kept afterwards; a temporary one by default, removed at the end.
     options : mapping of str to str
-        As for `LocalCluster`, on top of `DEFAULTS`.
+        As for `LocalCluster`, on top of `defaults`.
     tls : bool
         Its servers speak TLS alone: `nyala.connect(cluster.url, **cluster.tls)`.
+    defaults : mapping of str to str
+        What its servers are started with in place of their own defaults. Without "allow-faults", `cut` and `faults` are
+        refused.
 
     Server names are "master-1", ..., "tserver-1", ...
     """
@@ -58,11 +61,12 @@ class MiniCluster:
         directory: Path | None = None,
         options: Mapping[str, str] | None = None,
         tls: bool = False,
+        defaults: Mapping[str, str] = TEST_DEFAULTS,
     ):
         self._is_temporary = directory is None
         home = Path(tempfile.mkdtemp(prefix="nyala-cluster-")) if directory is None else directory
         self._faults: dict[str, SetFaults] = {}
-        options = {**DEFAULTS, **(options or {})}
+        options = {**defaults, **(options or {})}
         self.local = LocalCluster.create(home, tservers, masters, options, is_secure=tls)
         self._channels = self.local.channels()
         try:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from ...errors import InterfaceError, did_you_mean
+from ...errors import InterfaceError, did_you_mean, listed
 from ..wire.methods import GetCatalog, ListServers, LocateTablets, NamedServer, TabletLocation
 from ..wire.plain import entry_from_plain
 from ..wire.rpc import Channels
@@ -21,7 +21,6 @@ class _Addressed(Protocol):
 
 
 S = TypeVar("S", bound=_Addressed)
-_SHOWN = 10
 
 
 class Names:
@@ -76,8 +75,7 @@ class Names:
             ]
             close = [tablet_id for tablet_id in there if wanted and tablet_id.startswith(wanted)]
             if len(close) > 1:
-                shown = ", ".join(close[:_SHOWN]) + (", ..." if len(close) > _SHOWN else "")
-                raise InterfaceError(f"{len(close)} tablets begin with {wanted}: {shown}")
+                raise InterfaceError(f"{len(close)} tablets begin with {wanted}: {listed(close)}")
             if not close:
                 raise InterfaceError(f"the cluster has no tablet {wanted}{did_you_mean(wanted, there)}")
             found = self._located(close[0], seconds)

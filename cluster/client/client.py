@@ -113,7 +113,7 @@ class Client:
         self.name = f"nyala://{','.join(addresses)}"
         made = _channels(clock, options) if channels is None else channels(clock)
         self._shared = shared = Shared(self.name, clock, made, options)
-        self._masters = Masters(shared, addresses)
+        self._masters = Masters(shared.channels, addresses, shared.attempts)
         self._catalog = CatalogCache(self._masters, shared.numbers)
         self._locations = Locations(self._masters)
         self._calls = TabletCalls(shared, self._catalog, self._locations)

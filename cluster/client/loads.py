@@ -18,14 +18,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 
-import numpy as np
 import pyarrow as pa
 
-from ...errors import Error, IntegrityError, InterfaceError
+from ...errors import Error, IntegrityError
 from ...storage.schema import Table
 from ...storage.store import Op, WriteBatch
-from ...storage.tables.bulk_load import batches_of, numbered_later
-from ...storage.writing.incoming_rows import conform, limit_errors, no_partition, null_errors
+from ...storage.tables.loading import Loading, loadable, routed
 from .catalog_cache import KnownTable
 from .load_runs import LoadRuns, StoredPiece, numbered
 from .routing import Piece
@@ -38,8 +36,8 @@ IN_FLIGHT = 16
 """Pieces that are read and sent at once."""
 
 
-class ClusterLoader:
-    """A bulk load; see the module's page and `storage.store.BulkLoader`. For one thread at a time.
+class ClusterLoader(Loading):
+    """A bulk load into a cluster; see the module's page and `Loading`.
 
     Parameters
     ----------
@@ -59,6 +57,7 @@ class ClusterLoader:
         flush: Callable[[Sequence[Table]], object],
         buffer_bytes: int = BUFFER_BYTES,
     ):
+        super().__init__(known.table)
         self._shared = shared
         self._writer = writer
         self._known = known
@@ -69,69 +68,29 @@ class ClusterLoader:
         self._buffered = 0
         self._rows = 0
         self._runs = LoadRuns(known.table)
-        self._is_over = False
 
-    def __enter__(self) -> ClusterLoader:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._abandon()
+    def _check_open(self) -> None:
+        self._shared.check_open()
 
     # ---- collecting ----------------------------------------------------------------------------------------------
 
-    def append(self, rows: pa.RecordBatch | pa.Table) -> None:
-        """Add rows, in any order; columns by name.
-
-        Raises what is wrong with the batch or with the first bad row: `UnknownColumn`, `TypeMismatch`,
-        `NotNullViolation`, `NoPartition`, `AlreadyPresent`. The load has failed then.
-        """
-        self._check_going_on()
-        table = self._known.table
-        try:
-            self._shared.check_open()
-            for batch in batches_of(numbered_later(table, rows, conform(table, rows))):
-                self._add(batch)
-                if self._buffered >= self._buffer_bytes:
-                    self._end_run(spill=True)
-        except BaseException:
-            self._abandon()
-            raise
-
-    def _add(self, batch: pa.RecordBatch) -> None:
-        table, partitioner, tablet_ids = self._known.table, self._known.partitioner, self._known.tablet_ids
-        errors = null_errors(table, batch) or limit_errors(table, batch)
-        if errors:
-            raise errors[0].error
-        self._rows += batch.num_rows
-        self._buffered += batch.nbytes
-        places = partitioner.route(batch)
-        low, high = int(places.min()), int(places.max())
-        if low < 0:
-            raise no_partition(table, partitioner, batch, int(np.argmin(places)))
-        if table.schema.auto_increment is not None:
-            batch = batch.drop_columns([table.schema.auto_increment.name])
-        if low == high:
-            self._buffers.setdefault(tablet_ids[low], []).append(batch)
-            return
-        order = np.argsort(places.astype(np.uint16), kind="stable")
-        ends = np.searchsorted(places.take(order), np.arange(len(tablet_ids) + 1))
-        routed = batch.take(pa.array(order))
-        for place in np.flatnonzero(np.diff(ends)).tolist():
-            mine = routed.slice(int(ends[place]), int(ends[place + 1] - ends[place]))
-            self._buffers.setdefault(tablet_ids[place], []).append(mine)
+    def _take(self, rows: pa.RecordBatch | pa.Table) -> None:
+        numbered = self._table.schema.auto_increment
+        for batch in loadable(self._table, rows):
+            self._rows += batch.num_rows
+            self._buffered += batch.nbytes
+            for place, mine in routed(self._table, self._known.partitioner, batch):
+                sent = mine if numbered is None else mine.drop_columns([numbered.name])
+                self._buffers.setdefault(self._known.tablet_ids[place], []).append(sent)
+            if self._buffered >= self._buffer_bytes:
+                self._end_run(spill=True)
 
     def _end_run(self, spill: bool) -> None:
         buffers, self._buffers, self._buffered = self._buffers, {}, 0
         for tablet_id in list(buffers):
             self._runs.add(tablet_id, buffers.pop(tablet_id), spill)
 
-    def _check_going_on(self) -> None:
-        if self._is_over:
-            raise InterfaceError(f"this load of table {self._known.table.name} has ended; start another one")
-
-    def _abandon(self) -> None:
-        """Forget what was collected; nothing of it has been written."""
-        self._is_over = True
+    def _forget(self) -> None:
         self._buffers.clear()
         self._runs.close()
 
@@ -139,22 +98,19 @@ class ClusterLoader:
 
     def finish(self) -> int:
         """Write all rows; how many there are. See `storage.store.BulkLoader` and the module's page."""
-        self._check_going_on()
-        try:
-            self._shared.check_open()
+        with self._step():
             self._end_run(spill=False)
             self._runs.check_unique()
             self._check_tablets()
             self._write()
-        finally:
-            self._abandon()
+        self._end()
         with suppress(Error):  # maintenance does so later
-            self._flush([self._known.table])
+            self._flush([self._table])
         return self._rows
 
     def _check_tablets(self) -> None:
         """Raise `AlreadyPresent` where a key is in the table; tablets that are empty need not be asked."""
-        if self._known.table.schema.auto_increment is not None:
+        if self._table.schema.auto_increment is not None:
             return
         rows = self._rows_of(self._known)
         asked = [piece for piece in self._runs.in_turn() if rows.get(piece.tablet_id, 1)]
@@ -185,7 +141,7 @@ class ClusterLoader:
 
     def _take_back(self, written: Iterable[StoredPiece], failure: Error) -> None:
         """Delete what was inserted, as far as that can be told."""
-        if self._known.table.schema.auto_increment is not None:
+        if self._table.schema.auto_increment is not None:
             failure.add_note("rows of the load that were written stay, as their table has no unique key")
             return
         left = [stored for stored, failed in self._each(written, self._delete_piece, stop=False) if failed is not None]
@@ -199,7 +155,7 @@ class ClusterLoader:
     def _piece(self, stored: StoredPiece, op: Op) -> Piece:
         rows = self._runs.read(stored)
         if op is Op.DELETE_IGNORE:
-            rows = rows.select([column.name for column in self._known.table.schema.key])
+            rows = rows.select([column.name for column in self._table.schema.key])
         return Piece(stored.tablet_id, WriteBatch(rows, op, all_or_none=True), numbered(rows.num_rows))
 
     def _each(

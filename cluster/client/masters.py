@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ...errors import Error, NotTheLeader
 from ..wire.methods import Reply, Request
-from .retry import FIRST_ATTEMPT, Verdict, verdict
-from .shared import Shared
+from .retry import FIRST_ATTEMPT, Attempts, Verdict, verdict
+from .shared import ChannelsLike
 
 R = TypeVar("R", bound=Reply)
 
@@ -18,14 +18,17 @@ class Masters:
 
     Parameters
     ----------
-    shared : Shared
+    channels : Channels
     addresses : sequence of str
         "host:port" of all masters, or of some.
+    attempts : callable, optional
+        Makes the `Attempts` at a request: `Shared.attempts` for a client, which knows a deadline where none is given.
     """
 
-    def __init__(self, shared: Shared, addresses: Sequence[str]):
+    def __init__(self, channels: ChannelsLike, addresses: Sequence[str], attempts: Callable[..., Attempts] = Attempts):
         self.addresses = tuple(addresses)
-        self._shared = shared
+        self._channels = channels
+        self._attempts = attempts
         self._leader = ""
         """Who answered last, or was named by one that does not lead; a guess, so that no lock is needed."""
 
@@ -45,7 +48,7 @@ class Masters:
         seconds.
         """
         asked = f"{what} (asked of {', '.join(self.addresses)})"
-        attempts = self._shared.attempts(asked, seconds, attempt, patience)
+        attempts = self._attempts(asked, seconds, attempt, patience=patience)
         tried: set[str] = set()
         while True:
             address = self._next(tried)
@@ -54,7 +57,7 @@ class Masters:
                 tried.clear()
                 continue
             try:
-                found = self._shared.channels.get(address).call(request, timeout=attempts.timeout())
+                found = self._channels.get(address).call(request, timeout=attempts.timeout())
             except Error as error:
                 self._failed(address, error, tried)
                 attempts.failed(error)

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-from ...errors import Error, InterfaceError
+from ...errors import Error
 from ...storage.schema import Table
-from ...storage.tables.bulk_load import batches_of
+from ...storage.tables.loading import Loading, batches_of
 from ..wire.load_methods import AbandonLoad, FinishLoad, LoadRows, StartLoad
 from ..wire.methods import Done, Reply, Request, WriteReply
 from ..wire.rows import rows_to_bytes
@@ -30,8 +30,8 @@ MESSAGE_SECONDS = 6 * 3600.0
 R = TypeVar("R", bound=Reply)
 
 
-class OwnedLoader:
-    """A bulk load; see the module's page and `storage.store.BulkLoader`. For one thread at a time.
+class OwnedLoader(Loading):
+    """A bulk load into another process's store; see the module's page and `Loading`.
 
     Parameters
     ----------
@@ -42,64 +42,37 @@ class OwnedLoader:
     """
 
     def __init__(self, shared: Shared, known: KnownTable, address: str, wrote: Callable[[Table, int], None]):
+        super().__init__(known.table)
         self._shared = shared
-        self._table = known.table
         self._address = address
         self._wrote = wrote
         self._id = uuid.uuid4().hex
         self._messages = 0
-        self._is_over = False
         self._call(StartLoad(load_id=self._id, table_id=self._table.id), Done)
 
-    def __enter__(self) -> OwnedLoader:
-        return self
+    def _check_open(self) -> None:
+        self._shared.check_open()
 
-    def __exit__(self, *exc: object) -> None:
-        self._abandon()
-
-    def append(self, rows: pa.RecordBatch | pa.Table) -> None:
-        """Add rows, in any order; columns by name.
-
-        Raises what is wrong with the batch or with the first bad row: `UnknownColumn`, `TypeMismatch`,
-        `NotNullViolation`, `NoPartition`, `AlreadyPresent`. The load has failed then.
-        """
-        self._check_going_on()
-        try:
-            for batch in batches_of(rows):
-                for start, stop in cut(batch, 0, batch.num_rows):
-                    data = rows_to_bytes(batch.slice(start, stop - start))
-                    self._call(LoadRows(load_id=self._id, number=self._messages + 1, rows=data), Done)
-                    self._messages += 1
-        except BaseException:
-            self._abandon()
-            raise
+    def _take(self, rows: pa.RecordBatch | pa.Table) -> None:
+        for batch in batches_of(rows):
+            for start, stop in cut(batch, 0, batch.num_rows):
+                data = rows_to_bytes(batch.slice(start, stop - start))
+                self._call(LoadRows(load_id=self._id, number=self._messages + 1, rows=data), Done)
+                self._messages += 1
 
     def finish(self) -> int:
         """Make all rows durable and visible; how many there are. See `storage.store.BulkLoader`.
 
         Raises `ClusterError` where the owner was another process before it could say whether it has done so.
         """
-        self._check_going_on()
-        try:
-            with self._shared.numbers.numbered() as call:
-                reply = self._call(FinishLoad(load_id=self._id, messages=self._messages, call=call), WriteReply)
-        except BaseException:
-            self._abandon()
-            raise
+        with self._step(), self._shared.numbers.numbered() as call:
+            reply = self._call(FinishLoad(load_id=self._id, messages=self._messages, call=call), WriteReply)
         self._is_over = True
         self._wrote(self._table, reply.applied)
         self._shared.written(reply.timestamp)
         return reply.applied
 
-    def _check_going_on(self) -> None:
-        if self._is_over:
-            raise InterfaceError(f"this load of table {self._table.name} has ended; start another one")
-        self._shared.check_open()
-
-    def _abandon(self) -> None:
-        if self._is_over:
-            return
-        self._is_over = True
+    def _forget(self) -> None:
         with suppress(Error):  # the owner gives it up by itself, later
             self._shared.channels.get(self._address).call(AbandonLoad(load_id=self._id), timeout=5.0)
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from ...storage.keys.keys import Keys
 from ...storage.store import Op, RowError, WriteBatch
 from ...storage.vector import Array
+from ...storage.writing.by_tablet import spans
 from ...storage.writing.incoming_rows import (
     IncomingRows,
     incoming,
@@ -111,13 +112,10 @@ def _parts(
         if low >= 0:
             yield known.tablet_ids[low], rows, numbers
         return
-    order = np.argsort(places.astype(np.int16 if high < 1 << 15 else np.int32), kind="stable")
-    ends = np.searchsorted(places.take(order), np.arange(high + 2))
+    order, found = spans(places)
     sorted_rows, sorted_numbers = _taken(rows, order), numbers[order]
-    for place in range(high + 1):
-        start, stop = int(ends[place]), int(ends[place + 1])
-        if stop > start:
-            yield known.tablet_ids[place], _slice(sorted_rows, start, stop), sorted_numbers[start:stop]
+    for place, start, stop in found:
+        yield known.tablet_ids[place], _slice(sorted_rows, start, stop), sorted_numbers[start:stop]
 
 
 def _taken(rows: IncomingRows, order: Array) -> IncomingRows:

@@ -334,8 +334,11 @@ class TokenScan:
         def forget() -> None:
             with contextlib.suppress(Error):
                 channel = self._shared.channels.get(address)
-                # It must not begin after its end.
-                reply = None if asked is None else channel.finish(*asked[1:], _FORGET_SECONDS)
+                # One that has ended with its first answer needs no word; one without an answer is not to begin.
+                reply = None
+                if asked is not None:
+                    with contextlib.suppress(DeadlineExceeded):
+                        reply = channel.finish(*asked[1:], _FORGET_SECONDS)
                 if isinstance(reply, ScanStart) and reply.end is not None:
                     return
                 channel.call(CloseScanner(scanner=scanner), timeout=_FORGET_SECONDS)

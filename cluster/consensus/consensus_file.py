@@ -19,11 +19,11 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ...errors import CorruptionError
 from ...storage.clock import LOGICAL_BITS
-from ...storage.files.checked_file import read_checked, replace_checked
+from ...storage.files.checked_file import replace_checked
 from ...storage.files.filesystem import FileSystem
 from ..raft.messages import Configuration, HardState
+from .checked_structs import read_struct
 
 MAGIC = b"nyalaCNS"
 VERSION = 1
@@ -52,12 +52,7 @@ class ConsensusState(Struct, frozen=True):
 
 def read_consensus(fs: FileSystem, directory: str) -> ConsensusState:
     """The file of a tablet; `CorruptionError` where it is damaged, `DiskError` where there is none."""
-    path = f"{directory}/{NAME}"
-    content: Any = read_checked(fs, path, MAGIC, VERSION)
-    try:
-        return msgspec.convert(content, ConsensusState)
-    except msgspec.ValidationError as error:
-        raise CorruptionError(str(error), path, "payload at offset 24") from error
+    return read_struct(fs, f"{directory}/{NAME}", MAGIC, VERSION, ConsensusState)
 
 
 def write_consensus(fs: FileSystem, directory: str, state: ConsensusState) -> None:

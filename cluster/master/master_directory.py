@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...errors import OperationalError
+from ...errors import OperationalError, listed
 from ...storage.files.checked_file import read_checked, replace_checked
 from ...storage.files.filesystem import FileSystem
 from ...storage.tables.store_directory import make_durable_directory, require_format, write_format
@@ -77,7 +77,7 @@ class MasterDirectory:
         strangers = [name for name in fs.list(self.path) if name not in _FIRST_FILES]
         if strangers:
             raise OperationalError(
-                f"{self.path} is no directory of a nyala master and not empty (it holds {', '.join(strangers[:5])}); "
+                f"{self.path} is no directory of a nyala master and not empty (it holds {listed(strangers, 5)}); "
                 "give an empty or a new directory"
             )
         # Nobody has heard of a master that has no FORMAT: what a crash left of it is made again.

@@ -26,18 +26,18 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from ... import errors
-from ...errors import CorruptionError, DeadlineExceeded, IntegrityError, OperationalError, ProtocolError
+from ...errors import DeadlineExceeded, IntegrityError, OperationalError, ProtocolError
 from ...storage.clock import LOGICAL_BITS
-from ...storage.files.checked_file import read_checked, replace_checked
+from ...storage.files.checked_file import replace_checked
 from ...storage.files.filesystem import FileSystem
 from ...storage.log.wal import LogTicket
 from ...storage.store import RowError, Timestamp, WriteResult
+from ..consensus.checked_structs import read_struct
 from ..consensus.tracked import CallHeader
 from ..wire.methods import Call, WrittenRow
 
@@ -123,13 +123,7 @@ class SavedResults(Struct, frozen=True):
     def read(cls, fs: FileSystem, directory: str) -> SavedResults:
         """The file; nothing where there is none, `CorruptionError` where it is damaged."""
         path = f"{directory}/{NAME}"
-        if not fs.exists(path):
-            return cls()
-        content: Any = read_checked(fs, path, MAGIC, VERSION)
-        try:
-            return msgspec.convert(content, cls)
-        except msgspec.ValidationError as error:
-            raise CorruptionError(str(error), path, "payload at offset 24") from error
+        return read_struct(fs, path, MAGIC, VERSION, cls) if fs.exists(path) else cls()
 
     def to_bytes(self) -> bytes:
         """For another server."""

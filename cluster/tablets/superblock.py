@@ -17,14 +17,13 @@ being made or removed.
 from __future__ import annotations
 
 import enum
-from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from ...errors import CorruptionError
-from ...storage.files.checked_file import read_checked, replace_checked
+from ...storage.files.checked_file import replace_checked
 from ...storage.files.filesystem import FileSystem
+from ..consensus.checked_structs import read_struct
 from ..wire.methods import Tablet
 
 MAGIC = b"nyalaREP"
@@ -55,10 +54,4 @@ class Superblock(Struct, frozen=True):
     def read(cls, fs: FileSystem, directory: str) -> Superblock | None:
         """The file of a replica's directory; None where there is none, `CorruptionError` where it is damaged."""
         path = f"{directory}/{NAME}"
-        if not fs.exists(path):
-            return None
-        content: Any = read_checked(fs, path, MAGIC, VERSION)
-        try:
-            return msgspec.convert(content, cls)
-        except msgspec.ValidationError as error:
-            raise CorruptionError(str(error), path, "payload at offset 24") from error
+        return read_struct(fs, path, MAGIC, VERSION, cls) if fs.exists(path) else None

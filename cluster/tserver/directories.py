@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import CorruptionError, DiskError, OperationalError, UnsupportedFormat
+from ...errors import CorruptionError, DiskError, OperationalError, UnsupportedFormat, listed
 from ...storage.files.checked_file import TEMPORARY_SUFFIX, read_checked, replace_checked
 from ...storage.files.filesystem import FileSystem
 from ...storage.tables.store_directory import make_durable_directory, require_format, write_format
@@ -126,7 +126,7 @@ class ServerDirectories:
         if strangers or (fs.exists(self.tablets_path) and fs.list(self.tablets_path)):
             raise OperationalError(
                 f"{self._path} is no directory of a nyala server and not empty (it holds "
-                f"{', '.join(strangers[:5]) or 'tablets'}); give an empty or a new directory"
+                f"{listed(strangers, 5) or 'tablets'}); give an empty or a new directory"
             )
         fs.make_directory(self.tablets_path)
         self._known = {}
@@ -171,7 +171,7 @@ class ServerDirectories:
             strangers = [name for name in fs.list(path) if name not in ("tablets", "instance.tmp", "lost+found")]
             if strangers:
                 raise OperationalError(
-                    f"the data directory {path} is not empty (it holds {', '.join(strangers[:5])}); "
+                    f"the data directory {path} is not empty (it holds {listed(strangers, 5)}); "
                     "give an empty or a new one"
                 )
             fs.make_directory(f"{path}/tablets")

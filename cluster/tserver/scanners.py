@@ -13,6 +13,9 @@ A scan has one stream at a time: a new one takes it over from the one before, wh
 
 The first batches may go out by a call instead (`Scanners.start`), as if a stream had begun and broken off after them. A
 scan that ends with that is forgotten at once: nothing of it was given out by its client without its end.
+
+Calls and streams overtake each other on their way, so a scan may be closed before it is begun. It is not begun then:
+the ids that clients closed last are remembered, each is one scan's for ever.
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ FINISHED_SCANS = 256
 """So many of these are kept at most."""
 MOST_SCANS = 1000
 """More scans at once are refused."""
+CLOSED_SCANS = 4096
+"""So many ids of scans that clients have closed are remembered: for as long as a message may be on its way."""
 
 
 class Scanner:
@@ -232,6 +237,8 @@ class Scanners:
         self._live: dict[str, Scanner] = {}
         self._finished: dict[str, Scanner] = {}
         """By the time of their end."""
+        self._closed: dict[str, None] = {}
+        """The ids that clients have closed, the oldest first; guarded by the lock, too."""
 
     def stream(
         self, id: str, number: int, is_cancelled: Callable[[], bool], begin: Callable[[], Scanner]
@@ -255,10 +262,10 @@ class Scanners:
         except ScannerExpired:
             raise  # a stream has it
         except Exception:
-            self.close(id)
+            self._forget(id)
             raise
         if end is not None:
-            self.close(id)
+            self._forget(id)
         return found, end
 
     def _scanner(self, id: str, number: int, begin: Callable[[], Scanner]) -> Scanner:
@@ -267,17 +274,27 @@ class Scanners:
             scanner = self._live.get(id) or self._finished.get(id)
             if scanner is not None:
                 return scanner
+            self._check_wanted(id)
             if number:
                 raise ScannerExpired(f"there is no scan {id} to go on with from batch {number}")
             if len(self._live) >= MOST_SCANS:
                 raise ServerOverloaded(f"the server has {len(self._live)} scans open, and takes no more")
         scanner = begin()
-        with self._lock:
-            # A client that sends the same twice at once gets one scan; the stream that came last has it.
-            first = self._live.setdefault(id, scanner)
-        if first is not scanner:
-            scanner.close()
+        first: Scanner | None = None
+        try:
+            with self._lock:
+                self._check_wanted(id)  # it may have been closed while it was begun
+                # A client that sends the same twice at once gets one scan; the stream that came last has it.
+                first = self._live.setdefault(id, scanner)
+        finally:
+            if first is not scanner:
+                scanner.close()
         return first
+
+    def _check_wanted(self, id: str) -> None:
+        """`ScannerExpired` where the client has closed the scan. Needs the lock."""
+        if id in self._closed:
+            raise ScannerExpired(f"scan {id} has been closed")
 
     def _watched(self, scanner: Scanner, items: Iterator[Batch | ScanEnd]) -> Iterator[Batch | ScanEnd]:
         with contextlib.closing(items):  # type: ignore[type-var]  # a generator
@@ -290,7 +307,7 @@ class Scanners:
                 # The stream is gone; the scan waits for another one.
                 raise
             except Exception:
-                self.close(scanner.id)
+                self._forget(scanner.id)
                 raise
 
     def _finish(self, scanner: Scanner) -> None:
@@ -313,7 +330,16 @@ class Scanners:
         scanner.keep_alive()
 
     def close(self, id: str) -> None:
-        """Forget a scan; fine where it is not known."""
+        """Forget a scan, whose client does not want it any more, and do not begin it later; fine where it is not
+        known."""
+        with self._lock:
+            self._closed[id] = None
+            if len(self._closed) > CLOSED_SCANS:
+                del self._closed[next(iter(self._closed))]
+        self._forget(id)
+
+    def _forget(self, id: str) -> None:
+        """Forget a scan, if it is known."""
         with self._lock:
             scanner = self._live.pop(id, None) or self._finished.pop(id, None)
         if scanner is not None:
@@ -325,14 +351,14 @@ class Scanners:
             old = [s for s in self._live.values() if s.idle_seconds(now) > self._ttl]
             old += [s for s in self._finished.values() if s.idle_seconds(now) > min(FINISHED_SECONDS, self._ttl)]
         for scanner in old:
-            self.close(scanner.id)
+            self._forget(scanner.id)
 
     def release(self, tablet_id: str) -> None:
         """Forget the scans of a tablet that have no stream: its files are to be removed."""
         with self._lock:
             scans = [s for s in self._live.values() if s.tablet_id == tablet_id and not s.is_attached]
         for scanner in scans:
-            self.close(scanner.id)
+            self._forget(scanner.id)
 
     def close_all(self, timeout: float) -> None:
         """Forget everything; waits until no thread reads a tablet any more, at most `timeout` seconds."""

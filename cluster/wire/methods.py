@@ -209,7 +209,7 @@ class StartScan(Request, frozen=True, tag="start_scan"):
 
 
 class CloseScanner(Request, frozen=True, tag="close_scanner"):
-    """Forget a scan that is not read to its end."""
+    """Forget a scan that is not read to its end; where it comes before the scan has begun, that does not begin."""
 
     reply = Done
     scanner: str

@@ -85,12 +85,14 @@ def _rows_kept(node: Sort) -> int | None:
 def _without(node: Sort, scan: Scan, origins: Mapping[int, _Origin], context: Context) -> Node | None:
     """The top-N with the scan's texts joined to its rows, None where that cannot be or is not worth it."""
     late = _late_columns(node, scan, origins)
-    late = _unread(node.source, late, origins, context) if late else late
     found = _with_key(node.source, scan) if late else None
     if found is None:
         return None
     source, keys = found
     below = pruned(source, column_ids(source) - late.keys(), context)
+    read = frozenset().union(*map(column_ids, nodes(below)))
+    if all(origins[number].number in read for number in late):
+        return None  # a group or a condition needs them all, so they may well come along
     top = replace(node, source=exactly(below, [c.id for c in below.columns if c.id not in late]))
     names = dict(scan.source_names)
     return _joined(node, top, scan, keys, {number: names[origins[number].number] for number in late}, context)
@@ -110,15 +112,6 @@ def _late_columns(node: Sort, scan: Scan, origins: Mapping[int, _Origin]) -> dic
         and origin.is_grouped
         and origin.number not in key
     }
-
-
-def _unread(
-    source: Node, late: Mapping[int, Column], origins: Mapping[int, _Origin], context: Context
-) -> dict[int, Column]:
-    """Of the columns `late`, those that nothing below reads: what a group or a condition needs may well come along."""
-    below = pruned(source, column_ids(source) - late.keys(), context)
-    read = frozenset().union(*map(column_ids, nodes(below)))
-    return {number: column for number, column in late.items() if origins[number].number not in read}
 
 
 def _with_key(source: Node, scan: Scan) -> tuple[Node, dict[str, Column]] | None:

@@ -33,6 +33,7 @@ from ...errors import (
     TypeMismatch,
     UnknownColumn,
     did_you_mean,
+    listed,
 )
 from ...storage.keys.partition import Partitioner
 from ...storage.schema import ColumnSchema, Table
@@ -287,6 +288,6 @@ def _example(batch: pa.RecordBatch, row: int) -> str:
     values: dict[str, Any] = batch.slice(row, 1).to_pylist()[0]
     shown = [
         f"{name} = {str(value)[:_SHOWN_CHARACTERS]!r}" if isinstance(value, str) else f"{name} = {value}"
-        for name, value in list(values.items())[:_SHOWN_COLUMNS]
+        for name, value in values.items()
     ]
-    return f"the row with {', '.join(shown)}{', ...' if len(values) > _SHOWN_COLUMNS else ''}"
+    return f"the row with {listed(shown, _SHOWN_COLUMNS)}"

@@ -12,7 +12,7 @@ from ...storage.types import BIGINT, BOOLEAN, DECIMAL, DOUBLE, DataType, Kind
 from ..arithmetic import MIN_DIVISION_SCALE
 from ..coercion import cast, convert, is_text_literal
 from ..expressions import Aggregate, Expr, Literal, OrderItem
-from .arguments import number, refuse
+from .arguments import number, refuse, truth
 from .function import Args, Builder, Function
 
 WITHIN_GROUP = {"percentile_cont": 1, "percentile_disc": 1, "mode": 0}
@@ -39,7 +39,7 @@ def _count_of(function: Function, args: Args) -> Expr:
 
 
 def _count_if(function: Function, args: Args) -> Expr:
-    return Aggregate(BIGINT, False, "count", (), filter=_truth(function, args[0]))
+    return Aggregate(BIGINT, False, "count", (), filter=truth(function, args[0]))
 
 
 def _sum(function: Function, args: Args) -> Expr:
@@ -98,16 +98,8 @@ def _any(function: Function, arg: Expr) -> Expr:
 # ---- truths, bits, products ------------------------------------------------------------------------------------------
 
 
-def _truth(function: Function, arg: Expr) -> Expr:
-    if arg.type.kind is Kind.NULL or is_text_literal(arg):
-        return convert(arg, BOOLEAN)
-    if arg.type != BOOLEAN:
-        raise refuse(function, arg)
-    return arg
-
-
 def _truths(function: Function, args: Args) -> Expr:
-    return Aggregate(BOOLEAN, True, function.name, (_truth(function, args[0]),))
+    return Aggregate(BOOLEAN, True, function.name, (truth(function, args[0]),))
 
 
 def _bits(function: Function, args: Args) -> Expr:

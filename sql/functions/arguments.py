@@ -1,4 +1,4 @@
-"""What builders ask of an argument: a text, a whole number, a number, a moment, a quoted unit.
+"""What builders ask of an argument: a text, a whole number, a number, a truth value, a moment, a quoted unit.
 
 Each takes the function, the argument and its position (from 0), and gives the argument, a bare NULL or a quoted text
 converted; `TypeMismatch` names the argument and shows how the function is called.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...errors import TypeMismatch
-from ...storage.types import BIGINT, DATE, DOUBLE, STRING, TIMESTAMP, DataType, Kind
+from ...storage.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, DataType, Kind
 from ..coercion import cast, convert, fit, is_text_literal
 from ..expressions import Expr, Literal
 from .function import Args, Builder, Function, call
@@ -44,6 +44,15 @@ def number(function: Function, arg: Expr, position: int = 0) -> Expr:
     if arg.type.kind is Kind.NULL or is_text_literal(arg):
         return convert(arg, DOUBLE)
     if not arg.type.is_numeric:
+        raise refuse(function, arg, position)
+    return arg
+
+
+def truth(function: Function, arg: Expr, position: int = 0) -> Expr:
+    """A BOOLEAN; a quoted one, too."""
+    if arg.type.kind is Kind.NULL or is_text_literal(arg):
+        return convert(arg, BOOLEAN)
+    if arg.type != BOOLEAN:
         raise refuse(function, arg, position)
     return arg
 

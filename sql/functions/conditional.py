@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ...storage.types import BOOLEAN, Kind
-from ..coercion import convert, is_text_literal, unify
+from ..coercion import unify
 from ..expressions import Call, Case, Expr, Literal
-from .arguments import refuse
+from .arguments import refuse, truth
 from .function import Args, Function, call, comparable
 
 
@@ -23,17 +23,9 @@ def _extreme(function: Function, args: Args) -> Expr:
     return Call(target, all(arg.nullable for arg in found), function.name, found)
 
 
-def _truth(function: Function, arg: Expr) -> Expr:
-    if arg.type.kind is Kind.NULL or is_text_literal(arg):
-        return convert(arg, BOOLEAN)
-    if arg.type != BOOLEAN:
-        raise refuse(function, arg)
-    return arg
-
-
 def _if(function: Function, args: Args) -> Expr:
     target, (then, otherwise) = unify(args[1:], f"the values of {function.name} are of types")
-    return Case(target, then.nullable or otherwise.nullable, ((_truth(function, args[0]), then),), otherwise)
+    return Case(target, then.nullable or otherwise.nullable, ((truth(function, args[0]), then),), otherwise)
 
 
 def _nvl2(function: Function, args: Args) -> Expr:

@@ -22,6 +22,7 @@ from ..columns.column_reader import ColumnReader
 from ..deltas.delta_file import DeltaFile, write_delta_file
 from ..deltas.delta_memstore import DeltaMemStore
 from ..deltas.deltas import DeltaKind, Deltas
+from ..deltas.version_merge import without_insertions
 from ..keys.bloom import BloomReader
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.stored_rowset import PatchCache, StoredRowSet
@@ -85,6 +86,23 @@ class NewFiles:
         name = self.name(f"rowset-{rowset:08d}-{kind}", "delta", 6, taken)
         self.size += write_delta_file(self._tablet.fs, self.path(name), self._tablet.table.schema, deltas)
         return (name,)
+
+    def with_deltas(self, metadata: RowSetMetadata, undo: Deltas, deletes: Deltas, redo_index: int) -> RowSetMetadata:
+        """Write the delta files of a rowset whose base data are new: its metadata with them. `undo` may have
+        insertions."""
+        before = self.size
+        undo, inserted = without_insertions(undo, metadata.row_count)
+        undo_files = self.write_deltas("undo", metadata.id, (), undo)
+        redo_files = self.write_deltas("redo", metadata.id, (), deletes)
+        return replace(
+            metadata,
+            undo_files=undo_files,
+            redo_files=redo_files,
+            newest_undo=max(undo.newest, inserted),
+            inserted=inserted,
+            redo_index=redo_index,
+            data_bytes=metadata.data_bytes + self.size - before,
+        )
 
     def resized(self, before: RowSetMetadata, after: RowSetMetadata, written: int) -> RowSetMetadata:
         """`after`, with the bytes of the rowset's files, of which `written` are new."""

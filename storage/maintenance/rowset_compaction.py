@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from ..columns.column_file import ROW_GROUP_ROWS
 from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas, invert, merge
-from ..deltas.version_merge import MergePlan, above, combined, moved, plan_merge, with_insertions, without_insertions
+from ..deltas.version_merge import MergePlan, above, combined, moved, plan_merge, with_insertions
 from ..keys.keys import Keys
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.rowset_source import RowSetSource, concat_keys, stretches
@@ -258,19 +258,7 @@ class _Output:
             written=self._files.paths,
         )
         self._files.size += metadata.data_bytes
-        before = self._files.size
-        undo, inserted = without_insertions(self._history(), self._part.row_count)
-        undo_files = self._files.write_deltas("undo", self._id, (), undo)
-        redo_files = self._files.write_deltas("redo", self._id, (), self._deletes())
-        return replace(
-            metadata,
-            undo_files=undo_files,
-            redo_files=redo_files,
-            newest_undo=max(undo.newest, inserted),
-            inserted=inserted,
-            redo_index=self._merge.cut.index,
-            data_bytes=metadata.data_bytes + self._files.size - before,
-        )
+        return self._files.with_deltas(metadata, self._history(), self._deletes(), self._merge.cut.index)
 
     # ---- columns -------------------------------------------------------------------------------------------------
 

@@ -29,8 +29,8 @@ import numpy as np
 import pyarrow as pa
 
 from ..deltas.delta_memstore import DeltaMemStore
-from ..deltas.deltas import Deltas, insertions, invert, merge
-from ..deltas.version_merge import above, deaths, moved, without_insertions
+from ..deltas.deltas import insertions, invert, merge
+from ..deltas.version_merge import above, deaths, moved
 from ..keys.keys import Keys
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.memrowset_snapshot import MemRowSetImage
@@ -156,7 +156,12 @@ class _Flush:
         files.paths += [files.path(name) for metadata in written for name in rowset_files(metadata)]
         starts = np.cumsum([0, *(metadata.row_count for metadata in written)]).tolist()
         return [
-            self._with_deltas(files, metadata, *(part(d, start, metadata.row_count) for d in (undo, turned.deletes)))
+            files.with_deltas(
+                metadata,
+                part(undo, start, metadata.row_count),
+                part(turned.deletes, start, metadata.row_count),
+                self._cut.index,
+            )
             for metadata, start in zip(written, starts)
         ]
 
@@ -173,21 +178,6 @@ class _Flush:
         self._offsets = np.full(self._old.row_count, -1, np.int64)
         self._offsets[image.numbers[order]] = np.arange(len(order))
         return order
-
-    def _with_deltas(self, files: NewFiles, metadata: RowSetMetadata, undo: Deltas, deletes: Deltas) -> RowSetMetadata:
-        before = files.size
-        undo, inserted = without_insertions(undo, metadata.row_count)
-        undo_files = files.write_deltas("undo", metadata.id, (), undo)
-        redo_files = files.write_deltas("redo", metadata.id, (), deletes)
-        return replace(
-            metadata,
-            undo_files=undo_files,
-            redo_files=redo_files,
-            newest_undo=max(undo.newest, inserted),
-            inserted=inserted,
-            redo_index=self._cut.index,
-            data_bytes=metadata.data_bytes + files.size - before,
-        )
 
     def _open(self, written: Sequence[RowSetMetadata]) -> list[StoredRowSet]:
         tablet = self._tablet

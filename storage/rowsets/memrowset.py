@@ -236,12 +236,8 @@ class MemRowSet:
     def get(self, row: int, columns: Sequence[ColumnSchema], timestamp: int) -> tuple[Any, ...] | None:
         """One row at a timestamp whose writes are decided: Python values of some columns, in a few microseconds; None
         where the row is not visible then."""
-        # Without the mutex, if nobody writes at the moment: many look-ups at once would hand it to each other.
-        located = self._chunks.locate_at_once(row)
-        if located is None:
-            with self._mutex:
-                located = self._chunks.locate(row)
-        if located[0] > timestamp or located[0] in self._aborted:
+        (located,) = self._chunks.locate((row,), self._mutex)
+        if located is None or located[0] > timestamp or located[0] in self._aborted:
             return None
         places = self._places_of(columns)
         values = values_of(located, places)
@@ -257,11 +253,7 @@ class MemRowSet:
         cells, is_altered = RowCells(places), -1 in places
         mutated: Collection[int] = self.mutations.changed(rows) if self.mutations.count and rows else ()
         found: list[tuple[Any, ...] | None] = []
-        located_rows = self._chunks.locate_some_at_once(rows)
-        if located_rows is None:
-            with self._mutex:
-                located_rows = self._chunks.locate_some(rows)
-        for row, located in zip(rows, located_rows):
+        for row, located in zip(rows, self._chunks.locate(rows, self._mutex)):
             if located is None or located[0] > timestamp or located[0] in self._aborted:
                 found.append(None)
                 continue

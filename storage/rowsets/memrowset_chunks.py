@@ -12,6 +12,7 @@ change.
 
 from __future__ import annotations
 
+import threading
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -127,8 +128,7 @@ Located: TypeAlias = "tuple[int, tuple[Any, ...] | None, Chunk | None, int]"
 
 
 class Chunks:
-    """See the module's page. Not safe for several threads: the MemRowSet's mutex guards all but `locate_at_once` and
-    `locate_some_at_once`."""
+    """See the module's page. Not safe for several threads: the MemRowSet's mutex guards all but `locate`."""
 
     def __init__(self, schema: Schema):
         self.row_count = 0
@@ -139,7 +139,7 @@ class Chunks:
         self._version = 0
         """Grows with every change."""
         self._is_changing = False
-        """Somebody is about to change something: `locate` would mix what was with what will be."""
+        """Somebody is about to change something: `_locate` would mix what was with what will be."""
         self._starts: list[int] = []
         self._pending = PendingRows(schema)
         self._pending_bytes = 0
@@ -220,29 +220,22 @@ class Chunks:
         pending = self._pending
         return (*self._chunks, PendingChunk(pending, 0, len(pending))) if pending else tuple(self._chunks)
 
-    def locate(self, row: int) -> Located:
-        """A row as it was inserted."""
-        place = row - (self.row_count - len(self._pending))
-        if place >= 0:
-            return self._pending.stamps[place], self._pending.rows[place], None, place
-        number = bisect_right(self._starts, row) - 1
-        chunk, place = self._chunks[number], row - self._starts[number]
-        stamps = chunk.timestamps
-        return stamps if isinstance(stamps, int) else int(stamps[place]), None, chunk, place
+    def locate(self, rows: Sequence[int], mutex: threading.Lock) -> list[Located | None]:
+        """Some rows as they were inserted, in their order; None where the number is -1.
 
-    def locate_at_once(self, row: int) -> Located | None:
-        """The same for those who do not keep writers away; None where one was in the way."""
+        Takes the mutex only where a writer is in the way: many look-ups at once would hand it to each other.
+        """
         version = self._version
-        if self._is_changing:
-            return None
         try:
-            found = self.locate(row)
-        except IndexError:
-            return None
-        return None if self._is_changing or version != self._version else found
+            found = None if self._is_changing else self._locate(rows)
+        except IndexError:  # pending rows became a chunk meanwhile
+            found = None
+        if found is None or self._is_changing or version != self._version:
+            with mutex:
+                return self._locate(rows)
+        return found
 
-    def locate_some(self, rows: Sequence[int]) -> list[Located | None]:
-        """`locate` for some rows, in their order; None where the number is -1."""
+    def _locate(self, rows: Sequence[int]) -> list[Located | None]:
         pending, chunks, starts = self._pending, self._chunks, self._starts
         first = self.row_count - len(pending)
         found: list[Located | None] = []
@@ -258,17 +251,6 @@ class Chunks:
                 stamps = chunk.timestamps
                 found.append((stamps if isinstance(stamps, int) else int(stamps[place]), None, chunk, place))
         return found
-
-    def locate_some_at_once(self, rows: Sequence[int]) -> list[Located | None] | None:
-        """The same for those who do not keep writers away; None where one was in the way."""
-        version = self._version
-        if self._is_changing:
-            return None
-        try:
-            found = self.locate_some(rows)
-        except IndexError:
-            return None
-        return None if self._is_changing or version != self._version else found
 
 
 def values_of(located: Located, places: Sequence[int]) -> list[Any]:

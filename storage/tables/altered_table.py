@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from ...errors import DuplicateTable, Error, InvalidTableDefinition, UnknownColumn
+from ...errors import DuplicateTable, Error, InvalidTableDefinition, UnknownColumn, listed
 from ..alterations import (
     AddColumn,
     AddRangePartition,
@@ -218,12 +218,10 @@ def _add_range(table: Table, partition: RangePartition) -> Table:
 def _drop_range(table: Table, partition: RangePartition) -> Table:
     rule = _range_rule(table)
     if not any(partition.has_bounds_of(other) for other in rule.partitions):
-        existing = "; ".join(_shown(table, rule, p) for p in rule.partitions[:6])
-        more = "; ..." if len(rule.partitions) > 6 else ""
+        existing = listed([_shown(table, rule, p) for p in rule.partitions], 6, "; ")
         _check_bounds(table, rule, partition)
         raise InvalidTableDefinition(
-            f"table {table.name} has no range partition {_shown(table, rule, partition)}; it has "
-            f"{existing + more if existing else 'none'}"
+            f"table {table.name} has no range partition {_shown(table, rule, partition)}; it has {existing or 'none'}"
         )
     kept = tuple(p for p in rule.partitions if not p.has_bounds_of(partition))
     return _with_ranges(table, replace(rule, partitions=kept))

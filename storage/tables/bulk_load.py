@@ -19,12 +19,11 @@ import itertools
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ...errors import AlreadyPresent, DiskError, IntegrityError, InterfaceError
+from ...errors import AlreadyPresent, DiskError
 from ..keys.keys import Keys
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.rowset_writer import write_rowsets
@@ -32,15 +31,14 @@ from ..rowsets.stored_rowset import StoredRowSet, open_rowset
 from ..schema import Table
 from ..store import Timestamp
 from ..tablet.tablet import Tablet, rowset_files
-from ..writing.incoming_rows import conform, describe_key, limit_errors, null_errors
+from ..writing.incoming_rows import describe_key
 from .load_publish import Run, check_against_rowsets, common_keys, publish
+from .loading import Loading, loadable, routed
 from .table_store import TableStore
 
 BUFFER_BYTES = 384 << 20
 """Of Arrow data that a load keeps. Larger runs make larger rowsets; while they are written, about as much again is
 taken for the encoded columns."""
-ROUTED_ROWS = 1 << 17
-"""Rows that are routed at a time: the copies of a part stay in the cache, and memory is bounded."""
 
 
 @dataclass(slots=True)
@@ -51,10 +49,8 @@ class _Buffer:
     written: list[RowSetMetadata] = field(default_factory=list)
 
 
-class TableBulkLoader:
-    """A bulk load of one table; see `storage.store.BulkLoader`. For one thread at a time.
-
-    An error ends the load: nothing of it stays.
+class TableBulkLoader(Loading):
+    """A bulk load of one table into a store of this process; see the module's page and `Loading`.
 
     Parameters
     ----------
@@ -69,67 +65,32 @@ class TableBulkLoader:
     def __init__(
         self, store: TableStore, pool: Executor, check_open: Callable[[], object], buffer_bytes: int = BUFFER_BYTES
     ):
+        self._layout = store.layout
+        super().__init__(self._layout.table)
         self.timestamp: Timestamp | None = None
         """When the rows became visible; None before `finish`."""
         self._store = store
-        self._layout = store.layout
-        self._table: Table = self._layout.table
         self._pool = pool
-        self._check_open = check_open
+        self._check = check_open
         self._buffer_bytes = buffer_bytes
         self._buffers = {tablet.id: _Buffer() for tablet in self._layout.tablets}
         self._buffered = 0
         self._rows = 0
-        self._is_over = False
 
-    def __enter__(self) -> TableBulkLoader:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._abandon()
+    def _check_open(self) -> None:
+        self._check()
 
     # ---- collecting ----------------------------------------------------------------------------------------------
 
-    def append(self, rows: pa.RecordBatch | pa.Table) -> None:
-        """Add rows, in any order; columns by name.
-
-        Raises what is wrong with the batch or with the first bad row: `UnknownColumn`, `TypeMismatch`,
-        `NotNullViolation`, `NoPartition`, `AlreadyPresent`. The load has failed then.
-        """
-        if self._is_over:
-            raise InterfaceError(f"this load of table {self._table.name} has ended; start another one")
-        try:
-            self._check_open()
-            conformed = numbered_later(self._table, rows, conform(self._table, rows))
-            for batch in batches_of(conformed):
-                self._add(batch)
-                if self._buffered >= self._buffer_bytes:
-                    self._write_runs()
-        except BaseException:
-            self._abandon()
-            raise
-
-    def _add(self, batch: pa.RecordBatch) -> None:
-        errors = null_errors(self._table, batch) or limit_errors(self._table, batch)
-        if errors:
-            raise errors[0].error
+    def _take(self, rows: pa.RecordBatch | pa.Table) -> None:
         tablets = self._layout.tablets
-        self._rows += batch.num_rows
-        self._buffered += batch.nbytes
-        places = self._layout.partitioner.route(batch)
-        low, high = int(places.min()), int(places.max())
-        if low < 0:
-            raise self._layout.no_partition(batch, int(np.argmin(places)))
-        if low == high:
-            self._buffers[tablets[low].id].batches.append(batch)
-            return
-        # One stable sort by a small integer (a radix sort), one take per column; the tablets then share the copy.
-        order = np.argsort(places.astype(np.uint16), kind="stable")
-        ends = np.searchsorted(places.take(order), np.arange(len(tablets) + 1))
-        routed = batch.take(pa.array(order))
-        for place in np.flatnonzero(np.diff(ends)).tolist():
-            mine = routed.slice(int(ends[place]), int(ends[place + 1] - ends[place]))
-            self._buffers[tablets[place].id].batches.append(mine)
+        for batch in loadable(self._table, rows):
+            self._rows += batch.num_rows
+            self._buffered += batch.nbytes
+            for place, mine in routed(self._table, self._layout.partitioner, batch):
+                self._buffers[tablets[place].id].batches.append(mine)
+            if self._buffered >= self._buffer_bytes:
+                self._write_runs()
 
     # ---- runs ----------------------------------------------------------------------------------------------------
 
@@ -155,10 +116,7 @@ class TableBulkLoader:
 
     def finish(self) -> int:
         """Make all rows durable and visible; how many there are. See `storage.store.BulkLoader`."""
-        if self._is_over:
-            raise InterfaceError(f"this load of table {self._table.name} has ended; start another one")
-        try:
-            self._check_open()
+        with self._step():
             self._write_runs()
             runs = [
                 Run(tablet, [self._open(tablet, m) for m in self._buffers[tablet.id].written])
@@ -167,9 +125,6 @@ class TableBulkLoader:
             ]
             list(self._pool.map(self._check_run, runs))
             self.timestamp = publish(self._store, runs)
-        except BaseException:
-            self._abandon()
-            raise
         self._is_over = True
         return self._rows
 
@@ -182,11 +137,8 @@ class TableBulkLoader:
                 raise _repeated(self._table, keys.values_at(0))
         check_against_rowsets(run, run.tablet.pin())
 
-    def _abandon(self) -> None:
+    def _forget(self) -> None:
         """Remove the files of a load that does not happen."""
-        if self._is_over:
-            return
-        self._is_over = True
         for tablet in self._layout.tablets:
             buffer = self._buffers[tablet.id]
             buffer.batches.clear()
@@ -196,28 +148,6 @@ class TableBulkLoader:
                 # What cannot be removed now is removed when the store opens: no metadata names it.
                 with contextlib.suppress(DiskError):
                     tablet.fs.remove(f"{tablet.rowset_directory}/{name}")
-
-
-def batches_of(rows: pa.Table | pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows in batches of at most `ROUTED_ROWS` rows; very small chunks are joined."""
-    table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
-    chunks = max((column.num_chunks for column in table.columns), default=1)
-    if chunks > 1 and table.num_rows < chunks * 4096:
-        table = table.combine_chunks()
-    for batch in table.to_batches(max_chunksize=ROUTED_ROWS):
-        if batch.num_rows:
-            yield batch
-
-
-def numbered_later(table: Table, given: pa.RecordBatch | pa.Table, rows: Any) -> Any:
-    """The rows with zeros in the AUTO_INCREMENT column; `IntegrityError` where some were given numbers."""
-    column = table.schema.auto_increment
-    if column is None:
-        return rows
-    place = table.schema.position(column.name)
-    if column.name in given.schema.names and rows.column(place).null_count < rows.num_rows:
-        raise IntegrityError(f"column {column.name} of table {table.name} is assigned by the store; leave it out")
-    return rows.set_column(place, column.name, pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows))
 
 
 def _numbered(tablet: Tablet, table: Table, rows: pa.Table) -> pa.Table:

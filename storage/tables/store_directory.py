@@ -7,7 +7,7 @@ DIR/FORMAT     b"nyala store, format 1"    made last: it is there only if everyt
 
 from __future__ import annotations
 
-from ...errors import CorruptionError, OperationalError, UnsupportedFormat
+from ...errors import CorruptionError, OperationalError, UnsupportedFormat, listed
 from ..files.checked_file import TEMPORARY_SUFFIX
 from ..files.filesystem import FileSystem
 from .catalog import Catalog
@@ -69,7 +69,7 @@ def _begin(fs: FileSystem, directory: str, path: str) -> None:
     strangers = [name for name in fs.list(directory) if name not in _FIRST_FILES]
     if strangers:
         raise OperationalError(
-            f"{directory} is no nyala store and not empty (it holds {', '.join(strangers[:5])}); "
+            f"{directory} is no nyala store and not empty (it holds {listed(strangers, 5)}); "
             "give an empty or a new directory"
         )
     _refuse_to_begin_over_data(fs, directory, path)

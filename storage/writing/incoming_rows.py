@@ -25,6 +25,7 @@ from ...errors import (
     TypeMismatch,
     UnknownColumn,
     did_you_mean,
+    listed,
 )
 from ..keys.keys import Keys
 from ..keys.partition import Partitioner
@@ -323,8 +324,7 @@ def no_partition(table: Table, partitioner: Partitioner, rows: pa.RecordBatch, r
     """The error of a row that no range covers."""
     key = describe_key(table, Keys.from_rows(table.schema, rows.slice(row, 1)).values_at(0))
     ranges = partitioner.describe_ranges()
-    shown = "; ".join(ranges[:6]) + ("; ..." if len(ranges) > 6 else "")
-    having = f"it has: {shown}" if ranges else "it has no range at all"
+    having = f"it has: {listed(ranges, 6, '; ')}" if ranges else "it has no range at all"
     return NoPartition(f"no partition of table {table.name} covers the row with key {key}; {having}")
 
 

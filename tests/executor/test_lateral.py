@@ -7,24 +7,20 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import duckdb
 import nyala
 import pytest
+from engines_support import same_tables
 
 
 @pytest.fixture(scope="module")
 def databases() -> Iterator[tuple[Any, Any]]:
-    found = nyala.connect(":memory:"), duckdb.connect()
-    for connection in found:
-        connection.execute("CREATE TABLE t (k INT PRIMARY KEY, a INT)")
-        connection.execute("CREATE TABLE u (k INT PRIMARY KEY, a INT, b INT)")
-        connection.execute("INSERT INTO t VALUES (1, 1), (2, 2), (3, NULL), (4, 1), (5, 7)")
-        for k in range(40):
-            a, b = (None, 1, 2, 2, 3)[k % 5], (k * 7) % 11
-            connection.execute(f"INSERT INTO u VALUES ({k}, {'NULL' if a is None else a}, {b})")
-    yield found
-    for connection in found:
-        connection.close()
+    columns = {"t": "k INT PRIMARY KEY, a INT", "u": "k INT PRIMARY KEY, a INT, b INT"}
+    rows = {
+        "t": [(1, 1), (2, 2), (3, None), (4, 1), (5, 7)],
+        "u": [(k, (None, 1, 2, 2, 3)[k % 5], (k * 7) % 11) for k in range(40)],
+    }
+    with same_tables(columns, rows) as found:
+        yield found
 
 
 FIRST_THREE = "(SELECT u.k, u.b FROM u WHERE u.a = t.a ORDER BY u.b DESC, u.k LIMIT 3)"

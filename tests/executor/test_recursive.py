@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import duckdb
 import nyala
 import pytest
+from engines_support import same_tables
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,14 +17,9 @@ EDGES = [(1, 2), (2, 3), (3, 1), (3, 4), (4, 5), (5, None), (7, 8), (8, 8)]
 
 @pytest.fixture(scope="module")
 def databases() -> Iterator[tuple[Any, Any]]:
-    found = nyala.connect(":memory:"), duckdb.connect()
-    for connection in found:
-        connection.execute("CREATE TABLE e (i INT PRIMARY KEY, a INT, b INT)")
-        for i, (a, b) in enumerate(EDGES):
-            connection.execute(f"INSERT INTO e VALUES ({i}, {a}, {'NULL' if b is None else b})")
-    yield found
-    for connection in found:
-        connection.close()
+    rows = [(i, *edge) for i, edge in enumerate(EDGES)]
+    with same_tables({"e": "i INT PRIMARY KEY, a INT, b INT"}, {"e": rows}) as found:
+        yield found
 
 
 QUERIES = {

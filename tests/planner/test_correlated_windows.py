@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import duckdb
-import nyala
 import pytest
+from engines_support import same_tables
 from nyala.planner import correlated_windows
 from nyala.planner.testing import show
 
@@ -28,16 +27,10 @@ OPERATORS = ("=", "<", ">=", "<>")
 def databases(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Any, Any]]:
     """Small tables, and no question of what is cheaper."""
     monkeypatch.setattr(correlated_windows, "LEAST_SHARE", 0.0)
-    found = nyala.connect(":memory:"), duckdb.connect(), sqlite3.connect(":memory:")
-    for connection in found:
-        for name, rows in ROWS.items():
-            connection.execute(f"CREATE TABLE {name} (k INT PRIMARY KEY, a INT, b INT)")
-            for row in rows:
-                values = ", ".join("NULL" if value is None else str(value) for value in row)
-                connection.execute(f"INSERT INTO {name} VALUES ({values})")
-    yield found
-    for connection in found:
-        connection.close()
+    with same_tables(
+        dict.fromkeys(ROWS, "k INT PRIMARY KEY, a INT, b INT"), ROWS, sqlite3.connect(":memory:")
+    ) as found:
+        yield found
 
 
 def conditions(chance: random.Random) -> list[str]:

@@ -6,19 +6,17 @@ digit, averages included; doubles may differ in their last digits.
 
 from __future__ import annotations
 
+import importlib
 import math
 import random
-import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
-import duckdb
-import nyala
-import nyala.planner.rules
 import pytest
+from engines_support import same_tables
 
-RULE = sys.modules["nyala.planner.rules.aggregate_early"]
+RULE = importlib.import_module("nyala.planner.rules.aggregate_early")
 
 COLUMNS = "k INT PRIMARY KEY, a INT, b INT, m DECIMAL(9, 2), x DOUBLE, n BIGINT, s VARCHAR"
 ROWS = {
@@ -37,16 +35,8 @@ FUNCTIONS = ("sum", "sum", "avg", "avg", "count", "min", "max")
 
 @pytest.fixture(scope="module")
 def databases() -> Iterator[tuple[Any, Any]]:
-    found = nyala.connect(":memory:"), duckdb.connect()
-    for connection in found:
-        for name, rows in ROWS.items():
-            connection.execute(f"CREATE TABLE {name} ({COLUMNS})")
-            for row in rows:
-                values = ", ".join("NULL" if v is None else repr(v) for v in row)
-                connection.execute(f"INSERT INTO {name} VALUES ({values})")
-    yield found
-    for connection in found:
-        connection.close()
+    with same_tables(dict.fromkeys(ROWS, COLUMNS), ROWS) as found:
+        yield found
 
 
 class Queries:

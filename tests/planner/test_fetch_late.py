@@ -7,15 +7,15 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-import duckdb
-import nyala
 import pytest
+from engines_support import same_tables
 from nyala.planner.context import PlannerOptions
 from nyala.planner.logical import Scan
 from nyala.planner.plan import plan_query
-from nyala.planner.testing import WIDE, FixedCatalog, bound_query, show
+from nyala.planner.testing import WIDE, FixedCatalog, bound_query, make_table, show
 from nyala.planner.trees import nodes
 from nyala.storage.store import TableStatistics
+from nyala.storage.types import INT, STRING
 
 ROWS = {
     "w": [(k, (3, None, 1, 3)[k % 4], (None, "ä", "", "long" * 5)[k * 7 % 4], f"z{k % 3}") for k in range(23)],
@@ -33,17 +33,9 @@ def databases(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Any, Any]]:
     rule = importlib.import_module("nyala.planner.rules.fetch_late")
     monkeypatch.setattr(rule, "LEAST_ROWS", 0)
     monkeypatch.setattr(rule, "LEAST_TIMES", 0)
-    found = nyala.connect(":memory:"), duckdb.connect()
-    found[1].execute("SET default_null_order = 'nulls_last_on_asc_first_on_desc'")
-    for connection in found:
-        for name, rows in ROWS.items():
-            connection.execute(f"CREATE TABLE {name} ({TABLES[name]})")
-            for row in rows:
-                values = ", ".join("NULL" if value is None else repr(value) for value in row)
-                connection.execute(f"INSERT INTO {name} VALUES ({values})")
-    yield found
-    for connection in found:
-        connection.close()
+    with same_tables(TABLES, ROWS) as found:
+        found[1].execute("SET default_null_order = 'nulls_last_on_asc_first_on_desc'")
+        yield found
 
 
 SOURCES = {
@@ -136,6 +128,20 @@ NOT_LATE = {
 @pytest.mark.parametrize("name", NOT_LATE)
 def test_the_scan_reads_all_where_fetching_late_would_be_wrong_or_dear(name: str) -> None:
     assert show(NOT_LATE[name], RULES, WIDE) == show(NOT_LATE[name], RULES[:-1], WIDE)
+
+
+def test_a_text_that_a_condition_reads_is_fetched_with_one_that_nothing_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not travel through the groups, and the second scan is there anyway; the input is pruned once for both."""
+    rule = importlib.import_module("nyala.planner.rules.fetch_late")
+    pruned, calls = rule.pruned, []
+    monkeypatch.setattr(rule, "pruned", lambda *arguments: calls.append(arguments) or pruned(*arguments))
+    columns = [("k", INT, False), ("s", STRING, True), ("z", STRING, True)]
+    two = FixedCatalog({"w": make_table("w", columns)}, {"w": TableStatistics(1_000_000, {})})
+    query = "SELECT k, s, z, count(*) FROM w WHERE length(s) > k GROUP BY k, s, z ORDER BY count(*) LIMIT 3"
+    plan = show(query, RULES, two).splitlines()
+    assert [line.strip() for line in plan if "Scan" in line] == ["Scan w: k, s, z", "Scan w: k, s"]
+    assert any(line.endswith("Project k, count") for line in plan)
+    assert len(calls) == 1
 
 
 def test_small_tables_are_read_at_once() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import duckdb
 import nyala
 import pytest
+from engines_support import same_tables
 
 ROWS = {
     "t": [(k, (None, 1, 2, 2, 3)[k % 5], (4, None, 1, 0)[k % 4]) for k in range(9)],
@@ -27,16 +28,10 @@ AGGREGATES = ("count(*)", "count({})", "sum({})", "min({})", "max({})", "count(D
 
 @pytest.fixture(scope="module")
 def databases() -> Iterator[tuple[Any, Any, Any]]:
-    found = nyala.connect(":memory:"), duckdb.connect(), sqlite3.connect(":memory:")
-    for connection in found:
-        for name, rows in ROWS.items():
-            connection.execute(f"CREATE TABLE {name} (k INT PRIMARY KEY, a INT, b INT)")
-            for row in rows:
-                values = ", ".join("NULL" if value is None else str(value) for value in row)
-                connection.execute(f"INSERT INTO {name} VALUES ({values})")
-    yield found
-    for connection in found:
-        connection.close()
+    with same_tables(
+        dict.fromkeys(ROWS, "k INT PRIMARY KEY, a INT, b INT"), ROWS, sqlite3.connect(":memory:")
+    ) as found:
+        yield found
 
 
 class Queries:

@@ -437,6 +437,12 @@ def test_bad_targets_are_refused(tmp_path):
     (tmp_path / "letter.txt").write_text("dear store")
     with pytest.raises(OperationalError, match=r"is no nyala store and not empty \(it holds letter.txt\)"):
         Database(tmp_path)
+    for number in range(5):
+        (tmp_path / f"a{number}").write_text("")
+    with pytest.raises(OperationalError, match=r"\(it holds a0, a1, a2, a3, a4, \.\.\.\)"):
+        Database(tmp_path)
+    for number in range(5):
+        (tmp_path / f"a{number}").unlink()
     with pytest.raises(InterfaceError, match="durability='sometimes'"):
         Database(":memory:", durability="sometimes")
     with Database(tmp_path / "db"):

@@ -19,7 +19,7 @@ from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas, apply_pa
 from nyala.storage.keys.keys import Keys
 from nyala.storage.predicates import IsNull, Range
 from nyala.storage.rowsets.memrowset import MemRowSet, index_keys
-from nyala.storage.rowsets.memrowset_chunks import FAN_IN, PENDING_ROWS
+from nyala.storage.rowsets.memrowset_chunks import FAN_IN, PENDING_ROWS, Chunks
 from nyala.storage.schema import ColumnSchema, Schema, assign_column_ids
 from nyala.storage.store import ScanCounters
 from nyala.storage.tablet.mvcc import MvccManager, start_together
@@ -332,6 +332,52 @@ def test_a_snapshot_keeps_to_its_pending_rows_while_more_come():
         assert snapshot.column_vector(column, snapshot.chunks).to_arrow().to_pylist() == expected
         assert snapshot.column_array(column, snapshot.chunks).to_pylist() == expected
         assert snapshot.to_table()[1].tolist() == [*range(1, 7 * number + 2)]
+
+
+class CountedLock:
+    """Counts how often it is taken; `before` is what a writer does who had it until then."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+        self.before = lambda: None
+
+    def __enter__(self) -> None:
+        self.taken += 1
+        self.before()
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+def test_rows_are_located_without_the_mutex_unless_a_writer_is_in_the_way():
+    mutex, chunks = CountedLock(), Chunks(SCHEMA)
+    chunks.append(batch(range(10)).cast(SCHEMA.arrow), 5)
+    chunks.append_row(tuple(batch([10]).to_pylist()[0].values()), 6)
+    wanted = [9, -1, 10, 0]
+    where = [None if located is None else (located[0], located[3]) for located in chunks.locate(wanted, mutex)]
+    assert where == [(5, 9), None, (6, 0), (5, 0)]
+    assert mutex.taken == 0
+    writing = chunks._changed()
+    writing.__enter__()
+    mutex.before = lambda: writing.__exit__(None, None, None)
+    assert len(chunks.locate(wanted, mutex)) == 4
+    assert mutex.taken == 1
+
+
+def test_what_was_mixed_by_a_writer_is_located_again(monkeypatch):
+    mutex, chunks, real = CountedLock(), Chunks(SCHEMA), Chunks._locate
+    chunks.append(batch(range(10)).cast(SCHEMA.arrow), 5)
+
+    def beside_a_writer(self, rows):
+        found = real(self, rows)
+        if not mutex.taken:
+            chunks.append(batch(range(10, 20)).cast(SCHEMA.arrow), 6)
+            found = [None]
+        return found
+
+    monkeypatch.setattr(Chunks, "_locate", beside_a_writer)
+    (located,) = chunks.locate([3], mutex)
+    assert (located[0], located[3], mutex.taken) == (5, 3, 1)
 
 
 def test_the_first_index_is_the_least_though_indexes_of_failed_entries_come_again():

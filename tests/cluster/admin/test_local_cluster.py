@@ -7,7 +7,9 @@ import socket
 from pathlib import Path
 
 import pytest
+from nyala.bench.servers import started_cluster
 from nyala.cluster.admin.local_cluster import LocalCluster
+from nyala.cluster.admin.minicluster import MiniCluster
 from nyala.errors import InterfaceError
 
 
@@ -50,3 +52,19 @@ def test_a_cluster_that_is_there_is_started_as_it_was_made(tmp_path: Path) -> No
     ):
         with pytest.raises(InterfaceError, match=told + words):
             cluster.check_made_with(**asked)  # type: ignore[arg-type]
+
+
+def test_the_defaults_of_tests_can_be_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalCluster, "start", lambda cluster: None)
+    options = {"durability": "os"}
+    with (
+        MiniCluster(directory=tmp_path / "tests", options=options) as harmed,
+        MiniCluster(directory=tmp_path / "own", options=options, defaults={}) as plain,
+        started_cluster(tmp_path / "measured", "os") as measured,
+    ):
+        assert "--allow-faults" in harmed.local.process("master-1").command
+        assert {"--allow-faults", "--cache-bytes", "--durability"} < {*harmed.local.process("tserver-1").command}
+        for cluster in (plain, measured):
+            for name in (*cluster.masters, *cluster.tservers):
+                given = [part for part in cluster.local.process(name).command if part.startswith("--")]
+                assert given == ["--dir", "--bind", "--masters", "--durability"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,13 +22,21 @@ from nyala.cluster.wire.methods import (
     LocateTablets,
     LocationsReply,
     NamedServer,
+    Reply,
     Request,
     ServersReply,
     StepDown,
     TabletLocation,
 )
 from nyala.cluster.wire.plain import entry_to_plain
-from nyala.errors import ConfigurationRefused, ConnectionRefused, DeadlineExceeded, InterfaceError
+from nyala.errors import (
+    ConfigurationRefused,
+    ConnectionRefused,
+    DeadlineExceeded,
+    InterfaceError,
+    NotTheLeader,
+    ServerUnavailable,
+)
 from nyala.storage.database import Database
 from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition
 from nyala.storage.types import INT
@@ -180,6 +189,9 @@ def test_mistakes_list_what_there_is(entry: Any) -> None:
 def test_a_tablet_is_known_by_its_beginning(entry: Any) -> None:
     cluster = Cluster({**entry, "tablets": ["t000001-p0000", "t000002-p0000"]}, leader="b")
     assert cluster.mover().step_down("t000002", "b:1")[0] == "t000002-p0000"
+    many = Cluster({**entry, "tablets": [f"t{number}" for number in range(20, 32)]})
+    with pytest.raises(InterfaceError, match=r"^12 tablets begin with t: t20, .*, t29, \.\.\.$"):
+        many.mover().step_down("t")
 
 
 # ---- leaving
@@ -220,11 +232,45 @@ def test_waiting_tells_what_is_left(entry: Any, monkeypatch: pytest.MonkeyPatch)
 
 # ---- masters
 
+LED = ServersReply(tservers=(), masters=())
+
+
+class Answers:
+    """Channels to masters, each with its answer or error; `asked` are the addresses in the order of calls."""
+
+    def __init__(self, **answers: Reply | Exception):
+        self.answers = answers
+        self.asked: list[str] = []
+
+    def get(self, address: str) -> Any:
+        return SimpleNamespace(call=lambda request, timeout: self.answer(address))
+
+    def answer(self, address: str) -> Reply:
+        self.asked.append(address)
+        answer = self.answers[address]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        pass
+
 
 def test_masters_that_are_not_there_are_given_up() -> None:
-    class Nobody:
-        def get(self, address: str) -> Any:
-            raise ConnectionRefused(f"{address} cannot be reached: Connection refused")
+    nobody = Answers(m=ConnectionRefused("m cannot be reached"), n=ConnectionRefused("n cannot be reached"))
+    with pytest.raises(DeadlineExceeded, match=r"^ListServers .asked of m, n. was given up after 0 .* n cannot be"):
+        ask_master(nobody, ["m", "n"], ListServers(), 3600.0, patience=0.0)
+    assert nobody.asked == ["m", "n"]
 
-    with pytest.raises(DeadlineExceeded, match=r"^no master is there, after 0 s of asking m:1, n:1: n:1 cannot be"):
-        ask_master(Nobody(), ["m:1", "n:1"], ListServers(), 3600.0, patience=0.0)  # type: ignore[arg-type]
+
+def test_the_master_that_leads_is_asked_next() -> None:
+    masters = Answers(m=NotTheLeader("o leads", leader="o"), n=ConnectionRefused("n cannot be reached"), o=LED)
+    assert ask_master(masters, ["m", "n", "o"], ListServers()) == LED
+    assert masters.asked == ["m", "o"]
+
+
+def test_a_refusal_of_the_leading_master_is_the_answer() -> None:
+    masters = Answers(m=ServerUnavailable("m stops"), n=ConfigurationRefused("no such server"))
+    with pytest.raises(ConfigurationRefused):
+        ask_master(masters, ["m", "n"], LeaveCluster(server="x"))
+    assert masters.asked == ["m", "n"]

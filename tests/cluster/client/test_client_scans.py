@@ -234,11 +234,24 @@ def test_what_was_asked_for_and_is_not_read_is_given_up_at_the_server(client, cl
         scan.close()
         assert next(scan, None) is None
     begun = {request.ticket.tablet_id: request.ticket.scanner for _, request in cluster.requests(methods.StartScan)[:8]}
-    wanted = {begun[token.tablet_id] for token in tokens[2:]}
+    wait_closed(cluster, {begun[token.tablet_id] for token in tokens[2:]})
+
+
+def wait_closed(cluster: FakeCluster, wanted: set[str]) -> None:
+    """Return when these scans have been given up, and no others."""
     end = time.monotonic() + 30
     while {request.scanner for _, request in cluster.requests(methods.CloseScanner)} != wanted:
         assert time.monotonic() < end, "a scan was left at its server, or one was given up that had ended"
         time.sleep(0.01)
+
+
+def test_what_was_asked_for_is_given_up_though_its_first_answer_is_late(client, cluster):
+    _, tokens = parts(client)
+    cluster.faults.append(once(methods.StartScan, errors.DeadlineExceeded("no answer in time")))
+    (scan,) = client.scan_all(tokens[:1], [ScanCounters()])
+    scan.close()
+    ((_, begun),) = cluster.requests(methods.StartScan)
+    wait_closed(cluster, {begun.ticket.scanner})
 
 
 def test_an_ask_that_fails_is_no_error_before_its_token_is_read(client, cluster):

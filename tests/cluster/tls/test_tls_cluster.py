@@ -10,7 +10,7 @@ import nyala
 import pytest
 from nyala.__main__ import main
 from nyala.cluster.admin.certificates import make_certificates
-from nyala.cluster.admin.local_cluster import HOST
+from nyala.cluster.admin.ports import HOST
 from nyala.cluster.master.options import MasterOptions
 from nyala.cluster.master.server import MasterServer
 from nyala.cluster.tserver.options import TabletServerOptions

@@ -268,6 +268,38 @@ def test_an_error_ends_the_scan_and_a_lost_reader_does_not() -> None:
     assert [number(item) for item in list(registry.stream("s", 1, never, begin))[:-1]] == [1, 2]
 
 
+def test_a_scan_that_was_closed_before_it_began_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("nyala.cluster.tserver.scanners.CLOSED_SCANS", 2)
+    source = Source(0, 3)
+    registry, begin = scanners(source)
+    registry.close("s")
+    for start in (
+        lambda: next(registry.stream("s", 0, never, begin)),
+        lambda: registry.start("s", 1 << 20, time.monotonic() + 30, never, begin),
+    ):
+        with pytest.raises(ScannerExpired, match="scan s has been closed"):
+            start()
+    assert (registry.count, registry.budget.used) == (0, 0)
+    for other in "tu":
+        registry.close(other)
+    next(registry.stream("s", 0, never, begin))  # the oldest are not remembered
+
+
+def test_a_scan_that_is_closed_while_it_begins_ends_at_once() -> None:
+    source = Source(0, 3)
+    registry, begin = scanners(source)
+
+    def begin_late() -> Scanner:
+        begun = begin()
+        registry.close("s")
+        return begun
+
+    with pytest.raises(ScannerExpired, match="scan s has been closed"):
+        registry.start("s", 1 << 20, time.monotonic() + 30, never, begin_late)
+    assert (registry.count, registry.budget.used) == (0, 0)
+    assert next(source.batches, None) is None, "it is closed"
+
+
 def test_a_tablets_scans_are_released_unless_a_stream_reads_them() -> None:
     registry, begin = scanners(Source(0, 5))
     stream = registry.stream("s", 0, never, begin)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -150,6 +151,31 @@ def test_what_is_not_there_yet_is_waited_for_by_the_stream(one: Servers, monkeyp
     found, end = whole(one, ticket(one, ScanSpec(("k",), (Range("k", 3, 3),), limit=1)))
     assert (list(tuples(found)), end.batches, len(asked_until)) == ([(3,)], 1, 2)
     assert asked_until[1] - asked_until[0] > 1, "the stream has time"
+
+
+def test_a_scan_that_is_closed_before_its_delayed_start_leaves_nothing(one: Servers, monkeypatch) -> None:
+    """A large call that begins a scan goes by itself, and may come after the one that closes it."""
+    service = one.running[0].scans
+    real, may_start, errors = service._scanners.start, threading.Event(), []
+
+    def delayed(*arguments: Any) -> Any:
+        assert may_start.wait(60)
+        return real(*arguments)
+
+    def begin() -> None:
+        try:
+            start(one, asked)
+        except ScannerExpired as error:
+            errors.append(error)
+
+    monkeypatch.setattr(service._scanners, "start", delayed)
+    asked = ticket(one, ScanSpec(("v", "k")))
+    thread = threading.Thread(target=begin)
+    thread.start()
+    one.call(0, methods.CloseScanner(scanner=asked.scanner))
+    may_start.set()
+    thread.join()
+    assert (len(errors), service.count) == (1, 0)
 
 
 def test_more_beginnings_than_are_served_go_by_streams(one: Servers) -> None:

@@ -1,0 +1,117 @@
+"""What the bulk loads of all stores have in common: rows that are right so far, batch by batch, and how a load ends."""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from ...errors import IntegrityError, InterfaceError
+from ..keys.partition import Partitioner
+from ..schema import Table
+from ..writing.by_tablet import by_tablet
+from ..writing.incoming_rows import conform, limit_errors, no_partition, null_errors
+
+ROUTED_ROWS = 1 << 17
+"""Rows that are routed at a time: the copies of a part stay in the cache, and memory is bounded."""
+
+
+class Loading(ABC):
+    """A bulk load of one table; see `storage.store.BulkLoader`. For one thread at a time.
+
+    An error ends the load: nothing of it stays.
+    """
+
+    def __init__(self, table: Table):
+        self._table = table
+        self._is_over = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._end()
+
+    def append(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """Add rows, in any order; columns by name.
+
+        Raises what is wrong with the batch or with the first bad row: `UnknownColumn`, `TypeMismatch`,
+        `NotNullViolation`, `NoPartition`, `AlreadyPresent`. The load has failed then.
+        """
+        with self._step():
+            self._take(rows)
+
+    @contextlib.contextmanager
+    def _step(self) -> Iterator[None]:
+        """A step of the load: `InterfaceError` where it has ended, and an error ends it."""
+        if self._is_over:
+            raise InterfaceError(f"this load of table {self._table.name} has ended; start another one")
+        try:
+            self._check_open()
+            yield
+        except BaseException:
+            self._end()
+            raise
+
+    def _end(self) -> None:
+        """End the load and forget what it has; again does nothing."""
+        if not self._is_over:
+            self._is_over = True
+            self._forget()
+
+    @abstractmethod
+    def _check_open(self) -> None:
+        """Raise where the store has been closed."""
+
+    @abstractmethod
+    def _take(self, rows: pa.RecordBatch | pa.Table) -> None:
+        """`append`."""
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Let go of all rows."""
+
+
+def loadable(table: Table, rows: pa.RecordBatch | pa.Table) -> Iterator[pa.RecordBatch]:
+    """The rows in batches, of the table's types, zeros in the AUTO_INCREMENT column. Raises what is wrong with any row,
+    whatever the table holds, at its batch."""
+    for batch in batches_of(_numbered_later(table, rows, conform(table, rows))):
+        errors = null_errors(table, batch) or limit_errors(table, batch)
+        if errors:
+            raise errors[0].error
+        yield batch
+
+
+def routed(table: Table, partitioner: Partitioner, batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The rows of a batch by the places of their tablets; `NoPartition` where one has none."""
+    places = partitioner.route(batch)
+    first = int(np.argmin(places))
+    if places[first] < 0:
+        raise no_partition(table, partitioner, batch, first)
+    return by_tablet(batch, places)
+
+
+def batches_of(rows: pa.Table | pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of at most `ROUTED_ROWS` rows; very small chunks are joined."""
+    table = rows if isinstance(rows, pa.Table) else pa.Table.from_batches([rows])
+    chunks = max((column.num_chunks for column in table.columns), default=1)
+    if chunks > 1 and table.num_rows < chunks * 4096:
+        table = table.combine_chunks()
+    for batch in table.to_batches(max_chunksize=ROUTED_ROWS):
+        if batch.num_rows:
+            yield batch
+
+
+def _numbered_later(table: Table, given: pa.RecordBatch | pa.Table, rows: Any) -> Any:
+    """The rows with zeros in the AUTO_INCREMENT column; `IntegrityError` where some were given numbers."""
+    column = table.schema.auto_increment
+    if column is None:
+        return rows
+    place = table.schema.position(column.name)
+    if column.name in given.schema.names and rows.column(place).null_count < rows.num_rows:
+        raise IntegrityError(f"column {column.name} of table {table.name} is assigned by the store; leave it out")
+    return rows.set_column(place, column.name, pa.repeat(pa.scalar(0, pa.int64()), rows.num_rows))
