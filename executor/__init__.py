@@ -13,7 +13,7 @@ The life of a query:
    `recursive` runs its second part round by round.
 3. A join opens its build side first. What it learns of the keys goes down the probe side as `runtime_filters`, into the
    `ScanSpec`s of scans that start only then. Where servers scan, build sides that wait for nothing but their turn begin
-   with the statement, in threads of their own (`early_builds`).
+   with the statement, in threads of their own (`early_builds`), and small scans are asked for (`early_scans`).
 4. Within a morsel, a batch is a set of lazy columns. `evaluate` compiles expressions to closures that run on codes and
    dictionaries where they can; a filter or a join selects rows, which reads nothing further.
 5. Groups and sort keys are integer codes (`grouping`, `sort`), join keys too (`join_keys`, `join_index`). Aggregates

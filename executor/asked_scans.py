@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from ..storage.store import ScanBatches, ScanCounters, ScanToken, Store
 from ..storage.vector import Batch
@@ -48,12 +49,17 @@ class AskedScans:
         given."""
         with self._lock:
             if number >= self._next and not self._is_closed:
-                stop = number + AT_ONCE
-                found = self._store.scan_all(self._tokens[number:stop], self._counters[number:stop])
-                self._asked.update(enumerate(found, number))
-                self._next = stop
+                self._ask(number)
             asked = self._asked.pop(number, None)
         return self._store.scan(self._tokens[number], counters) if asked is None else iter(asked)
+
+    def _ask(self, number: int) -> None:
+        stop = number + AT_ONCE
+        self._have_asked(number, self._store.scan_all(self._tokens[number:stop], self._counters[number:stop]))
+
+    def _have_asked(self, number: int, found: Sequence[ScanBatches]) -> None:
+        self._asked.update(enumerate(found, number))
+        self._next = number + AT_ONCE
 
     def close(self) -> None:
         """Give up what nobody has taken; it can still be taken, and is asked for anew then."""
@@ -61,3 +67,11 @@ class AskedScans:
             left, self._asked, self._is_closed = self._asked, {}, True
         for batches in left.values():
             batches.close()
+
+
+def ask_together(scans: Sequence[AskedScans], store: Store) -> None:
+    """Ask for the first tokens of several scans, of which none has been taken, with one message per server."""
+    firsts = [(scan._tokens[:AT_ONCE], scan._counters[:AT_ONCE]) for scan in scans]
+    found = iter(store.scan_all([t for tokens, _ in firsts for t in tokens], [c for _, cs in firsts for c in cs]))
+    for scan, (tokens, _) in zip(scans, firsts):
+        scan._have_asked(0, list(islice(found, len(tokens))))

@@ -125,6 +125,8 @@ class ExecutionContext:
     """The rows of the last round of each recursive query, by its key."""
     early: EarlyWork[Any] = field(init=False, default_factory=EarlyWork)
     """The build sides that were begun before their turn, by the `id` of their joins: `joins.early_builds`."""
+    begun: dict[int, Any] = field(init=False, default_factory=dict)
+    """The scans that servers were asked for before their turn, by the `id` of their nodes: `early_scans`."""
     tracker: Tracker | None = None
     """Counts what `progress` is told; made by itself."""
     memory: Memory = field(init=False)

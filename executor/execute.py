@@ -36,6 +36,7 @@ from ..sql.expressions import Expr
 from ..storage.vector import Batch
 from .aggregation.aggregate import open_aggregate
 from .context import ExecutionContext
+from .early_scans import begin_early_scans
 from .early_work import EarlyWork
 from .files.file_scan import expected_rows, open_file_scan
 from .fragments.remote import remote_aggregate
@@ -79,6 +80,7 @@ def execute(node: PhysicalNode, context: ExecutionContext) -> Iterator[Batch]:
     early: EarlyWork[Any] = EarlyWork()
     context.early = early
     try:
+        begin_early_scans(node, context)
         begin_early(node, context, open_node)
         stream = open_node(node, context, RuntimeFilters())
         early.stop()

@@ -15,10 +15,11 @@ from functools import partial
 from ..errors import HistoryGone
 from ..planner.physical import TableScan, ValuesScan
 from ..sql.expressions import Column
+from ..storage.predicates import ColumnPredicate
 from ..storage.schema import Table
 from ..storage.store import ScanCounters, ScanSpec, ScanToken
 from ..storage.vector import Batch
-from .asked_scans import AskedScans
+from .asked_scans import AskedScans, ask_together
 from .context import ExecutionContext
 from .evaluate import Compiler, physical
 from .fragments.fragment import encoded, scan_fragment
@@ -43,23 +44,62 @@ SHARED_ROWS = 4_096
 
 
 def open_table_scan(node: TableScan, context: ExecutionContext, filters: RuntimeFilters) -> Stream:
-    """The scan's stream, one morsel per token."""
-    limit = _most_rows(node)
+    """The scan's stream, one morsel per token. Filters do not reach one that has been begun."""
+    scan = context.begun.pop(id(node), None)
+    if scan is None:
+        at_runtime = filters.predicates(node)
+        tokens, finish = _tokens_of_rows(node, context, at_runtime)
+        _tell_opened(node, context, at_runtime, tokens)
+        scan = _TokenScan(node, context, tokens, finish, _most_rows(node))
+    return Stream(node.columns, scan.morsels(), partition_columns(node))
+
+
+def begin_scans(scans: Iterable[tuple[TableScan, int | None]], most_tokens: int, context: ExecutionContext) -> None:
+    """Ask servers for scans without limits before their turn, with one message each; `open_table_scan` takes them.
+
+    Parameters
+    ----------
+    scans : iterable of (TableScan, int or None)
+        Each with the rows that its tablets may have, which must be known then; None: any number.
+    most_tokens : int
+        That all of them may have together; a scan that has more, or is not small, waits for its turn.
+    """
+    asked: list[AskedScans] = []
+    for node, most_rows in scans:
+        tokens, finish = _tokens_of_rows(node, context, ())
+        rows = sum(token.rows for token in tokens)
+        if len(tokens) > most_tokens or (most_rows is not None and not 0 < rows <= most_rows):
+            continue
+        if not (tokens and all(token.is_small for token in tokens)):
+            continue
+        _tell_opened(node, context, (), tokens)
+        scan = context.begun[id(node)] = _TokenScan(node, context, tokens, finish, is_begun=True)
+        assert scan.asked is not None
+        asked.append(scan.asked)
+        most_tokens -= len(tokens)
+    if asked:
+        ask_together(asked, context.store)
+
+
+def _tokens_of_rows(
+    node: TableScan, context: ExecutionContext, at_runtime: tuple[ColumnPredicate, ...]
+) -> tuple[list[ScanToken], Callable[[Batch], Batch]]:
+    """The tokens of a scan that gives the table's rows, and what becomes of their batches."""
     fragment = b""
     if node.residual is not None and context.store.runs_fragments:
         fragment = encoded(scan_fragment(node)) or b""
         if fragment and context.collect:
             context.actuals.of(node).fragment = "the condition"
     finish = _finisher(node) if not fragment else _as_it_is
-    tokens = _open_tokens(node, context, filters, limit, fragment)
-    scan = _TokenScan(node, context, tokens, finish, limit)
-    return Stream(node.columns, scan.morsels(), partition_columns(node))
+    return _tokens(node, context, at_runtime, _most_rows(node), fragment), finish
 
 
 def open_fragment_scan(node: TableScan, context: ExecutionContext, filters: RuntimeFilters, fragment: bytes) -> Stream:
     """What a fragment that ends in an aggregation makes of the scan, one morsel per token; the stream's columns are not
     told."""
-    tokens = _open_tokens(node, context, filters, None, fragment)
+    at_runtime = filters.predicates(node)
+    tokens = _tokens(node, context, at_runtime, None, fragment)
+    _tell_opened(node, context, at_runtime, tokens)
     return Stream((), _TokenScan(node, context, tokens, _as_it_is, is_gathered=False).morsels())
 
 
@@ -67,11 +107,14 @@ def _split_rows(context: ExecutionContext) -> int:
     return FEW_THREADS_SPLIT_ROWS if context.threads <= FEW_THREADS else SPLIT_ROWS
 
 
-def _open_tokens(
-    node: TableScan, context: ExecutionContext, filters: RuntimeFilters, limit: int | None, fragment: bytes
+def _tokens(
+    node: TableScan,
+    context: ExecutionContext,
+    at_runtime: tuple[ColumnPredicate, ...],
+    limit: int | None,
+    fragment: bytes,
 ) -> list[ScanToken]:
     """The scan's tokens, with the runtime filters that there are by now."""
-    at_runtime = filters.predicates(node)
     spec = ScanSpec(
         node.names,
         (*node.predicates, *at_runtime),
@@ -82,25 +125,29 @@ def _open_tokens(
         changes=None if node.time is None else node.time.changes,
         fragment=fragment,
     )
-    tokens = _tokens(node, context, spec)
-    if context.collect:
-        context.actuals.of(node).filtered = tuple(described(predicate) for predicate in at_runtime)
-    if context.tracker is not None:
-        context.tracker.opened(id(node), sum(token.rows for token in tokens), len(tokens))
-    return tokens
-
-
-def _as_it_is(batch: Batch) -> Batch:
-    return batch
-
-
-def _tokens(node: TableScan, context: ExecutionContext, spec: ScanSpec) -> list[ScanToken]:
     if node.time is None:
         return context.store.scan_tokens(node.table, spec)
     try:
         return context.store.scan_tokens(node.time.table, spec)
     except HistoryGone as error:
         raise HistoryGone(f"{error}{node.time.excerpt}") from error
+
+
+def _tell_opened(
+    node: TableScan,
+    context: ExecutionContext,
+    at_runtime: tuple[ColumnPredicate, ...],
+    tokens: Sequence[ScanToken],
+) -> None:
+    """Tell those who count, and those who are told how far it is."""
+    if context.collect:
+        context.actuals.of(node).filtered = tuple(described(predicate) for predicate in at_runtime)
+    if context.tracker is not None:
+        context.tracker.opened(id(node), sum(token.rows for token in tokens), len(tokens))
+
+
+def _as_it_is(batch: Batch) -> Batch:
+    return batch
 
 
 def _most_rows(node: TableScan) -> int | None:
@@ -125,6 +172,8 @@ class _TokenScan:
         So many rows of each token at most.
     is_gathered : bool
         Are they the table's rows, so that small batches become one?
+    is_begun : bool
+        Is it asked for before its turn?
     """
 
     def __init__(
@@ -135,6 +184,7 @@ class _TokenScan:
         finish: Callable[[Batch], Batch],
         limit: int | None = None,
         is_gathered: bool = True,
+        is_begun: bool = False,
     ):
         self._node = node
         self._context = context
@@ -144,17 +194,17 @@ class _TokenScan:
         self._is_gathered = is_gathered
         self._readings: dict[int, _Reading] = {}
         """Of the tokens that are asked for together: those of their first runs, by number, until these begin."""
-        self._asked: AskedScans | None = None
+        self.asked: AskedScans | None = None
         self._shares: TokenShares | None = None
-        if len(tokens) > 1 and all(token.is_small for token in tokens):
+        if is_begun or (len(tokens) > 1 and all(token.is_small for token in tokens)):
             self._readings = {number: _Reading(context, token) for number, token in enumerate(tokens)}
-            self._asked = context.ask(tokens, [reading.counters for reading in self._readings.values()])
+            self.asked = context.ask(tokens, [reading.counters for reading in self._readings.values()])
             if is_gathered and limit is None and not node.ordered:
                 self._shares = TokenShares(len(tokens), SHARED_ROWS)
 
     def morsels(self) -> tuple[Morsel, ...]:
         """In the tokens' order."""
-        is_asked = self._asked is not None
+        is_asked = self.asked is not None
         return tuple(
             Morsel(partial(self._run, number), token.partition or token.tablet_id, is_asked)
             for number, token in enumerate(self._tokens)
@@ -177,10 +227,10 @@ class _TokenScan:
     def _read(self, begun: list[_Reading], number: int) -> Iterator[Batch]:
         reading = self._readings.pop(number, None) or _Reading(self._context, self._tokens[number])
         begun.append(reading)
-        if self._asked is None:
+        if self.asked is None:
             batches = self._context.store.scan(reading.token, reading.counters)
         else:
-            batches = self._asked.take(number, reading.counters)
+            batches = self.asked.take(number, reading.counters)
         return map(self._finish, self._context.checked(batches))
 
 

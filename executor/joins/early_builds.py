@@ -3,7 +3,9 @@
 Where each scan is a round trip, a plan that opens one operator after the other mostly waits. So the build sides whose
 turn comes later begin with the statement, beside what the coordinating thread opens first, if nothing but their turn
 keeps them waiting (`planner.build_sides`). One that a runtime filter from above reaches waits for it: a filter saves
-more than a turn. Where the scans are this process's own work, all turns are as good, and nothing is early.
+more than a turn. Where servers were asked for all of its scans already (`early_scans`), there is nothing to wait for,
+and a thread would only hinder the others. Where the scans are this process's own work, all turns are as good, and
+nothing is early.
 
 One may be read that nobody wants: where a build side above turns out to be empty.
 """
@@ -12,10 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
 
 from ...planner.build_sides import independent_build_sides
-from ...planner.physical import HashJoin, PhysicalNode, Shared, nodes
+from ...planner.physical import HashJoin, PhysicalNode, Shared, TableScan, nodes
 from ..context import ExecutionContext
 from .join import Opener, read_build
 from .runtime_filters import RuntimeFilters
@@ -28,8 +29,13 @@ def begin_early(root: PhysicalNode, context: ExecutionContext, open_node: Opener
     """Begin the build sides of a plan that may be early; `open_hash_join` takes them."""
     if context.threads <= 1 or not context.store.runs_fragments or context.is_worker:
         return
-    for node in islice(early_builds(root), MOST):
+    waiting = [node for node in early_builds(root) if not _is_begun(node.build, context)]
+    for node in waiting[:MOST]:
         context.early.start(id(node), partial(_read, node, context, open_node))
+
+
+def _is_begun(build: PhysicalNode, context: ExecutionContext) -> bool:
+    return all(id(node) in context.begun for node in nodes(build) if isinstance(node, TableScan))
 
 
 def _read(node: HashJoin, context: ExecutionContext, open_node: Opener) -> object:
