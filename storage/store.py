@@ -396,7 +396,7 @@ class Store(Protocol):
         are counted up as the scan goes."""
 
     def scan_all(self, tokens: Sequence[ScanToken], counters: Sequence[ScanCounters]) -> Sequence[ScanBatches]:
-        """`scan` for several tokens of one call of `scan_tokens`, each with its counters. Where servers scan, they are
+        """`scan` for several tokens, of one table or of several, each with its counters. Where servers scan, they are
         asked at once, and have begun when the first batch is asked for. Each of what comes is to be closed, read or
         not."""
 
