@@ -54,7 +54,7 @@ from .maintenance.maintenance import (
     sync_logs,
 )
 from .maintenance.maintenance_ops import flush_largest, memory_bytes
-from .maintenance.memory import Memory, MemoryStatus
+from .maintenance.memory import Memory, MemoryStatus, default_cache_bytes, default_limit
 from .maintenance.table_compaction import compact_tablets
 from .maintenance.tablet_flush import flush, flush_overfull, needs_flush
 from .reading.tablet_check import check_tablet
@@ -106,8 +106,8 @@ class Database:
         cost about the last second of writes. Bulk loads and flushes are always synced.
     threads : int
         That encode bulk loads.
-    cache_bytes : int
-        Memory for decoded pages.
+    cache_bytes : int, optional
+        Memory for decoded pages; by default a quarter of `memory_limit_bytes`, or 1 GiB where that is more.
     memrowset_bytes : int
         Size at which the rows in memory of one tablet are flushed to disk.
     fs : FileSystem, optional
@@ -146,7 +146,7 @@ class Database:
         *,
         durability: str = "fsync",
         threads: int = 2,
-        cache_bytes: int = 1 << 30,
+        cache_bytes: int | None = None,
         memrowset_bytes: int = 128 << 20,
         fs: FileSystem | None = None,
         segment_bytes: int = 64 << 20,
@@ -169,7 +169,8 @@ class Database:
             durability, memrowset_bytes, segment_bytes, rowset_bytes, deltamemstore_bytes, history_seconds
         )
         self.clock = HybridClock()
-        self._cache = PageCache(cache_bytes)
+        limit = default_limit() if memory_limit_bytes is None else memory_limit_bytes
+        self._cache = PageCache(default_cache_bytes(limit) if cache_bytes is None else cache_bytes)
         self._ddl_lock = threading.Lock()
         self._stores: dict[str, TableStore] = {}
         self._doomed: list[TableStore] = []
@@ -186,7 +187,7 @@ class Database:
             remove_temporary_files(self._fs, self._directory)
             self._open_tables()
             stack.pop_all()
-        self._memory = Memory(self._memory_bytes, self._cache, self._relieve_memory, memory_limit_bytes)
+        self._memory = Memory(self._memory_bytes, self._cache, self._relieve_memory, limit)
         policy = CompactionPolicy(compaction_budget_bytes, rowset_bytes)
         self._manager = MaintenanceManager(self._tablets, policy, lambda: self._memory.is_short)
         self._maintenance = Rounds("nyala-maintenance", self._maintain, background)

@@ -37,12 +37,26 @@ SOFT_SHARE = 0.8
 """Of the limit: writes are slowed down (Kudu's `memory_limit_soft_percentage`)."""
 LONGEST_DELAY = 0.1
 """Seconds that a write waits just below the limit."""
+CACHE_SHARE = 0.25
+"""Of the limit, for pages, where nobody says how much; the system's own cache has the files' bytes besides."""
+USUAL_CACHE_BYTES = 1 << 30
+"""For pages, where that is more."""
 LEAST_CACHE_BYTES = 8 << 20
 """What pages keep however short memory is, or less where the cache was asked for with less."""
 MEASURE_SECONDS = 0.05
 """A measurement above the soft limit is good for so long, as in Kudu."""
 _WAIT_SECONDS = 1.0
 """Writers that wait look again after so long, although nobody called them."""
+
+
+def default_limit() -> int:
+    """Bytes that the stores of a process may take where nobody says how much."""
+    return int(DEFAULT_SHARE * machine_memory())
+
+
+def default_cache_bytes(limit_bytes: int) -> int:
+    """Bytes for pages where nobody says how much, by the limit of all memory; they give way where it is short."""
+    return max(USUAL_CACHE_BYTES, int(CACHE_SHARE * limit_bytes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +96,7 @@ class Memory:
         relieve: Callable[[], bool],
         limit_bytes: int | None = None,
     ):
-        self.limit = limit_bytes if limit_bytes is not None else int(DEFAULT_SHARE * machine_memory())
+        self.limit = limit_bytes if limit_bytes is not None else default_limit()
         self._own_bytes = weakref.WeakMethod(own_bytes)
         self._relieve = weakref.WeakMethod(relieve)
         self._cache = cache

@@ -15,7 +15,7 @@ from nyala.storage import database as database_module
 from nyala.storage.database import Database
 from nyala.storage.files.page_cache import PageCache
 from nyala.storage.maintenance import memory
-from nyala.storage.maintenance.memory import LEAST_CACHE_BYTES, Memory
+from nyala.storage.maintenance.memory import LEAST_CACHE_BYTES, Memory, default_cache_bytes
 from tablet_support import HASHED, definition, insert, keys_of, read
 
 MIB = 1 << 20
@@ -201,3 +201,8 @@ def test_rows_count_about_as_much_as_they_take(tmp_path):
         insert(db, table, range(20_000), "x" * 200)
         rows = pa.record_batch({"v": ["x" * 200 + str(k) for k in range(20_000)]}).nbytes
         assert rows <= db.memory_status().own <= 3 * rows
+
+
+@pytest.mark.parametrize(("limit", "pages"), [(16 << 30, 4 << 30), (4 << 30, 1 << 30), (1 << 30, 1 << 30)])
+def test_pages_may_take_a_quarter_of_the_limit_or_a_gigabyte(limit: int, pages: int) -> None:
+    assert default_cache_bytes(limit) == pages
