@@ -23,7 +23,7 @@ from .asked_scans import AskedScans, ask_together
 from .context import ExecutionContext
 from .evaluate import Compiler, physical
 from .fragments.fragment import encoded, scan_fragment
-from .joins.runtime_filters import RuntimeFilters, described
+from .joins.runtime_filters import NO_FILTERS, RuntimeFilters, described
 from .kernels.choose import from_physical
 from .lazy import joined
 from .stream import BATCH_ROWS, Morsel, Stream, stream_of
@@ -54,7 +54,12 @@ def open_table_scan(node: TableScan, context: ExecutionContext, filters: Runtime
     return Stream(node.columns, scan.morsels(), partition_columns(node))
 
 
-def begin_scans(scans: Iterable[tuple[TableScan, int | None]], most_tokens: int, context: ExecutionContext) -> None:
+def begin_scans(
+    scans: Iterable[tuple[TableScan, int | None]],
+    most_tokens: int,
+    context: ExecutionContext,
+    filters: RuntimeFilters = NO_FILTERS,
+) -> None:
     """Ask servers for scans without limits before their turn, with one message each; `open_table_scan` takes them.
 
     Parameters
@@ -63,16 +68,19 @@ def begin_scans(scans: Iterable[tuple[TableScan, int | None]], most_tokens: int,
         Each with the rows that its tablets may have, which must be known then; None: any number.
     most_tokens : int
         That all of them may have together; a scan that has more, or is not small, waits for its turn.
+    filters : RuntimeFilters
+        What is known of their rows by then.
     """
     asked: list[AskedScans] = []
     for node, most_rows in scans:
-        tokens, finish = _tokens_of_rows(node, context, ())
+        at_runtime = filters.predicates(node)
+        tokens, finish = _tokens_of_rows(node, context, at_runtime)
         rows = sum(token.rows for token in tokens)
         if len(tokens) > most_tokens or (most_rows is not None and not 0 < rows <= most_rows):
             continue
         if not (tokens and all(token.is_small for token in tokens)):
             continue
-        _tell_opened(node, context, (), tokens)
+        _tell_opened(node, context, at_runtime, tokens)
         scan = context.begun[id(node)] = _TokenScan(node, context, tokens, finish, is_begun=True)
         assert scan.asked is not None
         asked.append(scan.asked)

@@ -3,9 +3,19 @@
 Where each scan is a round trip, a plan that opens one operator after the other mostly waits. So the build sides whose
 turn comes later begin with the statement, beside what the coordinating thread opens first, if nothing but their turn
 keeps them waiting (`planner.build_sides`). One that a runtime filter from above reaches waits for it: a filter saves
-more than a turn. Where servers were asked for all of its scans already (`early_scans`), there is nothing to wait for,
-and a thread would only hinder the others. Where the scans are this process's own work, all turns are as good, and
-nothing is early.
+more than a turn. Where the scans are this process's own work, all turns are as good, and nothing is early.
+
+What such a build side knows may be enough to ask for the probe side, too, if that is a small table. The filters of
+joins above only come later then, and the joins drop the rows:
+
+    HashJoin, with a filter for supplier
+    ├─ probe: HashJoin, with a filter for supplier
+    │         ├─ probe: scan supplier                 asked for as soon as the nations are known
+    │         └─ build: scan nation                   read early
+    └─ build: partsupp of some parts                  opened first, two round trips
+
+Where servers were asked for all scans of a build side already (`early_scans`), and there is no such probe side, nothing
+is gained by a thread, and it would hinder the others.
 
 One may be read that nobody wants: where a build side above turns out to be empty.
 """
@@ -18,18 +28,24 @@ from functools import partial
 from ...planner.build_sides import independent_build_sides
 from ...planner.physical import HashJoin, PhysicalNode, Shared, TableScan, nodes
 from ..context import ExecutionContext
+from ..early_scans import MOST_TOKENS, SMALL_TABLE_ROWS, is_whole, row_bytes
+from ..scan import begin_scans
 from .join import Opener, read_build
-from .runtime_filters import RuntimeFilters
+from .join_shape import DROPS_UNMATCHED_PROBE
+from .kept_keys import KeptKeys
+from .runtime_filters import NO_FILTERS
 
 MOST = 8
 """Build sides of one statement that begin early."""
+MOST_PROBE_BYTES = 512 << 10
+"""What a probe side is expected to bring at most that is asked for before all its filters are known."""
 
 
 def begin_early(root: PhysicalNode, context: ExecutionContext, open_node: Opener) -> None:
     """Begin the build sides of a plan that may be early; `open_hash_join` takes them."""
     if context.threads <= 1 or not context.store.runs_fragments or context.is_worker:
         return
-    waiting = [node for node in early_builds(root) if not _is_begun(node.build, context)]
+    waiting = [node for node in early_builds(root) if early_probe(node, context) or not _is_begun(node.build, context)]
     for node in waiting[:MOST]:
         context.early.start(id(node), partial(_read, node, context, open_node))
 
@@ -41,9 +57,29 @@ def _is_begun(build: PhysicalNode, context: ExecutionContext) -> bool:
 def _read(node: HashJoin, context: ExecutionContext, open_node: Opener) -> object:
     context.opening.append(node)
     try:
-        return read_build(node, context, RuntimeFilters(), open_node)
+        side, pieces = read_build(node, context, NO_FILTERS, open_node)
     finally:
         context.opening.pop()
+    scan = early_probe(node, context)
+    if scan is not None and pieces:
+        kept = KeptKeys(node, side.account)
+        for piece in pieces:
+            kept.add(piece.keys, counted=True)
+        begin_scans([(scan, SMALL_TABLE_ROWS)], MOST_TOKENS, context, kept.filters(NO_FILTERS))
+    return side, pieces
+
+
+def early_probe(node: HashJoin, context: ExecutionContext) -> TableScan | None:
+    """The scan of a join's probe side, if the join's own filter leaves few rows of a small table."""
+    scan = node.probe
+    if not isinstance(scan, TableScan) or not is_whole(scan) or id(scan) in context.begun:
+        return None
+    is_filtered = any(offered.column == column.id for offered in node.runtime_filters for column in scan.fetched)
+    if not is_filtered or node.kind not in DROPS_UNMATCHED_PROBE:
+        return None
+    if node.estimate * row_bytes(scan) > MOST_PROBE_BYTES:
+        return None
+    return scan if context.store.statistics(scan.table).row_count <= SMALL_TABLE_ROWS else None
 
 
 def early_builds(root: PhysicalNode) -> Iterator[HashJoin]:

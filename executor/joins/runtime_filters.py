@@ -59,6 +59,9 @@ class RuntimeFilters:
         )
 
 
+NO_FILTERS = RuntimeFilters()
+
+
 def filters_for(keys: Vector, bloom_keys: int = 0) -> tuple[FilterFactory, ...]:
     """The filters that the build side's values of one key allow; none where they would drop nothing worth the look-up.
 
