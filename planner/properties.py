@@ -29,7 +29,7 @@ from .logical import (
     Window,
     WorkingTable,
 )
-from .trees import column_equality, columns_in, nodes, subexpressions
+from .trees import column_equality, column_ids, columns_in, nodes, subexpressions
 
 LEFT_ONLY = ("semi", "anti", "null_anti")
 """Join kinds of which only the left side's columns come out."""
@@ -201,7 +201,9 @@ def _join_keys(node: Join) -> list[frozenset[int]]:
         return left
     right = unique_keys(node.right)
     pairs = [pair for part in conjuncts(node.condition) if (pair := column_equality(part))]
-    joined = frozenset(column.id for pair in pairs for column in pair)
+    # What equals a column of its own side is not joined.
+    mine = column_ids(node.left)
+    joined = frozenset(c.id for pair in pairs if (pair[0].id in mine) != (pair[1].id in mine) for c in pair)
     found: list[frozenset[int]] = []
     if node.kind in ("inner", "cross", "left") and any(key <= joined for key in right):
         found += left

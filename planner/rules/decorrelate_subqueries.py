@@ -22,6 +22,7 @@ Project a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ...errors import InternalError, NotSupportedError
@@ -98,6 +99,8 @@ class _Unnester:
         self._numbers = context.numbers
         self._builder = Builder(context)
         self._flat: dict[int, Node] = {}
+        self._known: dict[int, tuple[Query, Expr]] = {}
+        """What scalar subqueries give, by the `id` of their queries, which are kept so that these stay theirs."""
 
     def plan(self, node: Node) -> Node:
         """The plan without subquery expressions; innermost subqueries first."""
@@ -215,9 +218,11 @@ class _Unnester:
         if node.kind == "right":
             return Project(self._join(Join("left", node.right, node.left, node.condition)), passing(node.columns))
         left, right = node.left, node.right
+        # A subquery that stands in several parts is joined to one side.
+        beside = {id(query) for part in nested if self._reads(part) & column_ids(right) for query in _queries(part)}
         for part in nested:
             reads = self._reads(part)
-            if not reads & column_ids(right):
+            if not reads & column_ids(right) and not any(id(query) in beside for query in _queries(part)):
                 left, flat = self._flatten(left, part)
                 plain.append(flat)
             elif node.kind == "full":
@@ -348,7 +353,7 @@ class _Unnester:
 
         expr = map_parts(expr, change)
         if isinstance(expr, ScalarSubquery):
-            return self._scalar(current, self._query(expr.query))
+            return self._scalar_once(current, expr.query)
         if isinstance(expr, Exists):
             plan = only_rows(self._query(expr.query))
             return (current, TRUE) if plan is None else self._marker(current, plan, [])
@@ -364,6 +369,17 @@ class _Unnester:
             return current, negate(found) if expr.all else found
         return current, expr
 
+    def _scalar_once(self, node: Node, query: Query | None) -> tuple[Node, Expr]:
+        """`_scalar`, joined once where it stands several times, as the left of BETWEEN does: two plans of one query
+        would have columns of the same numbers."""
+        known = self._known.get(id(query))
+        if known is not None and columns_in(known[1]) and columns_in(known[1]) <= column_ids(node):
+            return node, known[1]
+        node, value = self._scalar(node, self._query(query))
+        if query is not None:
+            self._known[id(query)] = query, value
+        return node, value
+
     def _scalar(self, node: Node, plan: Node) -> tuple[Node, Expr]:
         value = replace(plan.columns[0], nullable=True)
         if not free_columns(plan):
@@ -373,8 +389,8 @@ class _Unnester:
         except CannotPull:
             pass
         node, inner, conditions = self._unnested(node, plan)
-        sides = [side.id for part in conditions for side in as_equality(part) or () if isinstance(side, Column)]
-        kind = "left" if any(key <= set(sides) for key in unique_keys(inner)) else "single"
+        given = _given(conditions, column_ids(inner))
+        kind = "left" if any(key <= given for key in unique_keys(inner)) else "single"
         return Join(kind, node, inner, all_of(conditions) or TRUE), value
 
     def _scalar_aggregate(self, node: Node, plan: Node, value: Expr) -> tuple[Node, Expr]:
@@ -474,6 +490,25 @@ def _with_read(before: Node, after: Node, conditions: list[Expr]) -> list[Column
     """The columns that a side of a join had, and those that its conditions have come to read since."""
     had, read = column_ids(before), columns_in_all(conditions)
     return [column for column in after.columns if column.id in had or column.id in read]
+
+
+def _queries(expr: Expr) -> Iterator[Query]:
+    """The queries of an expression's subqueries."""
+    if isinstance(expr, SUBQUERIES) and expr.query is not None:
+        yield expr.query
+    for child in expr.children():
+        yield from _queries(child)
+
+
+def _given(conditions: list[Expr], inside: frozenset[int]) -> frozenset[int]:
+    """Those of a subquery's columns, `inside`, that the conditions want to equal something of the outer query."""
+    found = set()
+    for part in conditions:
+        sides = as_equality(part)
+        for own, other in (sides, sides[::-1]) if sides else ():
+            if isinstance(own, Column) and own.id in inside and not columns_in(other) & inside:
+                found.add(own.id)
+    return frozenset(found)
 
 
 def only_rows(plan: Node) -> Node | None:

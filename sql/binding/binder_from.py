@@ -172,6 +172,8 @@ def _table(node: exp.Table, scope: Scope, context: Context, nullable: bool) -> S
         if version is not None:
             raise StatementError(f"FOR SYSTEM_TIME is for tables; {name} is a view or a query of WITH")
         alias, renamed = _alias(node, name)
+        # The rows of a recursive query's round before may be NULL where those of its first part are not.
+        nullable = nullable or common.working is not None
         fresh = _fresh(zip(common.names, common.query.columns), context, nullable)
         columns = _renamed(fresh, renamed, alias)
         return _leaf(_use(common, name, alias, columns), alias, columns)

@@ -11,7 +11,7 @@ expression is not, and so may be what is computed from it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlglot import exp
@@ -25,7 +25,7 @@ from ..syntax.parser import generate
 from .context import Context, Frame, name_of, only
 from .grouping_sets import ExprSet, GroupBy, cube, index_sets, multiply, rollup
 from .scope import Scope
-from .traverse import columns_read, map_query
+from .traverse import Mapped, columns_read, map_query
 
 
 @dataclass(slots=True)
@@ -36,6 +36,7 @@ class Grouping:
     groups: tuple[tuple[Column, Expr], ...]
     own_columns: frozenset[int]
     """Numbers of the columns of this SELECT's FROM."""
+    _mapped: Mapped = field(default_factory=dict)
 
     def lift(self, expr: Expr, node: Any) -> Expr:
         """The expression in terms of grouped columns; `GroupingError` points into `node` at one that is not."""
@@ -45,7 +46,7 @@ class Grouping:
         if isinstance(expr, Column) and expr.id in self.own_columns:
             raise self._error(expr, node)
         if isinstance(expr, SUBQUERIES) and expr.query is not None and columns_read(expr.query) & self.own_columns:
-            inner = map_query(expr.query, lambda root: self.lift(root, node))
+            inner = map_query(expr.query, lambda root: self.lift(root, node), self._mapped)
             expr = replace(expr, query=inner)
         return _with_nulls(expr, expr.map_children(lambda child: self.lift(child, node)))
 

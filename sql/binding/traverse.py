@@ -7,12 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from ..bound import Join, Query, Recursive, Relation, Select, SeriesRef, SetOperation, SubqueryRef, Values
 from ..expressions import SUBQUERIES, Column, Expr, walk
 
 Change = Callable[[Expr], Expr]
+Mapped: TypeAlias = dict[int, tuple[Query, Query]]
+"""What became of each query, by its `id`; the query is kept, so that its `id` stays its own."""
 
 
 def expressions_of(query: Query) -> Iterator[Expr]:
@@ -70,17 +72,28 @@ def columns_read(query: Query) -> frozenset[int]:
     return frozenset(node.id for node in walk_deep(query) if isinstance(node, Column))
 
 
-def map_query(query: Query, change: Change) -> Query:
-    """The query with `change` applied to each of its root expressions (those of `expressions_of`)."""
+def map_query(query: Query, change: Change, mapped: Mapped) -> Query:
+    """The query with `change` applied to each of its root expressions (those of `expressions_of`).
+
+    `mapped` remembers what became of each query: for whoever maps several that may share some.
+    """
+    if id(query) not in mapped:
+        mapped[id(query)] = query, _mapped(query, change, mapped)
+    return mapped[id(query)][1]
+
+
+def _mapped(query: Query, change: Change, mapped: Mapped) -> Query:
     body: Any = query.body
     if isinstance(body, Select):
-        body = _map_select(body, change)
+        body = _map_select(body, change, mapped)
     elif isinstance(body, Values):
         body = replace(body, rows=tuple(tuple(change(value) for value in row) for row in body.rows))
     elif isinstance(body, Recursive):
-        body = replace(body, anchor=map_query(body.anchor, change), step=map_query(body.step, change))
+        anchor, step = map_query(body.anchor, change, mapped), map_query(body.step, change, mapped)
+        body = replace(body, anchor=anchor, step=step)
     else:
-        body = replace(cast(SetOperation, body), left=map_query(body.left, change), right=map_query(body.right, change))
+        left, right = map_query(body.left, change, mapped), map_query(body.right, change, mapped)
+        body = replace(cast(SetOperation, body), left=left, right=right)
     return replace(
         query,
         body=body,
@@ -90,10 +103,10 @@ def map_query(query: Query, change: Change) -> Query:
     )
 
 
-def _map_select(body: Select, change: Change) -> Select:
+def _map_select(body: Select, change: Change, mapped: Mapped) -> Select:
     return replace(
         body,
-        relation=_map_relation(body.relation, change) if body.relation is not None else None,
+        relation=_map_relation(body.relation, change, mapped) if body.relation is not None else None,
         where=change(body.where) if body.where is not None else None,
         groups=tuple((column, change(expr)) for column, expr in body.groups),
         aggregates=tuple((column, cast(Any, change(call))) for column, call in body.aggregates),
@@ -104,13 +117,13 @@ def _map_select(body: Select, change: Change) -> Select:
     )
 
 
-def _map_relation(relation: Relation, change: Change) -> Relation:
+def _map_relation(relation: Relation, change: Change, mapped: Mapped) -> Relation:
     if isinstance(relation, Join):
         condition = change(relation.condition) if relation.condition is not None else None
-        left, right = _map_relation(relation.left, change), _map_relation(relation.right, change)
+        left, right = (_map_relation(side, change, mapped) for side in (relation.left, relation.right))
         return replace(relation, left=left, right=right, condition=condition)
     if isinstance(relation, SeriesRef):
         return replace(relation, start=change(relation.start), stop=change(relation.stop), step=change(relation.step))
     if isinstance(relation, SubqueryRef):
-        return replace(relation, query=map_query(relation.query, change))
+        return replace(relation, query=map_query(relation.query, change, mapped))
     return relation

@@ -103,3 +103,14 @@ def test_union_tells_rows_apart_by_all_their_columns() -> None:
         "SELECT count(*), count(DISTINCT n) FROM r"
     )
     assert connection.execute(text).fetchall() == [(401, 400)]
+
+
+def test_a_round_may_be_null_where_the_first_part_is_not() -> None:
+    connection = nyala.connect(":memory:")
+    connection.execute("CREATE TABLE solid (k INT PRIMARY KEY, b INT NOT NULL)")
+    connection.execute("INSERT INTO solid VALUES (1, 100)")
+    text = (
+        "WITH RECURSIVE r(n, p) AS (SELECT 1, 1 UNION ALL "
+        "SELECT n + 1, CAST(NULL AS INT) FROM r WHERE n < 4 AND p NOT IN (SELECT b FROM solid)) SELECT n, p FROM r"
+    )
+    assert sorted(connection.execute(text).fetchall()) == [(1, 1), (2, None)]

@@ -334,7 +334,26 @@ SELECT k FROM t WHERE NULL IN (SELECT c FROM u)
 SELECT k FROM t WHERE 1 IN (SELECT c FROM u WHERE u.b = t.k)
 SELECT k, 1 NOT IN (SELECT c FROM u) AS x FROM t
 SELECT k, a IN (1, NULL) AS x FROM t WHERE a IN (1, 2, NULL)
+SELECT k FROM t WHERE (SELECT c FROM u WHERE u.b = t.a) BETWEEN 1 AND 2
+SELECT k FROM t WHERE (SELECT c FROM u WHERE u.b = t.a) NOT BETWEEN 1 AND 2
+SELECT k FROM t WHERE (SELECT max(b) FROM u WHERE u.c = t.a) BETWEEN 1 AND 5
+SELECT k FROM t WHERE k + (SELECT c FROM u WHERE u.b = t.a) BETWEEN 1 AND 9
+SELECT k FROM t WHERE (SELECT max(c) FROM u) BETWEEN a AND 5
+SELECT k, (SELECT c FROM u WHERE u.b = t.a) BETWEEN 1 AND 2 AS x FROM t
+SELECT a FROM t GROUP BY a HAVING (SELECT c FROM u WHERE u.b = t.a) BETWEEN 1 AND 2
+SELECT t.k, d FROM t JOIN v ON (SELECT c FROM u WHERE u.b = t.a) BETWEEN 1 AND v.d
+SELECT t.k, d FROM t LEFT JOIN v ON (SELECT c FROM u WHERE u.b = t.a) BETWEEN 1 AND 2
+SELECT t.k, d FROM t LEFT JOIN v ON (SELECT c FROM u WHERE u.b = t.a) BETWEEN 1 AND v.d
+SELECT t.k, d FROM t LEFT JOIN v ON (SELECT c FROM u WHERE u.b = t.a) BETWEEN v.e AND v.d
+SELECT k FROM t WHERE ((SELECT c FROM u WHERE u.b = t.a), k) < (2, 9)
+SELECT k, (SELECT x.b FROM u AS x JOIN v AS w ON w.d = w.e AND w.d = x.c WHERE x.b = t.a) AS n FROM t
 """.strip().splitlines()
+
+QUERIES.append(
+    "WITH x AS (SELECT t.k AS k, y.k AS b FROM t JOIN t AS y ON y.k = t.a) "
+    "SELECT g.k, (SELECT count(*) FROM x AS c JOIN x AS e ON e.k = c.b WHERE c.k = g.k AND c.b >= 0) AS n "
+    "FROM t AS g GROUP BY g.k"
+)
 
 
 def sized(t: int, u: int, v: int) -> FixedCatalog:

@@ -139,7 +139,7 @@ def test_map_query_reaches_every_expression(catalog: Any) -> None:
         seen.append(expr)
         return expr
 
-    assert map_query(query, change) == query
+    assert map_query(query, change, {}) == query
     assert {type(expr).__name__ for root in seen for expr in walk(root)} >= {"Column", "Literal", "Call", "Aggregate"}
     assert any(isinstance(e, Literal) and e.value == 3 for e in seen)
 
