@@ -35,7 +35,7 @@ from ..errors import (
 from .alterations import AlterStep
 from .clock import HybridClock, format_timestamp
 from .columns.encodings import check_encoding
-from .deltas.delta_memstore import ROW_BYTES
+from .deltas.delta_tail import ROW_BYTES
 from .files.filesystem import FileSystem
 from .files.memory_filesystem import MemoryFileSystem
 from .files.os_filesystem import OsFileSystem

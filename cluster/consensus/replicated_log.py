@@ -76,6 +76,9 @@ class ReplicatedLog:
         with driver.lock:
             return min(driver.proposals.memory_index, driver.node.commit_index, driver.log.synced_index)
 
+    def repair(self) -> None:
+        """Nothing: what becomes of entries whose write failed is decided by Raft."""
+
     @property
     def finished_index(self) -> int:
         """Last entry of the segments that are finished, or the last synced one before; 0 where there is none."""

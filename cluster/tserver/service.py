@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ...errors import ConfigurationRefused, ProtocolError
-from ...storage.deltas.delta_memstore import ROW_BYTES
+from ...storage.deltas.delta_tail import ROW_BYTES
 from ...storage.rowsets.memrowset import INDEX_BYTES
 from ...storage.store import Timestamp, WriteResult
 from ..wire import methods

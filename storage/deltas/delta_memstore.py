@@ -23,12 +23,10 @@ import numpy as np
 import pyarrow as pa
 
 from ..schema import Schema
-from .delta_tail import DeltaTail, with_all_columns
+from .delta_tail import DeltaTail, delta_bytes, with_all_columns
 from .deltas import DeltaKind, Deltas, merge
 from .row_deltas import FOLD_ROWS, Folded, RowDelta, folded, look_up_chain, look_up_run, rows_in_run
 
-ROW_BYTES = 400
-"""Memory that a delta takes until it becomes part of a run: its numbers, its tuple and its mapping."""
 GROWTH = 3
 """A run is joined with the one before it unless that is so many times larger."""
 TAIL_ROWS = 1024
@@ -112,7 +110,7 @@ class DeltaMemStore:
             self._pending.append(delta)
             self._chain(delta)
             self.count += 1
-            self.nbytes += ROW_BYTES
+            self.nbytes += delta_bytes(delta)
             self.last_index = index
             self.newest = timestamp
             self.version += 1
@@ -204,7 +202,7 @@ class DeltaMemStore:
             length = len(self._tail)
             try:
                 runs, tail = self._joined(pending)
-                size = ROW_BYTES * len(tail) + sum(run.nbytes for run in runs[: len(runs) - bool(tail)])
+                size = tail.nbytes + sum(run.nbytes for run in runs[: len(runs) - bool(tail)])
             except BaseException:  # Ctrl-C, say, or no memory: all is as before
                 self._tail = DeltaTail(self._types, self._tail.deltas[:length])
                 with self._mutex:
@@ -241,7 +239,7 @@ class DeltaMemStore:
         for delta in single:
             self._chain(delta)
         self._is_sparse = len(single) == len(self._pending)
-        self.nbytes = size + sum(ROW_BYTES if isinstance(p, tuple) else p.nbytes for p in self._pending)
+        self.nbytes = size + sum(delta_bytes(p) if isinstance(p, tuple) else p.nbytes for p in self._pending)
 
 
 def _to_runs(pending: Sequence[RowDelta | Deltas], types: Mapping[int, pa.DataType]) -> list[Deltas]:

@@ -25,6 +25,14 @@ from .deltas import DeltaColumn, DeltaKind, Deltas
 from .grown_vector import GrownVector
 from .row_deltas import RowDelta
 
+ROW_BYTES = 400
+"""Memory that a delta takes until it becomes part of a run, beside its texts: its numbers, its tuple, its mapping."""
+
+
+def delta_bytes(delta: RowDelta) -> int:
+    """About the memory that a delta takes as it came."""
+    return ROW_BYTES + sum(len(value) for value in delta[2].values() if type(value) is str or type(value) is bytes)
+
 
 class DeltaTail:
     """Deltas in order of time. It is extended by one thread at a time; runs that were made before stay as they are, and
@@ -45,6 +53,8 @@ class DeltaTail:
         self._rows = np.empty(0, np.int64)
         self._timestamps = np.empty(0, np.uint64)
         self._kinds = np.empty(0, np.uint8)
+        self.nbytes = 0
+        """About the memory that they take as they came."""
         self.has_existence = False
         """Is any of them more than an UPDATE?"""
         self._columns: dict[int, tuple[int, DeltaColumn]] = {}
@@ -68,6 +78,7 @@ class DeltaTail:
         self._timestamps = np.concatenate([self._timestamps, np.array(timestamps, np.uint64)])
         self._kinds = np.concatenate([self._kinds, new])
         self.deltas.extend(deltas)
+        self.nbytes += sum(map(delta_bytes, deltas))
 
     def run(self) -> TailRun:
         """All of them as they are now."""

@@ -153,6 +153,8 @@ class KeyPlaces(Generic[T]):
         if number is None or self._home.is_given_up:
             return
         known = self._known()
+        if known is None:
+            return
         slots, searches = known.slots, known.searches
         first = hash_ << 1 & self._mask
         slots[first + 1] = slots[first]
@@ -164,14 +166,20 @@ class KeyPlaces(Generic[T]):
                 searches[stretch] = _NEVER
                 self._put_stretch(slots, rowset, number, row // STRETCH * STRETCH)
 
-    def _known(self) -> _Known:
+    def _known(self) -> _Known | None:
+        """What is known, made where there is room for it: the cache may have shrunk since."""
         page = self._pages.get(_ONLY)
         if page is not None:
             known: _Known = page.value
             return known
-        slots = self._mask + 2
+        slots, cache = self._mask + 2, self._home.cache
+        room = max(cache.capacity_bytes // _CACHE_SHARE, _FEWEST_SLOTS * _SLOT_BYTES)
+        if slots * _SLOT_BYTES > min(room, cache.capacity_bytes):
+            return None
         known = _Known(slots, self._has_room)
-        self._home.cache.put(self._home.owner, _ONLY, known, slots * _SLOT_BYTES)
+        cache.put(self._home.owner, _ONLY, known, slots * _SLOT_BYTES)
+        if self._home.is_given_up:  # meanwhile: nobody else would take it out
+            cache.forget(self._home.owner)
         return known
 
     def _put_stretch(self, slots: array[int], rowset: T, number: int, start: int) -> None:

@@ -18,6 +18,7 @@ is never behind one that was acknowledged.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import weakref
@@ -190,7 +191,8 @@ class WriteAheadLog:
     def append(
         self, timestamp: int, kind: EntryKind, bodies: Sequence[bytes], after: LogTicket | None = None
     ) -> LogTicket:
-        """Put entries behind the others, one per body, all or none; they are durable only after `sync`.
+        """Put entries behind the others, one per body, all or none, after a crash, too; they are durable only after
+        `sync`.
 
         `after` is an entry on which these rely: where it has failed, they fail too; where it fails later, all behind
         it do. Returns the ticket of the last. Raises `DiskError` where there is no room for them, or `after` has
@@ -206,9 +208,9 @@ class WriteAheadLog:
                 raise DiskError(str(after.error)) from after.error
             index = self._last_index
             pieces: list[bytes] = []
-            for body in bodies:
+            for left, body in zip(range(len(bodies) - 1, -1, -1), bodies):
                 index += 1
-                pieces += (encode_front(TERM, index, timestamp, self._synced_index, kind, body), body)
+                pieces += (encode_front(TERM, index, timestamp, self._synced_index, kind, body, left > 0), body)
             return self._append_pieces(newest, pieces, index, len(bodies))
 
     def append_one(self, timestamp: int, kind: EntryKind, body: bytes, after: LogTicket | None = None) -> LogTicket:
@@ -304,6 +306,9 @@ class WriteAheadLog:
                 self._settle(newest, covered, size, index)
             elif self._syncs:
                 self._fail_pending(newest, failure)
+                # At once, if the disk lets us: what was told to have failed must not be there after a crash.
+                with contextlib.suppress(DiskError):
+                    self._repair()
             self._changed.notify_all()
             self._queue.wake()
         if failure is not None and not self._syncs:
@@ -333,6 +338,11 @@ class WriteAheadLog:
         newest.segment.last_index = self._last_index = self._synced_index
         for mark in self._marks:
             mark.index = min(mark.index, self._last_index)
+
+    def repair(self) -> None:
+        """Cut away what a failed write or sync left, where that was not possible yet; `DiskError` while it is not."""
+        with self._changed:
+            self._repair()
 
     def _repair(self) -> None:
         """Cut away what a failed write or sync left; `DiskError` while the disk still refuses."""
@@ -519,6 +529,8 @@ def recover_segment(
             f"expected a log from entry {expected} on, found one from {header.first_index} on", path, "header"
         )
     found: SegmentScan = scan_entries(data, header.length, first_index, path, is_last, known_index)
+    if is_last:
+        found = _without_half_a_write(found, known_index)
     for entry in found.entries:
         if entry.index >= expected:
             replay(entry, header.schema)
@@ -530,6 +542,14 @@ def recover_segment(
     if is_last and last_index > known_index:
         _sync(fs, path)  # they are acted upon from now on, but may have come from a process that died before its sync
     return Segment(path, first_index, last_index, found.end)
+
+
+def _without_half_a_write(found: SegmentScan, known_index: int) -> SegmentScan:
+    """The entries of the newest segment without those at its end whose write goes on in entries that are not there."""
+    entries, end = list(found.entries), found.end
+    while entries and entries[-1].goes_on and entries[-1].index > known_index:
+        end -= ENTRY_OVERHEAD + len(entries.pop().body)
+    return found if end == found.end else SegmentScan(entries, end, torn=True)
 
 
 def _sync(fs: FileSystem, path: str) -> None:

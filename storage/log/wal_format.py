@@ -19,7 +19,8 @@ A log is a folder of segments, `wal/<first index, 16 hex digits>.log`. All numbe
     24      8      timestamp, u64        hybrid time
     32      8      durable index, u64    the writer knew all entries up to here to be synced
     40      1      kind: 1 WRITE, 2 LOAD, 3 ROW
-    41      7      zeros
+    41      1      1 where the next entry is a part of the same write: all of them count, or none
+    42      6      zeros
     48      ...    body
 
     body of WRITE: one part after another, each padded to a multiple of 8 bytes; no key is there twice
@@ -73,8 +74,8 @@ COLUMN_ID = b"nyala.column_id"
 VERSION = 2
 _SEGMENT = struct.Struct("<8sIIQI")
 _FRAME = struct.Struct("<II")
-_PREFIX = struct.Struct("<QQQQB7x")
-_CHECKED_FRONT = struct.Struct("<IQQQQB7x")
+_PREFIX = struct.Struct("<QQQQB?6x")
+_CHECKED_FRONT = struct.Struct("<IQQQQB?6x")
 """The length and the prefix: what the checksum covers in front of the body."""
 _PART = struct.Struct("<IBBHH2xI")
 _OLD_WRITE = struct.Struct("<IB3x")
@@ -105,6 +106,8 @@ class LogEntry:
     durable_index: int
     kind: EntryKind
     body: memoryview
+    goes_on: bool = False
+    """Is the next entry a part of the same write, all or none of which count?"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +140,11 @@ def encode_header(first_index: int, schema: pa.Schema) -> bytes:
     return _SEGMENT.pack(MAGIC, VERSION, zlib.crc32(bare), first_index, len(serialized)) + serialized
 
 
-def encode_front(term: int, index: int, timestamp: int, durable_index: int, kind: EntryKind, body: bytes) -> bytes:
+def encode_front(
+    term: int, index: int, timestamp: int, durable_index: int, kind: EntryKind, body: bytes, goes_on: bool = False
+) -> bytes:
     """What stands in front of an entry's body."""
-    front = _CHECKED_FRONT.pack(_PREFIX.size + len(body), term, index, timestamp, durable_index, kind)
+    front = _CHECKED_FRONT.pack(_PREFIX.size + len(body), term, index, timestamp, durable_index, kind, goes_on)
     checksum = zlib.crc32(body, zlib.crc32(front))
     return front[:4] + checksum.to_bytes(4, "little") + front[4:]
 
@@ -326,10 +331,10 @@ def _entry_at(data: memoryview, place: int) -> LogEntry | None:
     payload = data[begin : begin + length]
     if _checksum(payload) != checksum:
         return None
-    term, index, timestamp, durable_index, kind = _PREFIX.unpack_from(payload)
+    term, index, timestamp, durable_index, kind, goes_on = _PREFIX.unpack_from(payload)
     if kind not in _KINDS:
         return None
-    return LogEntry(term, index, timestamp, durable_index, EntryKind(kind), payload[_PREFIX.size :])
+    return LogEntry(term, index, timestamp, durable_index, EntryKind(kind), payload[_PREFIX.size :], goes_on)
 
 
 _KINDS = frozenset(EntryKind)

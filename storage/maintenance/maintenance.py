@@ -20,6 +20,7 @@ Since operations change nothing when they fail, nothing is lost by trying.
 from __future__ import annotations
 
 import contextlib
+import logging
 import random
 import threading
 import time
@@ -34,6 +35,8 @@ from .compaction_policy import CompactionPolicy
 from .maintenance_ops import Operation, TabletOperations
 from .maintenance_policy import DISK_SHARE, LOG_TARGET_BYTES, StoreCondition, pick
 from .pace import Pace
+
+_log = logging.getLogger(__name__)
 
 INTERVAL = 1.0
 """Seconds between rounds; with durability "os" a power failure costs about so much."""
@@ -84,7 +87,10 @@ class Rounds:
             run = self._round()
             if run is None:
                 return
-            run()
+            try:
+                run()
+            except Exception:  # the next round is as good as any: what is wrong may pass
+                _log.exception("a round of %s failed", threading.current_thread().name)
             del run
 
 
@@ -232,7 +238,14 @@ class MaintenanceManager:
             if known is None:
                 known = self._known[tablet] = TabletOperations(tablet, self._policy)
             state, fruitless = self._fruitless.get(tablet, (None, set()))
-            mine = known.candidates(now)
+            try:
+                mine = known.candidates(now)
+            # As in `_perform`: asking may read a file, and whatever is wrong with one tablet, the others go on.
+            except Exception as error:
+                if any(tablet is other for other in self._tablets()):  # and not dropped meanwhile
+                    self._give_rest(tablet)
+                    self._record_failed_look(tablet, error)
+                continue
             found += [o for o in mine if state is not tablet.state or _key(o) not in fruitless]
         return found
 
@@ -266,9 +279,7 @@ class MaintenanceManager:
     def _note(self, operation: Operation, before: object, failed: bool) -> None:
         tablet = operation.tablet
         if failed:
-            last = self._failures.get(tablet)
-            delay = FIRST_DELAY if last is None else min(2 * last.delay, LAST_DELAY)
-            self._failures[tablet] = _Failure(delay, self._clock() + delay)
+            self._give_rest(tablet)
             return
         self._failures.pop(tablet, None)
         if tablet.state is before:
@@ -276,6 +287,19 @@ class MaintenanceManager:
             if state is not before:
                 self._fruitless[tablet] = (before, fruitless := set())
             fruitless.add(_key(operation))
+
+    def _give_rest(self, tablet: Tablet) -> None:
+        """Something failed: the tablet is tried again later."""
+        last = self._failures.get(tablet)
+        delay = FIRST_DELAY if last is None else min(2 * last.delay, LAST_DELAY)
+        self._failures[tablet] = _Failure(delay, self._clock() + delay)
+
+    def _record_failed_look(self, tablet: Tablet, error: Exception) -> None:
+        reason = "to see what could be done"
+        told = f"{type(error).__name__}: {error}"
+        self._completed.append(
+            OperationRecord("look", tablet.table.name, tablet.id, "", reason, 0.0, time.time(), 0.0, told)
+        )
 
 
 def _key(operation: Operation) -> tuple[str, str]:
@@ -304,9 +328,11 @@ def sync_logs(tablets: Iterable[Tablet]) -> None:
 
 
 def note_logs(tablets: Iterable[Tablet]) -> None:
-    """Where a segment was finished, have the tablet's metadata say so: the loss of the next one is noticed then."""
+    """Where a segment was finished, have the tablet's metadata say so: the loss of the next one is noticed then. What a
+    failed write has left in a log is cut away."""
     for tablet in tablets:
         with contextlib.suppress(DiskError):
+            tablet.log.repair()
             tablet.note_log(tablet.log.finished_index)
 
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
 
-from ...errors import DiskError, OperationalError
+from ...errors import DiskError, InternalError, OperationalError
 from ..columns.column_reader import ColumnReader
 from ..deltas.delta_file import DeltaFile, write_delta_file
 from ..deltas.delta_memstore import DeltaMemStore
@@ -73,6 +73,8 @@ class NewFiles:
             number += 1
         name = f"{stem}-{number:0{width}d}.{suffix}"
         self.paths.append(self.path(name))
+        # A file of this name may have been there, and a handle of it may be open yet.
+        self._tablet.cache.handles(self._tablet.fs).forget(self.path(name))
         return name
 
     def path(self, name: str) -> str:
@@ -127,10 +129,21 @@ class NewFiles:
         tablet = self._tablet
         tablet.fs.sync_directory(tablet.rowset_directory)
         with tablet.metadata_lock:
+            _check_agreement(tablet)
             metadata = update(tablet.metadata)
             metadata = replace(metadata, ancient_history_mark=max(mark, metadata.ancient_history_mark))
             self._may_be_named = True
             tablet.write_metadata(metadata, cut, flushed)
+
+
+def _check_agreement(tablet: Tablet) -> None:
+    """Metadata and state name the same rowsets, or an operation ended between the two, and whatever came now would give
+    rows twice. The log has everything: opened again, the tablet is as the metadata say. Needs `metadata_lock`."""
+    if {m.id for m in tablet.metadata.rowsets} != {r.metadata.id for r in tablet.state.rowsets}:
+        raise InternalError(
+            f"an operation on tablet {tablet.id} of table {tablet.table.name} ended between its files and its state; "
+            "close the store and open it again"
+        )
 
 
 def reopened(tablet: Tablet, stored: StoredRowSet, metadata: RowSetMetadata) -> StoredRowSet:

@@ -13,7 +13,7 @@ in 5.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -63,20 +63,9 @@ class DiskRowSet:
     ) -> DiskRowSet:
         """A rowset by its metadata. No file is touched before it is needed; damage shows up then, as
         `CorruptionError` with file and place."""
-        handles = cache.handles(fs)
-        readers = {
-            column.id: ColumnReader(
-                handles,
-                posixpath.join(directory, metadata.column_files[column.id]),
-                column.id,
-                column.type,
-                metadata.row_count,
-                cache,
-            )
-            for column in schema.columns
-            if column.id in metadata.column_files
-        }
-        bloom = BloomReader(handles, posixpath.join(directory, metadata.bloom_file), metadata.row_count, cache)
+        readers = _column_readers(fs, directory, schema, metadata, cache, ())
+        path = posixpath.join(directory, metadata.bloom_file)
+        bloom = BloomReader(cache.handles(fs), path, metadata.row_count, cache)
         return cls(schema, metadata, readers, bloom)
 
     @property
@@ -100,10 +89,10 @@ class DiskRowSet:
 
     def with_metadata(self, metadata: RowSetMetadata, fs: FileSystem, directory: str, cache: PageCache) -> DiskRowSet:
         """The same rows, described by other metadata: columns with other files are opened anew, the others shared."""
-        opened = DiskRowSet.open(fs, directory, self._schema, metadata, cache)
         before = self.metadata.column_files
         same = {c: r for c, r in self._readers.items() if metadata.column_files.get(c) == before[c]}
-        return DiskRowSet(self._schema, metadata, {**opened._readers, **same}, self._bloom)
+        new = _column_readers(fs, directory, self._schema, metadata, cache, same)
+        return DiskRowSet(self._schema, metadata, {**new, **same}, self._bloom)
 
     def warm(self) -> None:
         """Bring the pages into the cache, as far as there is room, those of the key first. Raises as a scan does."""
@@ -359,6 +348,31 @@ class DiskRowSet:
             else:
                 slots.append(LazyColumn(rows.loader(reader), survivors))
         return Batch(slots, length)
+
+
+def _column_readers(
+    fs: FileSystem,
+    directory: str,
+    schema: Schema,
+    metadata: RowSetMetadata,
+    cache: PageCache,
+    known: Collection[int],
+) -> dict[int, ColumnReader]:
+    """Readers of the columns that have files, but for those that are known, by id. One that nobody closes would leave
+    an owner in the cache."""
+    handles = cache.handles(fs)
+    return {
+        column.id: ColumnReader(
+            handles,
+            posixpath.join(directory, metadata.column_files[column.id]),
+            column.id,
+            column.type,
+            metadata.row_count,
+            cache,
+        )
+        for column in schema.columns
+        if column.id in metadata.column_files and column.id not in known
+    }
 
 
 def _is_ruled_out(constant: Sequence[tuple[ColumnPredicate, ColumnSchema]], patches: RowSetPatches | None) -> bool:

@@ -112,7 +112,8 @@ class TabletState:
         """A state with its tree; what is known of the places of keys in `before`, which is given up, stays known where
         only deltas changed."""
         entries = [(r.metadata.min_key, r.metadata.max_key, r) for r in rowsets]
-        if before is not None and [r.rowset for r in before.rowsets] == [r.rowset for r in rowsets]:
+        # A rowset keeps its id, and its rows their numbers, whatever becomes of its deltas.
+        if before is not None and [r.metadata.id for r in before.rowsets] == [r.metadata.id for r in rowsets]:
             places = before.places.of_same_rows(rowsets)
         else:
             places = KeyPlaces(rowsets, cache)

@@ -37,7 +37,7 @@ def open_tablet(
     """Recover a tablet: remove files that no metadata names, replay the log. `CorruptionError` names a file that is
     damaged or missing."""
     rowsets = open_rowsets(fs, directory, table, metadata, cache)
-    clock.update(Timestamp(metadata.newest))
+    clock.update(Timestamp(max(metadata.newest, metadata.ancient_history_mark)))
     replay = Replay(table.schema, rowsets, cache, metadata.durable_index, f"{directory}/wal")
 
     def add(entry: LogEntry, schema: pa.Schema) -> None:
@@ -87,7 +87,7 @@ def tablet_with_log(
 ) -> Tablet:
     """A tablet in this state, which goes on with a log. A replica's begins with `open_rowsets` and no row in memory:
     all entries above `metadata.replay_index` are still to be applied (`tablet_apply.TabletApplier`)."""
-    clock.update(Timestamp(metadata.newest))
+    clock.update(Timestamp(max(metadata.newest, metadata.ancient_history_mark)))
     return Tablet(
         id=metadata.tablet_id,
         table=table,

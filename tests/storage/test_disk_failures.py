@@ -122,6 +122,20 @@ def test_a_row_whose_sync_failed_refuses_nobody():
         assert keys_of(db, table) == [1, 2]
 
 
+def test_a_write_that_failed_does_not_come_back_with_a_crash():
+    disk = CrashableFileSystem()
+    fs = FaultyFileSystem(disk)
+    with Database("db", fs=fs, background=False) as db:
+        table = db.create_table(definition())
+        insert(db, table, [1])
+        fs.fail("sync", "*/wal/*", times=1)
+        with pytest.raises(DiskError):
+            insert(db, table, [2])
+        after = disk.crash(1.0, random.Random(1))  # which keeps all that was written
+    with Database("db", fs=after, background=False) as db:
+        assert keys_of(db, db.table("t")) == [1]
+
+
 def test_a_flush_that_fails_keeps_the_rows_readable_and_is_repeated():
     fs = FaultyFileSystem(CrashableFileSystem())
     with Database("db", fs=fs) as db:

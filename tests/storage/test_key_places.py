@@ -156,6 +156,18 @@ def test_what_is_given_up_is_forgotten_for_all_and_takes_nothing_more() -> None:
     assert same.get(5) is None and cache.size == 0
 
 
+def test_where_the_cache_has_shrunk_nothing_is_remembered() -> None:
+    cache = PageCache(1 << 27)
+    rows = Rows(random_hashes(1, 10**6))
+    places = KeyPlaces([rows], cache)
+    cache.resize(8 << 20)
+    places.note(77, rows, 3)
+    assert places.get(77) is None and not len(cache)
+    cache.resize(1 << 27)
+    places.note(77, rows, 3)
+    assert places.get(77) == (rows, 3)
+
+
 def test_the_slots_of_a_large_tablet_take_an_eighth_of_the_cache_at_most() -> None:
     cache, rows = PageCache(1 << 20), Rows(row_count=10**6)
     KeyPlaces([rows], cache).note(1, rows, 1)

@@ -11,15 +11,18 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.errors import CorruptionError, DiskError
+from nyala.errors import CorruptionError, DiskError, InternalError
 from nyala.storage.columns.column_reader import ColumnReader
 from nyala.storage.database import Database
+from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.maintenance import maintenance_ops
 from nyala.storage.maintenance.compaction_policy import CompactionPolicy
-from nyala.storage.maintenance.maintenance import MaintenanceManager
+from nyala.storage.maintenance.maintenance import MaintenanceManager, Rounds
 from nyala.storage.maintenance.maintenance_policy import OpKind, OpStatistics, StoreCondition, flush_score, pick
 from nyala.storage.maintenance.rowset_compaction import Compacted
+from nyala.storage.maintenance.tablet_flush import flush, flush_deltas
 from nyala.storage.store import Op, WriteBatch
+from nyala.storage.tablet.tablet import Tablet
 from tablet_support import HASHED, batch, definition, insert, keys_of, read
 
 MIB = 1 << 20
@@ -381,3 +384,86 @@ def test_damage_shows_to_readers_not_to_the_flush(tmp_path, monkeypatch):
             read(db, table)
         monkeypatch.setattr(ColumnReader, "_read_page", read_page)
         assert len(read(db, table)) == 1_000
+
+
+def test_what_cannot_be_asked_of_one_tablet_stops_nobody_else(db, table, clock, monkeypatch):
+    other = db.create_table(definition("other"))
+    insert(db, table, range(10))
+    insert(db, other, range(10))
+    assert db.maintain() == []
+    broken = db._tablets()[0]
+    asked = maintenance_ops.TabletOperations.candidates
+
+    def candidates(operations, now):
+        if operations.tablet is broken:
+            raise DiskError("cannot open a file")
+        return asked(operations, now)
+
+    monkeypatch.setattr(maintenance_ops.TabletOperations, "candidates", candidates)
+    clock.now += 1000
+    done = db.maintain()
+    assert {record.table for record in done} == {"t", "other"} - {broken.table.name}
+    status = db.maintenance_status()
+    assert [(r.kind, r.error) for r in status.completed if r.error] == [("look", "DiskError: cannot open a file")]
+    monkeypatch.undo()
+    clock.now += 1000
+    assert {record.table for record in db.maintain()} == {broken.table.name}
+
+
+def test_a_round_that_fails_is_followed_by_others(caplog):
+    class Work:
+        rounds = 0
+
+        def round(self):
+            Work.rounds += 1
+            raise ValueError("once more")
+
+    work = Work()
+    rounds = Rounds("nyala-test", work.round)
+    try:
+        for number in (1, 2, 3):
+            deadline = time.monotonic() + 20
+            while Work.rounds < number and time.monotonic() < deadline:
+                rounds.wake()
+                time.sleep(0.01)
+            assert Work.rounds >= number
+    finally:
+        rounds.stop()
+    assert "a round of nyala-test failed" in caplog.text
+
+
+def test_flushes_of_deltas_keep_hints_and_leave_nothing_in_the_cache(db, table):
+    insert(db, table, range(2000))
+    db.flush()
+    tablet = db._tablets()[0]
+
+    def change(round_: int) -> None:
+        for key in range(50):
+            db.write_row(table, Op.UPDATE, {"k": key, "v": f"{round_}-{key}"})
+        for stored in tablet.state.rowsets:
+            flush_deltas(tablet, stored)
+
+    change(0)
+    places, owners = tablet.state.places, len(tablet.cache._owners)
+    for round_ in range(1, 4):
+        change(round_)
+    assert tablet.state.places._home is places._home
+    assert tablet.state.places._rowsets == tablet.state.rowsets
+    assert len(tablet.cache._owners) <= owners + 3  # the delta files
+    assert dict(read(db, table))[7] == "3-7"
+
+
+def test_an_operation_that_ended_between_files_and_state_is_not_done_again(monkeypatch):
+    disk = MemoryFileSystem()
+    with Database("db", fs=disk, background=False) as db:
+        table = db.create_table(definition())
+        insert(db, table, range(100))
+        tablet = db._tablets()[0]
+        with monkeypatch.context() as patch:
+            patch.setattr(Tablet, "swap", lambda self: (_ for _ in ()).throw(MemoryError("no room")))
+            with pytest.raises(MemoryError):
+                flush(tablet)
+        with pytest.raises(InternalError, match="close the store and open it again"):
+            flush(tablet)
+    with Database("db", fs=disk, background=False) as db:
+        assert keys_of(db, db.table("t")) == list(range(100))

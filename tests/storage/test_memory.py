@@ -16,6 +16,7 @@ from nyala.storage.database import Database
 from nyala.storage.files.page_cache import PageCache
 from nyala.storage.maintenance import memory
 from nyala.storage.maintenance.memory import LEAST_CACHE_BYTES, Memory, default_cache_bytes
+from nyala.storage.store import Op
 from tablet_support import HASHED, definition, insert, keys_of, read
 
 MIB = 1 << 20
@@ -201,6 +202,21 @@ def test_rows_count_about_as_much_as_they_take(tmp_path):
         insert(db, table, range(20_000), "x" * 200)
         rows = pa.record_batch({"v": ["x" * 200 + str(k) for k in range(20_000)]}).nbytes
         assert rows <= db.memory_status().own <= 3 * rows
+
+
+@pytest.mark.parametrize("flushed", [False, True])
+def test_the_texts_of_single_changes_count(flushed: bool) -> None:
+    with Database(background=False) as db:
+        table = db.create_table(definition())
+        insert(db, table, range(10))
+        if flushed:
+            db.flush()
+        before = db.memory_status().own
+        for number in range(500):
+            db.write_row(table, Op.UPDATE, {"k": number % 10, "v": f"{number:>10000}"})
+        assert db.memory_status().own - before >= 5_000_000
+        read(db, table)
+        assert db.memory_status().own - before >= 5_000_000
 
 
 @pytest.mark.parametrize(("limit", "pages"), [(16 << 30, 4 << 30), (4 << 30, 1 << 30), (1 << 30, 1 << 30)])

@@ -472,7 +472,7 @@ def test_nothing_is_appended_before_failed_entries_are_cut_away():
     log = new_log(fs)
     ticket = log.append(1, EntryKind.WRITE, [body(1)])
     fs.fail("sync", "wal/*", times=1)
-    fs.fail("truncate", "wal/*", times=2)
+    fs.fail("truncate", "wal/*", times=3)  # the first at once, when the sync has failed
     with pytest.raises(DiskError):
         log.sync(ticket)
     for _ in range(2):
@@ -480,6 +480,22 @@ def test_nothing_is_appended_before_failed_entries_are_cut_away():
             log.append(2, EntryKind.WRITE, [body(2)])
     log.sync(log.append(3, EntryKind.WRITE, [body(3)]))
     assert recover(fs)[1] == [3]
+
+
+@pytest.mark.parametrize("left", [0, 1, 2, 3])
+def test_a_write_of_several_entries_counts_whole_or_not_at_all(left):
+    fs = MemoryFileSystem()
+    log = new_log(fs)
+    log.sync(log.append(1, EntryKind.WRITE, [body(1)]))
+    before = len(segment(fs))
+    bodies = [body(2), body(3), body(4)]
+    log.sync(log.append(2, EntryKind.WRITE, bodies))
+    end = before + sum(wal_format.ENTRY_OVERHEAD + len(each) for each in bodies[:left])
+    cut = with_segment(segment(fs)[:end])
+    log, found = recover(cut)
+    assert found == ([1, 2, 3, 4] if left == 3 else [1])
+    log.sync(log.append(3, EntryKind.WRITE, [body(5)]))
+    assert recover(cut)[1] == [*found, 5]
 
 
 def test_a_closed_log_takes_nothing_and_lost_nothing():
