@@ -93,6 +93,9 @@ class ReplicaLog:
                 self._decided = max(self._decided, ticket.index)
         return self._decided
 
+    def repair(self) -> None:
+        """Nothing: what becomes of entries whose write failed is decided by Raft."""
+
     def note_applied(self, index: int) -> None:
         """Entries up to here, which others appended, are in memory. Needs the tablet's `write_lock`, under which they
         were brought there."""
