@@ -13,7 +13,6 @@ Batches on their way, a few per thread, are nobody's state and are not counted.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import deque
 from dataclasses import dataclass
@@ -21,15 +20,16 @@ from typing import Final
 
 from ..errors import OperationalError
 from ..planner.explain import readable_size
+from ..storage.files.os_filesystem import machine_memory
 
 SHARE_OF_MACHINE: Final = 0.6
-"""The limit of a statement that was given none, as a part of the machine's memory."""
+"""The limit of a statement that was given none, as a part of the machine's memory, or of its container's."""
 
 
 def default_limit() -> int | None:
     """Bytes that a statement's state may take where nobody has said; None where the machine does not tell its size."""
     try:
-        size = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        size = machine_memory()
     except (AttributeError, OSError, ValueError):
         return None
     return int(size * SHARE_OF_MACHINE) >> 20 << 20 if size > 0 else None

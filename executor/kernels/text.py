@@ -27,6 +27,8 @@ from .search import contain_in_order
 
 _MANY = 512
 """From so many texts on, `search` beats Arrow's row-by-row kernels."""
+_LONGEST = 2**31 - 1
+"""No text has more characters."""
 _MOST_REPEATED = 1 << 28
 """`repeat` stops at texts of 256 MB."""
 
@@ -176,11 +178,23 @@ def substring(type_: DataType, value: Vector, start: Vector, length: Vector | No
         if start.value is None or (isinstance(length, Const) and length.value is None):
             return Const(type_, None, len(value))
         begin = int(start.value) - 1
-        end = None if length is None else max(0, begin + int(length.value))
-        return Text(type_, _sliced(arrow(value), max(0, begin), end))
-    begins = np.broadcast_to(integers(start), len(value)) - 1
-    ends = np.full(len(value), 2**31 - 1) if length is None else begins + integers(length)
-    return _each_slice(type_, value, np.maximum(begins, 0), np.maximum(ends, 0), validity)
+        end = None if length is None else min(max(0, begin + int(length.value)), _LONGEST)
+        return Text(type_, _sliced(arrow(value), min(max(0, begin), _LONGEST), end))
+    starts = np.broadcast_to(integers(start), len(value))
+    begins = np.clip(starts, 1, _LONGEST) - 1
+    return _each_slice(type_, value, begins, _slice_ends(starts, length), validity)
+
+
+def _slice_ends(starts: Array, length: Vector | None) -> Array:
+    """Where each substring ends, for any two 64-bit numbers."""
+    if length is None:
+        return np.full(len(starts), _LONGEST)
+    lengths = integers(length)
+    inside = np.clip(starts, 1, _LONGEST) - 1 + np.minimum(lengths, _LONGEST)
+    # Before the text, the sum is exact.
+    before = np.minimum(np.maximum(starts, -(2**63) + 1), 0) + lengths - 1
+    ends: Array = np.clip(np.where(starts > 0, inside, before), 0, _LONGEST)
+    return ends
 
 
 def _sliced(texts: pa.Array, begin: int, end: int | None) -> pa.Array:
@@ -252,7 +266,7 @@ def repeat(type_: DataType, value: Vector, times: Vector) -> Vector:
         return Const(type_, None, len(value))
     counts = np.maximum(0, np.broadcast_to(integers(times), len(value)))
     texts = arrow(value)
-    size = _lengths(texts).max(initial=0) * counts.max(initial=0)
+    size = int(_lengths(texts).max(initial=0)) * int(counts.max(initial=0))
     if size > _MOST_REPEATED:
         raise DataError(f"a repeated text of {size} characters is longer than the limit of {_MOST_REPEATED}")
     return Text(type_, masked(pc.binary_repeat(texts, pa.array(counts)), joined_validity(value, times)))

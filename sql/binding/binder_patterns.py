@@ -63,8 +63,11 @@ def _with_backslashes(pattern: str, mark: str) -> str:
     chars = iter(pattern)
     for char in chars:
         if char == mark:
-            following = next(chars, "")
-            out.append("\\" + following if following in ("%", "_", "\\") else following)
+            following = next(chars, None)
+            if following is None:
+                out.append("\\")  # which escapes nothing: whoever reads the pattern says so
+            else:
+                out.append("\\" + following if following in ("%", "_", "\\") else following)
         else:
             out.append("\\\\" if char == "\\" else char)
     return "".join(out)

@@ -27,6 +27,8 @@ def connection() -> Iterator[nyala.Connection]:
         ("DROP TABLE ..r", errors.SqlSyntaxError, "a name is missing"),
         ("SELECT " + "- " * 900 + "a FROM r", errors.NotSupportedError, "nested too deeply"),
         ("SELECT " + " + ".join("a" * 900) + " FROM r", errors.NotSupportedError, "nested too deeply"),
+        ("SELECT 'a' LIKE 'a!' ESCAPE '!'", errors.DataError, "ends in an escape character with nothing to escape"),
+        ("SELECT repeat('ab', 9223372036854775807)", errors.DataError, "longer than the limit"),
     ],
 )
 def test_texts_that_are_refused(connection: nyala.Connection, text: str, error: type[Exception], message: str) -> None:

@@ -568,7 +568,10 @@ def sliced(text: str, start: int, length: int | None) -> str:
     return text[max(0, start - 1) : max(0, end)]
 
 
-@given(rows_of(texts, st.integers(-3, 8), st.integers(-1, 8)))
+EXTREMES = st.sampled_from([-(2**63) + 1, -(2**31), 2**31, 2**63 - 1])
+
+
+@given(rows_of(texts, st.integers(-3, 8) | EXTREMES, st.integers(-1, 8) | EXTREMES))
 @QUICK
 def test_substring(rows: list[Any]) -> None:
     check(call(STRING, "substring"), (STRING, BIGINT, BIGINT), rows, sliced)
