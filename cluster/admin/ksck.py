@@ -114,6 +114,8 @@ def _tablet_finding(view: ClusterView, tablet: TabletView) -> TabletFinding:
         state = "is missing" if report is None else f"is {report.state}" + (f": {report.error}" if report.error else "")
         reasons.append(f"the replica at {peer.address} {state}")
         recovering += report is not None and report.state in ("COPYING", "BOOTSTRAPPING")
+    if len(voters) < tablet.wanted:
+        reasons.append(f"it has {len(voters)} replicas with a vote, and its table wants {tablet.wanted}")
     leaders = [id_ for id_, report in tablet.reports.items() if report.is_serving]
     terms = {tablet.reports[id_].term for id_ in leaders}
     configurations = {r.configuration.index for r in tablet.reports.values() if r.state == "RUNNING"}

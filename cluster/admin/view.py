@@ -44,6 +44,8 @@ class TabletView:
     leader: str
     replicas: tuple[Peer, ...]
     reports: Mapping[str, TabletReport]
+    wanted: int
+    """How many replicas its table is to have."""
 
     def running_voters(self) -> list[str]:
         """The servers whose replicas have a vote and run."""
@@ -92,6 +94,7 @@ def look(channels: Channels, masters: Sequence[str], clock: int, seconds: float 
                     location.leader,
                     location.replicas,
                     mine,
+                    table["replicas"],
                 )
             )
     tables = tuple(sorted(table["name"] for table in catalog.tables or ()))

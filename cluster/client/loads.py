@@ -4,9 +4,10 @@
 2. `ClusterLoader.finish` looks for keys that are in the load twice, then asks the tablets that have rows which keys are
    there already. Until here nothing has been written.
 3. The pieces are written side by side, each all or none and exactly once. Where one is refused, since somebody else has
-   inserted its keys meanwhile, or cannot be written, the pieces that were written are deleted again.
+   inserted its keys meanwhile, or cannot be written, the pieces that were written are deleted again. Of a piece that no
+   server has answered nobody knows whether it was written; its keys may be somebody else's by now, so it stays.
 
-So a load that raises has left nothing, unless the servers cannot be reached for that either; the error says so. It is
+So a load that raises has left nothing, unless a server could not be reached; the error says so. It is
 not atomic otherwise: readers see its rows come piece by piece, and a client that dies in the middle of step 3 leaves
 what it had written by then. Rows of a table without a unique key cannot be told from others, and stay.
 """
@@ -125,13 +126,16 @@ class ClusterLoader(Loading):
 
     def _write(self) -> None:
         written: list[StoredPiece] = []
+        unknown: list[StoredPiece] = []
         failure: Error | None = None
         for stored, failed in self._each(self._runs.in_turn(), self._write_piece):
-            if failed is None or not isinstance(failed, IntegrityError):
-                written.append(stored)  # what failed otherwise may have been written all the same
+            if failed is None:
+                written.append(stored)
+            elif not isinstance(failed, IntegrityError):
+                unknown.append(stored)
             failure = failure or failed
         if failure is not None:
-            self._take_back(written, failure)
+            self._take_back(written, unknown, failure)
             raise failure
 
     def _write_piece(self, stored: StoredPiece) -> None:
@@ -139,15 +143,17 @@ class ClusterLoader(Loading):
         if answer.errors:
             raise answer.errors[0].error
 
-    def _take_back(self, written: Iterable[StoredPiece], failure: Error) -> None:
-        """Delete what was inserted, as far as that can be told."""
+    def _take_back(self, written: Iterable[StoredPiece], unknown: list[StoredPiece], failure: Error) -> None:
+        """Delete what was inserted. A piece that may have been written, or not, stays: in its keys' place there may be
+        rows of others by now, whose writes were acknowledged."""
         if self._table.schema.auto_increment is not None:
             failure.add_note("rows of the load that were written stay, as their table has no unique key")
             return
         left = [stored for stored, failed in self._each(written, self._delete_piece, stop=False) if failed is not None]
-        if left:
-            count = sum(self._runs.read(stored).num_rows for stored in left)
-            failure.add_note(f"up to {count} rows of the load may have stayed: they could not be deleted again")
+        for stayed, why in ((left, "they could not be deleted again"), (unknown, "no server said what became of them")):
+            if stayed:
+                count = sum(self._runs.read(stored).num_rows for stored in stayed)
+                failure.add_note(f"up to {count} rows of the load may have stayed: {why}")
 
     def _delete_piece(self, stored: StoredPiece) -> None:
         self._writer.send(self._known, [self._piece(stored, Op.DELETE_IGNORE)])

@@ -72,6 +72,7 @@ class Scanner:
         """Counts the streams; the last one is attached."""
         self._attached = False
         self._used = time.monotonic()
+        self._is_closed = False
         self.end: ScanEnd | None = None
         """Set when the last batch has gone out."""
 
@@ -144,6 +145,8 @@ class Scanner:
                 if made is None:
                     self.end = self._ended()
                     return self.end
+                if self._is_closed:  # while it was made: nobody would take it off the budget again
+                    raise ScannerExpired(f"scan {self.id} was closed")
                 self._keep(*made)
                 return made[0]
 
@@ -213,6 +216,7 @@ class Scanner:
     def close(self) -> None:
         """Forget it; a stream of it ends with an error."""
         with self._mutex:
+            self._is_closed = True
             self._stream += 1
             self._forget_to(self._first + len(self._kept))
         self.production.stop()

@@ -43,7 +43,7 @@ def view(reports: dict[str, TabletReport], peers: tuple[Peer, ...] = PEERS) -> C
         masters=(ServerView("m:1", status("m", is_leader=True)),),
         tservers=servers,
         answers={id: ServerView(f"{id}:1", status(id)) for id in "abc"},
-        tablets=(TabletView("p0", "t", "a", peers, reports),),
+        tablets=(TabletView("p0", "t", "a", peers, reports, wanted=3),),
         tables=("t",),
         clock=1,
     )
@@ -58,6 +58,7 @@ LEARNER = (*PEERS, Peer("d", "d:1", PeerRole.PRE_VOTER))
     [
         (WHOLE, PEERS, Health.HEALTHY, ""),
         ({"a": report(leads=True), "b": report()}, PEERS, Health.UNDER_REPLICATED, "the replica at c:1 is missing"),
+        ({"a": report(leads=True), "b": report()}, PEERS[:2], Health.UNDER_REPLICATED, "2 replicas with a vote"),
         (WHOLE | {"c": report(state="FAILED", error="EIO")}, PEERS, Health.UNDER_REPLICATED, "is FAILED: EIO"),
         (WHOLE | {"c": report(state="COPYING")}, PEERS, Health.RECOVERING, "is COPYING"),
         (WHOLE | {"d": report()}, LEARNER, Health.RECOVERING, "a change of its replicas"),

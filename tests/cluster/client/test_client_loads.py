@@ -86,6 +86,28 @@ def test_what_was_written_is_deleted_where_a_piece_is_refused(client, table, clu
     assert client.read_row(table, (250,), ("v",)) == ("mine",)
 
 
+def test_rows_of_others_stay_where_nobody_knows_what_became_of_a_piece(
+    client, table, cluster, small_pieces, monkeypatch
+):
+    write = loads.ClusterLoader._write_piece
+
+    def write_piece(loader: loads.ClusterLoader, stored: load_runs.StoredPiece) -> None:
+        keys = loader._runs.read(stored).column("k").to_pylist()
+        if 77 in keys:  # it is not written, and another client comes first
+            cluster.database.write_row(cluster.database.table("t"), Op.INSERT, {"k": 77, "v": "mine"})
+            raise errors.DeadlineExceeded("no leader")
+        write(loader, stored)
+
+    monkeypatch.setattr(loads.ClusterLoader, "_write_piece", write_piece)
+    with client.bulk_loader(table) as loader:
+        loader.append(some(range(300)))
+        with pytest.raises(errors.DeadlineExceeded) as failure:
+            loader.finish()
+    assert any("no server said what became of them" in note for note in failure.value.__notes__)
+    assert client.read_row(table, (77,), ("v",)) == ("mine",)
+    assert client.statistics(table).row_count == 1
+
+
 def test_a_lost_answer_loads_nothing_twice(client, table, cluster, small_pieces):
     cluster.faults.append(once(methods.Write, errors.ServerUnavailable("broke off"), "after", times=5))
     with client.bulk_loader(table) as loader:

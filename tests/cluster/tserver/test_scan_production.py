@@ -309,3 +309,17 @@ def test_a_tablets_scans_are_released_unless_a_stream_reads_them() -> None:
     stream.close()
     registry.release("t")
     assert registry.count == 0
+
+
+def test_a_scan_that_is_closed_while_a_batch_is_made_leaves_nothing_in_the_budget() -> None:
+    found: list[Scanner] = []
+    registry, begin = scanners(Source(0, 10, lambda: found[0].close()))
+
+    def begun() -> Scanner:
+        found.append(begin())
+        return found[0]
+
+    stream = registry.stream("s", 0, never, begun)
+    with pytest.raises((ScannerExpired, Cancelled)):
+        list(stream)
+    assert registry.budget.used == 0
