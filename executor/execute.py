@@ -44,7 +44,7 @@ from .joins.early_builds import begin_early
 from .joins.join import open_hash_join
 from .joins.merge_join import open_merge_join
 from .joins.nested_loop import open_nested_loop
-from .joins.runtime_filters import RuntimeFilters
+from .joins.runtime_filters import NO_FILTERS, RuntimeFilters
 from .limit import open_limit
 from .memory import Memory
 from .operators import (
@@ -82,7 +82,7 @@ def execute(node: PhysicalNode, context: ExecutionContext) -> Iterator[Batch]:
     try:
         begin_early_scans(node, context)
         begin_early(node, context, open_node)
-        stream = open_node(node, context, RuntimeFilters())
+        stream = open_node(node, context, NO_FILTERS)
         early.stop()
         yield from context.iterate(stream, _read)
     finally:
@@ -143,9 +143,9 @@ def _open(node: PhysicalNode, context: ExecutionContext, filters: RuntimeFilters
         return open_nested_loop(node, context, filters, open_node)
     if isinstance(node, Shared):
         # Its rows serve several places, so no single place's filters may thin them out.
-        return open_shared(node, lambda: open_node(node.source, context, RuntimeFilters()), context)
+        return open_shared(node, lambda: open_node(node.source, context, NO_FILTERS), context)
     if isinstance(node, Recursive):
-        return open_recursive(node, context, lambda part: open_node(part, context, RuntimeFilters()))
+        return open_recursive(node, context, lambda part: open_node(part, context, NO_FILTERS))
     if isinstance(node, WorkingTable):
         return open_working_table(node, context)
     if isinstance(node, UnionAll):

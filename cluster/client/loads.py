@@ -7,9 +7,9 @@
    inserted its keys meanwhile, or cannot be written, the pieces that were written are deleted again. Of a piece that no
    server has answered nobody knows whether it was written; its keys may be somebody else's by now, so it stays.
 
-So a load that raises has left nothing, unless a server could not be reached; the error says so. It is
-not atomic otherwise: readers see its rows come piece by piece, and a client that dies in the middle of step 3 leaves
-what it had written by then. Rows of a table without a unique key cannot be told from others, and stay.
+So a load that raises has left nothing, unless a server could not be reached; the error says so. It is not atomic
+otherwise: readers see its rows come piece by piece, and a client that dies in the middle of step 3 leaves what it had
+written by then. Rows of a table without a unique key cannot be told from others, and stay.
 """
 
 from __future__ import annotations

@@ -93,9 +93,6 @@ class ReplicaLog:
                 self._decided = max(self._decided, ticket.index)
         return self._decided
 
-    def repair(self) -> None:
-        """Nothing: what becomes of entries whose write failed is decided by Raft."""
-
     def note_applied(self, index: int) -> None:
         """Entries up to here, which others appended, are in memory. Needs the tablet's `write_lock`, under which they
         were brought there."""
@@ -185,6 +182,9 @@ class ReplicaLog:
     def stop(self) -> None:
         """The replica has failed, or is closed."""
         self._is_stopped = True
+
+    def repair(self) -> None:
+        self._log.repair()
 
     def change_schema(self, schema: pa.Schema) -> None:
         """Nothing: the entry by which the schema changed has told the log."""

@@ -45,22 +45,23 @@ def begin_early(root: PhysicalNode, context: ExecutionContext, open_node: Opener
     """Begin the build sides of a plan that may be early; `open_hash_join` takes them."""
     if context.threads <= 1 or not context.store.runs_fragments or context.is_worker:
         return
-    waiting = [node for node in early_builds(root) if early_probe(node, context) or not _is_begun(node.build, context)]
-    for node in waiting[:MOST]:
-        context.early.start(id(node), partial(_read, node, context, open_node))
+    found = [(node, _early_probe(node, context)) for node in early_builds(root)]
+    waiting = [(node, scan) for node, scan in found if scan is not None or not _is_begun(node.build, context)]
+    for node, scan in waiting[:MOST]:
+        context.early.start(id(node), partial(_read, node, scan, context, open_node))
 
 
 def _is_begun(build: PhysicalNode, context: ExecutionContext) -> bool:
     return all(id(node) in context.begun for node in nodes(build) if isinstance(node, TableScan))
 
 
-def _read(node: HashJoin, context: ExecutionContext, open_node: Opener) -> object:
+def _read(node: HashJoin, scan: TableScan | None, context: ExecutionContext, open_node: Opener) -> object:
+    """The build side, and `scan`, its probe side, asked for."""
     context.opening.append(node)
     try:
         side, pieces = read_build(node, context, NO_FILTERS, open_node)
     finally:
         context.opening.pop()
-    scan = early_probe(node, context)
     if scan is not None and pieces:
         kept = KeptKeys(node, side.account)
         for piece in pieces:
@@ -69,7 +70,7 @@ def _read(node: HashJoin, context: ExecutionContext, open_node: Opener) -> objec
     return side, pieces
 
 
-def early_probe(node: HashJoin, context: ExecutionContext) -> TableScan | None:
+def _early_probe(node: HashJoin, context: ExecutionContext) -> TableScan | None:
     """The scan of a join's probe side, if the join's own filter leaves few rows of a small table."""
     scan = node.probe
     if not isinstance(scan, TableScan) or not is_whole(scan) or id(scan) in context.begun:

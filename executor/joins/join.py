@@ -59,7 +59,8 @@ def open_hash_join(node: HashJoin, context: ExecutionContext, filters: RuntimeFi
         del build, keys
         side.collector.write_all()
         return side.spilled.open(filters, open_node)
-    if drops_unmatched and node.runtime_filters:
+    # They would not reach a scan that has been begun.
+    if drops_unmatched and node.runtime_filters and id(node.probe) not in context.begun:
         kept = KeptKeys(node, account)
         kept.add(keys, counted=True)
         filters = kept.filters(filters)

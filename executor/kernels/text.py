@@ -178,26 +178,25 @@ def substring(type_: DataType, value: Vector, start: Vector, length: Vector | No
         if start.value is None or (isinstance(length, Const) and length.value is None):
             return Const(type_, None, len(value))
         begin = int(start.value) - 1
-        end = None if length is None else min(max(0, begin + int(length.value)), _LONGEST)
-        return Text(type_, _sliced(arrow(value), min(max(0, begin), _LONGEST), end))
+        end = None if length is None else max(0, begin + int(length.value))
+        return Text(type_, _sliced(arrow(value), max(0, begin), end))
     starts = np.broadcast_to(integers(start), len(value))
     begins = np.clip(starts, 1, _LONGEST) - 1
-    return _each_slice(type_, value, begins, _slice_ends(starts, length), validity)
+    ends = np.full(len(value), _LONGEST) if length is None else _slice_ends(starts, begins, integers(length))
+    return _each_slice(type_, value, begins, ends, validity)
 
 
-def _slice_ends(starts: Array, length: Vector | None) -> Array:
+def _slice_ends(starts: Array, begins: Array, lengths: Array) -> Array:
     """Where each substring ends, for any two 64-bit numbers."""
-    if length is None:
-        return np.full(len(starts), _LONGEST)
-    lengths = integers(length)
-    inside = np.clip(starts, 1, _LONGEST) - 1 + np.minimum(lengths, _LONGEST)
-    # Before the text, the sum is exact.
-    before = np.minimum(np.maximum(starts, -(2**63) + 1), 0) + lengths - 1
-    ends: Array = np.clip(np.where(starts > 0, inside, before), 0, _LONGEST)
+    inside = begins + np.minimum(lengths, _LONGEST)
+    before = np.clip(starts, -(2**63) + 1, 0) + lengths - 1  # exact: the two have different signs
+    ends: Array = np.maximum(np.where(starts > 0, inside, before), 0)
     return ends
 
 
 def _sliced(texts: pa.Array, begin: int, end: int | None) -> pa.Array:
+    """The characters from `begin` to `end` (exclusive), which may be larger than any that Arrow takes."""
+    begin, end = min(begin, _LONGEST), None if end is None else min(end, _LONGEST)
     if end is not None and end <= begin:
         return pc.utf8_slice_codeunits(texts, 0, 0)
     return pc.utf8_slice_codeunits(texts, begin, end)
@@ -212,7 +211,7 @@ def _refuse_negative(length: Vector, validity: Array | None) -> None:
 def _each_slice(type_: DataType, value: Vector, begins: Array, ends: Array, validity: Array | None) -> Vector:
     """One slice per row; rows of equal bounds are cut together."""
     texts = arrow(value)
-    pairs = np.minimum(begins, 2**31 - 1) * 2**31 + np.minimum(ends, 2**31 - 1)
+    pairs = np.minimum(begins, _LONGEST) * 2**31 + np.minimum(ends, _LONGEST)
     order = np.argsort(pairs, kind="stable")
     ordered = pairs[order]
     starts = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])) if len(order) else order
@@ -251,7 +250,7 @@ def right(type_: DataType, value: Vector, count: Vector) -> Vector:
         return Const(type_, None, len(value))
     counts = np.broadcast_to(integers(count), len(value))
     begins = np.where(counts >= 0, np.maximum(0, _lengths(arrow(value)) - counts), -counts)
-    ends = np.full(len(value), 2**31 - 1)
+    ends = np.full(len(value), _LONGEST)
     return _each_slice(type_, value, begins, ends, joined_validity(value, count))
 
 

@@ -39,6 +39,7 @@ from ...sql.expressions import (
     Quantified,
     ScalarSubquery,
     conjuncts,
+    walk,
 )
 from ...sql.expressions import Aggregate as AggregateCall
 from ...sql.expressions import Window as WindowCall
@@ -219,9 +220,14 @@ class _Unnester:
             return Project(self._join(Join("left", node.right, node.left, node.condition)), passing(node.columns))
         left, right = node.left, node.right
         # A subquery that stands in several parts is joined to one side.
-        beside = {id(query) for part in nested if self._reads(part) & column_ids(right) for query in _queries(part)}
-        for part in nested:
-            reads = self._reads(part)
+        reads_of = [self._reads(part) for part in nested]
+        beside = {
+            id(query)
+            for part, reads in zip(nested, reads_of, strict=True)
+            if reads & column_ids(right)
+            for query in _queries(part)
+        }
+        for part, reads in zip(nested, reads_of, strict=True):
             if not reads & column_ids(right) and not any(id(query) in beside for query in _queries(part)):
                 left, flat = self._flatten(left, part)
                 plain.append(flat)
@@ -244,14 +250,7 @@ class _Unnester:
 
     def _reads(self, expr: Expr) -> frozenset[int]:
         """The columns that an expression reads, those of its subqueries' outer references included."""
-        found = set(columns_in(expr))
-        stack = [expr]
-        while stack:
-            part = stack.pop()
-            if isinstance(part, SUBQUERIES) and part.query is not None:
-                found |= free_columns(self._query(part.query))
-            stack.extend(part.children())
-        return frozenset(found)
+        return columns_in(expr).union(*(free_columns(self._query(query)) for query in _queries(expr)))
 
     def _aggregate(self, node: Aggregate) -> Node:
         exprs = node_expressions(node)
@@ -494,10 +493,9 @@ def _with_read(before: Node, after: Node, conditions: list[Expr]) -> list[Column
 
 def _queries(expr: Expr) -> Iterator[Query]:
     """The queries of an expression's subqueries."""
-    if isinstance(expr, SUBQUERIES) and expr.query is not None:
-        yield expr.query
-    for child in expr.children():
-        yield from _queries(child)
+    for part in walk(expr):
+        if isinstance(part, SUBQUERIES) and part.query is not None:
+            yield part.query
 
 
 def _given(conditions: list[Expr], inside: frozenset[int]) -> frozenset[int]:

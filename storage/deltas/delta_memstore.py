@@ -105,12 +105,13 @@ class DeltaMemStore:
     def append_row(self, row: int, kind: DeltaKind, values: Mapping[int, Any], timestamp: int, index: int) -> None:
         """`append` for one delta, in a few microseconds; `values` are Python values as `pa.array` takes them, by
         column id. The mapping is taken over: nobody changes it any more."""
+        delta = (row, kind, values, timestamp)
+        size = delta_bytes(delta)
         with self._mutex:
-            delta = (row, kind, values, timestamp)
             self._pending.append(delta)
             self._chain(delta)
             self.count += 1
-            self.nbytes += delta_bytes(delta)
+            self.nbytes += size
             self.last_index = index
             self.newest = timestamp
             self.version += 1

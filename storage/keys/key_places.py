@@ -82,6 +82,11 @@ class _Home:
         self.is_given_up = False
 
 
+def _most_slots(cache: PageCache) -> int:
+    """The slots that one tablet may have in a cache as large as this one is now."""
+    return max(_FEWEST_SLOTS, cache.capacity_bytes // _CACHE_SHARE // _SLOT_BYTES)
+
+
 class KeyPlaces(Generic[T]):
     """Hints of where keys are in some rowsets, whose keys never change. Safe for several threads.
 
@@ -112,7 +117,7 @@ class KeyPlaces(Generic[T]):
         self._pages = self._home.pages
         self._numbers: dict[T, int] | None = None
         rows = sum(rowset.row_count for rowset in rowsets)
-        most = min(MOST_SLOTS, max(1, cache.capacity_bytes // _CACHE_SHARE // _SLOT_BYTES))
+        most = min(MOST_SLOTS, _most_slots(cache))
         slots = max(_FEWEST_SLOTS, min(1 << most.bit_length() - 1, 1 << (rows + rows // 4).bit_length()))
         self._has_room = rows <= slots
         # The lowest bit tells apart the two slots of a hash; all others are in the slot's number or in the tag.
@@ -173,8 +178,7 @@ class KeyPlaces(Generic[T]):
             known: _Known = page.value
             return known
         slots, cache = self._mask + 2, self._home.cache
-        room = max(cache.capacity_bytes // _CACHE_SHARE, _FEWEST_SLOTS * _SLOT_BYTES)
-        if slots * _SLOT_BYTES > min(room, cache.capacity_bytes):
+        if slots > _most_slots(cache) or slots * _SLOT_BYTES > cache.capacity_bytes:
             return None
         known = _Known(slots, self._has_room)
         cache.put(self._home.owner, _ONLY, known, slots * _SLOT_BYTES)

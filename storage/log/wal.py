@@ -206,12 +206,11 @@ class WriteAheadLog:
             newest = self._room_for(sum(map(len, bodies)) + ENTRY_OVERHEAD * len(bodies))
             if after is not None and after.error is not None:
                 raise DiskError(str(after.error)) from after.error
-            index = self._last_index
+            last = self._last_index + len(bodies)
             pieces: list[bytes] = []
-            for left, body in zip(range(len(bodies) - 1, -1, -1), bodies):
-                index += 1
-                pieces += (encode_front(TERM, index, timestamp, self._synced_index, kind, body, left > 0), body)
-            return self._append_pieces(newest, pieces, index, len(bodies))
+            for index, body in enumerate(bodies, self._last_index + 1):
+                pieces += (encode_front(TERM, index, timestamp, self._synced_index, kind, body, index < last), body)
+            return self._append_pieces(newest, pieces, last, len(bodies))
 
     def append_one(self, timestamp: int, kind: EntryKind, body: bytes, after: LogTicket | None = None) -> LogTicket:
         """`append` of one entry: where nothing is in the way, in half the time."""

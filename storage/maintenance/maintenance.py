@@ -242,7 +242,7 @@ class MaintenanceManager:
                 mine = known.candidates(now)
             # As in `_perform`: asking may read a file, and whatever is wrong with one tablet, the others go on.
             except Exception as error:
-                if any(tablet is other for other in self._tablets()):  # and not dropped meanwhile
+                if tablet in self._tablets():  # and not dropped meanwhile
                     self._give_rest(tablet)
                     self._record_failed_look(tablet, error)
                 continue

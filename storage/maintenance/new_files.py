@@ -72,9 +72,10 @@ class NewFiles:
         while self._tablet.fs.exists(self.path(f"{stem}-{number:0{width}d}.{suffix}")):
             number += 1
         name = f"{stem}-{number:0{width}d}.{suffix}"
-        self.paths.append(self.path(name))
+        path = self.path(name)
+        self.paths.append(path)
         # A file of this name may have been there, and a handle of it may be open yet.
-        self._tablet.cache.handles(self._tablet.fs).forget(self.path(name))
+        self._tablet.cache.handles(self._tablet.fs).forget(path)
         return name
 
     def path(self, name: str) -> str:

@@ -37,7 +37,6 @@ def open_tablet(
     """Recover a tablet: remove files that no metadata names, replay the log. `CorruptionError` names a file that is
     damaged or missing."""
     rowsets = open_rowsets(fs, directory, table, metadata, cache)
-    clock.update(Timestamp(max(metadata.newest, metadata.ancient_history_mark)))
     replay = Replay(table.schema, rowsets, cache, metadata.durable_index, f"{directory}/wal")
 
     def add(entry: LogEntry, schema: pa.Schema) -> None:

@@ -217,15 +217,14 @@ PROBED = "SELECT wt, k FROM f JOIN w ON a = wk JOIN y ON wy = yk WHERE yw = 'w1'
 """w is too wide to be asked for with the statement; a filter of f reaches it, and one of y."""
 
 
-def with_wide_table(store: ServedStore, rows: int = 8_000) -> ServedStore:
-    numbers = NUMBERS[:rows]
-    texts = pa.array([f"text {number}" for number in range(rows)])
-    store.add("w", pa.table({"wk": numbers, "wy": numbers % 40, "wt": texts, "wu": texts}), ["wk"], "wk")
-    return store
+def add_wide_table(store: ServedStore) -> None:
+    numbers = NUMBERS[:8_000]
+    texts = pa.array([f"text {number}" for number in numbers])
+    store.add("w", pa.table({"wk": numbers, "wy": numbers % 40, "wt": texts}), ["wk"], "wk")
 
 
 def test_a_wide_probe_side_is_asked_for_once_the_nearest_build_side_is_known(store: ServedStore) -> None:
-    with_wide_table(store)
+    add_wide_table(store)
     expected = embedded_rows(store, PROBED)
     assert early(store, PROBED) == {"y": False, "f": False}
     late: list[str] = []
@@ -250,7 +249,7 @@ def test_a_wide_probe_side_is_asked_for_once_the_nearest_build_side_is_known(sto
 def test_a_large_probe_side_waits_for_all_its_filters(
     store: ServedStore, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
-    with_wide_table(store)
+    add_wide_table(store)
     expected = embedded_rows(store, PROBED)
     monkeypatch.setattr(early_builds, limit, 4_999)
     assert rows_of(store, PROBED) == expected
