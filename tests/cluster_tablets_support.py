@@ -140,7 +140,7 @@ class Server:
         """Stands for `Channel.call` to this server."""
         if isinstance(request, BeginBootstrap):
             assert self.replica is not None
-            return self.sources.begin(self.replica)
+            return self.sources.begin(self.replica, request.receiver)
         if isinstance(request, ReadFile):
             return self.sources.read(request)
         assert isinstance(request, EndBootstrap)

@@ -212,6 +212,11 @@ class Consensus:
         """Hold the log from entry `index` on, until it is closed or forgotten; `IndexError` where that is gone."""
         return self._retention.anchor(index)
 
+    def hold_log_for(self, receiver: str, index: int) -> None:
+        """Hold the log for a peer that has copied the data up to entry `index`, until it has caught up, or does not
+        come nearer any more."""
+        self._retention.hold_for(receiver, index)
+
     # ---- peers ---------------------------------------------------------------------------------------------------
 
     def change(self, kind: str, peer: Peer, expected_index: int | None, deadline: float) -> Configuration:

@@ -72,8 +72,14 @@ class ConsensusFile:
         """What the file says."""
 
     def update(self, **changes: Any) -> None:
-        """Replace some fields, durably; `DiskError` where the disk fails."""
+        """Replace some fields, durably; `DiskError` where the disk fails.
+
+        A configuration older than the file's is passed over: its writer was overtaken, and the log may have lost the
+        newer one by now. What is committed is never taken back.
+        """
         with self._lock:
+            if "configuration" in changes and changes["configuration"].index < self.state.configuration.index:
+                del changes["configuration"]
             state = msgspec.structs.replace(self.state, **changes)
             write_consensus(self._fs, self._directory, state)
             self.state = state

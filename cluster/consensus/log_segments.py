@@ -260,10 +260,12 @@ class LogSegments:
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def read(self, first: int, last: int, max_bytes: int) -> list[Entry]:
-        """Entries `first` to `last`, as far as one segment and `max_bytes` go, but at least one. `CorruptionError`
-        where they are damaged."""
+        """Entries `first` to `last`, as far as one segment and `max_bytes` go, but at least one. `IndexError` where
+        they were removed, `CorruptionError` where they are damaged."""
         with self._mutex:
             place = bisect_right(self._segments, first, key=lambda s: s.first_index) - 1
+            if place < 0:
+                raise IndexError(f"the files of the log do not have entry {first} any more")
             segment = self._segments[place]
             low = first - segment.first_index
             start = segment.offsets[low]

@@ -397,7 +397,8 @@ class PeerDriver:
         position = self.log.persist()
         with self.lock:
             if position is not None and self.error is None and not self._needs_file:
-                self.log.tell(position[0])
+                if self.log.term(position[0]) == position[1]:  # it may have been cut and have grown again meanwhile
+                    self.log.tell(position[0])
                 self.step_locked(Persisted(*position))
 
     # ---- the end ---------------------------------------------------------------------------------------------------

@@ -311,31 +311,34 @@ class RaftLog:
         return self._segments.index_before(index, max_bytes)
 
     def new_base(self, index: int) -> tuple[int, int] | None:
-        """(index, term) of the last entry that `remove_through(index)` would remove; None for none."""
+        """(index, term) of the last entry that can go with whole segments, if all up to `index` may; None for none."""
         base = self._segments.removable_index(index)
         with self._mutex:
             term = self._term(base)
             return None if term is None or base <= self._base_index else (base, term)
 
-    def remove_through(self, base_index: int) -> None:
-        """Forget the entries up to `base_index` (as `new_base` gave it, and durably noted by the caller), and remove
-        their files. `DiskError` where that fails: what is left is removed when the log is opened."""
+    def forget(self, base_index: int) -> None:
+        """Forget the entries up to `base_index` (as `new_base` gave it, and durably noted by the caller)."""
+        with self._mutex:
+            term = self._term(base_index)
+            if term is None:
+                return
+            later = [(index, term) for index, term in self._terms if index > base_index]
+            self._base_index = base_index
+            self._terms = [(base_index, term), *later]
+            place = bisect_right(self._schemas, base_index + 1, key=_first) - 1
+            self._schemas = self._schemas[max(place, 0) :]
+            kept = self._last_index - base_index
+            if kept < len(self._tail):
+                gone = self._tail[: len(self._tail) - kept]
+                self._tail_bytes -= sum(len(entry.body) for entry in gone)
+                self._tail = self._tail[len(gone) :]
+
+    def remove_files(self) -> None:
+        """Remove the files of which nothing is left but what was forgotten. `DiskError` where that fails: what is left
+        is removed when the log is opened."""
         with self._disk:
-            with self._mutex:
-                term = self._term(base_index)
-                if term is None:
-                    return
-                later = [(index, term) for index, term in self._terms if index > base_index]
-                self._base_index = base_index
-                self._terms = [(base_index, term), *later]
-                place = bisect_right(self._schemas, base_index + 1, key=_first) - 1
-                self._schemas = self._schemas[max(place, 0) :]
-                kept = self._last_index - base_index
-                if kept < len(self._tail):
-                    gone = self._tail[: len(self._tail) - kept]
-                    self._tail_bytes -= sum(len(entry.body) for entry in gone)
-                    self._tail = self._tail[len(gone) :]
-            self._segments.remove_through(base_index)
+            self._segments.remove_through(self._base_index)
 
     def close(self) -> None:
         """Make everything durable and close the files. `DiskError` where that fails; they are closed then, too."""

@@ -113,7 +113,7 @@ class SystemCopies:
         if request.tablet_id != TABLET_ID or replica is None:
             raise ReplicaUnavailable(f"this master has no tablet {request.tablet_id}")
         self.sources.expire()
-        return self.sources.begin(replica)
+        return self.sources.begin(replica, request.receiver)
 
     def _read(self, request: ReadFile, context: CallContext) -> FileChunk:
         return self.sources.read(request)

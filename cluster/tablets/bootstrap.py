@@ -8,9 +8,11 @@
     ReadFile, ReadFile, ...  ───────────────►         results
                                                       consensus: base = replay_index of the metadata
     EndBootstrap                                      superblock: READY
+      the log is held for the sink
 
-The sink's log begins behind the base; what came later comes from the leader, like everything from then on. The files
-may have some of it already (`storage.tablet.tablet_apply`).
+The sink's log begins behind the base; what came later comes from the leader, like everything from then on: its log is
+held until the sink has that (`consensus.log_retention`). The files may have some of it already
+(`storage.tablet.tablet_apply`).
 
 All entries from the base on are in the schema that the tablet has: a source that has an older one to replay flushes
 first.
@@ -29,6 +31,7 @@ import uuid
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 from ...errors import CorruptionError, DiskError, ProtocolError, ReplicaUnavailable
@@ -63,6 +66,8 @@ class _Session:
     files: dict[str, int]
     pin: Pin
     anchor: Anchor
+    hold_log: Callable[[], None]
+    """For the receiver, who begins to catch up when the session is over."""
     used: float
     open_files: dict[str, ReadableFile] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -70,6 +75,7 @@ class _Session:
 
     def close(self) -> None:
         with self.lock:
+            self.hold_log()
             self.anchor.close()
             for file in self.open_files.values():
                 with contextlib.suppress(DiskError):
@@ -85,9 +91,9 @@ class BootstrapSources:
         self._sessions: dict[str, _Session] = {}
         self._lock = threading.Lock()
 
-    def begin(self, replica: Replica) -> BootstrapSession:
-        """Begin a session: a replica as it is now. `ReplicaUnavailable` where it cannot be copied now, `DiskError`
-        where it must be flushed for it and the disk fails."""
+    def begin(self, replica: Replica, receiver: str) -> BootstrapSession:
+        """Begin a session: a replica as it is now, for the server of that id. `ReplicaUnavailable` where it cannot
+        be copied now, `DiskError` where it must be flushed for it and the disk fails."""
         _catch_up(replica)
         tablet, consensus = replica.tablet, replica.consensus
         # The pin first: what goes out of use from now on stays, whichever state named it.
@@ -107,7 +113,8 @@ class BootstrapSources:
         except BaseException:
             anchor.close()
             raise
-        session = _Session(tablet.id, tablet.fs, tablet.directory, files, pin, anchor, time.monotonic())
+        hold_log = partial(consensus.hold_log_for, receiver, metadata.replay_index)
+        session = _Session(tablet.id, tablet.fs, tablet.directory, files, pin, anchor, hold_log, time.monotonic())
         name = uuid.uuid4().hex
         with self._lock:
             self._sessions[name] = session

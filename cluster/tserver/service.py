@@ -231,7 +231,7 @@ class Service:
 
     def begin_bootstrap(self, request: methods.BeginBootstrap, context: CallContext) -> methods.BootstrapSession:
         """Let a replica be copied from here."""
-        return self._tablets.copies.sources.begin(self._tablets.get(request.tablet_id))
+        return self._tablets.copies.sources.begin(self._tablets.get(request.tablet_id), request.receiver)
 
     def read_file(self, request: methods.ReadFile, context: CallContext) -> methods.FileChunk:
         """A piece of a file that is copied."""

@@ -483,6 +483,36 @@ def test_the_log_is_trimmed_and_a_peer_too_far_behind_needs_a_copy() -> None:
         group.agree([*written, b"end"])
 
 
+def test_the_log_is_not_trimmed_in_the_middle_of_a_step() -> None:
+    with Group(segment_bytes=2000) as group:
+        leader = group.leader()
+        for number in range(60):
+            leader.replica.write(b"%d" % number + b"." * 300)
+        log, driver = leader.consensus.log, leader.consensus._driver
+        eventually(lambda: all(p.match_index == log.last_index for p in driver.node.peer_progress().values()))
+        noted, gate = threading.Event(), threading.Event()
+
+        def wait(what: str) -> None:
+            if "consensus" in what:
+                noted.set()
+                gate.wait(PATIENCE)
+
+        leader.fs.on_sync = wait  # type: ignore[attr-defined]
+        trimming = threading.Thread(target=log.remove_through, args=(log.last_index,))
+        trimming.start()
+        assert noted.wait(PATIENCE)
+        with driver.lock:
+            before = driver.log.base_index
+            gate.set()
+            trimming.join(0.2)
+            assert driver.log.base_index == before
+            assert driver.log.entries(before + 1, before + 1, 1)
+        trimming.join()
+        assert driver.log.base_index > before
+        with pytest.raises(IndexError):
+            driver.log.entries(before + 1, before + 1, 1)
+
+
 def _removed(server: Server) -> bool:
     server.consensus.log.remove_through(server.consensus.log.last_index)
     return server.consensus.term_at(1) is None

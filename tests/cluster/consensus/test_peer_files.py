@@ -74,6 +74,11 @@ def test_the_file_round_trips_and_its_damage_is_found() -> None:
     file = ConsensusFile(fs, "t")
     file.update(term=4, vote="")
     assert read_consensus(fs, "t") == msgspec.structs.replace(state, term=4, vote="") == file.state
+    older, newer = Configuration(peers.peers[:1], 3), Configuration(peers.peers[:1], 9)
+    file.update(base_index=25, configuration=newer)
+    file.update(term=5, configuration=older)
+    assert (file.state.term, file.state.configuration) == (5, newer), "who comes late takes nothing back"
+    assert read_consensus(fs, "t") == file.state
     assert state.clock_limit_at(1000) == 1005 << LOGICAL_BITS
     data = bytearray(fs.open("t/consensus").read_at(0, 1000))
     data[-1] ^= 1

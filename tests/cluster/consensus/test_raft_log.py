@@ -151,7 +151,8 @@ def test_model(operations: list[tuple[str, int]], syncs: bool) -> None:
         elif operation == "trim":
             base = log.new_base(rng.randint(0, model.durable))
             if base is not None:
-                log.remove_through(base[0])
+                log.forget(base[0])
+                log.remove_files()
                 model.rebase(base)
         elif operation == "reopen":
             log.close()
@@ -179,6 +180,13 @@ def test_recent_entries_come_from_memory_and_old_ones_from_the_files() -> None:
     assert [e.index for e in log.entries(2, 2, 0)] == [2]
     with pytest.raises(IndexError):
         log.entries(31, 31, 1)
+    base = log.new_base(25)
+    assert base is not None
+    log.forget(base[0])
+    log.remove_files()
+    for read in (log.entries, log._segments.read):
+        with pytest.raises(IndexError):
+            read(1, 1, 1)
 
 
 def test_a_truncation_while_the_disk_works_voids_what_it_reported() -> None:

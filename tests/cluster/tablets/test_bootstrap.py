@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
 import msgspec
 import pytest
-from cluster_tablets_support import TABLET, Group, batch, rows_at, soon
+from cluster_tablets_support import TABLET, Group, batch, rows_at, soon, until
+from nyala.cluster.consensus import log_retention
 from nyala.cluster.consensus.consensus_file import read_consensus, write_consensus
 from nyala.cluster.raft.messages import Peer
 from nyala.cluster.tablets.bootstrap import BootstrapSources, copy_replica, remove_data
@@ -134,7 +136,54 @@ def test_sessions_that_nobody_uses_end() -> None:
     with Group(1) as group:
         filled(group)
         sources = BootstrapSources(ttl=0.0)
-        session = sources.begin(group.servers[0].replica)
+        session = sources.begin(group.servers[0].replica, "s9")
         sources.expire()
         with pytest.raises(ReplicaUnavailable):
             sources.read(ReadFile(session=session.session, path=next(iter(session.files)), offset=0, length=1))
+
+
+def test_the_log_waits_for_who_has_copied_however_much_is_written_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_retention, "BACKLOG_BYTES", 10_000)
+    with Group(segment_bytes=5000) as group:
+        group.write(batch(range(300)))
+        source, sink = group.leader(), group.add_server("s9", segment_bytes=5000)
+        beginnings = itertools.count(1000, 200)
+
+        def write_and_flush() -> None:
+            for first in itertools.islice(beginnings, 8):
+                group.write(batch(range(first, first + 200)))
+                source.replica.flush()
+
+        def call(request: Any) -> Any:
+            reply = source.bootstrap_call(request)
+            if isinstance(request, BeginBootstrap | EndBootstrap):
+                write_and_flush()
+            return reply
+
+        copy_replica(call, TABLET, "s9", sink.fs, sink.directory)
+        write_and_flush()
+        assert source.replica.tablet.log.size > 60_000, "the backlog alone would be a sixth of that"
+        sink.open()
+        group.call(lambda r: r.consensus.change("add", Peer("s9", sink.peer.address), None, soon()))
+        until(lambda: sink.replica.consensus.status().applied_index >= source.replica.consensus.status().applied_index)
+        assert not source.wanted, "the sink is never told to copy again"
+        assert rows_at(sink.replica, source.clock.now()) == rows_at(source.replica, source.clock.now())
+        until(lambda: has_trimmed(source, 30_000))
+
+
+def test_the_log_waits_a_minute_for_who_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_retention, "BACKLOG_BYTES", 10_000)
+    monkeypatch.setattr(log_retention, "HOLD_SECONDS", 0.2)
+    with Group(segment_bytes=5000) as group:
+        group.write(batch(range(300)))
+        source, sink = group.leader(), group.add_server("s9", segment_bytes=5000)
+        copy_replica(source.bootstrap_call, TABLET, "s9", sink.fs, sink.directory)
+        for first in range(1000, 2600, 200):
+            group.write(batch(range(first, first + 200)))
+            source.replica.flush()
+        until(lambda: has_trimmed(source, 30_000))
+
+
+def has_trimmed(server: Any, most_bytes: int) -> bool:
+    server.replica.tablet.trim_log()
+    return bool(server.replica.tablet.log.size < most_bytes)
