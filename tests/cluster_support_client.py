@@ -62,6 +62,7 @@ class FakeCluster:
         self.addresses = [f"server{number}:1" for number in range(servers)]
         self.masters = ["master0:1", "master1:1", "master2:1"]
         self.leading_master = "master0:1"
+        self.cluster_id = "fake"
         self.dead: set[str] = set()
         self.leaders: dict[str, str] = {}
         self.faults: list[Fault] = []
@@ -150,11 +151,11 @@ class FakeCluster:
         self._check_master(address)
         current = self.database._catalog.current
         if request.known_version == current.version:
-            return methods.CatalogReply(version=current.version, cluster_id="fake")
+            return methods.CatalogReply(version=current.version, cluster_id=self.cluster_id)
         entries = list(current.entries.values())
         return methods.CatalogReply(
             version=current.version,
-            cluster_id="fake",
+            cluster_id=self.cluster_id,
             tables=tuple(entry_to_plain(entry) for entry in entries),
             views=tuple(view_to_plain(view) for view in current.views.values()),
         )
@@ -331,7 +332,7 @@ class FakeCluster:
         yield from self.scanners[key][ticket.resume_batch :]
 
     def _batches(self, address: str, ticket: methods.ScanTablet) -> list[Any]:
-        store = self._check_tablet(address, ticket.tablet_id, ticket.schema_version, ticket.leader_only)
+        store = self._check_tablet(address, ticket.tablet_id, ticket.schema_version, "snapshot" not in ticket.spec)
         leader = self.leader(ticket.tablet_id)
         spec = spec_from_plain(ticket.spec)
         spec = replace(spec, tablet=ticket.tablet_id)

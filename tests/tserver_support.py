@@ -167,10 +167,17 @@ class Servers:
     # ---- scans ---------------------------------------------------------------------------------------------------
 
     def stream(
-        self, number: int, tablet_id: str, spec: ScanSpec, *, scanner: str | None = None, **more: Any
+        self,
+        number: int,
+        tablet_id: str,
+        spec: ScanSpec,
+        *,
+        latest: bool = False,
+        scanner: str | None = None,
+        **more: Any,
     ) -> ScanStream:
-        """A scan at a server; at the client's time where the spec has none."""
-        if spec.snapshot is None and not more.get("leader_only"):
+        """A scan at a server; at the client's time where the spec has none and the latest is not asked for."""
+        if spec.snapshot is None and not latest:
             spec = dataclasses.replace(spec, snapshot=self.clock.now())
         ticket = ScanTablet(
             tablet_id=tablet_id,

@@ -224,7 +224,6 @@ class TokenScan:
             spec=plain,
             scanner=uuid.uuid4().hex,
             after_key=None if self._after_key is None else key_to_plain(self._after_key),
-            leader_only=spec.snapshot is None,
             fragment=spec.fragment,
         )
 
@@ -344,7 +343,7 @@ class TokenScan:
                 channel.call(CloseScanner(scanner=scanner), timeout=_FORGET_SECONDS)
 
         with contextlib.suppress(RuntimeError):  # the client is being closed
-            self._shared.pool.submit(forget)
+            self._shared.farewells.submit(forget)
 
 
 def _sent_spec(token: ScanToken) -> SentSpec:

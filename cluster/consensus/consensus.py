@@ -5,6 +5,7 @@ The work is done by `peer_driver`; here are the questions that can be asked of i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 from msgspec import Struct
@@ -132,15 +133,20 @@ class Consensus:
         with self._driver.lock:
             self.log.check_serving()
 
-    def check_can_serve(self, timestamp: int) -> None:
+    def check_can_serve(self, timestamp: int, deadline: float = math.inf) -> None:
         """Return when this leader may read at a time: no other one is elected, nor will one write below. Waits a little
-        for a lease that has run out; `NotTheLeader` where none comes."""
+        for a lease that has run out; `NotTheLeader` where none comes, `DeadlineExceeded` where the deadline comes
+        first."""
         driver = self._driver
         with driver.lock:
             until = driver.services.now() + LEASE_WAIT
             while not self._may_serve(timestamp):
                 driver.renew()
-                if not self._may_serve(timestamp) and not driver.wait(until):
+                if not self._may_serve(timestamp) and not driver.wait(min(until, deadline)):
+                    if deadline < until:
+                        raise DeadlineExceeded(
+                            f"a majority of tablet {self.tablet_id} has not said in time that {driver.node.id} leads"
+                        )
                     raise NotTheLeader(
                         f"{driver.node.id} leads tablet {self.tablet_id} in term {driver.node.term} without the answer "
                         f"of a majority that it still does, up to {format_timestamp(Timestamp(timestamp))}",

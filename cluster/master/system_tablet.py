@@ -158,9 +158,9 @@ class SystemTablet:
 
     def load(self, deadline: float) -> Sequence[Record]:
         """See `CatalogRows`."""
-        spec = ScanSpec(("kind", "id", "body"), snapshot=self._clock.now())
+        spec = ScanSpec(("kind", "id", "body"))
         records: list[Record] = []
-        for batch in self._there().scan(spec, deadline=deadline, leader_only=True):
+        for batch in self._there().scan(spec, deadline=deadline):
             kinds, ids, bodies = (column.to_arrow().to_pylist() for column in batch.columns())
             records += [decode_record(kind, id_, body) for kind, id_, body in zip(kinds, ids, bodies)]
         return records

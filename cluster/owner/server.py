@@ -106,7 +106,6 @@ class OwnerServer:
         self._loads = OwnedLoads(store, calls)
         self._scans = ScanService(
             tablets.get,
-            store.clock,
             fragments,
             threads=defaults.scan_threads,
             budget_bytes=defaults.scanner_bytes,

@@ -103,12 +103,13 @@ class OwnedTablet:
         """As `Replica.leader_address`; nobody needs it, since there is one replica."""
         return ""
 
-    def view(
-        self, snapshot: Timestamp, *, deadline: float, schema_version: int | None = None, leader_only: bool = False
-    ) -> TabletView:
-        """The rows at a time, once all writes up to then are decided. Raises `HistoryGone`, `StaleSchema`, `DataError`
-        for a time too far ahead, `ReplicaUnavailable` where the tablet is being dropped."""
-        self._wait(snapshot, deadline)
+    def view(self, snapshot: Timestamp | None, *, deadline: float, schema_version: int | None = None) -> TabletView:
+        """The rows at a time, once all writes up to then are decided; None: the latest. Raises `HistoryGone`,
+        `StaleSchema`, `DataError` for a time too far ahead, `ReplicaUnavailable` where the tablet is being dropped."""
+        if snapshot is None:
+            snapshot = self.tablet.mvcc.clean_now(deadline)
+        else:
+            self._wait(snapshot, deadline)
         view = self.tablet.view(snapshot)
         self._check_there()
         if schema_version is not None:

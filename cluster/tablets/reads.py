@@ -62,7 +62,7 @@ class ReplicaReads:
                 timestamp = self._latest(deadline)
             else:
                 timestamp = snapshot
-                self._wait(snapshot, deadline, leader_only=False)
+                self._wait(snapshot, deadline)
             found = self._find(key, columns, timestamp, version, checks_history=snapshot is not None)
             if found is not None:
                 return found
@@ -99,9 +99,12 @@ class ReplicaReads:
         row = find_row(pin.state, codec.key, values, chosen, timestamp)
         return None if row is None else codec.physical(columns, row), timestamp
 
-    def view(self, snapshot: Timestamp, deadline: float, version: int | None, leader_only: bool) -> TabletView:
+    def view(self, snapshot: Timestamp | None, deadline: float, version: int | None) -> TabletView:
         """The tablet at a time; see `Replica.view`."""
-        self._wait(snapshot, deadline, leader_only)
+        if snapshot is None:
+            snapshot = self._latest(deadline)
+        else:
+            self._wait(snapshot, deadline)
         view = self._tablet.view(snapshot)
         if version is not None and view.table.version != version:
             raise StaleSchema(
@@ -113,11 +116,11 @@ class ReplicaReads:
         self._consensus.check_serving()
         while True:
             timestamp = self._tablet.mvcc.clean_now(deadline)
-            self._consensus.check_can_serve(timestamp)
+            self._consensus.check_can_serve(timestamp, deadline)
             if timestamp > self._serving.serving_since:
                 return timestamp
 
-    def _wait(self, snapshot: Timestamp, deadline: float, leader_only: bool) -> None:
+    def _wait(self, snapshot: Timestamp, deadline: float) -> None:
         """Return when all writes up to a time are here and decided, for ever."""
         now = self._clock.now()
         if snapshot > now:
@@ -127,7 +130,5 @@ class ReplicaReads:
                     f"it is only {format_timestamp(now)}"
                 )
             self._clock.update(snapshot)
-        if leader_only:
-            self._consensus.check_serving()
         self._consensus.wait_safe(snapshot, deadline)
         self._tablet.mvcc.wait_until_clean(snapshot, deadline)

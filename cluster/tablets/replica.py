@@ -462,13 +462,12 @@ class Replica:
         self._check_running()
         return self._reads.row_at_once(key, columns, schema_version)
 
-    def view(
-        self, snapshot: Timestamp, *, deadline: float, schema_version: int | None = None, leader_only: bool = False
-    ) -> TabletView:
-        """The tablet at a time, once everything up to then is here; `DeadlineExceeded` or `ReplicaUnavailable` where it
-        does not come, `HistoryGone` where the past is forgotten."""
+    def view(self, snapshot: Timestamp | None, *, deadline: float, schema_version: int | None = None) -> TabletView:
+        """The tablet at a time, once everything up to then is here; None: the latest, which the leader alone knows.
+        `NotTheLeader`; `DeadlineExceeded` or `ReplicaUnavailable` where what is asked for does not come in time,
+        `HistoryGone` where the past is forgotten."""
         self._check_running()
-        return self._reads.view(snapshot, deadline, schema_version, leader_only)
+        return self._reads.view(snapshot, deadline, schema_version)
 
     @property
     def leader_address(self) -> str:
@@ -476,11 +475,10 @@ class Replica:
         return self.consensus.leader_address()
 
     def tokens(
-        self, spec: ScanSpec, *, deadline: float, schema_version: int | None = None, leader_only: bool = False
+        self, spec: ScanSpec, *, deadline: float, schema_version: int | None = None
     ) -> list[tuple[TabletView, tuple[Piece, ...], int]]:
-        """(view, pieces, rows before predicates) of each token of a scan whose snapshot is set; raises as `view`."""
-        assert spec.snapshot is not None
-        view = self.view(spec.snapshot, deadline=deadline, schema_version=schema_version, leader_only=leader_only)
+        """(view, pieces, rows before predicates) of each token of a scan; raises as `view`."""
+        view = self.view(spec.snapshot, deadline=deadline, schema_version=schema_version)
         if spec.changes is not None:
             self.tablet.check_history(spec.changes.since)
         return [(view, pieces, sum(p.stop - p.start for p in pieces)) for pieces in cut(view, spec)]
@@ -492,10 +490,9 @@ class Replica:
         deadline: float,
         counters: ScanCounters | None = None,
         schema_version: int | None = None,
-        leader_only: bool = False,
     ) -> Iterator[Batch]:
-        """The rows of a scan whose snapshot is set; `deadline` is for its beginning. Raises as `view`."""
-        tokens = self.tokens(spec, deadline=deadline, schema_version=schema_version, leader_only=leader_only)
+        """The rows of a scan; `deadline` is for its beginning. Raises as `view`."""
+        tokens = self.tokens(spec, deadline=deadline, schema_version=schema_version)
         for view, pieces, _ in tokens:
             yield from scan_view(view, pieces, spec, counters or ScanCounters())
 

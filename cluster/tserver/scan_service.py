@@ -16,7 +16,6 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from ...errors import DeadlineExceeded, ProtocolError, ReplicaUnavailable
-from ...storage.clock import HybridClock
 from ...storage.columns.column_file import ROW_GROUP_ROWS
 from ...storage.store import Timestamp
 from ...storage.tablet.tablet import Tablet, TabletView
@@ -51,9 +50,7 @@ class Scannable(Protocol):
     @property
     def leader_address(self) -> str: ...
 
-    def view(
-        self, snapshot: Timestamp, *, deadline: float, schema_version: int | None = None, leader_only: bool = False
-    ) -> TabletView: ...
+    def view(self, snapshot: Timestamp | None, *, deadline: float, schema_version: int | None = None) -> TabletView: ...
 
 
 class ScanService:
@@ -63,7 +60,6 @@ class ScanService:
     ----------
     replica : callable
         The replica of a tablet; `ReplicaUnavailable` where there is none.
-    clock : HybridClock
     fragments : Fragments, optional
         Reads what scans bring along.
     threads : int
@@ -77,7 +73,6 @@ class ScanService:
     def __init__(
         self,
         replica: Callable[[str], Scannable],
-        clock: HybridClock,
         fragments: Fragments | None,
         *,
         threads: int,
@@ -85,7 +80,6 @@ class ScanService:
         ttl: float,
     ):
         self._replica = replica
-        self._clock = clock
         self._fragments = fragments
         self._parallel = threads
         self._scanners = Scanners(Budget(budget_bytes), ttl)
@@ -151,12 +145,10 @@ class ScanService:
     ) -> TabletView:
         """The tablet at the scan's time; `NotYet` where it cannot be had by `until` (monotonic)."""
         try:
-            # Without a time, the scan reads the latest, which the leader alone knows.
             return replica.view(
-                self._clock.now() if snapshot is None else snapshot,
+                snapshot,
                 deadline=min(context.deadline, time.monotonic() + SAFE_SECONDS) if until is None else until,
                 schema_version=ticket.schema_version,
-                leader_only=ticket.leader_only or snapshot is None,
             )
         except (ReplicaUnavailable, DeadlineExceeded):
             if until is None or time.monotonic() < until:

@@ -162,7 +162,6 @@ class TabletServer:
             stack.callback(self.tablets.close)
             self.scans = ScanService(
                 self.tablets.get,
-                self.clock,
                 fragments,
                 threads=options.scan_threads,
                 budget_bytes=options.scanner_bytes,

@@ -161,10 +161,11 @@ class ReadRow(Request, frozen=True, tag="read_row"):
 class ScanTablet(Struct, frozen=True, kw_only=True):
     """The ticket of a scan stream (`do_get`); batches as `wire.batches`, the last message a `ScanEnd`.
 
-    `spec` is `plain.spec_to_plain`; its snapshot is set. `scanner` is the client's own name for the scan (UUID): sent
-    again with `resume_batch`, the scan goes on with the batch of that number, which the server holds ready for
-    `scanner_ttl` after the stream broke. `after_key`, of ordered scans alone, goes on behind a primary key (physical
-    values), at any replica. `fragment` is evaluated over the batches at the server (`tserver.fragments`).
+    `spec` is `plain.spec_to_plain`; without a snapshot, the leader reads the latest. `scanner` is the client's own name
+    for the scan (UUID): sent again with `resume_batch`, the scan goes on with the batch of that number, which the
+    server holds ready for `scanner_ttl` after the stream broke. `after_key`, of ordered scans alone, goes on behind a
+    primary key (physical values), at any replica. `fragment` is evaluated over the batches at the server
+    (`tserver.fragments`).
     """
 
     tablet_id: str
@@ -173,7 +174,6 @@ class ScanTablet(Struct, frozen=True, kw_only=True):
     scanner: str
     resume_batch: int = 0
     after_key: tuple[Any, ...] | None = None
-    leader_only: bool = False
     fragment: bytes = b""
 
 
@@ -471,12 +471,14 @@ class HeartbeatReply(Reply, frozen=True):
 
 class Heartbeat(Request, frozen=True, tag="heartbeat"):
     """A tablet server is there, with what has changed of its tablets since the last report that was taken, or with all
-    of them (`is_full`). `sequence` counts its reports."""
+    of them (`is_full`). `sequence` counts its reports, by which one that comes late is known; `session` tells it from
+    those of an earlier process."""
 
     reply = HeartbeatReply
     server: Peer
     sequence: int
     is_full: bool
+    session: str = ""
     reports: tuple[TabletReport, ...] = ()
     removed: tuple[str, ...] = ()
     """Tablets that it has no replica of any more."""

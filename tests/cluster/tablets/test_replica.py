@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -259,6 +260,33 @@ def test_leaders_that_are_cut_off_lose_no_write_and_do_none_twice(singly: bool) 
         until(lambda: sum(writer.key - writer.first for writer in writers) > 30)
         keys = sorted(key for writer in writers for key in writer.stop())
         agree(group, keys)
+
+
+def test_a_leader_that_stood_still_reads_nothing_older_than_what_another_has_acknowledged() -> None:
+    for _ in range(3):
+        with Group() as group:
+            group.write(batch([1]))
+            paused = group.leader()
+            stand_still(paused)
+            group.network.cut = {paused.peer.id}
+            group.write(batch([2]))
+            if not paused.replica.consensus.status().is_serving:
+                continue  # a timer that ran already has told it
+            with ThreadPoolExecutor(1) as pool:
+                found = pool.submit(paused.replica.view, None, deadline=soon(10))
+                time.sleep(0.02)
+                group.network.cut = set()
+                try:
+                    view = found.result()
+                except NotTheLeader:
+                    continue
+            assert keys_at(paused, view.timestamp) == [1, 2]
+
+
+def stand_still(server: Any) -> None:
+    """As a process that is held: its timers are not looked at any more."""
+    server.replica.consensus._driver.tick = lambda: None
+    time.sleep(0.1)
 
 
 def test_every_server_restarts_while_rows_are_written() -> None:

@@ -78,12 +78,12 @@ def test_three_replicas_say_the_same_at_a_time(three: Servers) -> None:
     for number in three.running:
         if number != leader:
             with pytest.raises(NotTheLeader) as raised:
-                three.read(number, id, ScanSpec(("k",)), leader_only=True)
+                three.read(number, id, ScanSpec(("k",)), latest=True)
             assert raised.value.leader == three.running[leader].address
         stream = three.stream(number, id, ScanSpec(("k",)))
         assert len(list(tuples(stream))) == 4900
         assert stream.end.leader == three.running[leader].address
-    assert len(three.read(leader, id, ScanSpec(("k",)), leader_only=True)) == 4900
+    assert len(three.read(leader, id, ScanSpec(("k",)), latest=True)) == 4900
 
 
 def test_another_leader_goes_on_and_the_old_one_returns(three: Servers) -> None:
