@@ -48,6 +48,8 @@ class ServerProcess:
     directory: Path
     command: Sequence[str]
     _child: subprocess.Popen[bytes] | None = None
+    _is_to_run: bool = False
+    """This one has started it, and nobody has had it end since."""
 
     @property
     def pid(self) -> int | None:
@@ -82,6 +84,7 @@ class ServerProcess:
         """Start the process, where it does not run; `wait_ready` tells when it listens."""
         if self.pid is not None:
             return
+        self.reap()
         self.directory.parent.mkdir(parents=True, exist_ok=True)
         self.address_file.unlink(missing_ok=True)
         with self.log_file.open("ab") as log:
@@ -93,6 +96,7 @@ class ServerProcess:
                 stderr=log,
                 start_new_session=True,
             )
+        self._is_to_run = True
         pid = self._child.pid
         self.pid_file.write_text(f"{pid} {_start_time(pid)}\n")
 
@@ -119,6 +123,15 @@ class ServerProcess:
             return ""
         return "\n".join(lines[-_LOG_TAIL:])
 
+    def check(self) -> None:
+        """Raise `ClusterError` where a process that this one started has ended, and nobody asked it to."""
+        self.reap()
+        if self._is_to_run and self._child is not None and self._child.returncode is not None:
+            raise ClusterError(
+                f"{self.name} has ended by itself (exit status {self._child.returncode}); its log {self.log_file} "
+                f"ends:\n{self.tail()}"
+            )
+
     def signal(self, number: signal.Signals) -> None:
         """Send a signal; nothing happens where the process does not run."""
         pid = self.pid
@@ -128,6 +141,7 @@ class ServerProcess:
 
     def stop(self, seconds: float = STOP_SECONDS) -> bool:
         """Let the server end in good order, or end it after `seconds`; whether it ended by itself."""
+        self._is_to_run = False
         self.signal(signal.SIGTERM)
         # A process that is held cannot end.
         self.signal(signal.SIGCONT)
@@ -138,6 +152,7 @@ class ServerProcess:
 
     def kill(self) -> None:
         """End the process at once, as a crash does (SIGKILL)."""
+        self._is_to_run = False
         self.signal(signal.SIGKILL)
         if not self.wait_ended(STOP_SECONDS):
             raise DeadlineExceeded(f"{self.name} (process {self.pid}) does not end")
@@ -157,7 +172,6 @@ class ServerProcess:
         """Take note of the end of a process that this one started, and that has ended."""
         if self._child is not None and self.pid is None:
             self._child.wait()
-            self._child = None
 
 
 def _start_time(pid: int) -> str:

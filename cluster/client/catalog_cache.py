@@ -57,7 +57,7 @@ class KnownTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KnownCatalog:
-    """All tables and views at one version."""
+    """All tables and views at one version, a number of this client's own (`CatalogCache`)."""
 
     version: int = -1
     tables: Mapping[str, KnownTable] = field(default_factory=dict)
@@ -72,12 +72,15 @@ class CatalogCache:
     Attributes
     ----------
     current : KnownCatalog
-        Replaced as a whole. Its version never goes back.
+        Replaced as a whole. Its version is the masters' one as long as they are of one cluster; where another one has
+        come to their addresses, it goes on from there: it never goes back, and is never that of another content.
     """
 
     def __init__(self, masters: Masters, numbers: CallNumbers | None = None):
         self.current = KnownCatalog()
         self.cluster_id = ""
+        self._masters_version = -1
+        """Of `current`, as the masters count."""
         self._numbers = numbers or CallNumbers()
         """Told which cluster it is."""
         self._masters = masters
@@ -143,27 +146,32 @@ class CatalogCache:
             if self._asked >= wanted:
                 return
             asked = time.monotonic()
-            request = GetCatalog(known_version=self.current.version)
-            reply = self._masters.call(request, CatalogReply, what, seconds=seconds, patience=patience)
+            while True:
+                request = GetCatalog(known_version=self._masters_version)
+                reply = self._masters.call(request, CatalogReply, what, seconds=seconds, patience=patience)
+                self._take(reply)
+                if self._masters_version == reply.version:
+                    break  # otherwise another cluster took the version for one of its own
             self._asked = asked
-            self._take(reply)
 
     def _take(self, reply: CatalogReply) -> None:
         """Make an answer the current catalog. Needs the lock."""
         if self.cluster_id and reply.cluster_id != self.cluster_id:
             # The same addresses, another cluster: nothing that is known holds any more.
-            self.current = KnownCatalog(self.current.version)
+            self.current = KnownCatalog(self.current.version + 1)
+            self._masters_version = -1
         self.cluster_id = self._numbers.cluster = reply.cluster_id
         if reply.tables is None or reply.views is None:
             return
         known = [self._same_or_new(entry_from_plain(data)) for data in reply.tables]
         views = [view_from_plain(data) for data in reply.views]
         self.current = KnownCatalog(
-            reply.version,
+            self.current.version + reply.version - self._masters_version,
             {found.table.name: found for found in known},
             {found.table.id: found for found in known},
             {view.name: view for view in views},
         )
+        self._masters_version = reply.version
 
     def _same_or_new(self, entry: CatalogEntry) -> KnownTable:
         """The table that is known where it is still the same, so that what was computed of it is kept."""

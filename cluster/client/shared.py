@@ -19,6 +19,7 @@ from .retry import FIRST_ATTEMPT, Attempts
 
 THREADS = 8
 """Requests of one client's batches that are on their way at once; more would wait at the servers."""
+FAREWELL_THREADS = 2
 
 
 class ChannelLike(Protocol):
@@ -64,6 +65,8 @@ class Shared:
         self.numbers = CallNumbers()
         self.pool = ThreadPoolExecutor(THREADS, "nyala-client")
         """Its tasks never wait for other tasks of it."""
+        self.farewells = ThreadPoolExecutor(FAREWELL_THREADS, "nyala-client-farewell")
+        """Tells servers what need not be kept. One that stands still keeps none of the others waiting for `pool`."""
         self._process = os.getpid()
         self._closed = False
 
@@ -102,4 +105,5 @@ class Shared:
         self._closed = True
         self.channels.close()
         if self._process == os.getpid():
-            self.pool.shutdown(wait=True, cancel_futures=True)
+            for pool in (self.pool, self.farewells):
+                pool.shutdown(wait=True, cancel_futures=True)

@@ -15,7 +15,7 @@ import random
 import time
 from collections.abc import Callable, Sequence
 
-from ...errors import ClusterError, UnknownTable
+from ...errors import ClusterError, NotTheLeader, UnknownTable
 from ..raft.messages import Configuration
 from ..wire.methods import (
     AlterTable,
@@ -53,9 +53,9 @@ _WRITE_SECONDS = 10.0
 again."""
 _FRESH_SECONDS = 5.0
 """Servers heard of within so long are preferred."""
-_LATE_SECONDS = 5.0
+_LATE_SECONDS = 15.0
 """So long a new table waits for servers that this master has not heard of and does not take for dead, if it needs
-them."""
+them: one that is being restarted is back by then."""
 _log = logging.getLogger("nyala.cluster.master")
 
 
@@ -82,6 +82,9 @@ class Ddl:
         self._manager.wait(is_ready, context.deadline, lambda: "the tablet servers have reported to this master")
 
         def change(state: CatalogState) -> tuple[Change, TableRecord]:
+            with self._manager.changed:
+                if is_ready(*self._manager.leading()) is None:
+                    raise NotTheLeader("this master has just begun to lead again, and knows no tablet server yet")
             replicas = replication_factor(asked, self._takers(state), self._options.default_replicas)
             return created(state, definition, replicas, self._place(state))
 

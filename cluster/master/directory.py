@@ -8,9 +8,9 @@ several servers are put in order by Raft's own numbers:
                      cut off the log, and the master deletes replicas by it
     leader           told by the report with the highest term
 
-A server's reports are numbered. A full one begins a session, incremental ones add to it. Each incremental report has
-everything that changed since the last one that was answered, so that gaps do no harm; an old one that comes late is
-passed over.
+A server's reports are numbered. A full one begins anew, incremental ones add to it. Each incremental report has
+everything that changed since the last one that was answered, so that gaps do no harm; an old one of the same process
+that comes late is passed over.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ class Server:
     """A tablet server.
 
     `last_heard` is by the monotonic clock; before the first heartbeat it is when the master began to lead, so that
-    nobody is taken for dead who had no time to report. `has_reported`: a full report of this session is there.
+    nobody is taken for dead who had no time to report. `session` and `sequence` are those of the newest report.
+    `has_reported`: a full report of this process is there.
     """
 
     id: str
     address: str
     last_heard: float
+    session: str = ""
     sequence: int = 0
     has_reported: bool = False
     reports: dict[str, TabletReport] = field(default_factory=dict)
@@ -157,10 +159,13 @@ class TabletDirectory:
     def heartbeat(self, beat: Heartbeat, now: float) -> bool:
         """Take a heartbeat; False where a full report is wanted instead of what it brought."""
         server = self._server(beat.server, now)
-        if not beat.is_full and (not server.has_reported or beat.sequence < server.sequence):
+        is_known = server.has_reported and beat.session == server.session
+        if beat.is_full and is_known and beat.session and beat.sequence < server.sequence:
+            return True  # its sender has given it up, and sent a newer one
+        if not beat.is_full and (not is_known or beat.sequence < server.sequence):
             return False
         is_repeated = not beat.is_full and beat.sequence == server.sequence
-        server.sequence = beat.sequence
+        server.session, server.sequence = beat.session, beat.sequence
         if is_repeated:
             return True
         removed = set(beat.removed)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterable, Sequence
 
 from ...errors import Error
@@ -55,6 +56,7 @@ class MasterReporter:
         self._server = server
         self._reports = reports
         self._interval = interval
+        self._session = uuid.uuid4().hex
         self._sequence = int(time.time() * 1000)
         self._lock = threading.Lock()
         """Guards `_changed`."""
@@ -126,7 +128,12 @@ class MasterReporter:
         reports = tuple(self._reports(None if is_full else changed)) if is_full or changed else ()
         removed = () if is_full else tuple(sorted(changed.difference(report.tablet_id for report in reports)))
         request = Heartbeat(
-            server=self._server(), sequence=self._sequence, is_full=is_full, reports=reports, removed=removed
+            server=self._server(),
+            sequence=self._sequence,
+            session=self._session,
+            is_full=is_full,
+            reports=reports,
+            removed=removed,
         )
         reply: HeartbeatReply = self._channels.get(self.address).call(request, TIMEOUT)
         return reply

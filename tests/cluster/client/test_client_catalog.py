@@ -178,6 +178,19 @@ def test_ddl_that_was_done_says_so_where_the_catalog_cannot_be_looked_at(cluster
             client.create_table(replace(DEFINITION, name="u"))
 
 
+def test_another_cluster_at_the_same_addresses_is_looked_at_anew(client, cluster):
+    client.create_table(DEFINITION)
+    before, version = client.table("t"), client.catalog_version
+    cluster.cluster_id = "other"
+    client.refresh_catalog()
+    assert [table.name for table in client.tables()] == ["t"]
+    assert client.table("t") is not before
+    assert client.catalog_version > version, "plans of the other cluster's tables do not fit"
+    version = client.catalog_version
+    client.create_table(replace(DEFINITION, name="u"))
+    assert client.catalog_version == version + 1
+
+
 def test_settings_of_a_directory_are_none_of_a_cluster(connection):
     assert {"durability", "history_seconds", "store_memory"}.isdisjoint(
         name for name, *_ in connection.execute("SHOW ALL").fetchall()

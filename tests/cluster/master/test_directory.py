@@ -19,6 +19,7 @@ def beat(
     full: bool = False,
     removed: tuple[str, ...] = (),
     address: str = "",
+    session: str = "",
 ) -> Heartbeat:
     return Heartbeat(
         server=Peer(server, address or f"{server}:1"),
@@ -26,6 +27,7 @@ def beat(
         is_full=full,
         reports=reports,
         removed=removed,
+        session=session,
     )
 
 
@@ -50,6 +52,17 @@ def test_old_and_repeated_reports_are_passed_over() -> None:
     assert found.heartbeat(beat("a", 10, report(T, term=3)), 0.0)
     assert found.version == version
     assert found.tablets[T].reports["a"].term == 3
+
+
+def test_a_late_full_report_replaces_nothing_newer_of_its_process() -> None:
+    found = directory(T)
+    found.heartbeat(beat("a", 5, report(T, term=3), full=True, session="x"), 0.0)
+    assert found.heartbeat(beat("a", 4, full=True, session="x"), 0.0), "nothing is wanted of its sender"
+    assert found.tablets[T].reports["a"].term == 3
+    assert found.heartbeat(beat("a", 6, session="x"), 0.0)
+    assert not found.heartbeat(beat("a", 7, session="y"), 0.0), "another process: its full report comes first"
+    assert found.heartbeat(beat("a", 2, full=True, session="y"), 0.0), "its clock went back"
+    assert found.tablets[T].reports == {}
 
 
 def test_a_full_report_replaces_all() -> None:
