@@ -27,7 +27,16 @@ class PhysicalNode:
 
     def children(self) -> tuple[PhysicalNode, ...]:
         """The direct inputs, in order."""
-        return tuple(v for spec in fields(self) if isinstance(v := getattr(self, spec.name), PhysicalNode))
+        kind = type(self)
+        names = _INPUTS.get(kind)
+        if names is None:
+            names = _INPUTS[kind] = tuple(spec.name for spec in fields(self) if spec.type == "PhysicalNode")
+        return tuple([getattr(self, name) for name in names])
+
+
+_INPUTS: dict[type, tuple[str, ...]] = {}
+"""The fields of each kind of node that hold its inputs: a statement asks for those of its nodes some dozens of times
+before it runs."""
 
 
 def nodes(root: PhysicalNode) -> Iterator[PhysicalNode]:

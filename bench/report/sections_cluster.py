@@ -64,7 +64,7 @@ def cluster(data: Mapping[str, Any]) -> Section:
 
 def cluster_tpch(data: Mapping[str, Any]) -> Section:
     """Of `nyala bench cluster DIR`."""
-    from ..cluster_queries import MOST_RATIO
+    from ..cluster_queries import MOST_RATIO, WARM_UPS
 
     rows: list[Sequence[Cell]] = []
     ratios: dict[str, float] = {}
@@ -89,7 +89,8 @@ def cluster_tpch(data: Mapping[str, Any]) -> Section:
         "TPC-H on a cluster",
         "A cluster of three servers, with their default options, is loaded with TPC-H's tables "
         f"({data['rows']:,} rows with three replicas in {data['load_seconds']:.1f} s, {rate or 0:,.0f} rows/s), and "
-        "runs the queries beside the embedded store, in turn, on the same machine. "
+        "runs the queries beside the embedded store, in turn, on the same machine. Both sides run each query "
+        f"{WARM_UPS} times before it is timed. "
         + (f"Other rows than embedded: {', '.join(other)}." if other else "All answers are the same."),
         [Grid("Medians", ("query", "cluster, ms", "embedded, ms", "cluster / embedded"), rows)],
         [Chart("Medians (less is better)", "ms", [str(row[0]) for row in rows[:-1]], series, "log")],

@@ -129,7 +129,7 @@ def _cluster(settings: Settings) -> Sequence[str]:
 
 
 def _cluster_tpch(settings: Settings) -> Sequence[str]:
-    return ("nyala", "bench", "cluster", str(settings.store), *settings.runs(9))
+    return ("nyala", "bench", "cluster", str(settings.store), *settings.runs(15))
 
 
 def _spark(settings: Settings) -> Sequence[str]:

@@ -30,7 +30,8 @@ import msgspec
 from ...errors import DeadlineExceeded, Error, ServerUnavailable
 from ...storage.keys.keys import Keys
 from ...storage.store import ScanCounters, ScanToken
-from ...storage.vector import Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide
+from ...storage.vector import Batch
+from ...storage.vector_sizes import batch_bytes
 from ..wire.methods import CloseScanner, ScanEnd, ScanStart, ScanTablet, StartScan
 from ..wire.plain import spec_to_plain
 from ..wire.scan_streams import ScanStream, StartedScan
@@ -375,24 +376,3 @@ class TokenBatches:
         if not self._is_begun:
             self._is_begun = True
             self._scan.give_up()
-
-
-# ---- sizes -----------------------------------------------------------------------------------------------------------
-
-
-def batch_bytes(batch: Batch) -> int:
-    """About how much memory a batch takes; a dictionary counts in each batch that has it."""
-    return sum(_vector_bytes(column) for column in batch.columns())
-
-
-def _vector_bytes(vector: Vector) -> int:
-    size = 0 if vector.validity is None else int(vector.validity.nbytes)
-    if isinstance(vector, Flat):
-        return size + int(vector.values().nbytes)
-    if isinstance(vector, Narrow):
-        return size + int(vector.codes.nbytes)
-    if isinstance(vector, Dict):
-        return size + int(vector.codes.nbytes) + int(vector.dictionary.nbytes)
-    if isinstance(vector, Text | Wide):
-        return size + int(vector.array.nbytes)
-    return size if isinstance(vector, Const) else size + 16 * len(vector)

@@ -21,7 +21,7 @@ from concurrent.futures import Executor
 
 from ...errors import Cancelled
 from ...storage.vector import Batch
-from .scan_sources import batch_bytes
+from ...storage.vector_sizes import batch_bytes
 
 AHEAD_BATCHES = 4
 """So many batches lie ready at most,"""

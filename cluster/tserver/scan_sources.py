@@ -26,7 +26,8 @@ from ...storage.reading.tablet_scan import Piece, cut, scan_view
 from ...storage.schema import Schema
 from ...storage.store import ScanCounters, ScanSpec
 from ...storage.tablet.tablet import TabletView
-from ...storage.vector import Batch, Const, Dict, Flat, Narrow, Vector
+from ...storage.vector import Batch
+from ...storage.vector_sizes import batch_bytes
 from .fragments import Evaluator
 
 MESSAGE_BYTES = 8 << 20
@@ -167,8 +168,7 @@ def _finished(batches: Iterator[Batch]) -> Iterator[Batch]:
     """The same rows with all columns read, in batches that are not too large for a message."""
     for batch in batches:
         vectors = batch.columns()
-        size = sum(vector_bytes(vector) for vector in vectors)
-        count = min(-(-size // MESSAGE_BYTES), batch.length)
+        count = min(-(-batch_bytes(batch) // MESSAGE_BYTES), batch.length)
         if count <= 1:
             yield Batch(vectors, batch.length)
             continue
@@ -176,22 +176,3 @@ def _finished(batches: Iterator[Batch]) -> Iterator[Batch]:
         for start in range(0, batch.length, rows):
             stop = min(start + rows, batch.length)
             yield Batch([vector.slice(start, stop) for vector in vectors], stop - start)
-
-
-def batch_bytes(batch: Batch) -> int:
-    """About the memory of a batch whose columns are read."""
-    return sum(vector_bytes(vector) for vector in batch.columns())
-
-
-def vector_bytes(vector: Vector) -> int:
-    """About the memory of a vector, and its size on the wire."""
-    validity = 0 if isinstance(vector, Const) or vector.validity is None else len(vector)
-    if isinstance(vector, Const):
-        return 64
-    if isinstance(vector, Narrow):
-        return validity + int(vector.codes.nbytes)
-    if isinstance(vector, Dict):
-        return validity + int(vector.codes.nbytes) + int(vector.dictionary.nbytes)
-    if isinstance(vector, Flat):
-        return validity + int(vector.values().nbytes)
-    return int(vector.to_arrow().nbytes)

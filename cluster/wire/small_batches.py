@@ -26,6 +26,7 @@ from ... import errors
 from ...storage import encoded_batches
 from ...storage.types import DataType, Kind
 from ...storage.vector import Array, Batch, Const, Dict, Flat, Narrow, Text, Vector
+from ...storage.vector_sizes import text_bytes
 from .batches import TypePlain, type_from_plain, type_to_plain
 from .values import value_from_plain, value_to_plain
 
@@ -118,10 +119,10 @@ def _sent_bytes(vector: Vector) -> int:
     if isinstance(vector, Dict):
         # Of a dictionary with more entries than there are rows, only those that occur are sent.
         entries = max(1, len(vector.dictionary))
-        return rows + int(vector.codes.nbytes) + int(vector.dictionary.nbytes) * min(rows, entries) // entries
+        return rows + int(vector.codes.nbytes) + text_bytes(vector.dictionary) * min(rows, entries) // entries
     if isinstance(vector, Flat):
         return rows + int(vector.values().nbytes)
-    return int(vector.to_arrow().nbytes)
+    return text_bytes(vector.to_arrow())
 
 
 def _column(vector: Vector) -> Column:

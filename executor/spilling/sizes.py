@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ...storage.types import DataType, Kind
 from ...storage.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector, Wide
+from ...storage.vector_sizes import text_bytes
 
 _OBJECT: Final = 48
 """A Python integer beyond 64 bits and the pointer to it."""
@@ -43,11 +44,11 @@ def vector_bytes(vector: Vector | LazyColumn, rows: int) -> int:
     if isinstance(vector, Const):
         return _OBJECT
     if isinstance(vector, Text | Wide):
-        return int(vector.array.nbytes)
+        return text_bytes(vector.array)
     validity = 0 if vector.validity is None else vector.validity.nbytes
     if isinstance(vector, Dict):
         entries = max(1, len(vector.dictionary))
-        return vector.codes.nbytes + validity + int(vector.dictionary.nbytes) * min(rows, entries) // entries
+        return vector.codes.nbytes + validity + text_bytes(vector.dictionary) * min(rows, entries) // entries
     return array_bytes(vector.codes if isinstance(vector, Narrow) else vector.values()) + validity
 
 
