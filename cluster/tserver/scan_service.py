@@ -101,8 +101,9 @@ class ScanService:
             return ScanStart()
         try:
             until = min(context.deadline, time.monotonic() + START_SECONDS)
+            most = min(START_BYTES, context.room)  # what does not fit, a stream takes up from the beginning
             batches, end = self._scanners.start(
-                ticket.scanner, START_BYTES, until, context.is_cancelled, lambda: self._begin(ticket, context, until)
+                ticket.scanner, most, until, context.is_cancelled, lambda: self._begin(ticket, context, until)
             )
             return ScanStart(batches=tuple(map(small_batch, batches)), end=end)
         except NotYet:

@@ -22,10 +22,11 @@ from .exchanges import messages
 from .held_back import HeldBack, Turn, each
 
 OUTBOX_BYTES = 16 << 20
-"""Answers that wait for one client; what is beyond is dropped, and its caller's time runs out."""
+"""Answers that may wait for one client. With more than that, its calls are refused until it has read some; what was
+begun before is answered all the same. With twice as much, not even its calls are read."""
 
-Take = Callable[[bytes, Any, Callable[[bytes], None]], None]
-"""Deals with a request's body: (body, what says whether anybody waits still, what takes the answer, now or later)."""
+Take = Callable[[bytes, "AnswerStream", Callable[[bytes], None]], None]
+"""Deals with a request's body: (body, the stream that it came by, what takes the answer, now or later)."""
 _calls = msgspec.msgpack.Decoder(CallFrame)
 
 
@@ -44,16 +45,30 @@ class AnswerStream:
         self._is_last = False
         self._is_dead = False
         self._written = threading.Condition(self._lock)
+        """Told when nobody writes any more, and when there is room again."""
+        self._thread: threading.Thread | None = None
+        """Writes where the client may not be reading: whom it makes wait is to be nobody else."""
+        self._asked = threading.Semaphore(0)
 
     def answer(self, number: int, body: bytes) -> None:
         """Send an answer, soon."""
         with self._lock:
-            if self._is_dead or self._outbox_bytes > OUTBOX_BYTES:
+            if self._is_dead:
                 return
             self._outbox.append((number, body))
             self._outbox_bytes += len(body)
         if not _held.add(self):
             self.send()
+
+    @property
+    def room(self) -> int:
+        """For so many bytes more an answer need not wait long, as far as is known; 0 where the client does not read."""
+        return max(0, OUTBOX_BYTES - self._outbox_bytes)
+
+    def wait_room(self) -> None:
+        """Return when there is room for refusals, at least."""
+        with self._written:
+            self._written.wait_for(lambda: self._is_dead or self._outbox_bytes <= 2 * OUTBOX_BYTES)
 
     def is_cancelled(self) -> bool:
         """Does nobody read any more?"""
@@ -81,14 +96,25 @@ class AnswerStream:
                 return
             self._is_writing = True
             if self._unread + self._outbox_bytes > WINDOW:
-                # The client may not be reading: whom it makes wait is to be nobody else.
-                threading.Thread(target=self._write_all, name="nyala-answers", daemon=True).start()
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._write_when_asked, name="nyala-answers", daemon=True)
+                    self._thread.start()
+                self._asked.release()
                 return
         self._write_all()
+
+    def _write_when_asked(self) -> None:
+        while True:
+            self._asked.acquire()
+            if not self._is_writing:  # nobody has asked: the stream has ended
+                return
+            self._write_all()
 
     def _write_all(self) -> None:
         while True:
             with self._lock:
+                if not self.room:
+                    self._written.notify_all()
                 answers, self._outbox, self._outbox_bytes = self._outbox, [], 0
                 is_last, self._is_last = self._is_last, False
                 if self._is_dead or not (answers or is_last):
@@ -101,12 +127,14 @@ class AnswerStream:
             except (pa.ArrowException, OSError, ValueError):
                 with self._lock:
                     self._is_dead = True  # who reads the stream sees why
+                    self._written.notify_all()
 
     def end(self) -> None:
         """Return when nobody writes any more, nor will: the stream has ended, and must not be touched then."""
         with self._written:
             self._is_dead = True
             self._written.wait_for(lambda: not self._is_writing)
+            self._asked.release()
 
 
 _held: HeldBack[AnswerStream] = HeldBack(each(AnswerStream.send))
@@ -155,6 +183,7 @@ class CallService:
                     for number, body in frame.calls:
                         # Not Flight's context, which ends with the stream: what was begun goes on.
                         self._take(body, stream, _Answer(stream, number))
+                stream.wait_room()
         finally:
             with self._lock:
                 self._streams.discard(stream)

@@ -32,7 +32,7 @@ from ...storage.clock import HybridClock
 from ...storage.vector import Batch
 from . import call_streams
 from .access import Role, check_method, check_role, identity_of
-from .call_service import CallService
+from .call_service import AnswerStream, CallService
 from .envelope import (
     MAX_BODY_BYTES,
     MAX_TICKET_BYTES,
@@ -47,6 +47,8 @@ from .envelope import (
 )
 from .errors import error_to_body, flight_error
 from .faults import FAULTS
+from .late_answers import Answer as Answer
+from .late_answers import LateAnswers
 from .methods import Reply, Request, ScanEnd, ScanTablet, SetFaults, Write, WriteRow
 from .rpc import METHOD_ACTION
 from .scan_streams import STREAM_SCHEMA, Expiries, ScanMessages
@@ -60,7 +62,6 @@ LONGEST_CALL = 24 * 3600.0
 CALL_THREADS = 64
 """For calls of streams that may have to wait."""
 
-Answer = Callable[["Reply | BaseException"], None]
 Later = Callable[[Any, "CallContext", Answer], bool]
 """Answers a request without waiting: at once, or from another thread when what it waits for has come about. False, with
 nothing done and nothing answered, where it would have to wait; what it raises is the answer."""
@@ -103,6 +104,11 @@ class CallContext:
     def is_cancelled(self) -> bool:
         """Is nobody waiting for the answer any more? Long work asks now and then."""
         return time.monotonic() >= self.deadline or self._is_stopped() or bool(self._flight.is_cancelled())
+
+    @property
+    def room(self) -> int:
+        """So many bytes of an answer can be sent without waiting for its reader, as far as is known."""
+        return getattr(self._flight, "room", MAX_BODY_BYTES)
 
     def check(self) -> None:
         """`DeadlineExceeded` or `Cancelled` where nobody waits any more."""
@@ -212,6 +218,7 @@ class RpcServer:
         self._call_service = CallService(self.take, lambda: self.around())
         self._pool = ThreadPoolExecutor(CALL_THREADS, "nyala-call")
         self._expiries = Expiries(limits.idle_scan_seconds)
+        self._late_answers = LateAnswers()
         host, _, port = bind.rpartition(":")
         try:
             self._flight = _FlightServer(self, f"{host}:{int(port)}", tls)
@@ -221,6 +228,7 @@ class RpcServer:
 
     def start(self) -> None:
         """Answer calls from now on."""
+        self._late_answers.start()
         self._state = "running"
 
     def drain(self, grace: float = 10.0) -> bool:
@@ -238,6 +246,7 @@ class RpcServer:
         self._call_service.close()  # a port with a stream open is not given up
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._expiries.close()
+        self._late_answers.close()
         ending = threading.Thread(target=self._shut_down, name="nyala-rpc-stop", daemon=True)
         ending.start()
         ending.join(grace)
@@ -266,25 +275,31 @@ class RpcServer:
         except errors.Error as error:
             raise flight_error(error) from None
 
-    def take(self, body: bytes, flight_context: Any, send: Callable[[bytes], None]) -> None:
+    def take(self, body: bytes, stream: AnswerStream, send: Callable[[bytes], None]) -> None:
         """Deal with a call of a stream: what `send` takes is its reply, now or later."""
         try:
             _check_size(len(body), self.limits.body_bytes)
+            if not stream.room:
+                raise errors.ServerOverloaded("this client does not read its answers: no more calls are taken from it")
             self._calls.enter()
         except errors.Error as error:
             send(self._packed(error))
             return
 
-        def answer(reply: Reply | BaseException) -> None:
+        def finish(reply: Reply | BaseException) -> None:
             self._calls.leave()
             send(self._packed(reply))
 
+        answer: Answer = finish
         try:
             envelope: RequestEnvelope = unpack(body, self._decoder, "request")
-            context = self._begun(envelope, flight_context)
+            context = self._begun(envelope, stream)
             later = self.later.get(type(envelope.method))
-            if later is None or not later(envelope.method, context, answer):
-                self._pool.submit(self._answer_waiting, envelope.method, context, answer)
+            if later is not None:
+                answer = self._late_answers.expect(answer, context.deadline)
+                if later(envelope.method, context, answer):
+                    return
+            self._pool.submit(self._answer_waiting, envelope.method, context, answer)
         except Exception as error:
             answer(error)
 

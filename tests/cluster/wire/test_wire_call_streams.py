@@ -251,6 +251,83 @@ def test_who_does_not_read_holds_up_nobody_and_costs_little(echo: Echo, monkeypa
     until(lambda: echo.server.under_way["calls"] == 0)
 
 
+class StuckWriter:
+    """A stream whose other end does not read until it is let."""
+
+    def __init__(self) -> None:
+        self.reads = threading.Event()
+        self.numbers: list[int] = []
+
+    def write_metadata(self, data: bytes) -> None:
+        assert self.reads.wait(PATIENCE)
+        frame = envelope.unpack(data, call_streams._answers, "frame of answers")
+        self.numbers += [number for number, _ in frame.answers]
+
+
+def test_no_answer_is_dropped_however_many_wait() -> None:
+    writer = StuckWriter()
+    stream = call_service.AnswerStream(writer, "")
+    stream.answer(0, b"." * (2 << 20))
+    until(lambda: not stream._outbox)
+    for number in range(1, 20):
+        stream.answer(number, b"." * (2 << 20))
+    assert stream.room == 0
+    waiting = threading.Thread(target=stream.wait_room)
+    waiting.start()
+    waiting.join(0.05)
+    assert waiting.is_alive(), "who does not read is not read either"
+    writer.reads.set()
+    waiting.join(PATIENCE)
+    stream.answer(20, b".")
+    until(lambda: writer.numbers == list(range(21)))
+    stream.end()
+    assert stream.room
+    assert stream._thread is not None
+    stream._thread.join(PATIENCE)
+    assert not stream._thread.is_alive()
+
+
+def test_a_client_with_no_room_for_answers_is_told_so_and_goes_on_later(
+    echo: Echo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert echo.ask(0)[0] == 0
+    (stream,) = echo.server._call_service._streams
+    monkeypatch.setattr(type(stream), "room", 0)
+    with pytest.raises(errors.ServerOverloaded, match="does not read its answers") as raised:
+        echo.ask(2)
+    assert raised.value.retryable
+    monkeypatch.undo()
+    assert echo.ask(4)[0] == 4
+
+
+def test_calls_that_are_never_decided_do_not_keep_others_out() -> None:
+    """The server has room for two calls, and both are never answered."""
+    answers: list[Answer] = []
+
+    def later(request: ReadRow, context: CallContext, answer: Answer) -> bool:
+        if request.key[0] < 10:
+            answers.append(answer)
+            return True
+        return False
+
+    echo = Echo(limits=Limits(calls=2))
+    echo.server.later[ReadRow] = later
+    begun = [echo.channel.begin(read(number), 0.2) for number in range(2)]
+    until(lambda: len(answers) == 2)
+    with pytest.raises(errors.ServerOverloaded):
+        echo.ask(21)
+    until(lambda: echo.server.under_way["calls"] == 0)
+    for number, one in enumerate(begun):
+        with pytest.raises(errors.DeadlineExceeded):
+            echo.channel.finish(read(number), one, PATIENCE)
+    assert echo.ask(23)[0] == 23
+    for number, answer in enumerate(answers):
+        answer(RowReply(row=(number,), timestamp=1))
+    assert echo.server.under_way["calls"] == 0, "a late answer leaves no place twice"
+    assert echo.ask(25)[0] == 25
+    echo.close()
+
+
 @pytest.mark.parametrize(
     "data",
     [b"", b"nyla", b"nyla\x09\x00", b"nyla\x01\x00\x93", b"nyla\x01\x00\x92\x00\x91\x92\x01\xa1x", b"\x00" * 5000],
