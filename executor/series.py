@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..errors import DataError
+from ..errors import DataError, NumericOutOfRange
 from ..planner.physical import Series
 from ..storage.types import Interval, Kind
 from ..storage.vector import Array, Batch, Flat, Vector
@@ -100,7 +100,31 @@ def _moments(batch: Batch, start: Evaluation, stop: Evaluation, step: Evaluation
         there = np.flatnonzero(values <= ends.take(rows) if forward else values >= ends.take(rows))
         rows, moment = rows.take(there), moment.take(there)
         yield rows, Flat(first.type, _integers(moment).astype(first.type.dtype))
-        moment = shift(first.type, moment, span.take(np.zeros(len(rows), np.intp)), 1)
+        inside, moment = _successors(moment, span)
+        rows = rows.take(inside)
+
+
+def _successors(moment: Vector, span: Vector) -> tuple[Array, Vector]:
+    """The next moments, and the places of those that have one: the last before the end of the calendar do not."""
+    places = np.arange(len(moment))
+    try:
+        return places, _shifted(moment, span)
+    except NumericOutOfRange:
+        # One by one, at most once for each row of the input: in the years 1 and 9999.
+        places = np.array([place for place in places if _has_successor(moment.slice(place, place + 1), span)], np.intp)
+    return places, _shifted(moment.take(places), span)
+
+
+def _has_successor(moment: Vector, span: Vector) -> bool:
+    try:
+        _shifted(moment, span)
+    except NumericOutOfRange:
+        return False
+    return True
+
+
+def _shifted(moment: Vector, span: Vector) -> Vector:
+    return shift(moment.type, moment, span.take(np.zeros(len(moment), np.intp)), 1)
 
 
 def _integers(vector: Vector) -> Array:

@@ -30,6 +30,7 @@ from ..storage.types import (
     TIMESTAMP,
     DataType,
     Kind,
+    trimmed,
 )
 from . import literals
 from .expressions import Cast, Expr, Literal
@@ -114,10 +115,11 @@ def _fit_text(text: str, type_: DataType) -> Literal | None:
         fits = type_.length is None or len(text) <= type_.length
         return Literal(type_ if fits else STRING, False, text)
     if type_.kind is Kind.INTERVAL:
-        return literals.interval(text)
-    if type_.is_numeric and ("_" in text or not text.strip().isascii()):
+        return literals.interval(trimmed(text))
+    plain = text if type_.is_text else trimmed(text)
+    if type_.is_numeric and ("_" in plain or not plain.isascii()):
         raise InvalidText(f"{text!r} is not a value of type {type_}")
-    return Literal(type_, False, type_.to_physical(text.strip() if type_.is_numeric else text))
+    return Literal(type_, False, type_.to_physical(plain))
 
 
 def _fit_number(literal: Literal, type_: DataType) -> Literal | None:

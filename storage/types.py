@@ -257,6 +257,18 @@ def _to_decimal(type_: DataType, value: Any) -> int:
     return unscaled
 
 
+WHITE_SPACE = " \t\n\v\f\r"
+"""What may stand around a value that is written as text. Python's own `strip` knows more."""
+
+
+def trimmed(text: str) -> str:
+    """A value's text without the white space around it; `InvalidText` where Python would pass over more than that."""
+    plain = text.strip(WHITE_SPACE)
+    if plain != plain.strip():
+        raise InvalidText(f"{text!r} begins or ends with a character that is neither white space nor part of a value")
+    return plain
+
+
 _LOOSE = re.compile(r"(\d{1,4})-(\d{1,2})-(\d{1,2})(?:([ T]+)(\d{1,2})(:.*))?\Z")
 
 

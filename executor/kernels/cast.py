@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ...errors import DataError, InvalidText, NotSupportedError, NumericOutOfRange
 from ...sql import interval_text
-from ...storage.types import DataType, Interval, Kind
+from ...storage.types import DataType, Interval, Kind, trimmed
 from ...storage.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, vector_from_arrow
 from .arithmetic import cut, rescale
 from .numbers import (
@@ -300,7 +300,7 @@ def _parsed(type_: DataType, texts: list[Any], safe: bool) -> Vector:
 def _parse(type_: DataType, text: Any) -> Any:
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
-    plain = text.strip()
+    plain = trimmed(text)
     if type_.kind is Kind.INTERVAL:
         return interval_text.read(plain)
     if type_.is_numeric and ("_" in plain or not plain.isascii()):

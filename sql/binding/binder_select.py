@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from ...errors import SqlSyntaxError, StatementError
 from ...storage.types import STRING, Kind
-from ..bound import Select
+from ..bound import Query, Select
 from ..coercion import convert
 from ..expressions import Column, Expr, OrderItem, Window
 from .binder_expressions import condition
@@ -90,6 +90,7 @@ class _Block:
         self.context = context
         self.aggregates = Aggregates(False)
         self.windows = Windows()
+        self.grouped_queries: dict[Any, Query] = {}
 
     def bind(self, source: Source | None, where: Expr | None) -> BoundSelect:
         node = self.node
@@ -160,7 +161,10 @@ class _Block:
 
     def _frame(self, clause: str, grouped: bool = True) -> Frame:
         windows = None if clause in ("GROUP BY", "HAVING") else self.windows
-        return Frame(self.context, self.scope, clause, self.aggregates if grouped else None, windows=windows)
+        aggregates = self.aggregates if grouped else None
+        return Frame(
+            self.context, self.scope, clause, aggregates, windows=windows, grouped_queries=self.grouped_queries
+        )
 
     def _distinct_on(self, items: list[Item]) -> list[_Key]:
         """The expressions of DISTINCT ON, which may name output columns as those of ORDER BY may."""

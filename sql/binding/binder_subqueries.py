@@ -21,7 +21,13 @@ _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "
 
 
 def _query(node: Any, frame: Frame) -> Query:
-    return frame.context.bind_query(node, frame.scope, frame.context)
+    known = frame.grouped_queries
+    if known is not None and (found := known.get(node)) is not None:
+        return found
+    query = frame.context.bind_query(node, frame.scope, frame.context)
+    if known is not None and frame.clause == "GROUP BY":
+        known[node] = query
+    return query
 
 
 def _scalar(node: Any, frame: Frame) -> Expr:

@@ -92,3 +92,20 @@ def test_calls_that_are_refused(
 def test_in_takes_values_as_a_query(connection: nyala.Connection) -> None:
     query = "SELECT 2 IN (VALUES (1), (2)), (k, a) IN (VALUES (1, 2)), a NOT IN (VALUES (1), (NULL)) FROM r"
     assert connection.execute(query).fetchall() == [(True, True, None)]
+
+
+@pytest.mark.parametrize("around", [*" \t\n\v\f\r", "\x1c", "\x1f", "\x85", "\xa0", "\u2003", "\x00"])
+@pytest.mark.parametrize("kind", ["INT", "DOUBLE", "DECIMAL(9, 2)", "BOOLEAN", "DATE", "INTERVAL"])
+def test_only_white_space_may_stand_around_a_value(around: str, kind: str) -> None:
+    text = {"BOOLEAN": "true", "DATE": "2026-11-25", "INTERVAL": "3 days"}.get(kind, "5")
+    connection = nyala.connect(":memory:")
+    connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v STRING)")
+    connection.executemany("INSERT INTO t VALUES (?, ?)", [(1, around + text), (2, text + around)])
+    queries = (f"SELECT CAST(v AS {kind}) FROM t", f"SELECT CAST('{around + text}' AS {kind})")
+    for query in queries:
+        if around in " \t\n\v\f\r":
+            plain = connection.execute(f"SELECT CAST('{text}' AS {kind})").fetchone()
+            assert set(connection.execute(query).fetchall()) == {plain}
+        else:
+            with pytest.raises(errors.DataError):
+                connection.execute(query).fetchall()

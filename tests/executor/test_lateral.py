@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
+import duckdb
 import nyala
 import pytest
 from engines_support import same_tables
@@ -71,6 +72,28 @@ def test_series_of_moments() -> None:
     assert connection.execute(text).fetchall() == [(33, datetime.datetime(2024, 1, 3))]
     text = "SELECT count(*) FROM generate_series(DATE '2024-03-01', DATE '2024-01-01', INTERVAL '-1' DAY)"
     assert connection.execute(text).fetchall() == [(61,)]
+
+
+def test_series_of_moments_end_with_the_calendar() -> None:
+    connection = nyala.connect(":memory:")
+    oracle = duckdb.connect()
+    for kind in ("DATE", "TIMESTAMP"):
+        for first, last, step in (
+            ("9999-10-31", "9999-12-31", "1 month"),
+            ("9999-10-31", "9999-12-31", "1 month 3 days"),
+            ("9990-01-01", "9999-12-31", "5 years"),
+            ("0001-03-31", "0001-01-01", "-1 month"),
+            ("9999-12-31", "9999-12-31", "200000 months"),
+        ):
+            text = (
+                f"SELECT n::TIMESTAMP FROM generate_series({kind} '{first}', {kind} '{last}', INTERVAL '{step}') s(n)"
+            )
+            assert connection.execute(text).fetchall() == oracle.execute(text).fetchall(), text
+    text = (
+        "SELECT k, n FROM (VALUES (1, DATE '9999-11-30'), (2, DATE '2020-01-01'), (3, DATE '9999-12-31')) t(k, d), "
+        "generate_series(d, DATE '9999-12-31', INTERVAL '4000 years') s(n)"
+    )
+    assert sorted(k for k, _ in connection.execute(text).fetchall()) == [1, 2, 2, 3]
 
 
 def test_a_series_may_be_longer_than_memory() -> None:

@@ -181,6 +181,7 @@ def test_random_subqueries_are_answered_as_by_others(databases: tuple[Any, Any, 
     assert compared >= 12
 
 
+MOST = "(SELECT max(u.b) FROM u WHERE u.a = t.a)"
 CASES = {
     "a row compared with a query's row": "SELECT k FROM t WHERE (a, b) = (SELECT v.a, v.b FROM v WHERE v.k = t.k)",
     "rows in rows": "SELECT k FROM t WHERE (a, b) NOT IN (SELECT u.a, u.b FROM u WHERE u.k < t.k)",
@@ -202,6 +203,13 @@ CASES = {
     "ANY": "SELECT k FROM t WHERE a > ANY (SELECT u.b FROM u WHERE u.k > t.k)",
     "ALL": "SELECT k FROM t WHERE a <= ALL (SELECT u.b FROM u WHERE u.k > t.k)",
     "rows of VALUES": "SELECT * FROM (VALUES ((SELECT max(k) FROM t)), (1)) AS w(x)",
+    "GROUP BY an alias": f"SELECT {MOST} AS m, count(*) FROM t GROUP BY m",
+    "GROUP BY a position": f"SELECT {MOST} + 1, count(*) FROM t GROUP BY 1",
+    "GROUP BY ALL": f"SELECT {MOST} AS m, a, count(*) FROM t GROUP BY ALL",
+    "GROUP BY the same text": f"SELECT {MOST} AS m, sum({MOST}) FROM t GROUP BY {MOST} HAVING {MOST} > 1",
+    "GROUP BY EXISTS": "SELECT EXISTS (SELECT 1 FROM u WHERE u.a = t.a) AS e, count(*) FROM t GROUP BY e",
+    "GROUP BY and ORDER BY": f"SELECT {MOST} AS m, {MOST} AS n FROM t GROUP BY m ORDER BY {MOST}",
+    "GROUP BY ROLLUP": f"SELECT {MOST} AS m, a, count(*) FROM t GROUP BY ROLLUP (m, a)",
 }
 
 
