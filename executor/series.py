@@ -106,12 +106,13 @@ def _moments(batch: Batch, start: Evaluation, stop: Evaluation, step: Evaluation
 
 def _successors(moment: Vector, span: Vector) -> tuple[Array, Vector]:
     """The next moments, and the places of those that have one: the last before the end of the calendar do not."""
-    places = np.arange(len(moment))
+    places: Array = np.arange(len(moment))
     try:
         return places, _shifted(moment, span)
     except NumericOutOfRange:
         # One by one, at most once for each row of the input: in the years 1 and 9999.
-        places = np.array([place for place in places if _has_successor(moment.slice(place, place + 1), span)], np.intp)
+        each = [moment.slice(place, place + 1) for place in range(len(moment))]
+        places = np.array([place for place, one in enumerate(each) if _has_successor(one, span)], np.intp)
     return places, _shifted(moment.take(places), span)
 
 
