@@ -72,7 +72,8 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
         What runs queries: nyala's own executor (the default), or Spark, in a session that this process has or that is
         started for it, over what the tablets give (`SET engine` changes it).
     history_seconds : int, optional
-        How long the past stays readable (by default 604,800: seven days); older history may be collected.
+        How long the past stays readable; older history may be collected. The store keeps it for those who open it
+        without; 604,800 (seven days) where nobody has said.
     store_memory : int or str, optional
         Memory for rows that are not on disk yet and for pages that were read, of all stores of this process together;
         half of the machine's by default. Writers wait for flushes before it is reached.
@@ -112,6 +113,8 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
     try:
         given = {"memory_limit": default_limit(), **{n: settings[n] for n in _SESSION_OPTIONS if n in settings}}
         known = None if is_cluster(target) else {name: settings.get(name) for name in _STORE_OPTIONS}
+        if known is not None and shared.history_seconds is not None:
+            known["history_seconds"] = shared.history_seconds
         session = Session(shared.store, **given, store_options=known, target=_whole_target(target, options))
         session.reads_latest = settings.get("read_mode") == "READ_LATEST"
     except BaseException:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 MEMORY = ":memory:"
 CLUSTER = "nyala://"
-_DEFAULTS = {"durability": "fsync", "history_seconds": 7 * 24 * 3600}
+_DEFAULTS = {"durability": "fsync"}
 """Of directories: to say so is to say nothing."""
 
 _lock = threading.Lock()
@@ -45,6 +45,16 @@ class SharedStore:
     """Where servers have the store; "": this process has it."""
     server: OwnerServer | None = None
     """Serves the store to other processes, where this one has it."""
+
+    @property
+    def history_seconds(self) -> int | None:
+        """How long the store keeps the past; None where servers have it."""
+        return self.store.history_seconds if isinstance(self.store, Database) else None
+
+    def is_as(self, options: dict[str, Any]) -> bool:
+        """Is the store open with these options? A history that it has anyway need not be named, and may be."""
+        kept = self.history_seconds
+        return {**self.options, "history_seconds": kept} == {"history_seconds": kept, **options}
 
     def share(self) -> SharedStore:
         """Take another hold."""
@@ -128,7 +138,7 @@ def _shared(key: str, options: dict[str, Any], opened: Callable[[str], tuple[Sto
         if shared is None:
             store, url = opened(key)
             shared = _open[key] = SharedStore(store, key, options, url=url)
-        elif shared.options != options:
+        elif not shared.is_as(options):
             raise InterfaceError(
                 f"{key} is open in this process with {_show(shared.options)}; it cannot be opened again with "
                 f"{_show(options)}"

@@ -116,8 +116,8 @@ class Database:
         Sizes aimed at, of log segments and DiskRowSets.
     deltamemstore_bytes : int
         Size at which the changes in memory of one DiskRowSet are flushed to disk.
-    history_seconds : int
-        How long the past stays readable; what is older may be collected.
+    history_seconds : int, optional
+        How long the past stays readable; older history may be collected. Kept in the store; a week where never given.
     compaction_budget_bytes : int
         What one compaction of DiskRowSets may read.
     memory_limit_bytes : int, optional
@@ -152,7 +152,7 @@ class Database:
         segment_bytes: int = 64 << 20,
         rowset_bytes: int = 64 << 20,
         deltamemstore_bytes: int = 32 << 20,
-        history_seconds: int = 7 * 24 * 3600,
+        history_seconds: int | None = None,
         compaction_budget_bytes: int = BUDGET_BYTES,
         memory_limit_bytes: int | None = None,
         background: bool = True,
@@ -165,9 +165,7 @@ class Database:
         self._directory = "/store" if self.path == MEMORY else self.path.rstrip("/") or "/"
         keep_freed_blocks()
         self._fs: FileSystem = fs or (MemoryFileSystem() if self.path == MEMORY else OsFileSystem())
-        self._options = StoreOptions(
-            durability, memrowset_bytes, segment_bytes, rowset_bytes, deltamemstore_bytes, history_seconds
-        )
+        self._options = StoreOptions(durability, memrowset_bytes, segment_bytes, rowset_bytes, deltamemstore_bytes)
         self.clock = HybridClock()
         limit = default_limit() if memory_limit_bytes is None else memory_limit_bytes
         self._cache = PageCache(default_cache_bytes(limit) if cache_bytes is None else cache_bytes)
@@ -185,7 +183,7 @@ class Database:
             stack.callback(self._io_pool.shutdown)
             check_format(self._fs, self._directory)
             remove_temporary_files(self._fs, self._directory)
-            self._open_tables()
+            self._open_tables(history_seconds)
             stack.pop_all()
         self._memory = Memory(self._memory_bytes, self._cache, self._relieve_memory, limit)
         policy = CompactionPolicy(compaction_budget_bytes, rowset_bytes)
@@ -195,8 +193,10 @@ class Database:
 
     # ---- opening and closing -------------------------------------------------------------------------------------
 
-    def _open_tables(self) -> None:
+    def _open_tables(self, history_seconds: int | None) -> None:
         self._catalog = DurableCatalog(self._fs, f"{self._directory}/catalog")
+        self.history_seconds = self._catalog.keep_history(history_seconds)
+        self._options = replace(self._options, history_seconds=self.history_seconds)
         entries = self._catalog.current.entries.values()
         owned = {entry.table.id for entry in entries}
         for name in self._fs.list(f"{self._directory}/tables"):

@@ -18,9 +18,9 @@ from ..schema import Schema, Table, TableDefinition, View, assign_column_ids
 from .plain_tables import table_from_dict, table_to_dict, view_from_list, view_to_list
 
 MAGIC = b"nyalaCAT"
-VERSION = 3
+VERSION = 4
 """Version 1 had no `initial`, `immutable`, `auto_increment` and `block_size` of columns, and no `next_tablet`.
-Version 2 had no views and no hash rules of single ranges."""
+Version 2 had no views and no hash rules of single ranges. Version 3 had no `history_seconds`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,15 @@ class CatalogEntry:
 class Catalog:
     """All tables and views by name; no two share one. Immutable: DDL makes a new one.
 
-    `version` counts DDL; `next_table` numbers tables, and no number is ever used twice.
+    `version` counts DDL; `next_table` numbers tables, and no number is ever used twice. `history_seconds` is how long
+    the past is to stay readable; None where nobody has said so.
     """
 
     entries: Mapping[str, CatalogEntry] = field(default_factory=dict)
     version: int = 0
     next_table: int = 1
     views: Mapping[str, View] = field(default_factory=dict)
+    history_seconds: int | None = None
 
     def check_free(self, name: str) -> None:
         """Raise `DuplicateTable` where a table or view has the name."""
@@ -82,7 +84,7 @@ class Catalog:
         )
         tablets = tuple(_tablet_id(table, number) for number in range(partitions))
         entries = {**self.entries, table.name: CatalogEntry(table, tablets, partitions)}
-        return Catalog(entries, self.version + 1, self.next_table + 1, self.views)
+        return replace(self, entries=entries, version=self.version + 1, next_table=self.next_table + 1)
 
     def with_altered(self, name: str, table: Table) -> Catalog:
         """This catalog with the table of that name altered."""
@@ -107,6 +109,7 @@ class Catalog:
             "next_table": self.next_table,
             "tables": [entry_to_dict(entry) for entry in self.entries.values()],
             "views": [view_to_list(view) for view in self.views.values()],
+            "history_seconds": self.history_seconds,
         }
         replace_checked(fs, path, MAGIC, VERSION, content)
 
@@ -121,6 +124,7 @@ class Catalog:
             content["version"],
             content["next_table"],
             {view.name: view for view in views},
+            content.get("history_seconds"),
         )
 
 

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from ...errors import CorruptionError, UnknownTable, did_you_mean
 from ..files.filesystem import FileSystem
 from ..schema import Table, View
 from .catalog import Catalog
+
+HISTORY_SECONDS = 7 * 24 * 3600
+"""How long the past stays readable where nobody has said otherwise."""
 
 
 class DurableCatalog:
@@ -44,6 +48,15 @@ class DurableCatalog:
         """Write the current one again where a write has failed."""
         if not self.is_durable:
             self.write(self.current)
+
+    def keep_history(self, asked: int | None) -> int:
+        """How many seconds the past is to stay readable: what is asked for now, which is kept in the file, or what was
+        asked for last."""
+        kept = self.current.history_seconds
+        if asked is not None and asked != (HISTORY_SECONDS if kept is None else kept):
+            self.replace(replace(self.current, history_seconds=asked))
+        kept = self.current.history_seconds
+        return HISTORY_SECONDS if kept is None else kept
 
     # ---- what is in it -------------------------------------------------------------------------------------------
 

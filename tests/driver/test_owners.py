@@ -99,7 +99,7 @@ def test_a_store_in_memory_is_served_too(connection):
 def test_a_second_process_reaches_what_the_first_one_serves(made):
     with Holder(made, "serve") as holder:
         assert reachable(made) == holder.url
-        with nyala.connect(made, threads=2, durability="fsync", history_seconds=604800) as connection:
+        with nyala.connect(made, threads=2, durability="fsync") as connection:
             assert isinstance(connection.store, Client) and connection.serve() == holder.url == reachable(made)
             connection.execute("INSERT INTO t VALUES (9)")
             with nyala.connect(made) as another:

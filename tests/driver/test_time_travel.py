@@ -191,6 +191,35 @@ def test_history_that_is_gone_is_an_error_with_its_place(tmp_path):
         assert rows(connection, "SELECT v FROM t") == [(2,)]
 
 
+def test_a_store_remembers_how_long_it_keeps_the_past(tmp_path):
+    def shown(connection):
+        return int(connection.execute("SHOW history_seconds").fetchone()[0])
+
+    path = tmp_path / "store"
+    with nyala.connect(path) as connection:
+        assert shown(connection) == 7 * 24 * 3600
+        connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v INT)")
+    for seconds in (0, 3600, 7 * 24 * 3600):
+        with nyala.connect(path, history_seconds=seconds) as one, nyala.connect(path) as other:
+            assert (shown(one), shown(other)) == (seconds, seconds)
+            with pytest.raises(nyala.InterfaceError, match="is open in this process with"):
+                nyala.connect(path, history_seconds=5)
+            one.execute(f"CREATE TABLE t{seconds} (k INT PRIMARY KEY)")
+        with nyala.connect(path) as connection:
+            assert shown(connection) == seconds
+            with nyala.connect(path, history_seconds=seconds) as other:
+                assert shown(other) == seconds
+    with nyala.connect(path, history_seconds=0) as connection:
+        connection.execute("INSERT INTO t VALUES (1, 1)")
+        connection.store.flush()
+        then = connection.store.now()
+    with nyala.connect(path) as connection:
+        connection.execute("UPDATE t SET v = 2")
+        connection.execute("COMPACT TABLE t")
+        with pytest.raises(nyala.OperationalError, match="history is kept only since"):
+            rows(connection, f"SELECT * FROM t FOR SYSTEM_TIME AS OF {then}")
+
+
 def test_explain_tells_the_time(table):
     text = "\n".join(
         line for (line,) in rows(table, "EXPLAIN SELECT k FROM t FOR SYSTEM_TIME BETWEEN 0 AND now() WHERE v = 'a'")
