@@ -185,6 +185,8 @@ class LeaderWrites:
                 result = WriteResult(0, _in_order(errors, part.errors))
                 is_refused = batch.all_or_none and bool(result.errors)
                 applies = part.has_changes and not is_refused and not check_only
+                if applies:
+                    part.encode()
                 timestamp = tablet.mvcc.start() if applies else self._clock.now()
                 if applies:
                     part.apply(timestamp)

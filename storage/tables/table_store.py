@@ -220,6 +220,8 @@ class TableStore:
             is_refused = check_only or (all_or_none and (errors or any(part.errors for part in parts)))
             if is_refused or not changing:
                 return self.clock.now(), parts, failures
+            for part in changing:
+                part.encode()
             timestamp = start_together([part.tablet.mvcc for part in changing])
             for part in parts:
                 try:

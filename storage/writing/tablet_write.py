@@ -73,6 +73,8 @@ class TabletWrite:
         self._locator = RowLocator(self._keys, likely=bool(_NEEDS_ROW[batch.ops].all()))
         self._locations: Locations | None = None
         self._changes: NetChanges | None = None
+        self._bodies: list[bytes] = []
+        """Of the log entries, once encoded."""
         self._logged: LoggedWrite | None = None
         self._awaited: LogTicket | None = None
 
@@ -143,16 +145,21 @@ class TabletWrite:
 
     # ---- 3 and 4: log, memory, acknowledgement -------------------------------------------------------------------
 
+    def encode(self) -> None:
+        """Make the log entries of what was checked. Whatever goes wrong with that does so before there is a timestamp,
+        which everybody would wait for."""
+        assert self._changes is not None
+        self._bodies = _bodies(self._changes.parts(), len(self._table.schema.columns))
+
     def apply(self, timestamp: int) -> None:
-        """Log the changes and make them; `timestamp` is in flight. Needs the tablet's `write_lock`.
+        """Log what was encoded and make the changes; `timestamp` is in flight. Needs the tablet's `write_lock`.
 
         Raises `DiskError` (or `StoreClosed`) with nothing done, the timestamp aborted.
         """
         tablet, changes = self.tablet, self._changes
         assert changes is not None
-        bodies = _bodies(changes.parts(), len(self._table.schema.columns))
         try:
-            ticket = tablet.log.append(timestamp, EntryKind.WRITE, bodies, after=self._awaited)
+            ticket = tablet.log.append(timestamp, EntryKind.WRITE, self._bodies, after=self._awaited)
         except OperationalError:
             tablet.mvcc.abort(timestamp)
             raise
@@ -161,10 +168,10 @@ class TabletWrite:
         tablet.newest = timestamp
         index = ticket.index - ticket.count + 1
         if len(changes.resolution.inserts):
-            self._insert(changes, bodies, timestamp, index)
+            self._insert(changes, timestamp, index)
         self._change(changes, timestamp, index)
 
-    def _insert(self, changes: NetChanges, bodies: list[bytes], timestamp: int, index: int) -> None:
+    def _insert(self, changes: NetChanges, timestamp: int, index: int) -> None:
         assert self._locations is not None and self._logged is not None
         tablet, schema = self.tablet, self._table.schema
         memrowset = tablet.state.memrowset
@@ -176,7 +183,7 @@ class TabletWrite:
             memrowset.insert(rows, keys, timestamp, index)
         else:
             place = 0
-            for number, body in enumerate(bodies):
+            for number, body in enumerate(self._bodies):
                 # The logged bytes are ours alone: the caller may go on to change arrays under its own batch.
                 for part in decode_write(body, schema.arrow):
                     if part.op is Op.INSERT:

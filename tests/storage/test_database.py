@@ -33,6 +33,7 @@ from nyala.storage.predicates import BitmapFilter, InList, Range
 from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, RangePartition, RangeRule, Schema
 from nyala.storage.store import Op, ScanCounters, ScanSpec, Store, Timestamp, WriteBatch
 from nyala.storage.types import BIGINT, BINARY, DATE, DECIMAL, DOUBLE, INT, STRING, DataType, Kind
+from nyala.storage.writing import tablet_write
 from tablet_support import HASHED, RANGED, batch, definition, insert, keys_of, load, read, read_tokens
 
 
@@ -521,3 +522,19 @@ def test_durability_os_survives_the_process(tmp_path):
         assert keys_of(again, table) == list(range(100))
         insert(again, table, [100])
     db._maintenance.stop()
+
+
+def test_rows_that_cannot_be_encoded_leave_nobody_waiting(db, table, monkeypatch):
+    encoded = tablet_write.encode_write
+
+    def fail_once(parts, columns):
+        monkeypatch.setattr(tablet_write, "encode_write", encoded)
+        raise MemoryError
+
+    insert(db, table, [1, 2, 3])
+    monkeypatch.setattr(tablet_write, "encode_write", fail_once)
+    with pytest.raises(MemoryError):
+        insert(db, table, range(10, 60))
+    assert keys_of(db, table) == [1, 2, 3]
+    insert(db, table, range(10, 60))
+    assert keys_of(db, table) == [1, 2, 3, *range(10, 60)]

@@ -94,6 +94,7 @@ def begin(tablet: Tablet, op: Op, keys: Iterable[int], text: str = "v") -> Table
     part.probe()
     with tablet.write_lock:
         part.check()
+        part.encode()
         part.apply(tablet.mvcc.start())
     return part
 

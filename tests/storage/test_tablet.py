@@ -42,6 +42,7 @@ def begin(tablet, keys, op: Op = Op.INSERT, text: str = "v") -> TabletWrite:
     part.probe()
     with tablet.write_lock:
         part.check()
+        part.encode()
         if part.has_changes:
             part.apply(tablet.mvcc.start())
     return part

@@ -203,6 +203,7 @@ def started(db: Database, ops: list[Op], rows: list[dict[str, Any]]) -> TabletWr
     part.probe()
     with tablet.write_lock:
         part.check()
+        part.encode()
         if part.has_changes:
             part.apply(start_together([tablet.mvcc]))
     return part
@@ -244,6 +245,7 @@ def test_a_write_that_comes_after_the_failure_it_relies_on_is_refused():
         second = TabletWrite(tablet, tablet.table, incoming(tablet.table, WriteBatch(rows, Op.UPDATE)), np.arange(1))
         with tablet.write_lock:
             second.check()
+            second.encode()
             assert second.has_changes
             fs.fail("sync", "*/wal/*", times=1)
             with pytest.raises(DiskError):

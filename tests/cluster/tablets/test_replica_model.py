@@ -283,6 +283,7 @@ class Run:
         part.probe()
         with self.leader.tablet.write_lock:
             part.check()
+            part.encode()
             assert {error.row: type(error.error).__name__ for error in part.errors} == errors
             if part.has_changes:
                 part.apply(self.leader.tablet.mvcc.start())
