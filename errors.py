@@ -213,6 +213,12 @@ class NotFound(IntegrityError):
     sqlstate = "02000"
 
 
+class RowChanged(IntegrityError):
+    """Read the row again: another write has changed it since it was read."""
+
+    sqlstate = "40001"
+
+
 class NotNullViolation(IntegrityError):
     """Give the column a value: it is NOT NULL (primary key columns always are)."""
 

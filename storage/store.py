@@ -180,12 +180,21 @@ class WriteBatch:
     all_or_none : bool
         Where one row is refused, none is applied: what a SQL statement promises. The errors still tell all rows that
         were at fault. (Kudu's sessions apply what they can, which stays the default.)
+    unchanged_since : Timestamp, optional
+        When the rows that are updated or deleted were read, for what depends on what they held. One that another write
+        has changed since is refused with `RowChanged`; of more than 10,000 rows of a tablet none is checked
+        (`writing.changed_since`). Only with `all_or_none`.
     """
 
     rows: pa.RecordBatch
     ops: Op | Array = Op.INSERT
     all_or_none: bool = False
     isset: Mapping[str, Array] = field(default_factory=dict)
+    unchanged_since: Timestamp | None = None
+
+    def __post_init__(self) -> None:
+        if self.unchanged_since is not None and not self.all_or_none:
+            raise ValueError("rows that are unchanged since a time are written all or none")
 
 
 @dataclass(frozen=True, slots=True)

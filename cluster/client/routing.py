@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...storage.keys.keys import Keys
-from ...storage.store import Op, RowError, WriteBatch
+from ...storage.store import Op, RowError, Timestamp, WriteBatch
 from ...storage.vector import Array
 from ...storage.writing.by_tablet import spans
 from ...storage.writing.incoming_rows import (
@@ -120,12 +120,12 @@ def _parts(
 
 def _taken(rows: IncomingRows, order: Array) -> IncomingRows:
     given = tuple(mask if isinstance(mask, bool) else mask[order] for mask in rows.given)
-    return IncomingRows(rows.rows.take(pa.array(order)), given, rows.ops[order])
+    return IncomingRows(rows.rows.take(pa.array(order)), given, rows.ops[order], rows.unchanged_since)
 
 
 def _slice(rows: IncomingRows, start: int, stop: int) -> IncomingRows:
     given = tuple(mask if isinstance(mask, bool) else mask[start:stop] for mask in rows.given)
-    return IncomingRows(rows.rows.slice(start, stop - start), given, rows.ops[start:stop])
+    return IncomingRows(rows.rows.slice(start, stop - start), given, rows.ops[start:stop], rows.unchanged_since)
 
 
 # ---- pieces ----------------------------------------------------------------------------------------------------------
@@ -153,7 +153,8 @@ def _pieces(
             for field, mask in zip(rows.rows.schema, rows.given)
             if not isinstance(mask, bool)
         }
-        batch = WriteBatch(sent.slice(start, stop - start), _ops(rows.ops[start:stop]), all_or_none, isset)
+        since = None if rows.unchanged_since is None else Timestamp(rows.unchanged_since)
+        batch = WriteBatch(sent.slice(start, stop - start), _ops(rows.ops[start:stop]), all_or_none, isset, since)
         yield Piece(tablet_id, batch, numbers[start:stop])
 
 
@@ -180,7 +181,7 @@ def _ops(ops: Array) -> Op | Array:
 
 def _is_refusable(known: KnownTable, rows: IncomingRows) -> bool:
     """May the tablets refuse some of the rows, or does nothing depend on what is there?"""
-    if _REFUSABLE[rows.ops].any():
+    if rows.unchanged_since is not None or _REFUSABLE[rows.ops].any():
         return True
     table = known.table
     if _ADDING[rows.ops].any() and incomplete_rows(table, rows.given, len(rows)) is not None:

@@ -113,7 +113,8 @@ class WriteReply(Reply, frozen=True):
 class Write(Request, frozen=True, tag="write"):
     """Apply a batch to a tablet, at its leader. `rows`: one record batch as an Arrow IPC stream. `ops`: one code, or
     one per row. `isset`: per column a bitmap of bytes, as `WriteBatch.isset`. `schema_version` is that of the table
-    which the client knows. `check_only`: say what would be refused, and change nothing."""
+    which the client knows. `check_only`: say what would be refused, and change nothing. `unchanged_since`: as that of
+    `WriteBatch`."""
 
     reply = WriteReply
     tablet_id: str
@@ -124,6 +125,7 @@ class Write(Request, frozen=True, tag="write"):
     isset: dict[str, bytes] = {}
     all_or_none: bool = False
     check_only: bool = False
+    unchanged_since: int | None = None
 
 
 class WriteRow(Request, frozen=True, tag="write_row"):

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ... import errors
-from ...storage.store import Op, WriteBatch
+from ...storage.store import Op, Timestamp, WriteBatch
 from ...storage.vector import Array
 from .methods import Call, Write
 
@@ -33,6 +33,7 @@ def write_to_request(
         isset={name: np.packbits(np.asarray(given, np.bool_)).tobytes() for name, given in batch.isset.items()},
         all_or_none=batch.all_or_none,
         check_only=check_only,
+        unchanged_since=batch.unchanged_since,
     )
 
 
@@ -51,7 +52,10 @@ def write_from_request(request: Write) -> WriteBatch:
         except ValueError:
             raise errors.ProtocolError(f"there is no op {request.ops}") from None
     isset = {name: _bits(name, bits, rows.num_rows) for name, bits in request.isset.items()}
-    return WriteBatch(rows, ops, request.all_or_none, isset)
+    if request.unchanged_since is not None and not request.all_or_none:
+        raise errors.ProtocolError("a write of rows that are unchanged since a time is all or none")
+    since = None if request.unchanged_since is None else Timestamp(request.unchanged_since)
+    return WriteBatch(rows, ops, request.all_or_none, isset, since)
 
 
 def rows_to_bytes(rows: pa.RecordBatch) -> bytes:

@@ -5,25 +5,40 @@ same table never meets its own rows. Then all rows are written, or none.
 
     InsertStatement     one op for all rows
     ChangeStatement     the same; a row that somebody else deleted in between counts as one that did not match
-    MergeStatement      an op per row, as the query found the table at its snapshot. Where a key was inserted or deleted
-                        since, the store refuses the batch, and the query is asked again at a new snapshot
+    MergeStatement      an op per row, as the query found the table at its snapshot
+
+Where the store finds that somebody else has changed a row since the snapshot, or for a MergeStatement has inserted or
+deleted it, it refuses the batch, and the query is asked again at a new snapshot: of two statements that change a row at
+the same time, one sees what the other has made of it. Statements of this process that have met so take turns from then
+on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 
-from ...errors import AlreadyPresent, CardinalityViolation, IntegrityError, LimitExceeded, NotFound, WriteConflict
+from ...errors import (
+    AlreadyPresent,
+    CardinalityViolation,
+    IntegrityError,
+    LimitExceeded,
+    NotFound,
+    RowChanged,
+    WriteConflict,
+)
 from ...planner import Plan
 from ...sql import bound
 from ...storage.keys.keys import Keys
 from ...storage.schema import Schema, Table
-from ...storage.store import Op, WriteBatch, WriteResult
+from ...storage.store import Op, Store, WriteBatch, WriteResult
 from ...storage.vector import Array
 from ..context import ExecutionContext
 from .results import StatementResult, arrow_batches, done
@@ -32,8 +47,9 @@ Writing: TypeAlias = bound.InsertStatement | bound.ChangeStatement | bound.Merge
 
 _DONE = {Op.INSERT: "inserted", Op.INSERT_IGNORE: "inserted", Op.UPSERT: "written", Op.UPDATE: "updated"}
 _IGNORING = {Op.UPDATE: Op.UPDATE_IGNORE, Op.DELETE: Op.DELETE_IGNORE}
-ATTEMPTS = 8
-"""How often a MergeStatement looks at the table again before it gives up."""
+ATTEMPTS = 30
+"""How often a statement looks at the table before it gives up."""
+_LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +71,81 @@ def write(
     statement: bound.InsertStatement | bound.ChangeStatement, plan: Plan, context: ExecutionContext
 ) -> StatementResult:
     """Apply the query's rows to the table: how many changed it, and what RETURNING gives of them."""
+    if isinstance(statement, bound.ChangeStatement):
+        return _attempted(statement.table, context, lambda context: _change(statement, plan, context))
     rows = _collect(statement, plan, context)
-    if isinstance(statement, bound.ChangeStatement):
-        rows = _once_each(statement.table, rows, "last")
+    count = _write_all(statement.table, rows.written, statement.op, context)
+    return done(count) if statement.returning is None else _result(statement, rows)
+
+
+def _change(statement: bound.ChangeStatement, plan: Plan, context: ExecutionContext) -> StatementResult | WriteResult:
+    """Update or delete the rows as they are now; what was refused, with nothing written, where others have changed
+    some of them meanwhile."""
+    rows = _once_each(statement.table, _collect(statement, plan, context), "last")
+    op = statement.op if statement.returning is not None else _IGNORING.get(statement.op, statement.op)
+    applied = 0
+    for batch in rows.written.to_batches() if statement.returning is None else ():
+        context.check()
+        written = context.store.write(statement.table, _unchanged(batch, op, context))
+        applied += written.applied
+        if written.errors:
+            return _refused(written, applied, rows, statement)
     if statement.returning is None:
-        return done(_write_all(statement.table, rows.written, _IGNORING.get(statement.op, statement.op), context))
-    if isinstance(statement, bound.ChangeStatement):
-        return _result(statement, _change_found(statement, rows, context))
-    _write_all(statement.table, rows.written, statement.op, context)
-    return _result(statement, rows)
+        return done(applied)
+    return _change_found(statement, rows, context)
+
+
+def _unchanged(rows: pa.RecordBatch, ops: Op | Array, context: ExecutionContext, **more: Any) -> WriteBatch:
+    """Rows that were made of what the statement has read."""
+    return WriteBatch(rows, ops, all_or_none=True, unchanged_since=context.snapshot, **more)
+
+
+def _refused(written: WriteResult, applied: int, rows: _Rows, statement: bound.ChangeStatement) -> WriteResult:
+    """What the store has refused, if that may be tried again; raises otherwise."""
+    if applied or any(not isinstance(error.error, NotFound | RowChanged) for error in written.errors):
+        raise _refusal(written, applied, rows.written.num_rows, _DONE.get(statement.op, "changed"))
+    return written
+
+
+# ---- others have changed the same rows -------------------------------------------------------------------------------
+
+
+def _attempted(
+    table: Table, context: ExecutionContext, attempt: Callable[[ExecutionContext], StatementResult | WriteResult]
+) -> StatementResult:
+    """Do something at the statement's snapshot, and again at a later one for as long as it gives what was refused
+    instead of a result. Raises `WriteConflict` after `ATTEMPTS`."""
+    cause: IntegrityError | None = None
+    with ExitStack() as turns:
+        for number in range(ATTEMPTS):
+            found = attempt(context)
+            if isinstance(found, StatementResult):
+                return found
+            cause = found.errors[0].error
+            if not number:
+                turns.enter_context(_turn(table, context))
+            context = context.again()
+    raise WriteConflict(
+        f"rows of table {table.name} were changed by others {ATTEMPTS} times, each time before this statement could "
+        "write them; nothing was written, try again"
+    ) from cause
+
+
+@contextmanager
+def _turn(table: Table, context: ExecutionContext) -> Iterator[None]:
+    """Inside, no other statement of this process on the table tries again."""
+    with _turns_lock:
+        lock = _turns.setdefault(context.store, {}).setdefault(table.id, threading.Lock())
+    while not lock.acquire(timeout=_LOOK_SECONDS):
+        context.check()
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+_turns: WeakKeyDictionary[Store, dict[str, threading.Lock]] = WeakKeyDictionary()
+_turns_lock = threading.Lock()
 
 
 def _collect(
@@ -111,20 +193,21 @@ def _refusal(written: WriteResult, applied: int, rows: int, done: str) -> Integr
     return type(first)(f"{first}\n{refused} of {rows} rows refused, {kept}")
 
 
-def _change_found(statement: bound.ChangeStatement, rows: _Rows, context: ExecutionContext) -> _Rows:
-    """Update or delete the rows; those that were still there."""
+def _change_found(
+    statement: bound.ChangeStatement, rows: _Rows, context: ExecutionContext
+) -> StatementResult | WriteResult:
+    """Update or delete the rows; RETURNING is about those that were still there."""
     left = rows
     while left.written.num_rows:
         context.check()
-        batch = _one_batch(left.written)
-        written = context.store.write(statement.table, WriteBatch(batch, statement.op, all_or_none=True))
+        written = context.store.write(statement.table, _unchanged(_one_batch(left.written), statement.op, context))
         if not written.errors:
             break
         if any(not isinstance(error.error, NotFound) for error in written.errors):
-            raise _refusal(written, 0, rows.written.num_rows, _DONE.get(statement.op, "changed"))
+            return _refused(written, written.applied, rows, statement)
         gone = np.array([error.row for error in written.errors])
         left = left.take(np.setdiff1d(np.arange(left.written.num_rows), gone))
-    return left
+    return _result(statement, left)
 
 
 def _result(statement: Writing, rows: _Rows) -> StatementResult:
@@ -165,19 +248,19 @@ def merge(statement: bound.MergeStatement, plan: Plan, context: ExecutionContext
     Raises `CardinalityViolation` where a key comes twice and may not, `WriteConflict` where others keep inserting and
     deleting the same keys.
     """
-    for _ in range(ATTEMPTS):
-        rows = _chosen(statement, _collect(statement, plan, context))
-        written = _write_ops(statement, rows, context)
-        if not written.errors:
-            count = rows.written.num_rows
-            return done(count) if statement.returning is None else _result(statement, rows)
-        if any(not isinstance(error.error, AlreadyPresent | NotFound) for error in written.errors):
-            raise _refusal(written, 0, rows.written.num_rows, "written")
-        context = context.again()
-    raise WriteConflict(
-        f"rows of table {statement.table.name} were inserted or deleted by others {ATTEMPTS} times, each time "
-        "before this statement could write them; nothing was written, try again"
-    ) from written.errors[0].error
+    return _attempted(statement.table, context, lambda context: _merge(statement, plan, context))
+
+
+def _merge(statement: bound.MergeStatement, plan: Plan, context: ExecutionContext) -> StatementResult | WriteResult:
+    rows = _chosen(statement, _collect(statement, plan, context))
+    written = _write_ops(statement, rows, context)
+    if not written.errors:
+        return done(rows.written.num_rows) if statement.returning is None else _result(statement, rows)
+    if written.applied or any(
+        not isinstance(error.error, AlreadyPresent | NotFound | RowChanged) for error in written.errors
+    ):
+        raise _refusal(written, written.applied, rows.written.num_rows, "written")
+    return written
 
 
 def _chosen(statement: bound.MergeStatement, rows: _Rows) -> _Rows:
@@ -224,7 +307,7 @@ def _write_ops(statement: bound.MergeStatement, rows: _Rows, context: ExecutionC
     key = {column.name for column in statement.table.schema.key}
     inserts = ops == Op.INSERT
     isset = {name: inserts for name in statement.columns if name not in key and name not in statement.updated}
-    return context.store.write(statement.table, WriteBatch(batch, ops, all_or_none=True, isset=isset))
+    return context.store.write(statement.table, _unchanged(batch, ops, context, isset=isset))
 
 
 # ---- Arrow -----------------------------------------------------------------------------------------------------------

@@ -55,11 +55,14 @@ class IncomingRows:
     given : tuple of Given
         Per column: which rows give it.
     ops : ndarray of uint8, shape (n_rows,)
+    unchanged_since : int, optional
+        As `WriteBatch.unchanged_since`.
     """
 
     rows: pa.RecordBatch
     given: tuple[Given, ...]
     ops: Array
+    unchanged_since: int | None = None
 
     def __len__(self) -> int:
         return len(self.ops)
@@ -69,7 +72,7 @@ class IncomingRows:
         if len(chosen) == len(self):
             return self
         given = tuple(mask if isinstance(mask, bool) else mask[chosen] for mask in self.given)
-        return IncomingRows(self.rows.take(pa.array(chosen)), given, self.ops[chosen])
+        return IncomingRows(self.rows.take(pa.array(chosen)), given, self.ops[chosen], self.unchanged_since)
 
 
 def incoming(table: Table, batch: WriteBatch) -> IncomingRows:
@@ -86,7 +89,7 @@ def incoming(table: Table, batch: WriteBatch) -> IncomingRows:
     given: list[Given] = [column.name in names for column in table.schema.columns]
     if batch.isset or table.schema.key[-1].auto_increment:
         rows = _without_unset(table, rows, given, batch.isset)
-    return IncomingRows(rows, tuple(given), ops)
+    return IncomingRows(rows, tuple(given), ops, batch.unchanged_since)
 
 
 def _without_unset(

@@ -25,6 +25,7 @@ from ...errors import (
     NotFound,
     NotNullViolation,
     OperationalError,
+    RowChanged,
 )
 from ..deltas.deltas import DeltaKind
 from ..keys.keys import Keys
@@ -36,6 +37,7 @@ from ..schema import Schema, Table
 from ..store import Op, RowError
 from ..tablet.tablet import Tablet
 from ..vector import Array
+from .changed_since import changed_rows
 from .incoming_rows import IncomingRows, describe_key, incomplete_rows, missing_column
 from .net_changes import NetChanges
 from .op_resolution import OpBatch, Refusal, Resolution, resolve_ops
@@ -109,6 +111,8 @@ class TabletWrite:
         resolution = resolve_ops(ops, present)
         self.applied = resolution.applied
         self.errors = self._row_errors(resolution, present)
+        if batch.unchanged_since is not None:
+            self.errors += self._changed_errors(batch.unchanged_since)
         self._changes = NetChanges(schema, batch.rows, resolution)
 
     def _row_errors(self, resolution: Resolution, present: Array) -> list[RowError]:
@@ -116,6 +120,19 @@ class TabletWrite:
         return [
             RowError(int(self._numbers[row]), self._error(row, int(resolution.refusals[row]), bool(present[row])))
             for row in rows
+        ]
+
+    def _changed_errors(self, since: int) -> list[RowError]:
+        reading = np.flatnonzero(_NEEDS_ROW[self._batch.ops]).tolist()
+        return [
+            RowError(
+                int(self._numbers[row]),
+                RowChanged(
+                    f"the row with key {describe_key(self._table, self._keys.values_at(row))} of table "
+                    f"{self._table.name} was changed by others since it was read"
+                ),
+            )
+            for row in changed_rows(self.tablet, self._table, self._keys, reading, since)
         ]
 
     def _error(self, row: int, refusal: int, present: bool) -> IntegrityError:
@@ -236,7 +253,7 @@ def _numbered(tablet: Tablet, schema: Schema, batch: IncomingRows) -> IncomingRo
     first = tablet.take_numbers(len(fresh))
     values[fresh] = np.arange(first, first + len(fresh))
     rows = batch.rows.set_column(place, batch.rows.schema.field(place), pa.array(values))
-    return IncomingRows(rows, batch.given, batch.ops)
+    return IncomingRows(rows, batch.given, batch.ops, batch.unchanged_since)
 
 
 def _chosen(keys: IndexKeys, rows: Array) -> IndexKeys:

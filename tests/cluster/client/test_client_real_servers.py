@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 
 import numpy as np
@@ -117,3 +120,30 @@ def test_another_process_time_is_read_at(cluster: MiniCluster) -> None:
         other.update(one.last_observed)
         assert other.read_row(table, (1,), ("d",), other.now()) == (Decimal(5),)
         assert other.read_row(table, (1,), ("d",), before) == (None,)
+
+
+ADD = """
+import sys, nyala
+with nyala.connect(sys.argv[1]) as connection:
+    for _ in range(25):
+        connection.execute("UPDATE counters SET n = n + 1 WHERE k <= 3")
+"""
+
+
+def test_no_increment_of_several_processes_is_lost(cluster: MiniCluster) -> None:
+    with nyala.connect(cluster.url) as connection:
+        connection.execute("CREATE TABLE counters (k INT PRIMARY KEY, n INT)")
+        connection.execute("INSERT INTO counters VALUES (1, 0), (2, 0), (3, 0)")
+
+        def add() -> None:
+            for _ in range(25):
+                connection.execute(
+                    "INSERT INTO counters VALUES (2, 0) ON CONFLICT (k) DO UPDATE SET n = counters.n + 1"
+                )
+
+        others = [subprocess.Popen([sys.executable, "-c", ADD, cluster.url]) for _ in range(2)]
+        with ThreadPoolExecutor(2) as pool:
+            for done in [pool.submit(add) for _ in range(2)]:
+                done.result()
+        assert [other.wait(120) for other in others] == [0, 0]
+        assert connection.execute("SELECT k, n FROM counters ORDER BY k").fetchall() == [(1, 50), (2, 100), (3, 50)]

@@ -1,0 +1,171 @@
+"""Statements that change the same rows at the same time: each sees what the others have made of them."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import nyala
+import pytest
+from nyala import errors
+from nyala.executor.statements import changing
+from nyala.storage.writing import changed_since
+
+THREADS = 6
+
+
+@pytest.fixture(params=[1, 3])
+def connection(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[nyala.Connection]:
+    with nyala.connect(tmp_path / "store", durability="os") as found:
+        found.execute(
+            "CREATE TABLE t (k INT, n INT NOT NULL, s STRING, PRIMARY KEY (k)) "
+            + (f"DISTRIBUTE BY HASH (k) INTO {request.param} BUCKETS" if request.param > 1 else "")
+        )
+        found.execute("INSERT INTO t SELECT k, 0, 'x' FROM generate_series(1, 20) g(k)")
+        yield found
+
+
+def together(*works: Callable[[], object]) -> None:
+    """Run them at the same time; the first error of any."""
+    failed: list[BaseException] = []
+
+    def run(work: Callable[[], object]) -> None:
+        try:
+            work()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(work,)) for work in works]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive()
+    if failed:
+        raise failed[0]
+
+
+def often(connection: nyala.Connection, text: str, times: int = 40) -> Callable[[], None]:
+    def work() -> None:
+        for _ in range(times):
+            connection.execute(text)
+
+    return work
+
+
+def rest(connection: nyala.Connection, stop: threading.Event) -> None:
+    """What the background does, more often."""
+    while not stop.wait(0.01):
+        connection.store.flush()
+        connection.execute("COMPACT TABLE t")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "UPDATE t SET n = n + 1 WHERE k = 3",
+        "UPDATE t SET n = n + 1 WHERE k = 3 RETURNING n",
+        "UPDATE t SET n = n + 1 WHERE k <= 5",
+        "UPDATE t SET n = t.n + g.k FROM generate_series(1, 1) g(k) WHERE t.k = 3 * g.k",
+        "INSERT INTO t VALUES (3, 1, 'y') ON CONFLICT (k) DO UPDATE SET n = t.n + 1",
+    ],
+)
+def test_no_increment_is_lost(connection: nyala.Connection, text: str) -> None:
+    stop = threading.Event()
+    background = threading.Thread(target=rest, args=(connection, stop))
+    background.start()
+    try:
+        together(*(often(connection, text) for _ in range(THREADS)))
+    finally:
+        stop.set()
+        background.join()
+    assert connection.execute("SELECT n FROM t WHERE k = 3").fetchone() == (40 * THREADS,)
+
+
+def test_rows_that_lend_to_each_other_keep_their_sum(connection: nyala.Connection) -> None:
+    def lend(seed: int) -> Callable[[], None]:
+        chance = random.Random(seed)
+
+        def work() -> None:
+            for _ in range(40):
+                giver, taker = chance.sample(range(1, 21), 2)
+                connection.execute(
+                    "UPDATE t SET n = n + CASE k WHEN ? THEN 1 ELSE -1 END WHERE k IN (?, ?)", (taker, giver, taker)
+                )
+
+        return work
+
+    together(*map(lend, range(THREADS)))
+    assert connection.execute("SELECT sum(n) FROM t").fetchone() == (0,)
+
+
+def test_one_of_many_wins_a_row(connection: nyala.Connection) -> None:
+    won: list[tuple[int, int]] = []
+
+    def claim(me: int) -> Callable[[], None]:
+        def work() -> None:
+            for k in range(1, 21):
+                if connection.execute("UPDATE t SET n = ? WHERE k = ? AND n = 0", (me, k)).rowcount:
+                    won.append((k, me))
+
+        return work
+
+    together(*map(claim, range(1, THREADS + 1)))
+    assert sorted(won) == connection.execute("SELECT k, n FROM t ORDER BY k").fetchall()
+
+
+def count(connection: nyala.Connection, text: str, counts: list[int]) -> None:
+    counts.append(connection.execute(text).rowcount)
+
+
+def test_rows_are_deleted_as_they_are_now(connection: nyala.Connection) -> None:
+    """Of each pair of statements one finds the row as it was, and the other not."""
+    for k in range(1, 21):
+        counts: list[int] = []
+        texts = (f"DELETE FROM t WHERE k = {k} AND n = 0", f"UPDATE t SET n = 1 WHERE k = {k}")
+        together(*(partial(count, connection, text, counts) for text in texts))
+        assert sum(counts) == 1
+        assert len(connection.execute(f"SELECT n FROM t WHERE k = {k} AND n = 1").fetchall()) in (0, 1)
+
+
+def test_an_unrelated_write_is_no_conflict(connection: nyala.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changing, "ATTEMPTS", 1)
+    together(*(often(connection, f"UPDATE t SET n = n + 1 WHERE k = {k}") for k in range(1, THREADS + 1)))
+    found = connection.execute(f"SELECT n FROM t WHERE k <= {THREADS}").fetchall()
+    assert found == [(40,)] * THREADS
+
+
+def test_who_never_gets_a_turn_is_told(connection: nyala.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    def always(tablet: object, table: object, keys: object, rows: list[int], since: int) -> list[int]:
+        return rows
+
+    monkeypatch.setattr("nyala.storage.writing.tablet_write.changed_rows", always)
+    with pytest.raises(errors.WriteConflict, match=r"by others 30 times.*nothing was written") as told:
+        connection.execute("UPDATE t SET n = 1 WHERE k < 4")
+    assert told.value.retryable and isinstance(told.value.__cause__, errors.RowChanged)
+    monkeypatch.undo()
+    assert connection.execute("SELECT sum(n) FROM t").fetchone() == (0,)
+
+
+def test_of_many_rows_none_is_checked(connection: nyala.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(changed_since, "CHECKED_ROWS", 1)
+    looked = monkeypatch.setattr(changed_since, "find_row", lambda *given: pytest.fail("a row was looked up"))
+    assert looked is None
+    together(*(often(connection, "UPDATE t SET n = n + 1") for _ in range(3)))
+
+
+def test_a_history_that_is_gone_is_no_answer(tmp_path: Path) -> None:
+    with nyala.connect(tmp_path / "short", history_seconds=0, durability="os") as connection:
+        connection.execute("CREATE TABLE t (k INT PRIMARY KEY, n INT); INSERT INTO t VALUES (3, 0)")
+        stop = threading.Event()
+        background = threading.Thread(target=rest, args=(connection, stop))
+        background.start()
+        try:
+            together(*(often(connection, "UPDATE t SET n = n + 1 WHERE k = 3") for _ in range(THREADS)))
+        finally:
+            stop.set()
+            background.join()
+        assert connection.execute("SELECT n FROM t").fetchone() == (40 * THREADS,)
