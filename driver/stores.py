@@ -49,7 +49,7 @@ class SharedStore:
     @property
     def history_seconds(self) -> int | None:
         """How long the store keeps the past; None where servers have it."""
-        return self.store.history_seconds if isinstance(self.store, Database) else None
+        return getattr(self.store, "history_seconds", None)
 
     def is_as(self, options: dict[str, Any]) -> bool:
         """Is the store open with these options? A history that it has anyway need not be named, and may be."""

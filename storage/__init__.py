@@ -23,8 +23,10 @@ The life of a write (`Store.write`):
    then in each `DiskRowSet.find`: Bloom filter, key index.
 5. Under the tablets' write locks, `TabletWrite.check` asks the MemRowSets too, and what has come and was deleted since
    (`RowLocator.locate`). `writing.op_resolution.resolve_ops` then says what the ops come to: rows that are refused one
-   by one (`AlreadyPresent`, `NotFound`, ...), and one change of each key.
-6. `tablet.mvcc.start_together` draws one timestamp, in flight on all tablets.
+   by one (`AlreadyPresent`, `NotFound`, ...), and one change of each key; `writing.changed_since.changed_rows`, which
+   rows are not any more what the caller made the changes of (`WriteBatch.unchanged_since`).
+6. `TabletWrite.encode` makes the log entries, `tablet.mvcc.start_together` draws one timestamp, in flight on all
+   tablets.
 7. `TabletWrite.apply` appends the changes to the log (`WriteAheadLog.append`), new rows to the MemRowSet
    (`MemRowSet.insert`), deltas of rows that are there to the DeltaMemStore of where they are (`NetChanges.deltas`).
 8. Without the locks, `WriteAheadLog.sync` waits for the group commit: one of those who wait writes and syncs for all.

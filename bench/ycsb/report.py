@@ -100,7 +100,9 @@ def _text(found: Found) -> str:
         f"on the machine on which the stores run{bound}. Every write is a transaction of its own, acknowledged when "
         f"{durable} (a sync of this disk takes {found.sync_milliseconds:.2f} ms). Keys are asked for by a zipfian "
         "distribution, or uniformly where a row says so. The workloads follow each other with no pause in the order "
-        "load, A, B, C, F, D, E, and the store is loaded anew before E. Nothing is warmed up, no run is repeated."
+        "load, A, B, C, F, D, E, and the store is loaded anew before E. After a load each store gets what its users "
+        "would do once: nyala COMPACT TABLE, PostgreSQL VACUUM ANALYZE, SQLite ANALYZE. Nothing is warmed up, no run "
+        "is repeated."
     )
 
 

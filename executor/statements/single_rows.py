@@ -5,11 +5,14 @@
     UPDATE t SET column = value, ... WHERE key = value         Store.write_row, UPDATE_IGNORE
     DELETE FROM t WHERE key = value                            Store.write_row, DELETE_IGNORE
 
-Every column of the primary key is compared with a value of its own type. What else is asked of the row may be
+Every column of the primary key is compared with a value of its own type. What else a SELECT asks of the row may be
 comparisons of its columns with values of their types, and IS [NOT] NULL: the row is read, and the conditions are
 looked at in Python, whose integers, decimals, dates and texts compare as SQL's do. Values are literals or late
 parameters. `single_row` recognizes such a statement once; what it gives runs again and again. What comes out (rows,
 counts, errors) is the same as by a plan: tests hold both against each other.
+
+An UPDATE or DELETE that asks more than the key has a plan: between the look at the row and the write somebody else may
+change it, and then it is to be looked at again (`changing`).
 """
 
 from __future__ import annotations
@@ -97,21 +100,15 @@ class RowRead:
 
 @dataclass(frozen=True, slots=True)
 class RowWrite:
-    """Writes one row: `values` are those of the columns `names`, of which the key comes first if there are
-    conditions; the conditions' values come last."""
+    """Writes one row: `values` are those of the columns `names`."""
 
     table: Table
     op: Op
     values: tuple[Value, ...]
     names: tuple[str, ...]
-    conditions: Conditions | None = None
 
     def run(self, store: Store, values: Sequence[Any]) -> int:
         """How many rows changed, 0 or 1; raises the row's error."""
-        if self.conditions is not None:
-            row = store.read_row(self.table, values[: self.table.schema.key_columns], self.conditions.names)
-            if row is None or not self.conditions.hold(row, values[len(self.names) :]):
-                return 0
         with Deferred():
             written = store.write_row(self.table, self.op, dict(zip(self.names, values)))
         if written.errors:
@@ -160,9 +157,9 @@ def _insert(statement: bound.InsertStatement) -> RowWrite | None:
 
 def _change(statement: bound.ChangeStatement) -> RowWrite | None:
     found = _one_row(statement.query)
-    if found is None:
+    if found is None or found[3] is not None:
         return None
-    select, ref, key, conditions = found
+    select, ref, key, _ = found
     exprs = [expr for _, expr in select.projection]
     if ref.table.id != statement.table.id or len(exprs) != len(statement.columns):
         return None
@@ -172,8 +169,7 @@ def _change(statement: bound.ChangeStatement) -> RowWrite | None:
     if values is None:
         return None
     op = _IGNORING.get(statement.op, statement.op)
-    asked = () if conditions is None else conditions.values
-    return RowWrite(statement.table, op, (*key, *values, *asked), statement.columns, conditions)
+    return RowWrite(statement.table, op, (*key, *values), statement.columns)
 
 
 def _values(table: Table, names: Sequence[str], exprs: Sequence[Expr]) -> tuple[Value, ...] | None:

@@ -104,10 +104,12 @@ def test_rows_that_lend_to_each_other_keep_their_sum(connection: nyala.Connectio
 
 def test_one_of_many_wins_a_row(connection: nyala.Connection) -> None:
     won: list[tuple[int, int]] = []
+    at_once = threading.Barrier(THREADS)
 
     def claim(me: int) -> Callable[[], None]:
         def work() -> None:
             for k in range(1, 21):
+                at_once.wait(60)
                 if connection.execute("UPDATE t SET n = ? WHERE k = ? AND n = 0", (me, k)).rowcount:
                     won.append((k, me))
 
@@ -117,7 +119,8 @@ def test_one_of_many_wins_a_row(connection: nyala.Connection) -> None:
     assert sorted(won) == connection.execute("SELECT k, n FROM t ORDER BY k").fetchall()
 
 
-def count(connection: nyala.Connection, text: str, counts: list[int]) -> None:
+def count(connection: nyala.Connection, text: str, counts: list[int], at_once: threading.Barrier) -> None:
+    at_once.wait(60)
     counts.append(connection.execute(text).rowcount)
 
 
@@ -125,8 +128,9 @@ def test_rows_are_deleted_as_they_are_now(connection: nyala.Connection) -> None:
     """Of each pair of statements one finds the row as it was, and the other not."""
     for k in range(1, 21):
         counts: list[int] = []
+        at_once = threading.Barrier(2)
         texts = (f"DELETE FROM t WHERE k = {k} AND n = 0", f"UPDATE t SET n = 1 WHERE k = {k}")
-        together(*(partial(count, connection, text, counts) for text in texts))
+        together(*(partial(count, connection, text, counts, at_once) for text in texts))
         assert sum(counts) == 1
         assert len(connection.execute(f"SELECT n FROM t WHERE k = {k} AND n = 1").fetchall()) in (0, 1)
 
