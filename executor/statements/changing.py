@@ -125,10 +125,15 @@ def _attempted(
             if not number:
                 turns.enter_context(_turn(table, context))
             context = context.again()
-    raise WriteConflict(
+    raise conflict(table) from cause
+
+
+def conflict(table: Table) -> WriteConflict:
+    """The error of a statement that has come too late each time."""
+    return WriteConflict(
         f"rows of table {table.name} were changed by others {ATTEMPTS} times, each time before this statement could "
         "write them; nothing was written, try again"
-    ) from cause
+    )
 
 
 @contextmanager

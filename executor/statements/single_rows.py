@@ -5,31 +5,35 @@
     UPDATE t SET column = value, ... WHERE key = value         Store.write_row, UPDATE_IGNORE
     DELETE FROM t WHERE key = value                            Store.write_row, DELETE_IGNORE
 
-Every column of the primary key is compared with a value of its own type. What else a SELECT asks of the row may be
+Every column of the primary key is compared with a value of its own type. What else is asked of the row may be
 comparisons of its columns with values of their types, and IS [NOT] NULL: the row is read, and the conditions are
 looked at in Python, whose integers, decimals, dates and texts compare as SQL's do. Values are literals or late
 parameters. `single_row` recognizes such a statement once; what it gives runs again and again. What comes out (rows,
 counts, errors) is the same as by a plan: tests hold both against each other.
 
-An UPDATE or DELETE that asks more than the key has a plan: between the look at the row and the write somebody else may
-change it, and then it is to be looked at again (`changing`).
+Between the look at a row and its change somebody else may change it. So a change with conditions is a batch of one row
+that says when it was looked at (`WriteBatch.unchanged_since`), and is done again where it comes too late.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from ...errors import RowChanged
 from ...planner.trees import MIRRORED
 from ...sql import bound
 from ...sql.expressions import Call, Column, Expr, Literal, conjuncts
 from ...sql.late_parameters import LateParameter
 from ...storage.schema import Table
-from ...storage.store import Op, Store, Timestamp
+from ...storage.store import Op, Store, Timestamp, WriteBatch
 from ...storage.types import INTEGER_WIDTHS, Kind
+from ...storage.writing.row_codec import RowCodec
+from ...storage.writing.row_write import as_batch
 from ..interrupts import Deferred
+from .changing import ATTEMPTS, conflict
 
 Value: TypeAlias = Literal | LateParameter
 _IGNORING = {Op.UPDATE: Op.UPDATE_IGNORE, Op.DELETE: Op.DELETE_IGNORE}
@@ -100,20 +104,43 @@ class RowRead:
 
 @dataclass(frozen=True, slots=True)
 class RowWrite:
-    """Writes one row: `values` are those of the columns `names`."""
+    """Writes one row: `values` are those of the columns `names`, of which the key comes first if there are
+    conditions; the conditions' values come last."""
 
     table: Table
     op: Op
     values: tuple[Value, ...]
     names: tuple[str, ...]
+    conditions: Conditions | None = None
 
     def run(self, store: Store, values: Sequence[Any]) -> int:
-        """How many rows changed, 0 or 1; raises the row's error."""
+        """How many rows changed, 0 or 1; raises the row's error, `WriteConflict` where others change the row each time
+        between the look at it and the write."""
+        if self.conditions is not None:
+            return self._run_where(self.conditions, store, values)
         with Deferred():
             written = store.write_row(self.table, self.op, dict(zip(self.names, values)))
         if written.errors:
             raise written.errors[0].error
         return written.applied
+
+    def _run_where(self, conditions: Conditions, store: Store, values: Sequence[Any]) -> int:
+        for _ in range(ATTEMPTS):
+            since = store.now()
+            found = store.read_row(self.table, values[: self.table.schema.key_columns], conditions.names, since)
+            if found is None or not conditions.hold(found, values[len(self.names) :]):
+                return 0
+            with Deferred():
+                written = store.write(self.table, self._batch(values, since))
+            if not written.errors:
+                return written.applied
+            if not isinstance(written.errors[0].error, RowChanged):
+                raise written.errors[0].error
+        raise conflict(self.table) from written.errors[0].error
+
+    def _batch(self, values: Sequence[Any], since: Timestamp) -> WriteBatch:
+        codec, row = RowCodec(self.table), dict(zip(self.names, values))
+        return replace(as_batch(codec, self.op, row, codec.take(row)[1]), all_or_none=True, unchanged_since=since)
 
 
 SingleRow: TypeAlias = RowRead | RowWrite
@@ -157,9 +184,9 @@ def _insert(statement: bound.InsertStatement) -> RowWrite | None:
 
 def _change(statement: bound.ChangeStatement) -> RowWrite | None:
     found = _one_row(statement.query)
-    if found is None or found[3] is not None:
+    if found is None:
         return None
-    select, ref, key, _ = found
+    select, ref, key, conditions = found
     exprs = [expr for _, expr in select.projection]
     if ref.table.id != statement.table.id or len(exprs) != len(statement.columns):
         return None
@@ -169,7 +196,8 @@ def _change(statement: bound.ChangeStatement) -> RowWrite | None:
     if values is None:
         return None
     op = _IGNORING.get(statement.op, statement.op)
-    return RowWrite(statement.table, op, (*key, *values), statement.columns)
+    asked = () if conditions is None else conditions.values
+    return RowWrite(statement.table, op, (*key, *values, *asked), statement.columns, conditions)
 
 
 def _values(table: Table, names: Sequence[str], exprs: Sequence[Expr]) -> tuple[Value, ...] | None:
