@@ -24,9 +24,6 @@ from .held_back import HeldBack, Turn, each
 OUTBOX_BYTES = 16 << 20
 """Answers that may wait for one client. With more than that, its calls are refused until it has read some; what was
 begun before is answered all the same. With twice as much, not even its calls are read."""
-FRAME_BYTES = 1 << 20
-"""Answers that travel in one frame, but for one that alone has more. Nobody has the first answer of a frame before the
-last has come: with all that waits in one, those who were answered first would wait as long as those who were last."""
 
 Take = Callable[[bytes, "AnswerStream", Callable[[bytes], None]], None]
 """Deals with a request's body: (body, the stream that it came by, what takes the answer, now or later)."""
@@ -98,34 +95,32 @@ class AnswerStream:
             if self._is_writing or self._is_dead:
                 return
             self._is_writing = True
-        self._write_all(may_wait=False)
+            if self._unread + self._outbox_bytes > WINDOW:
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._write_when_asked, name="nyala-answers", daemon=True)
+                    self._thread.start()
+                self._asked.release()
+                return
+        self._write_all()
 
     def _write_when_asked(self) -> None:
         while True:
             self._asked.acquire()
             if not self._is_writing:  # nobody has asked: the stream has ended
                 return
-            self._write_all(may_wait=True)
+            self._write_all()
 
-    def _write_all(self, may_wait: bool) -> None:
-        """Write until nothing waits, or until the client may not be reading and this thread may not wait for it."""
+    def _write_all(self) -> None:
         while True:
             with self._lock:
-                if self._is_dead or not (self._outbox or self._is_last):
+                if not self.room:
+                    self._written.notify_all()
+                answers, self._outbox, self._outbox_bytes = self._outbox, [], 0
+                is_last, self._is_last = self._is_last, False
+                if self._is_dead or not (answers or is_last):
                     self._is_writing = False
                     self._written.notify_all()
                     return
-                # Asked for each frame: others have gone on answering while this thread wrote the one before.
-                if not may_wait and self._unread + self._outbox_bytes > WINDOW:
-                    if self._thread is None:
-                        self._thread = threading.Thread(
-                            target=self._write_when_asked, name="nyala-answers", daemon=True
-                        )
-                        self._thread.start()
-                    self._asked.release()
-                    return
-                answers = self._next_answers()
-                is_last, self._is_last = self._is_last, False
                 self._unread += sum(size_of(body) for _, body in answers)
             try:
                 self._writer.write_metadata(pack(AnswerFrame(tuple(answers), is_last)))
@@ -133,24 +128,6 @@ class AnswerStream:
                 with self._lock:
                     self._is_dead = True  # who reads the stream sees why
                     self._written.notify_all()
-
-    def _next_answers(self) -> list[tuple[int, bytes]]:
-        """The answers of the next frame, taken off the outbox. Needs the lock."""
-        if not self.room:
-            self._written.notify_all()
-        if self._outbox_bytes <= FRAME_BYTES:
-            answers, self._outbox, self._outbox_bytes = self._outbox, [], 0
-            return answers
-        count = size = 0
-        for _, body in self._outbox:
-            if count and size + len(body) > FRAME_BYTES:
-                break
-            count += 1
-            size += len(body)
-        answers = self._outbox[:count]
-        del self._outbox[:count]
-        self._outbox_bytes -= size
-        return answers
 
     def end(self) -> None:
         """Return when nobody writes any more, nor will: the stream has ended, and must not be touched then."""

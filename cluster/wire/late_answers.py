@@ -6,16 +6,12 @@ then, and its place among the calls of the server is wanted by others.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Callable
 
 from ... import errors
-from .call_service import gathering
 from .methods import Reply
-
-_logger = logging.getLogger("nyala.cluster.wire")
 
 Answer = Callable[["Reply | BaseException"], None]
 SWEEP_SECONDS = 0.5
@@ -50,10 +46,9 @@ class LateAnswers:
     def sweep(self) -> None:
         """Answer the calls whose time is up."""
         now = time.monotonic()
-        with gathering():
-            for awaited in list(self._awaited):
-                if awaited.deadline <= now:
-                    awaited(errors.DeadlineExceeded("the call's time was up before it was decided; it may yet be done"))
+        for awaited in list(self._awaited):
+            if awaited.deadline <= now:
+                awaited(errors.DeadlineExceeded("the call's time was up before it was decided; it may yet be done"))
 
     def close(self) -> None:
         """Look after deadlines no more."""
@@ -63,11 +58,7 @@ class LateAnswers:
 
     def _run(self) -> None:
         while not self._stopped.wait(self._sweep_seconds):
-            try:
-                self.sweep()
-            except Exception:
-                # Without this thread calls would keep their places for ever, until the server takes no more.
-                _logger.exception("calls whose time is up could not be answered")
+            self.sweep()
 
 
 class LateAnswer:

@@ -209,8 +209,6 @@ class RpcServer:
         self._state = "starting"
         self._stopped = threading.Event()
         self._calls = _Gate("calls", limits.calls)
-        self._waiting = _Gate("calls that wait", limits.calls)
-        """Those of streams that a thread of the pool has, or is to have: some after they were answered."""
         self._scans = _Gate("scans", limits.scans)
         self._streams = _Gate("streams of scans", limits.streams)
         self._exchanges = _Gate("peer streams", limits.exchanges)
@@ -238,8 +236,7 @@ class RpcServer:
         if self._state != "stopped":
             self._state = "draining"
         deadline = time.monotonic() + grace
-        gates = (self._calls, self._waiting, self._scans)
-        return all([gate.wait_empty(deadline) for gate in gates])
+        return self._calls.wait_empty(deadline) & self._scans.wait_empty(deadline)
 
     def stop(self, grace: float = 5.0) -> bool:
         """Stop listening. Scans end with an error at their next batch. False where calls still run after `grace`
@@ -302,18 +299,15 @@ class RpcServer:
                 answer = self._late_answers.expect(answer, context.deadline)
                 if later(envelope.method, context, answer):
                     return
-            self._waiting.enter()
             self._pool.submit(self._answer_waiting, envelope.method, context, answer)
         except Exception as error:
             answer(error)
 
     def _answer_waiting(self, method: Request, context: CallContext, answer: Answer) -> None:
         try:
-            context.check()  # it may have waited for a thread for long, and its caller have given up
             reply: Reply | BaseException = self._handled(method, context)
         except Exception as error:
             reply = error
-        self._waiting.leave()
         answer(reply)
 
     def _answered(self, envelope: RequestEnvelope, flight_context: Any) -> bytes:

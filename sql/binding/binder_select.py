@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from ...errors import SqlSyntaxError, StatementError
 from ...storage.types import STRING, Kind
-from ..bound import Select
+from ..bound import Query, Select
 from ..coercion import convert
 from ..expressions import Column, Expr, OrderItem, Window
 from .binder_expressions import condition
@@ -90,7 +90,7 @@ class _Block:
         self.context = context
         self.aggregates = Aggregates(False)
         self.windows = Windows()
-        self.grouped_subqueries: list[Expr] = []
+        self.grouped_queries: dict[Any, Query] = {}
 
     def bind(self, source: Source | None, where: Expr | None) -> BoundSelect:
         node = self.node
@@ -162,9 +162,8 @@ class _Block:
     def _frame(self, clause: str, grouped: bool = True) -> Frame:
         windows = None if clause in ("GROUP BY", "HAVING") else self.windows
         aggregates = self.aggregates if grouped else None
-        grouped_subqueries = self.grouped_subqueries
         return Frame(
-            self.context, self.scope, clause, aggregates, windows=windows, grouped_subqueries=grouped_subqueries
+            self.context, self.scope, clause, aggregates, windows=windows, grouped_queries=self.grouped_queries
         )
 
     def _distinct_on(self, items: list[Item]) -> list[_Key]:

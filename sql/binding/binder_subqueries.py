@@ -16,29 +16,20 @@ from . import binder_expressions
 from .binder_expressions import COMPARISONS, SYMBOLS
 from .context import Frame, Handler, only
 from .query_casts import cast_query, select_from
-from .same_meaning import has_subquery, known_or
 
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
 def _query(node: Any, frame: Frame) -> Query:
-    return frame.context.bind_query(node, frame.scope, frame.context)
-
-
-def _recognised(handler: Handler) -> Handler:
-    """The handler, but what GROUP BY has bound already is given as it is there: so it is found to be the group."""
-
-    def bound(node: Any, frame: Frame) -> Expr:
-        expr, grouped = handler(node, frame), frame.grouped_subqueries
-        in_groups = frame.clause == "GROUP BY"
-        if grouped is None or not (grouped or in_groups) or not has_subquery(expr):
-            return expr
-        found = known_or(expr, grouped)
-        if found is expr and in_groups:
-            grouped.append(expr)
+    known = frame.grouped_queries
+    # Of two equal texts with parameters each has values of its own.
+    key = node if known is None or not node.find(exp.Placeholder, exp.Parameter) else id(node)
+    if known is not None and (found := known.get(key)) is not None:
         return found
-
-    return bound
+    query = frame.context.bind_query(node, frame.scope, frame.context)
+    if known is not None and frame.clause == "GROUP BY":
+        known[key] = query
+    return query
 
 
 def _scalar(node: Any, frame: Frame) -> Expr:
@@ -144,9 +135,9 @@ def _quantified(comparison: str, left: Any, right: Any, frame: Frame) -> Expr:
 
 
 HANDLERS: dict[type, Handler] = {
-    exp.Subquery: _recognised(_scalar),
-    exp.Select: _recognised(_scalar),
-    exp.Exists: _recognised(_exists),
-    exp.In: _recognised(_in),
-    **dict.fromkeys(COMPARISONS, _recognised(_comparison)),
+    exp.Subquery: _scalar,
+    exp.Select: _scalar,
+    exp.Exists: _exists,
+    exp.In: _in,
+    **dict.fromkeys(COMPARISONS, _comparison),
 }

@@ -186,8 +186,8 @@ class Frame:
     """Where an expression stands: its scope, its clause (for messages), and whether aggregates may stand there.
 
     `aggregates` is None where they may not; `within` names the aggregate function whose argument this is. `windows` is
-    None where window calls may not stand. `grouped_subqueries` are the expressions of this SELECT's GROUP BY in which
-    subqueries stand: what means the same above is bound to the same, though each binding has columns of its own.
+    None where window calls may not stand. `grouped_queries` are the subqueries in GROUP BY of this SELECT, by their
+    syntax: one that is written there and above means the same, and each binding has columns of its own.
     """
 
     context: Context
@@ -196,7 +196,7 @@ class Frame:
     aggregates: Aggregates | None = None
     within: str | None = None
     windows: Windows | None = None
-    grouped_subqueries: list[Expr] | None = None
+    grouped_queries: dict[Any, Query] | None = None
 
     def bind(self, node: Any) -> Expr:
         """The bound expression of a syntax node; errors carry the place of the innermost node concerned."""
