@@ -20,6 +20,7 @@ import importlib
 import re
 import warnings
 import weakref
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Final
 
@@ -64,15 +65,18 @@ class NyalaExecutionContext(default.DefaultExecutionContext):
         table, preparer = column.table, self.identifier_preparer
         assert isinstance(table, Table)
 
+        def execute(statement: str, parameters: Sequence[Any]) -> Any:
+            cursor = self._dbapi_connection.cursor()
+            cursor.execute(statement, parameters)
+            return None if cursor.description is None else cursor.fetchone()
+
         def largest() -> int | None:
-            query = f"SELECT max({preparer.format_column(column)}) FROM {preparer.quote(table.name)}"
-            found = self._dbapi_connection.cursor()
-            found.execute(query)
-            row: Any = found.fetchone()
+            row = execute(f"SELECT max({preparer.format_column(column)}) FROM {preparer.quote(table.name)}", ())
             return None if row is None else row[0]
 
         connection: Any = self._dbapi_connection.driver_connection
-        return next_number(connection.store, table.name, largest)
+        wanted = max(len(self.compiled_parameters), len(self.compiled.insert_prefetch))
+        return next_number(connection.store, table.name, wanted, largest, execute)
 
     def post_exec(self) -> None:
         if self.cursor.description is None and self._rowcount is None:

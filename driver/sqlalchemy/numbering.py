@@ -1,34 +1,88 @@
-"""Numbers for integer keys that an INSERT does not name: SQLAlchemy's autoincrement, done on this side.
+"""Numbers for integer keys that an INSERT does not name: SQLAlchemy's autoincrement, counted in the store.
 
-nyala has no sequences. The first number of a table is one more than its largest; after that they are counted here, per
-store and table, so that threads never get the same one. As with a sequence, a number is never given twice, and a row
-that was inserted with a number of its own above the counter makes a later INSERT fail (`AlreadyPresent`). One process
-has a directory open at a time, which is why counting in the process is enough.
+nyala has no sequences. The table `_nyala_numbers` of the store holds the last number reserved for each table; a process
+reserves a block of numbers by one UPDATE ... RETURNING, which is atomic on every kind of store, and counts through the
+block in memory. Processes that share a served directory or a cluster therefore never get the same number.
+
+    process A   UPDATE ... SET last = last + 4  ─► 4    gives 1, 2, 3, 4
+    process B   UPDATE ... SET last = last + 1  ─► 5    gives 5
+
+As with a sequence of PostgreSQL that has a CACHE, a number is never given twice, numbers of a block that a process has
+not used at its end are skipped, and a row inserted with an explicit number above the counter makes a later INSERT fail
+(`AlreadyPresent`). The counter is raised to the table's largest key when a process first numbers the table.
 """
 
 from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 from ...storage.store import Store
 
+NUMBERS_TABLE: Final = "_nyala_numbers"
+_DEFINITION: Final = f"""CREATE TABLE IF NOT EXISTS {NUMBERS_TABLE} (
+    table_id STRING NOT NULL COMMENT 'id of the table whose keys are numbered',
+    last BIGINT NOT NULL COMMENT 'the last number that is reserved',
+    PRIMARY KEY (table_id))"""
+_REGISTER: Final = f"INSERT IGNORE INTO {NUMBERS_TABLE} VALUES (?, 0)"
+_RESERVE: Final = f"UPDATE {NUMBERS_TABLE} SET last = greatest(last, ?) + ? WHERE table_id = ? RETURNING last"
+LARGEST_BLOCK: Final = 32
+"""Blocks of single inserts double up to this; PostgreSQL, too, may skip 32 numbers after a crash."""
+
+Execute = Callable[[str, Sequence[Any]], Any]
+"""Executes a statement with parameters and returns its first row, None where it has none."""
+
+
+@dataclass(slots=True)
+class _Block:
+    """Numbers of one table that this process has reserved and not given yet: `next_` to `end` inclusive."""
+
+    next_: int = 1
+    end: int = 0
+    size: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
 _lock: Final = threading.Lock()
-_last: Final[weakref.WeakKeyDictionary[Store, dict[str, int]]] = weakref.WeakKeyDictionary()
-"""The last number that was given, by store and by the id of the table: a table that is made anew starts anew."""
+_blocks: Final[weakref.WeakKeyDictionary[Store, dict[str, _Block]]] = weakref.WeakKeyDictionary()
+"""By store and by the id of the table: a table that is made anew starts anew."""
 
 
-def next_number(store: Store, table: str, largest: Callable[[], int | None]) -> int:
-    """A number above all that the table holds and all that were given before.
+def next_number(store: Store, table: str, wanted: int, largest: Callable[[], int | None], execute: Execute) -> int:
+    """Return a number above all that the table holds and all that any process was given before.
 
-    `largest` reads the largest key of the table, None where it is empty; it is asked once.
+    Parameters
+    ----------
+    store : Store
+        The store of the connection that inserts.
+    table : str
+        The table's name.
+    wanted : int
+        How many numbers the statement needs in all; a new block has at least as many.
+    largest : callable
+        Returns the table's largest key, None where it is empty; called once per process and table.
+    execute : callable
+        Runs a statement on the connection, see `Execute`.
     """
-    key = store.table(table).id
+    table_id = store.table(table).id
     with _lock:
-        last = _last.setdefault(store, {})
-        if key not in last:
-            last[key] = max(0, largest() or 0)
-        last[key] += 1
-        return last[key]
+        block = _blocks.setdefault(store, {}).setdefault(table_id, _Block())
+    with block.lock:
+        if block.next_ > block.end:
+            _reserve(block, table_id, wanted, largest, execute)
+        block.next_ += 1
+        return block.next_ - 1
+
+
+def _reserve(block: _Block, table_id: str, wanted: int, largest: Callable[[], int | None], execute: Execute) -> None:
+    floor = 0
+    if block.size == 0:
+        execute(_DEFINITION, ())
+        execute(_REGISTER, (table_id,))
+        floor = max(0, largest() or 0)
+    size = max(wanted, min(block.size * 2, LARGEST_BLOCK), 1)
+    (last,) = execute(_RESERVE, (floor, size, table_id))
+    block.next_, block.end, block.size = last - size + 1, last, min(size, LARGEST_BLOCK)

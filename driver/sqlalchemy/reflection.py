@@ -23,7 +23,9 @@ SCHEMA: Final = "main"
 _DISTRIBUTION: Final = re.compile(r"^DISTRIBUTE BY\s*(.*?)(?:^COMMENT '|\Z)", re.MULTILINE | re.DOTALL)
 _NON_UNIQUE: Final = re.compile(r"^  NON UNIQUE PRIMARY KEY \(", re.MULTILINE)
 
-_TABLES: Final = "SELECT table_name, table_type, table_comment FROM information_schema.tables ORDER BY table_name"
+_TABLES: Final = r"""
+    SELECT table_name, table_type, table_comment FROM information_schema.tables
+    WHERE table_name NOT LIKE '\_nyala\_%' ORDER BY table_name"""  # nyala's own: no application's model has them
 _COLUMNS: Final = """
     SELECT table_name, column_name, column_default, is_nullable, data_type, character_maximum_length,
            numeric_precision, numeric_scale, is_identity, column_comment
