@@ -30,6 +30,10 @@ class Warning(Exception):  # the name is PEP 249's
     """Something worth a look happened (PEP 249)."""
 
 
+class NotRolledBackWarning(UserWarning):
+    """Call commit() after writes: a rollback was requested, and the rows written before it stay."""
+
+
 class Error(Exception):
     """The base of all errors that nyala raises (PEP 249)."""
 

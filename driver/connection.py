@@ -11,14 +11,16 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
+import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
 
 from .. import errors
-from ..errors import InterfaceError, NotSupportedError
+from ..errors import InterfaceError, NotRolledBackWarning, NotSupportedError
 from ..executor.memory import default_limit
 from ..executor.progress import Handler
 from ..sql.settings import parse_bytes, read_option
@@ -318,19 +320,35 @@ class Connection:
         """Say that what was written is to stay, which it does in any case: every statement is durable when it
         returns."""
         self.check_open()
-        self._session.is_uncommitted = False
+        self._session.commit()
+
+    @property
+    def has_uncommitted_rows(self) -> bool:
+        """True if rows were written since the last `commit`."""
+        return self._session.has_uncommitted_rows
 
     def rollback(self) -> None:
-        """Nothing, if nothing was written since `commit` was called last, or at all.
+        """Do nothing if nothing was written since the last `commit`; refuse otherwise.
 
-        Otherwise a `NotSupportedError`: what a statement did stays done, and pretending otherwise would lose data.
+        Every statement is durable when it returns, so a rollback that reports success would be wrong.
+
+        Raises
+        ------
+        NotSupportedError
+            If something was written since the last `commit`. While an exception is handled, as in `except:
+            connection.rollback(); raise`, it is a `NotRolledBackWarning` instead, so that the first error is the one
+            that the caller sees.
         """
         self.check_open()
-        if self._session.is_uncommitted:
-            raise NotSupportedError(
-                "what was written since the last commit() stays: every statement is durable when it returns "
-                "(autocommit), so it cannot be rolled back; commit() says that this is known"
-            )
+        if not self._session.is_uncommitted:
+            return
+        message = (
+            "what was written since the last commit() stays: every statement is durable when it returns "
+            "(autocommit), so it cannot be rolled back; commit() says that this is known"
+        )
+        if sys.exception() is None:
+            raise NotSupportedError(message)
+        warnings.warn(message, NotRolledBackWarning, stacklevel=2)
 
     def check_open(self) -> None:
         """Raise `InterfaceError` after `close`."""

@@ -101,7 +101,9 @@ class Session:
         self.last_write: Timestamp | None = None
         """At this time all that the session has written was there; None before it has written anything."""
         self.is_uncommitted = False
-        """Has it written anything since `commit` was called last?"""
+        """True if anything, tables included, was changed since the last `commit`."""
+        self.has_uncommitted_rows = False
+        """True if rows were written since the last `commit`."""
         self._lock = threading.Lock()
         self._stoppers: set[Halt | threading.Event] = set()
         # Weak, so that a cursor that is dropped half-read takes its statement with it.
@@ -248,8 +250,9 @@ class Session:
         except BaseException:
             self.forget(execution)
             raise
-        if not _is_reading(statement) and (execution.rowcount or not isinstance(statement, _BY_ROWS)):
-            self.note_write()
+        by_rows = isinstance(statement, _BY_ROWS)
+        if not _is_reading(statement) and (execution.rowcount or not by_rows):
+            self.note_write(rows=by_rows)
         return execution
 
     @property
@@ -267,13 +270,18 @@ class Session:
                 self._engines[name] = engines.opened(name, self.target)
             return self._engines[name]
 
-    def note_write(self, timestamp: Timestamp | None = None) -> None:
-        """Something was written: at this time, or just now."""
+    def note_write(self, timestamp: Timestamp | None = None, rows: bool = True) -> None:
+        """Record a write of rows, or a change of tables, at this time or just now."""
         at = self.store.now() if timestamp is None else timestamp
         with self._lock:
             if self.last_write is None or at > self.last_write:
                 self.last_write = at
             self.is_uncommitted = True
+            self.has_uncommitted_rows |= rows
+
+    def commit(self) -> None:
+        """Forget that there were writes: the caller knows that they stay."""
+        self.is_uncommitted = self.has_uncommitted_rows = False
 
     def _plan(self, statement: bound.Statement, check: Callable[[], None]) -> Plan | None:
         options = self._planner_options()

@@ -12,8 +12,9 @@ Alembic's part. SQLAlchemy finds the dialect by the entry point `nyala` of the g
 
 from __future__ import annotations
 
+from ...errors import NotRolledBackWarning
 from .ddl import NotEnforcedWarning
-from .dialect import NotRolledBackWarning, NyalaDialect
+from .dialect import NyalaDialect
 from .statements import Insert, OnConflict, SystemTime, Upsert, as_of, insert, upsert
 from .types import INTERVAL, TINYINT
 

@@ -19,12 +19,11 @@ from __future__ import annotations
 import importlib
 import re
 import warnings
-import weakref
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, Final
 
-from sqlalchemy import pool
+from sqlalchemy import exc, pool
 from sqlalchemy.engine import default
 from sqlalchemy.engine.interfaces import ConnectArgsType
 from sqlalchemy.engine.url import URL
@@ -32,7 +31,7 @@ from sqlalchemy.exc import ArgumentError
 from sqlalchemy.schema import Column, Table
 from sqlalchemy.sql.compiler import InsertmanyvaluesSentinelOpts
 
-from ...errors import InterfaceError, NotSupportedError
+from ...errors import InterfaceError, NotRolledBackWarning, NotSupportedError
 from ..stores import MEMORY
 from .compiler import NyalaCompiler, NyalaIdentifierPreparer
 from .ddl import COLUMN_OPTIONS, TABLE_OPTIONS, NyalaDDLCompiler
@@ -44,16 +43,11 @@ _INTEGER_OPTIONS: Final = frozenset({"threads", "history_seconds"})
 _SECONDS_OPTIONS: Final = frozenset({"deadline", "connect_deadline"})
 _OF_TARGET: Final = frozenset({"host", "tls"})
 """What is in a URL for `_target`, and no option."""
-_WRITES: Final = re.compile(r"\s*(insert|upsert|update|delete|truncate|copy)\b", re.IGNORECASE)
 AUTOCOMMIT: Final = "AUTOCOMMIT"
 
 
-class NotRolledBackWarning(UserWarning):
-    """A transaction was rolled back, and what its statements wrote stays."""
-
-
 class NyalaExecutionContext(default.DefaultExecutionContext):
-    """One execution: numbers keys that were not given, and remembers that something was written."""
+    """One execution: numbers keys that were not given."""
 
     def get_insert_default(self, column: Any) -> Any:
         numbered = getattr(self.compiled, "numbered", None)
@@ -81,10 +75,8 @@ class NyalaExecutionContext(default.DefaultExecutionContext):
     def post_exec(self) -> None:
         if self.cursor.description is None and self._rowcount is None:
             self._rowcount = self.cursor.rowcount  # which a cursor that is closed has forgotten
-        is_write = self.isinsert or self.isupdate or self.isdelete or (not self.isddl and _WRITES.match(self.statement))
-        options = self.root_connection.get_execution_options()
-        if is_write and self._rowcount != 0 and options.get("isolation_level") != AUTOCOMMIT:
-            self.dialect.written.add(self._dbapi_connection)  # type: ignore[attr-defined]
+        if self.root_connection.get_execution_options().get("isolation_level") == AUTOCOMMIT:
+            self._dbapi_connection.commit()
 
 
 class NyalaDialect(NyalaReflection):
@@ -140,8 +132,6 @@ class NyalaDialect(NyalaReflection):
         super().__init__(**kw)
         self._json_serializer = json_serializer
         self._json_deserializer = json_deserializer
-        self.written: weakref.WeakSet[Any] = weakref.WeakSet()
-        """Pooled connections on which rows were written since the last commit."""
 
     @classmethod
     def import_dbapi(cls) -> ModuleType:
@@ -186,14 +176,15 @@ class NyalaDialect(NyalaReflection):
     # ---- transactions ---------------------------------------------------------------------------------------------
 
     def do_begin(self, dbapi_connection: Any) -> None:
-        self.written.discard(dbapi_connection)
+        _driver(dbapi_connection).commit()
 
     def do_commit(self, dbapi_connection: Any) -> None:
-        self.written.discard(dbapi_connection)
+        _driver(dbapi_connection).commit()
 
     def do_rollback(self, dbapi_connection: Any) -> None:
-        if dbapi_connection in self.written:
-            self.written.discard(dbapi_connection)
+        connection = _driver(dbapi_connection)
+        if connection.has_uncommitted_rows:
+            connection.commit()
             if self._on_connect_isolation_level != AUTOCOMMIT:
                 warnings.warn(
                     "nothing is rolled back: every statement of nyala is durable when it returns. commit() says that "
@@ -203,10 +194,10 @@ class NyalaDialect(NyalaReflection):
                 )
 
     def do_savepoint(self, connection: Any, name: str) -> None:
-        raise NotSupportedError("SAVEPOINT (begin_nested) is not supported: every statement is durable when it returns")
+        raise _refusal("SAVEPOINT (begin_nested)")
 
     def do_begin_twophase(self, connection: Any, xid: Any) -> None:
-        raise NotSupportedError("two-phase transactions are not supported: every statement is durable when it returns")
+        raise _refusal("a two-phase transaction")
 
     def get_default_isolation_level(self, dbapi_conn: Any) -> Any:
         return AUTOCOMMIT
@@ -231,6 +222,17 @@ class NyalaDialect(NyalaReflection):
 
     def do_execute_no_params(self, cursor: Any, statement: str, context: Any = None) -> None:
         self.do_execute(cursor, statement, None, context)
+
+
+def _driver(dbapi_connection: Any) -> Any:
+    """The driver's connection of a pooled one, or of itself."""
+    return getattr(dbapi_connection, "driver_connection", dbapi_connection)
+
+
+def _refusal(what: str) -> Exception:
+    """The driver's error as SQLAlchemy's: it wraps those of cursors by itself, not those of transactions."""
+    cause = NotSupportedError(f"{what} is not supported: every statement is durable when it returns")
+    return exc.NotSupportedError(what, None, cause)
 
 
 def _target(url: URL) -> str:

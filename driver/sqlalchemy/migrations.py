@@ -12,6 +12,7 @@ from alembic.ddl.base import ColumnComment, alter_table, format_column_name
 from alembic.ddl.impl import DefaultImpl
 from sqlalchemy import Column, MetaData, String, Table
 from sqlalchemy import types as sqltypes
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.compiler import compiles
 
 
@@ -39,6 +40,26 @@ class NyalaImpl(DefaultImpl):
         """Indexes and unique constraints are not made, and so not missed."""
         metadata_unique_constraints.clear()
         metadata_indexes.clear()
+
+    def compare_server_default(
+        self,
+        inspector_column: Column[Any],
+        metadata_column: Column[Any],
+        rendered_metadata_default: str | None,
+        rendered_inspector_default: str | None,
+    ) -> bool:
+        """True if the defaults differ as values of the column's type: '0' and 0.00 are one DECIMAL(10,2)."""
+        found = rendered_inspector_default
+        # As CREATE TABLE would write it: what Alembic renders has lost whether it was a text or an expression.
+        wanted = self.dialect.ddl_compiler(self.dialect, None).get_column_default_string(metadata_column)  # type: ignore[arg-type]
+        if found is None or wanted is None or found == wanted or self.connection is None:
+            return found != wanted
+        type_ = self.dialect.type_compiler_instance.process(metadata_column.type, type_expression=metadata_column)
+        query = f"SELECT CAST({found} AS {type_}) IS DISTINCT FROM CAST({wanted} AS {type_})"
+        try:
+            return bool(self.connection.exec_driver_sql(query).scalar())
+        except DBAPIError:
+            return True  # the type changes, too, and one of them is no value of the new one
 
     def correct_for_autogen_foreignkeys(self, conn_fks: Any, metadata_fks: Any) -> None:
         """Foreign keys are not made, and so not missed."""

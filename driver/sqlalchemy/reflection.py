@@ -20,6 +20,8 @@ from .ddl import TABLE_OPTIONS
 from .types import reflected_type
 
 SCHEMA: Final = "main"
+AUTO: Final = "AUTO"
+"""The encoding and the compression of a column that the store chooses for itself."""
 _DISTRIBUTION: Final = re.compile(r"^DISTRIBUTE BY\s*(.*?)(?:^COMMENT '|\Z)", re.MULTILINE | re.DOTALL)
 _NON_UNIQUE: Final = re.compile(r"^  NON UNIQUE PRIMARY KEY \(", re.MULTILINE)
 
@@ -28,7 +30,8 @@ _TABLES: Final = r"""
     WHERE table_name NOT LIKE '\_nyala\_%' ORDER BY table_name"""  # nyala's own: no application's model has them
 _COLUMNS: Final = """
     SELECT table_name, column_name, column_default, is_nullable, data_type, character_maximum_length,
-           numeric_precision, numeric_scale, is_identity, column_comment
+           numeric_precision, numeric_scale, is_identity, is_updatable, column_comment,
+           column_encoding, column_compression, column_block_size
     FROM information_schema.columns ORDER BY table_name, ordinal_position"""
 _KEYS: Final = """
     SELECT table_name, column_name
@@ -223,4 +226,18 @@ def _column(row: Any) -> dict[str, Any]:
         "nullable": row.is_nullable == "YES",
         "default": row.column_default,
         "comment": row.column_comment,
+        "dialect_options": _storage(row),
     }
+
+
+def _storage(row: Any) -> dict[str, Any]:
+    """The `nyala_...` options of a column that differ from the defaults; none for a view's."""
+    if row.column_encoding is None:
+        return {}
+    options = {
+        "encoding": None if row.column_encoding == AUTO else row.column_encoding,
+        "compression": None if row.column_compression == AUTO else row.column_compression,
+        "block_size": row.column_block_size,
+        "immutable": row.is_updatable == "NO",
+    }
+    return {f"nyala_{option}": value for option, value in options.items() if value}

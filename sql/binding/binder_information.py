@@ -1,7 +1,7 @@
 """Binds the relations of `information_schema`: constant rows, made of the catalog when the statement is bound.
 
 They are PostgreSQL's, with those of its columns that mean something here, and with the comments of tables and columns
-besides.
+and how columns are stored besides.
 """
 
 from __future__ import annotations
@@ -80,11 +80,12 @@ def _columns(context: Context) -> Iterator[Row]:
 def _table_column(column: ColumnSchema, place: int) -> Row:
     default = None if column.default is None else value_text(column.type, column.default)
     rules = _yes(column.auto_increment), _yes(not column.immutable), column.comment or None
-    return column.name, place, default, _yes(column.nullable), *_type(column.type), *rules
+    stored = column.encoding.value, column.compression.value, column.block_size or None
+    return column.name, place, default, _yes(column.nullable), *_type(column.type), *rules, *stored
 
 
 def _view_column(column: Column, place: int) -> Row:
-    return column.name, place, None, _yes(column.nullable), *_type(column.type), "NO", "NO", None
+    return column.name, place, None, _yes(column.nullable), *_type(column.type), "NO", "NO", None, None, None, None
 
 
 def _type(type_: DataType) -> Row:
@@ -109,12 +110,15 @@ def _key_column_usage(context: Context) -> Iterator[Row]:
 
 _TABLE = "table_catalog table_schema table_name"
 _CONSTRAINT = f"constraint_catalog constraint_schema constraint_name {_TABLE}"
-NUMBERS = frozenset({"ordinal_position", "character_maximum_length", "numeric_precision", "numeric_scale"})
+NUMBERS = frozenset(
+    {"ordinal_position", "character_maximum_length", "numeric_precision", "numeric_scale", "column_block_size"}
+)
 """The columns of type INT; all others are texts."""
 RELATIONS: dict[str, tuple[str, Callable[[Context], Iterator[Row]]]] = {
     "columns": (
         f"{_TABLE} column_name ordinal_position column_default is_nullable data_type character_maximum_length "
-        "numeric_precision numeric_scale is_identity is_updatable column_comment",
+        "numeric_precision numeric_scale is_identity is_updatable column_comment "
+        "column_encoding column_compression column_block_size",
         _columns,
     ),
     "key_column_usage": (f"{_CONSTRAINT} column_name ordinal_position", _key_column_usage),

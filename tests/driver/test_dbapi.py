@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import nyala
 import pyarrow as pa
 import pytest
+from nyala.errors import NotRolledBackWarning
 from nyala.storage.types import BIGINT, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP, Kind
 
 D = decimal.Decimal
@@ -265,6 +266,17 @@ def test_rollback_with_nothing_to_take_back_does_nothing(items, work):
     NO_WRITES[work](items)
     items.rollback()
     assert items.last_timestamp == before
+
+
+def test_a_rollback_does_not_hide_the_error_that_led_to_it(connection):
+    connection.execute("CREATE TABLE t (k INT PRIMARY KEY)")
+    with pytest.raises(nyala.IntegrityError), pytest.warns(NotRolledBackWarning, match="cannot be rolled back"):
+        try:
+            connection.execute("INSERT INTO t VALUES (1)")
+            connection.execute("INSERT INTO t VALUES (1)")
+        except nyala.Error:
+            connection.rollback()
+            raise
 
 
 def test_autocommit_cannot_be_turned_off(connection):

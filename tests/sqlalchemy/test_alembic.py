@@ -141,3 +141,47 @@ def test_what_alter_table_cannot_do_is_refused(store: sa.Engine) -> None:
         assert isinstance(found.value.orig, NotSupportedError)
         with pytest.raises(sa.exc.NotSupportedError):
             operations.alter_column("t", "v", nullable=False)
+
+
+DEFAULTS: dict[str, tuple[Any, Any, Any]] = {  # type, default, another one
+    "balance": (sa.Numeric(10, 2), "0", "0.01"),
+    "ok": (sa.Boolean, sa.true(), sa.false()),
+    "code": (sa.String(20), "x", "X"),
+    "quoted": (sa.String(20), "it's", "its"),
+    "number": (sa.Integer, "7", "8"),
+    "expression": (sa.Integer, sa.text("8"), sa.text("8 + 1")),
+    "day": (sa.Date, "2026-01-01", "2026-01-02"),
+    "moment": (sa.DateTime, "2026-01-01 00:00", "2026-01-01 00:01"),
+    "text": (sa.Text, sa.text("'it'"), sa.text("'IT'")),
+    "ratio": (sa.Float, "0", "0.5"),
+    "large": (sa.Numeric(38, 0), "99999999999999999999999999999999999999", "0"),
+    "raw": (sa.LargeBinary, sa.text("x'00ff'"), sa.text("x'00fe'")),
+}
+
+
+def with_defaults(choice: int) -> sa.MetaData:
+    metadata = sa.MetaData()
+    columns = [sa.Column(name, row[0], server_default=row[choice]) for name, row in DEFAULTS.items()]
+    sa.Table("t", metadata, sa.Column("k", sa.Integer, primary_key=True, autoincrement=False), *columns)
+    return metadata
+
+
+def test_defaults_are_compared_as_values(store: sa.Engine) -> None:
+    with_defaults(1).create_all(store)
+    with store.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_server_default": True, "compare_type": True})
+        assert compare_metadata(context, with_defaults(1)) == []
+        found: Any = compare_metadata(context, with_defaults(2))
+        assert {(kind, name) for ((kind, _, _, name, *_),) in found} == {("modify_default", name) for name in DEFAULTS}
+
+
+def test_a_default_that_came_or_went_is_a_difference(store: sa.Engine) -> None:
+    with_defaults(1).create_all(store)
+    wanted = sa.MetaData()
+    columns = [sa.Column(name, row[0]) for name, row in DEFAULTS.items()]
+    key = sa.Column("k", sa.Integer, primary_key=True, autoincrement=False, server_default="1")
+    sa.Table("t", wanted, key, *columns)
+    with store.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_server_default": True})
+        found: Any = compare_metadata(context, wanted)
+        assert {difference[3] for (difference,) in found} == {"k", *DEFAULTS}

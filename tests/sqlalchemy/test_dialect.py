@@ -111,6 +111,14 @@ def test_a_rollback_says_what_it_does_not_do(engine: sa.Engine) -> None:
         connection.commit()
         assert connection.scalars(sa.select(table.c.k)).all() == [1, 2]
         connection.rollback()  # has nothing to say: nothing was written
+        for text in (
+            "/* app:1 */ INSERT INTO t VALUES (4)",
+            "-- a\nDELETE FROM t WHERE k = 4",
+            "UPSERT INTO t VALUES (1)",
+        ):
+            connection.exec_driver_sql(text)
+            with pytest.warns(NotRolledBackWarning):
+                connection.rollback()
     with engine.connect() as connection, pytest.warns(NotRolledBackWarning):
         connection.execute(table.delete())
         connection.close()
@@ -123,10 +131,26 @@ def test_a_rollback_says_what_it_does_not_do(engine: sa.Engine) -> None:
 def test_savepoints_and_locks_are_refused(engine: sa.Engine) -> None:
     table = sa.Table("t", sa.MetaData(), sa.Column("k", sa.Integer, primary_key=True))
     with engine.connect() as connection:
-        with pytest.raises(nyala.NotSupportedError, match="SAVEPOINT"):
+        with pytest.raises(sa.exc.NotSupportedError, match="SAVEPOINT") as refused:
             connection.begin_nested()
+        assert isinstance(refused.value.orig, nyala.NotSupportedError)
         with pytest.raises(sa.exc.CompileError, match="no locks"):
             connection.execute(sa.select(table).with_for_update())
+
+
+def test_how_columns_are_stored_is_reflected(engine: sa.Engine) -> None:
+    created = (
+        "CREATE TABLE t (k INT PRIMARY KEY, v STRING ENCODING DICT COMPRESSION ZSTD BLOCK_SIZE 4096, "
+        "w BIGINT ENCODING RLE IMMUTABLE, x DOUBLE) DISTRIBUTE BY HASH (k) INTO 2 BUCKETS"
+    )
+    show = "SHOW CREATE TABLE t"
+    with engine.begin() as connection:
+        connection.exec_driver_sql(created)
+        before = connection.exec_driver_sql(show).scalar_one()
+        table = sa.Table("t", sa.MetaData(), autoload_with=connection)
+        table.drop(connection)
+        table.create(connection)
+        assert connection.exec_driver_sql(show).scalar_one() == before
 
 
 def test_rules_that_are_not_there_are_told(engine: sa.Engine) -> None:
