@@ -13,7 +13,7 @@ DEMO := .data/tpch-0.1
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format lint types golden bench package clean distclean
+.PHONY: help demo test check floors format lint types golden bench package clean distclean
 MAKEFLAGS += --no-print-directory
 
 help: ## list the targets
@@ -35,6 +35,20 @@ test: $(VENV)/.installed-test ## format, lint, types and all tests (installs wha
 check: $(VENV)/.installed-test ## the same without the slow tests
 	@$(MAKE) format-check lint types bytecode
 	@$(RUN) -m pytest $(PARALLEL) -m "not slow" $(ARGS)
+
+# The lower bounds that pyproject.toml declares are true where the smoke tests pass with exactly these versions.
+floors: ## smoke tests with the oldest dependencies allowed, on the oldest and the newest Python here
+	@for python in $$($(PYTHON) tests/smoke/floors.py pythons); do \
+	    venv=$(VENV)/floors-$$($$python -c 'import sys; print("%d.%d" % sys.version_info[:2])'); \
+	    echo "$$venv: $$($$python --version)"; \
+	    if [ pyproject.toml -nt $$venv/.installed ]; then \
+	        $$python -m venv --clear $$venv; \
+	        $$python tests/smoke/floors.py constraints floors > $$venv/constraints.txt; \
+	        $$venv/bin/python -m pip install -q --disable-pip-version-check -c $$venv/constraints.txt -e '.[floors]'; \
+	        touch $$venv/.installed; \
+	    fi; \
+	    $$venv/bin/python -m pytest --noconftest tests/smoke; \
+	done
 
 format: $(VENV)/.installed-test ## rewrite the sources in the house's layout
 	@$(RUN) -m ruff check --select I --fix .
@@ -91,5 +105,6 @@ $(VENV)/.installed-test: EXTRAS := test,dev
 $(VENV)/.installed-bench: EXTRAS := bench,tpch
 $(VENV)/.installed-%: pyproject.toml | $(RUN)
 	@$(RUN) -m pip --version >/dev/null 2>&1 || $(RUN) -m ensurepip -q
+	@rm -rf nyala.egg-info  # of an older version: entry points are looked for in it, too
 	$(RUN) -m pip install -q --disable-pip-version-check -e '.[$(EXTRAS)]'
 	@touch $@

@@ -6,13 +6,14 @@
           reflection ───────────────────────┤ information_schema as the Inspector wants it
           numbering ────────────────────────┘ integer keys that an INSERT does not name
 
-`statements` has the constructs that SQLAlchemy lacks (`insert` with ON CONFLICT, `upsert`, `as_of`), `migrations` is
-Alembic's part. SQLAlchemy finds the dialect by the entry point `nyala` of the group sqlalchemy.dialects.
+`statements` has the constructs that SQLAlchemy lacks (`insert` with ON CONFLICT, `upsert`, `as_of`). Alembic's part is
+`driver.alembic`. SQLAlchemy finds the dialect by the entry point `nyala` of the group sqlalchemy.dialects.
 """
 
 from __future__ import annotations
 
 from ...errors import NotRolledBackWarning
+from . import requirement  # noqa: F401  # first: it refuses an SQLAlchemy in which the others fail obscurely
 from .ddl import NotEnforcedWarning
 from .dialect import NyalaDialect
 from .statements import Insert, OnConflict, SystemTime, Upsert, as_of, insert, upsert

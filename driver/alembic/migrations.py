@@ -1,7 +1,7 @@
 """Alembic's part: how it alters tables, and what autogenerate must not look for.
 
-Alembic finds it by way of `plugin`, and loading it is all that is needed. A migration that fails in the middle leaves
-what its earlier statements did: `transactional_ddl` is False.
+Alembic finds it by way of `plugin`, and loading it is all that is needed. A migration that fails in the
+middle leaves what its earlier statements did: `transactional_ddl` is False.
 """
 
 from __future__ import annotations

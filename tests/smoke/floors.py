@@ -1,0 +1,54 @@
+"""What `make floors` needs to know: a lower bound that nobody has installed is a guess.
+
+python tests/smoke/floors.py constraints EXTRA...    pip constraints that hold each dependency at its lower bound
+python tests/smoke/floors.py pythons                 the oldest and the newest Python on this machine that will do
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+_BOUND: Final = re.compile(r"(?P<name>[\w.-]+)(?:\[[\w,]+\])?>=(?P<floor>[\w.]+)")
+PROJECT: Final = Path(__file__).parents[2] / "pyproject.toml"
+OLDEST: Final = (3, 11)
+
+
+def constraints(extras: Sequence[str]) -> Iterator[str]:
+    """`name==lower bound` of each dependency of the project and of `extras`; ValueError where there is no bound."""
+    project = tomllib.loads(PROJECT.read_text())["project"]
+    optional = project["optional-dependencies"]
+    for requirement in [*project["dependencies"], *(line for extra in extras for line in optional[extra])]:
+        found = _BOUND.match(requirement)
+        if found is None:
+            raise ValueError(f"{requirement} has no lower bound")
+        yield f"{found['name']}=={found['floor']}"
+
+
+def pythons() -> list[str]:
+    """The oldest and the newest Python from `OLDEST` on: of those on the PATH and of pyenv's."""
+    candidates = [sys.executable, *(f"python3.{minor}" for minor in range(OLDEST[1], 30))]
+    candidates += map(str, Path.home().glob(".pyenv/versions/3.*/bin/python"))
+    found = {}
+    for candidate in candidates:
+        version = _version(candidate)
+        if version is not None and version[:2] >= OLDEST:
+            found.setdefault(version, candidate)
+    return list(dict.fromkeys([found[min(found)], found[max(found)]]))
+
+
+def _version(python: str) -> tuple[int, ...] | None:
+    try:
+        said = subprocess.run([python, "--version"], capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return tuple(int(number) for number in re.findall(r"\d+", said))
+
+
+if __name__ == "__main__":
+    print(*(pythons() if sys.argv[1] == "pythons" else constraints(sys.argv[2:])), sep="\n")
