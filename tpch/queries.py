@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import dataclass
 from importlib import resources
 from typing import Final
 
 from ..errors import InterfaceError
+
+_PACKED: Final = frozenset({16})
+"""The queries whose answers are compressed: 18,314 padded rows, 1.5 MB, are 70 kB so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +34,10 @@ class Query:
     @property
     def answer(self) -> str:
         """The TPC's answer set at scale factor 1, as `check` reads it."""
-        file = resources.files(__package__) / "answers" / f"q{self.number}.out"
-        return file.read_text(encoding="utf-8")
+        answers = resources.files(__package__) / "answers"
+        if self.number in _PACKED:
+            return gzip.decompress((answers / f"q{self.number}.out.gz").read_bytes()).decode()
+        return (answers / f"q{self.number}.out").read_text(encoding="utf-8")
 
 
 QUERIES: Final = (
