@@ -69,7 +69,8 @@ class NyalaExecutionContext(default.DefaultExecutionContext):
             return None if row is None else row[0]
 
         connection: Any = self._dbapi_connection.driver_connection
-        wanted = max(len(self.compiled_parameters), len(self.compiled.insert_prefetch))
+        cells: Any = getattr(self.compiled, "insert_prefetch", ())  # of a multi-row VALUES: one of each row
+        wanted = max(len(self.compiled_parameters), len(cells))
         return next_number(connection.store, table.name, wanted, largest, execute)
 
     def post_exec(self) -> None:
