@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from ...errors import UnknownTable
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from ...errors import DuplicateTable, UnknownTable
 from ...planner import Plan
 from ...sql import bound
 from ...storage.types import BIGINT, STRING
@@ -10,12 +15,32 @@ from ..context import ExecutionContext
 from .changing import arrow_schema, rows_as
 from .results import StatementResult, done, listing
 
+CREATION_SECONDS: Final = 15.0
+"""How long CREATE ... IF NOT EXISTS waits for a table that another client is creating."""
+
 
 def create_table(statement: bound.CreateTable, context: ExecutionContext) -> StatementResult:
     """CREATE TABLE."""
-    if not (statement.if_not_exists and _exists(statement.definition.name, context)):
-        context.store.create_table(statement.definition)
+    name = statement.definition.name
+    if not (statement.if_not_exists and _exists(name, context)):
+        with _unless_created_elsewhere(name, statement.if_not_exists, context):
+            context.store.create_table(statement.definition)
     return done()
+
+
+@contextlib.contextmanager
+def _unless_created_elsewhere(name: str, if_not_exists: bool, context: ExecutionContext) -> Iterator[None]:
+    """With IF NOT EXISTS, replace the refusal of a name that another client took since by waiting until it is there."""
+    try:
+        yield
+    except DuplicateTable:
+        deadline = time.monotonic() + CREATION_SECONDS
+        while if_not_exists and time.monotonic() < deadline:
+            context.check()
+            if _exists(name, context):
+                return
+            time.sleep(0.02)
+        raise
 
 
 def _exists(name: str, context: ExecutionContext) -> bool:
@@ -28,7 +53,11 @@ def create_table_as(statement: bound.CreateTableAs, plan: Plan, context: Executi
     again; a crash in the middle may leave it empty."""
     if statement.if_not_exists and _exists(statement.definition.name, context):
         return 0
-    table = context.store.create_table(statement.definition)
+    table = None
+    with _unless_created_elsewhere(statement.definition.name, statement.if_not_exists, context):
+        table = context.store.create_table(statement.definition)
+    if table is None:
+        return 0
     try:
         with context.store.bulk_loader(table) as loader:
             for rows in rows_as(arrow_schema(table.schema, statement.columns), plan, context):
@@ -59,8 +88,10 @@ def drop_table(statement: bound.DropTable, context: ExecutionContext) -> Stateme
 
 def create_view(statement: bound.CreateView, context: ExecutionContext) -> StatementResult:
     """CREATE VIEW."""
-    if not (statement.if_not_exists and _exists(statement.view.name, context)):
-        context.store.create_view(statement.view, statement.replace)
+    name = statement.view.name
+    if not (statement.if_not_exists and _exists(name, context)):
+        with _unless_created_elsewhere(name, statement.if_not_exists, context):
+            context.store.create_view(statement.view, statement.replace)
     return done()
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import nyala
 import pytest
 from nyala import errors
-from nyala.executor.statements import changing
+from nyala.executor.context import ExecutionContext
+from nyala.executor.statements import cataloging, changing
 from nyala.storage.writing import changed_since
 
 THREADS = 6
@@ -173,3 +174,28 @@ def test_a_history_that_is_gone_is_no_answer(tmp_path: Path) -> None:
             stop.set()
             background.join()
         assert connection.execute("SELECT n FROM t").fetchone() == (40 * THREADS,)
+
+
+IF_NOT_EXISTS = [
+    "TABLE IF NOT EXISTS {0} (k INT PRIMARY KEY)",
+    "TABLE IF NOT EXISTS {0} (PRIMARY KEY (k)) AS SELECT k FROM t",
+    "VIEW IF NOT EXISTS {0} AS SELECT k FROM t",
+]
+
+
+@pytest.mark.parametrize("definition", IF_NOT_EXISTS)
+def test_if_not_exists_holds_for_a_name_that_was_taken_meanwhile(
+    connection: nyala.Connection, definition: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exists, looks = cataloging._exists, []
+
+    def looked(name: str, context: ExecutionContext) -> bool:
+        looks.append(name)
+        return len(looks) > 1 and exists(name, context)  # the first look comes before another client's CREATE
+
+    connection.execute("CREATE " + definition.format("made"))
+    monkeypatch.setattr(cataloging, "_exists", looked)
+    connection.execute("CREATE " + definition.format("made"))
+    assert looks == ["made"] * 2
+    with pytest.raises(errors.DuplicateTable):
+        connection.execute("CREATE " + definition.format("made").replace("IF NOT EXISTS ", ""))
