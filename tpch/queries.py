@@ -28,7 +28,7 @@ class Query:
     @property
     def text(self) -> str:
         """The SQL, without a final semicolon."""
-        file = resources.files(__package__) / "queries" / f"q{self.number}.sql"
+        file = resources.files(__package__) / "query_texts" / f"q{self.number}.sql"
         return file.read_text(encoding="utf-8").strip().rstrip(";")
 
     @property

@@ -13,7 +13,7 @@ from nyala.planner.rules import RULE_NAMES
 from nyala.planner.testing import SMALL, WIDE, FixedCatalog, plan_text, show
 
 HERE = Path(__file__).parent / "golden"
-QUERIES = Path(nyala.__file__).parent / "tpch" / "queries"
+QUERIES = Path(nyala.__file__).parent / "tpch" / "query_texts"
 Golden = Callable[[Path, Callable[[str], str]], None]
 
 BEFORE = {

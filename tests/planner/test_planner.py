@@ -22,7 +22,7 @@ from nyala.storage.predicates import InList, Range
 from nyala.storage.store import ColumnStatistics, TableStatistics
 from nyala.storage.types import BIGINT, DECIMAL, DOUBLE, INT, STRING, DataType
 
-QUERIES = Path(nyala.__file__).parent / "tpch" / "queries"
+QUERIES = Path(nyala.__file__).parent / "tpch" / "query_texts"
 
 
 def every(node: PhysicalNode) -> list[PhysicalNode]:

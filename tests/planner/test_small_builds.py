@@ -15,7 +15,7 @@ from nyala.planner.build_sides import independent_build_sides
 from nyala.planner.physical import HashJoin, PhysicalNode, Shared, TableScan, nodes
 from nyala.planner.testing import FixedCatalog, bound_query, plan_text
 
-PATH = Path(nyala.__file__).parent / "tpch" / "queries"
+PATH = Path(nyala.__file__).parent / "tpch" / "query_texts"
 CHEAPEST_OF_SOME = (PATH / "q2.sql").read_text().replace("\n    )", " and ps_availqty > 0)")
 """Query 2 with a subquery that asks for more than the outer query, and so is joined."""
 

@@ -19,7 +19,7 @@ from nyala.tpch.queries import select as tpch_queries
 
 GOLDEN = Path(__file__).parent / "golden"
 ROOT = Path(nyala.__file__).parent
-QUERIES = {int(path.stem[1:]): path for path in (ROOT / "tpch" / "queries").glob("q*.sql")}
+QUERIES = {int(path.stem[1:]): path for path in (ROOT / "tpch" / "query_texts").glob("q*.sql")}
 
 
 def query_of(text: str, catalog: Any, parameters: Any = None) -> bound.Query:

@@ -15,7 +15,7 @@ from nyala.sql import bind, bound, generate, parse
 from nyala.sql.binding.binder_views import ChangedCatalog
 
 GOLDEN = Path(__file__).parent / "golden"
-QUERIES = sorted((Path(nyala.__file__).parent / "tpch" / "queries").glob("*.sql"))
+QUERIES = sorted((Path(nyala.__file__).parent / "tpch" / "query_texts").glob("*.sql"))
 Golden = Callable[[Path, Callable[[str], str]], None]
 
 

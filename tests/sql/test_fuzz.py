@@ -27,7 +27,7 @@ SPICE = [
 def _corpus() -> list[str]:
     texts = [
         path.read_text(encoding="utf-8")
-        for path in sorted((Path(nyala.__file__).parent / "tpch/queries").glob("*.sql"))
+        for path in sorted((Path(nyala.__file__).parent / "tpch/query_texts").glob("*.sql"))
     ]
     for name in ("bound.txt", "round_trip.txt", "errors.txt"):
         texts += [m["command"] for m in BLOCK.finditer((GOLDEN / name).read_text(encoding="utf-8"))]

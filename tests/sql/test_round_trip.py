@@ -10,7 +10,7 @@ import pytest
 from nyala.sql import generate, parse
 
 GOLDEN = Path(__file__).parent / "golden"
-QUERIES = sorted((Path(nyala.__file__).parent / "tpch" / "queries").glob("*.sql"))
+QUERIES = sorted((Path(nyala.__file__).parent / "tpch" / "query_texts").glob("*.sql"))
 
 
 def round_trip(text: str) -> str:
