@@ -375,6 +375,14 @@ class DiskError(OperationalError):
     retryable = True
 
 
+class OutcomeUnknown(DiskError):
+    """Look whether the rows are there before writing them again: the disk failed at a moment at which it cannot be said
+    whether the write will have happened after a restart. Until then it has not, and all of it has or nothing."""
+
+    sqlstate = "40003"
+    retryable = False
+
+
 class UnsupportedFormat(OperationalError):
     """Open the store with the nyala version that wrote it, or a newer one: a file has an unknown format version."""
 
@@ -428,6 +436,13 @@ class DeadlineExceeded(ClusterError):
 
     sqlstate = "57014"
     retryable = True
+
+
+class PartlyWritten(ClusterError):
+    """Look which rows are there before doing the statement again: its rows go to several tablets, of which some have
+    written theirs, or may have, and others failed. The message says how many."""
+
+    sqlstate = "40003"
 
 
 class AuthenticationFailed(ClusterError):

@@ -31,6 +31,8 @@ The life of a write (`Store.write`):
    (`MemRowSet.insert`), deltas of rows that are there to the DeltaMemStore of where they are (`NetChanges.deltas`).
 8. Without the locks, `WriteAheadLog.sync` waits for the group commit: one of those who wait writes and syncs for all.
 9. `MvccManager.commit` lets readers see the changes; the write is acknowledged.
+Where several tablets are changed, one record decides on all of them between 8 and 9: `writing.joint_write`,
+`log.commit_log.CommitLog`.
 One row of Python values goes a shorter way with the same outcome: `writing.row_write.RowWriter`. Bulk loads
 (`TableBulkLoader`) write rowsets directly and publish them in one step (`tables.load_publish.publish`).
 

@@ -2,6 +2,7 @@
 
     DIR/LOCK                           held by the process that has the store open
     DIR/FORMAT                         "nyala store, format 1"
+    DIR/commits/                       which writes over several tablets count: `commit_log`
     DIR/catalog                        all tables and views: `catalog`
     DIR/tables/<table id>/             load-* while a bulk load ends: `load_record`; statistics: `analysis`
                   <tablet id>/         metadata, wal/, rowsets/: `tablet`
@@ -24,14 +25,7 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
-from ..errors import (
-    CorruptionError,
-    DataError,
-    DiskError,
-    InterfaceError,
-    StoreClosed,
-    UnknownTable,
-)
+from ..errors import CorruptionError, DataError, DiskError, InterfaceError, StoreClosed, UnknownTable
 from .alterations import AlterStep
 from .clock import HybridClock, format_timestamp
 from .columns.encodings import check_encoding
@@ -43,16 +37,9 @@ from .files.page_cache import PageCache
 from .files.temporary import remove_temporary_files
 from .heap import keep_freed_blocks
 from .keys.partition import Partitioner
+from .log.commit_log import CommitLog
 from .maintenance.compaction_policy import BUDGET_BYTES, CompactionPolicy
-from .maintenance.maintenance import (
-    MaintenanceManager,
-    MaintenanceStatus,
-    OperationRecord,
-    Rounds,
-    note_logs,
-    remove_retired,
-    sync_logs,
-)
+from .maintenance.maintenance import MaintenanceManager, MaintenanceStatus, OperationRecord, Rounds
 from .maintenance.maintenance_ops import flush_largest, memory_bytes
 from .maintenance.memory import Memory, MemoryStatus, default_cache_bytes, default_limit
 from .maintenance.table_compaction import compact_tablets
@@ -80,6 +67,7 @@ from .tables.analysis import table_storage
 from .tables.bulk_load import TableBulkLoader
 from .tables.catalog import Catalog, CatalogEntry
 from .tables.durable_catalog import DurableCatalog
+from .tables.housekeeping import flush_commit_holders, keep_house
 from .tables.store_directory import check_format, make_durable_directory
 from .tables.table_alteration import alter, remove_dropped
 from .tables.table_store import TableStore
@@ -194,6 +182,7 @@ class Database:
     # ---- opening and closing -------------------------------------------------------------------------------------
 
     def _open_tables(self, history_seconds: int | None) -> None:
+        self._commits = CommitLog(self._fs, f"{self._directory}/commits", self._options.durability == "fsync")
         self._catalog = DurableCatalog(self._fs, f"{self._directory}/catalog")
         self.history_seconds = self._catalog.keep_history(history_seconds)
         self._options = replace(self._options, history_seconds=self.history_seconds)
@@ -203,11 +192,13 @@ class Database:
             if name not in owned:
                 self._fs.remove_tree(f"{self._directory}/tables/{name}")
         with ExitStack() as stack:
+            stack.callback(self._commits.close)
             for entry in entries:
                 store = self._open_store(entry)
                 stack.callback(store.close)
                 self._stores[entry.table.id] = store
             stack.pop_all()
+        self._commits.opened()
 
     def _open_store(self, entry: CatalogEntry) -> TableStore:
         directory = self._table_directory(entry.table)
@@ -221,6 +212,7 @@ class Database:
             clock=self.clock,
             options=self._options,
             pool=self._io_pool,
+            commits=self._commits,
         )
 
     def _table_directory(self, table: Table) -> str:
@@ -239,6 +231,7 @@ class Database:
             stack.callback(self._lock.release)
             stack.callback(self._pool.shutdown)
             stack.callback(self._io_pool.shutdown)
+            stack.callback(self._commits.close)
             for store in self._doomed:
                 stack.callback(self._remove, store)
             for store in self._stores.values():
@@ -485,7 +478,7 @@ class Database:
         this returns.
 
         Raises what is wrong with the batch as a whole (`UnknownColumn`, `TypeMismatch`, ...), or `DiskError`: then
-        no row of a tablet whose log failed was applied, and the call may be repeated.
+        nothing of it was applied, and the call may be repeated; but for `OutcomeUnknown`.
         """
         store = self.open_table(table)
         check_same_columns(table, store.table, batch.rows.schema.names)
@@ -564,6 +557,7 @@ class Database:
         return self._memory.measure()
 
     def _maintain(self) -> None:
+        flush_commit_holders(self._tablets(), self._commits)
         self._run_operations(until_idle=True)
 
     def _run_operations(self, until_idle: bool) -> list[OperationRecord]:
@@ -578,13 +572,7 @@ class Database:
     def _keep_house(self) -> None:
         """What must not wait for a long operation."""
         self._memory.measure()
-        if self._options.durability == "os":
-            sync_logs(self._tablets())
-        note_logs(self._tablets())
-        remove_retired(self._tablets())
-        for store in list(self._stores.values()):
-            with contextlib.suppress(DiskError):
-                store.finish_loads()
+        keep_house(lambda: list(self._stores.values()), self._commits, self._options.durability)
         self._remove_doomed()
 
     def _memory_bytes(self) -> int:

@@ -6,6 +6,7 @@ Values are small numbers that stand for values of whatever type a column has (`v
 
 from __future__ import annotations
 
+import itertools
 import random
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -16,10 +17,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
-from nyala.errors import AlreadyPresent, HistoryGone
+from nyala.errors import AlreadyPresent, DiskError, HistoryGone
 from nyala.storage.alterations import AddColumn, DropColumn, RenameColumn, SetDefault
 from nyala.storage.database import Database
-from nyala.storage.files.memory_filesystem import CrashableFileSystem
+from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
 from nyala.storage.predicates import AnyOf, InList, IsNull, Range
 from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition
 from nyala.storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
@@ -68,6 +69,8 @@ ALL_TYPES = Schema(
 SCHEMAS = {"small": (SMALL, ("k",)), "all types": (ALL_TYPES, ("a", "b"))}
 ADDED = {"BIGINT": BIGINT, "STRING": STRING, "DATE": DATE}
 KEYS = 8
+LOG_STEPS = [(step, place) for step in ("write", "sync", "create") for place in ("*/wal/*", "*/commits*")]
+"""Steps of logs that may fail."""
 
 
 def value(type_: Any, code: int | None) -> Any:
@@ -123,12 +126,16 @@ class MvccMachine(RuleBasedStateMachine):
             "background": False,
             "history_seconds": history_seconds,
         }
-        self.fs = CrashableFileSystem()
-        self.db = Database("db", fs=self.fs, **self.options)
+        self.open(CrashableFileSystem())
         table = self.db.create_table(TableDefinition("t", schema, partitions))
         self.model = TableModel(table.schema)
         self.begun = int(self.db.now())
         self.added = 0
+
+    def open(self, fs: CrashableFileSystem) -> None:
+        """Open what is on a disk."""
+        self.fs, self.disk = fs, FaultyFileSystem(fs)
+        self.db = Database("db", fs=self.disk, **self.options)
 
     @property
     def table(self):
@@ -161,6 +168,44 @@ class MvccMachine(RuleBasedStateMachine):
             return
         assert found == expected.errors
         self.model.commit(expected, result.timestamp)
+
+    @rule(rows=ROWS, operation=st.sampled_from(LOG_STEPS), nth=st.integers(1, 3))
+    def failing_write(self, rows, operation, nth):
+        """One step of one log fails: all of the write has happened, or nothing and the error says so."""
+        given = [self.row(key, columns) for _, key, columns in rows]
+        ops = [Op[name] for name, _, _ in rows]
+        expected = self.model.resolve(ops, given)
+        self.disk.fail(*operation, nth=nth, times=1)
+        try:
+            result = self.db.write(self.table, self.batch(ops, given, False))
+        except DiskError as error:
+            assert error.retryable
+        else:
+            self.model.commit(expected, result.timestamp)
+        self.disk.heal()
+
+    @rule(rows=ROWS, nth=st.integers(1, 8), keep=st.sampled_from([0.0, 0.5, 1.0]), seed=st.integers(0, 2**16))
+    def torn_write(self, rows, nth, keep, seed):
+        """The machine loses its power at some sync of a write: all of it is there afterwards, or nothing."""
+        images: list[CrashableFileSystem] = []
+        syncs, rng = itertools.count(1), random.Random(seed)
+        fs = self.fs
+
+        def record(what: str) -> None:
+            if next(syncs) == nth:
+                images.append(fs.crash(keep, rng))
+
+        given = [self.row(key, columns) for _, key, columns in rows]
+        ops = [Op[name] for name, _, _ in rows]
+        expected = self.model.resolve(ops, given)
+        fs.on_sync = record
+        result = self.db.write(self.table, self.batch(ops, given, False))
+        fs.on_sync = None
+        self.db.close()
+        self.open(images[0] if images else fs)
+        names = self.model.schema.names
+        if not images or self.by_key(self.scan(names)) != self.model.rows(names, int(self.db.now())):
+            self.model.commit(expected, result.timestamp)
 
     def batch(self, ops, given, all_or_none) -> WriteBatch:
         names = [c.name for c in self.model.schema.columns if any(c.name in row for row in given)]
@@ -247,14 +292,13 @@ class MvccMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self):
         self.db.close()
-        self.db = Database("db", fs=self.fs, **self.options)
+        self.open(self.fs)
 
     @rule(keep=st.sampled_from([0.0, 0.5, 1.0]), seed=st.integers(0, 2**16))
     def crash(self, keep, seed):
         crashed = self.fs.crash(keep, random.Random(seed))
         self.db.close()
-        self.fs = crashed
-        self.db = Database("db", fs=self.fs, **self.options)
+        self.open(crashed)
 
     # ---- reading -------------------------------------------------------------------------------------------------
 

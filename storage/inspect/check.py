@@ -13,15 +13,18 @@ from ...errors import DiskError, OperationalError
 from ..files.checked_file import TEMPORARY_SUFFIX
 from ..files.filesystem import FileSystem, Lock
 from ..files.page_cache import PageCache
+from ..log.commit_log import CommitLog
 from ..tables.catalog import Catalog
 from ..tables.store_directory import FORMAT
+from .check_log import check_log
 from .check_table import check_table
 from .files import file_size, read_file
 from .findings import WHOLE_FILE, Report
+from .read_only import ReadOnlyFileSystem
 
 CACHE_BYTES = 128 << 20
 """For decoded pages: enough for the key columns of one rowset, which are read twice."""
-_PARTS = ("LOCK", "FORMAT", "catalog", "tables")
+_PARTS = ("LOCK", "FORMAT", "catalog", "commits", "tables")
 _OF_SERVING = ("owner", "owner.log")
 """Where the process that serves the store is found, and its log: no part of the store, and expected there."""
 
@@ -118,9 +121,20 @@ def _check_tables(fs: FileSystem, directory: str, report: Report) -> None:
         if name not in entries:
             report.note(f"{tables}/{name}", "directory", "no table owns it; opening the store removes it")
     cache = PageCache(CACHE_BYTES)
+    commits = _check_commits(fs, f"{directory}/commits", report)
     for table_id, entry in sorted(entries.items()):
         report.checked.tables += 1
         if table_id in found:
-            check_table(fs, f"{tables}/{table_id}", entry, cache, report)
+            check_table(fs, f"{tables}/{table_id}", entry, cache, report, commits)
         else:
             report.error(f"{tables}/{table_id}", "directory", f"the folder of table {entry.table.name} is missing")
+
+
+def _check_commits(fs: FileSystem, directory: str, report: Report) -> CommitLog | None:
+    """Check the commit log and return it; None where it cannot be read."""
+    if fs.exists(directory):
+        with report.reading(directory, "directory"):
+            check_log(fs, directory, fs.list(directory), 0, 0, report)
+    with report.reading(directory, "commit log"):
+        return CommitLog(ReadOnlyFileSystem(fs), directory)
+    return None

@@ -14,6 +14,7 @@ from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
 from ..keys.keys import Keys
 from ..keys.partition import Partitioner
+from ..log.commit_log import CommitLog
 from ..rowsets.disk_rowset import DiskRowSet
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.stored_rowset import StoredRowSet
@@ -37,8 +38,15 @@ SHOWN_KEYS = 10
 """Repeated keys of a tablet that become findings; the rest is counted."""
 
 
-def check_table(fs: FileSystem, directory: str, entry: CatalogEntry, cache: PageCache, report: Report) -> None:
-    """Check the folder of a table and all that is in it."""
+def check_table(
+    fs: FileSystem,
+    directory: str,
+    entry: CatalogEntry,
+    cache: PageCache,
+    report: Report,
+    commits: CommitLog | None,
+) -> None:
+    """Check the folder of a table and all that is in it; `commits` is the store's commit log where that can be read."""
     table = entry.table
     names = fs.list(directory)
     for name in names:
@@ -66,7 +74,7 @@ def check_table(fs: FileSystem, directory: str, entry: CatalogEntry, cache: Page
     for number, tablet_id in enumerate(entry.tablet_ids):
         if tablet_id in metadata:
             tablet = _TabletCheck(
-                fs, f"{directory}/{tablet_id}", table, partitioner, number, metadata[tablet_id], cache, report
+                fs, f"{directory}/{tablet_id}", table, partitioner, number, metadata[tablet_id], cache, report, commits
             )
             tablet.run(loads_known)
         elif tablet_id in names:
@@ -119,6 +127,7 @@ class _TabletCheck:
     metadata: TabletMetadata
     cache: PageCache
     report: Report
+    commits: CommitLog | None
 
     def run(self, loads_known: bool) -> None:
         """Metadata, files, rowsets, log, keys. `loads_known`: see `_finish_loads`."""
@@ -206,8 +215,12 @@ class _TabletCheck:
             return
         check_log(self.fs, directory, names, self.metadata.replay_index, self.metadata.known_index, self.report)
         tablet: Tablet | None = None
+        if self.commits is None:
+            message = "not checked whether a key is alive twice: the commit log cannot be read"
+            self.report.note(self.directory, "keys", message)
+            return
         with self.report.reading(directory, "log"):
-            tablet = self._recovered(sound)
+            tablet = self._recovered(sound, self.commits)
         if tablet is None:
             message = "not checked whether a key is alive twice: only the log knows which rows were deleted last"
             self.report.note(self.directory, "keys", message)
@@ -216,7 +229,7 @@ class _TabletCheck:
             self._check_unique(self._sources(tablet))
         tablet.close()
 
-    def _recovered(self, sound: list[RowSetMetadata]) -> Tablet:
+    def _recovered(self, sound: list[RowSetMetadata], commits: CommitLog) -> Tablet:
         """What opening the tablet would bring into memory."""
         # With no other files than are asked for keys: the others are checked already, and a missing one must not keep
         # the log from being replayed.
@@ -233,6 +246,7 @@ class _TabletCheck:
             cache=self.cache,
             clock=HybridClock(),
             options=StoreOptions(),
+            commits=commits,
         )
 
     def _sources(self, tablet: Tablet) -> list[KeySource]:

@@ -24,7 +24,8 @@ UNSET = "-"
 
 @dataclass(frozen=True, slots=True)
 class EntrySummary:
-    """One entry: `rows` is None for entries that are no rows; `what` is their op, or what a load brings."""
+    """One entry: `rows` is None for entries that are no rows; `what` is their op, what a load brings, or the
+    parts that a commit is of."""
 
     index: int
     offset: int
@@ -92,7 +93,10 @@ def _entries(data: memoryview, header: SegmentHeader, path: str) -> tuple[list[L
 
 def _summary(entry: LogEntry, place: int, size: int, header: SegmentHeader) -> EntrySummary:
     rows: int | None = None
-    if entry.kind is not EntryKind.LOAD:
+    if entry.kind is EntryKind.COMMIT:
+        parts_of = msgpack.unpackb(entry.body)
+        what = ", ".join(f"{tablet} to entry {index}" for tablet, index in sorted(parts_of.items()))
+    elif entry.kind is not EntryKind.LOAD:
         parts = entry_parts(entry, header.schema)
         rows = sum(part.row_count for part in parts)
         what = ", ".join(part.op.name for part in parts)
@@ -125,7 +129,7 @@ def describe_segment(contents: SegmentContents) -> str:
         f"log segment {contents.path}",
         f"  size         {format_bytes(contents.size)}",
         f"  first entry  {header.first_index:,}",
-        f"  columns      {', '.join(_column(field) for field in header.schema)}",
+        f"  columns      {', '.join(_column(field) for field in header.schema) or '-'}",
         f"  entries      {len(contents.entries):,}",
         "",
         *table_lines(

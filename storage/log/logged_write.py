@@ -8,6 +8,7 @@ from ..deltas.delta_memstore import DeltaMemStore
 from ..rowsets.memrowset import IndexKeys, MemRowSet
 from ..rowsets.stored_rowset import DeletedRows
 from ..vector import Array
+from .decision import Decision
 from .wal import LogTicket
 
 
@@ -31,6 +32,25 @@ class LoggedWrite:
     changed: list[ChangedRows] = field(default_factory=list)
     is_abandoned: bool = False
     """Its writer has given up waiting: whoever finds that it is decided lets readers see it."""
+    decision: Decision | None = None
+    """Of a part of a write over several tablets: that its entry is durable does not suffice."""
+    keys: IndexKeys = field(default_factory=list)
+    """Of such a part: all its keys, which other writes must not touch before the decision."""
+    _key_set: frozenset[int | bytes] | None = None
+
+    def has_key(self, key: int | bytes) -> bool:
+        """True if the part has this key."""
+        return key in self._hashed_keys()
+
+    def shares_keys(self, keys: IndexKeys) -> bool:
+        """True if the part has one of some keys."""
+        return not self._hashed_keys().isdisjoint(keys)
+
+    def _hashed_keys(self) -> frozenset[int | bytes]:
+        # Only where writes meet, which is rare: hashing 100,000 keys takes some milliseconds.
+        if self._key_set is None:
+            self._key_set = frozenset(self.keys)
+        return self._key_set
 
     def undo(self) -> None:
         """Take everything back. Needs the tablet's `write_lock`; later writes have been taken back before."""

@@ -18,7 +18,6 @@ is never behind one that was acknowledged.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import threading
 import weakref
@@ -27,7 +26,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from ...errors import CorruptionError, DiskError, OperationalError, StoreClosed
+from ...errors import CorruptionError, DiskError, OperationalError, OutcomeUnknown, StoreClosed
 from ..files.filesystem import FileSystem, WritableFile
 from .commit_queue import CommitQueue
 from .wal_format import (
@@ -178,6 +177,12 @@ class WriteAheadLog:
             return sum(s.size for s in self._segments() if s.last_index >= index or s.last_index < s.first_index)
 
     @property
+    def finished_segments(self) -> list[int]:
+        """The last entry of each segment that is finished, ascending."""
+        with self._changed:
+            return [segment.last_index for segment in self._old]
+
+    @property
     def finished_index(self) -> int:
         """Last entry of the segments that are finished; 0 where there is none."""
         with self._changed:
@@ -205,7 +210,7 @@ class WriteAheadLog:
                 self._repair()
             newest = self._room_for(sum(map(len, bodies)) + ENTRY_OVERHEAD * len(bodies))
             if after is not None and after.error is not None:
-                raise DiskError(str(after.error)) from after.error
+                raise DiskError(str(cause_of(after.error))) from after.error
             last = self._last_index + len(bodies)
             pieces: list[bytes] = []
             for index, body in enumerate(bodies, self._last_index + 1):
@@ -252,7 +257,7 @@ class WriteAheadLog:
                 turn = self._queue.join(ticket)
             turn.acquire()
         if ticket.error is not None:
-            raise DiskError(str(ticket.error)) from ticket.error
+            raise _raisable(ticket.error) from ticket.error
 
     def decided(self, tickets: Iterable[LogTicket]) -> int:
         """How many tickets, from the first on, are decided; those that fail together are counted together."""
@@ -305,9 +310,6 @@ class WriteAheadLog:
                 self._settle(newest, covered, size, index)
             elif self._syncs:
                 self._fail_pending(newest, failure)
-                # At once, if the disk lets us: what was told to have failed must not be there after a crash.
-                with contextlib.suppress(DiskError):
-                    self._repair()
             self._changed.notify_all()
             self._queue.wake()
         if failure is not None and not self._syncs:
@@ -328,8 +330,8 @@ class WriteAheadLog:
         self._synced_index = max(self._synced_index, index)
 
     def _fail_pending(self, newest: _Newest, failure: DiskError) -> None:
-        for ticket in newest.pending:
-            ticket.error = failure
+        """Take back all that is not synced, then tell the tickets. Needs the mutex."""
+        failed = newest.pending.copy()
         newest.pending.clear()
         newest.unwritten.clear()
         newest.needs_cut = True
@@ -337,6 +339,14 @@ class WriteAheadLog:
         newest.segment.last_index = self._last_index = self._synced_index
         for mark in self._marks:
             mark.index = min(mark.index, self._last_index)
+        try:
+            # At once, if the disk lets us: what was told to have failed must not be there after a crash.
+            self._repair()
+        except DiskError as error:
+            failure = _in_doubt(failure, error)
+        finally:
+            for ticket in failed:
+                ticket.error = failure
 
     def repair(self) -> None:
         """Cut away what a failed write or sync left, where that was not possible yet; `DiskError` while it is not."""
@@ -478,6 +488,28 @@ class WriteAheadLog:
         log._old = segments
         log.remove_through(durable_index)
         return log
+
+
+def _in_doubt(failure: DiskError, error: DiskError) -> OutcomeUnknown:
+    """The error of entries that are perhaps on the disk although they failed, since they cannot be cut away."""
+    doubt = OutcomeUnknown(
+        f"{failure}; what had been written could not be taken back either ({error}). It is not visible, but if this "
+        "process ends before the disk works again it may be: look whether the rows are there before writing them again"
+    )
+    doubt.__cause__ = failure
+    return doubt
+
+
+def _raisable(error: OperationalError) -> DiskError:
+    """An error of the same kind for each thread that it is raised in."""
+    return OutcomeUnknown(str(error)) if isinstance(error, OutcomeUnknown) else DiskError(str(error))
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """What is behind an `OutcomeUnknown`: for those who know the outcome."""
+    while isinstance(error, OutcomeUnknown) and error.__cause__ is not None:
+        error = error.__cause__
+    return error
 
 
 def _write(file: WritableFile, pieces: Sequence[bytes]) -> None:

@@ -18,7 +18,7 @@ A log is a folder of segments, `wal/<first index, 16 hex digits>.log`. All numbe
     16      8      index, u64            one more than the entry before
     24      8      timestamp, u64        hybrid time
     32      8      durable index, u64    the writer knew all entries up to here to be synced
-    40      1      kind: 1 WRITE, 2 LOAD, 3 ROW
+    40      1      kind: 1 WRITE, 2 LOAD, 3 ROW, 8 PART, 9 COMMIT
     41      1      1 where the next entry is a part of the same write: all of them count, or none
     42      6      zeros
     48      ...    body
@@ -41,6 +41,11 @@ A log is a folder of segments, `wal/<first index, 16 hex digits>.log`. All numbe
     4       1      op code of all rows, or 0: then one byte per row follows at 8
     5       3      zeros
     8       ...    op codes, padded to a multiple of 8 bytes; Arrow IPC record batch message
+
+    body of PART (format version 3): as of WRITE. The rows are one tablet's part of a write over several tablets, which
+    counts only where the store's commit log has a COMMIT of the same timestamp (`commit_log`)
+
+    body of COMMIT: `commit_log`
 
     body of ROW: `wal_row`
 
@@ -71,7 +76,7 @@ from .wal_row import RowPart, decode_row
 MAGIC = b"nyalaWAL"
 COLUMN_ID = b"nyala.column_id"
 """Field metadata of logged rows: the column's permanent id."""
-VERSION = 2
+VERSION = 3
 _SEGMENT = struct.Struct("<8sIIQI")
 _FRAME = struct.Struct("<II")
 _PREFIX = struct.Struct("<QQQQB?6x")
@@ -94,6 +99,12 @@ class EntryKind(enum.IntEnum):
     CONFIGURATION = 5
     ALTER = 6
     TRACKED = 7
+    PART = 8
+    COMMIT = 9
+
+
+WRITES = (EntryKind.WRITE, EntryKind.PART)
+"""The kinds of entries that are batches of rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +227,7 @@ def entry_parts(entry: LogEntry, schema: pa.Schema) -> Sequence[WritePart | RowP
     """The rows of an entry; none where it is no write. `schema` is that of the segment."""
     if entry.kind is EntryKind.ROW:
         return [decode_row(entry.body, schema)]
-    return decode_write(entry.body, schema) if entry.kind is EntryKind.WRITE else []
+    return decode_write(entry.body, schema) if entry.kind in WRITES else []
 
 
 def decode_write(body: memoryview | bytes, schema: pa.Schema) -> list[WritePart]:

@@ -73,6 +73,14 @@ def flush(tablet: Tablet, workers: int = WORKERS) -> int:
         return _flush(tablet, workers)
 
 
+def flush_all(tablet: Tablet) -> None:
+    """Flush what the tablet has in memory now, deltas included: nothing of its log up to here is replayed again.
+    `DiskError` where the disk fails."""
+    flush(tablet)
+    for stored in tablet.state.rowsets:
+        flush_deltas(tablet, stored)
+
+
 def _flush(tablet: Tablet, workers: int) -> int:
     rows = 0
     if tablet.state.flushing is not None:

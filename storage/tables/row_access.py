@@ -15,8 +15,8 @@ from ..writing.row_write import RowWriter
 
 
 class RowAccess:
-    """Reads and writes single rows; the parameters are those of `RowReader` and `RowWriter`. Safe for several
-    threads."""
+    """Reads and writes single rows; the parameters are those of `RowReader` and `RowWriter`, which goes by
+    `is_writable` instead of `is_current`. Safe for several threads."""
 
     def __init__(
         self,
@@ -26,8 +26,9 @@ class RowAccess:
         clock: HybridClock,
         is_current: Callable[[], bool],
         write_batch: Callable[[WriteBatch], WriteResult],
+        is_writable: Callable[[], bool],
     ):
         codec = RowCodec(table)
         self.is_current = is_current
         self.reader = RowReader(codec, partitioner, tablets, is_current)
-        self.writer = RowWriter(codec, partitioner, tablets, clock, is_current, write_batch)
+        self.writer = RowWriter(codec, partitioner, tablets, clock, is_writable, write_batch)

@@ -94,7 +94,16 @@ def _make_tablets(store: TableStore, entry: CatalogEntry, cache: PageCache, opti
             path = f"{store.directory}/{tablet_id}"
             metadata = TabletMetadata.read(store.fs, path)
             made.append(
-                open_tablet(store.fs, path, entry.table, metadata, cache=cache, clock=store.clock, options=options)
+                open_tablet(
+                    store.fs,
+                    path,
+                    entry.table,
+                    metadata,
+                    cache=cache,
+                    clock=store.clock,
+                    options=options,
+                    commits=store.commits,
+                )
             )
     except BaseException:
         _close(made)

@@ -10,18 +10,20 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from ...errors import CorruptionError, DiskError, NoPartition, TabletGone, UnknownColumn
+from ...errors import CorruptionError, DiskError, NoPartition, OperationalError, TabletGone, UnknownColumn
 from ..clock import HybridClock
 from ..files.checked_file import TEMPORARY_SUFFIX
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
 from ..keys.partition import Partitioner
+from ..log.commit_log import CommitLog
+from ..log.decision import Decision
 from ..maintenance.tablet_flush import flush_overfull
 from ..reading.row_read import Altered
 from ..reading.tablet_scan import tablet_tokens
@@ -45,6 +47,7 @@ from ..tablet.tablet import StoreOptions, Tablet
 from ..tablet.tablet_metadata import TabletMetadata
 from ..tablet.tablet_replay import open_tablet
 from ..writing.incoming_rows import IncomingRows, incoming, no_partition, row_errors, rows_without
+from ..writing.joint_write import finish_together
 from ..writing.tablet_write import TabletWrite
 from .altered_table import check_same_columns
 from .analysis import Analysis, analyze
@@ -73,6 +76,17 @@ class TableLayout:
         return no_partition(self.table, self.partitioner, rows, row)
 
 
+@dataclass(slots=True, eq=False)
+class _Applied:
+    """A batch in memory and in the logs, not durable yet: the parts to wait for, and why others failed. `decision` is
+    there where several tablets are changed."""
+
+    timestamp: Timestamp
+    parts: list[TabletWrite]
+    decision: Decision | None = None
+    failures: list[OperationalError] = field(default_factory=list)
+
+
 class TableStore:
     """An open table. All methods may be called from several threads.
 
@@ -80,6 +94,8 @@ class TableStore:
     ----------
     pool : Executor
         For work that several tablets do at once; its tasks never wait for other tasks.
+    commits : CommitLog
+        The store's, which decides on writes over several tablets.
     """
 
     def __init__(
@@ -90,6 +106,7 @@ class TableStore:
         tablets: Sequence[Tablet],
         clock: HybridClock,
         pool: Executor,
+        commits: CommitLog,
     ):
         self.fs = fs
         self.directory = directory
@@ -97,6 +114,7 @@ class TableStore:
         """Replaced as a whole, under the `write_lock`s of all its tablets."""
         self.clock = clock
         self.pool = pool
+        self.commits = commits
         self.alter_lock = threading.Lock()
         """Held while the table goes over to another layout."""
         self.load_lock = threading.Lock()
@@ -138,6 +156,7 @@ class TableStore:
         clock: HybridClock,
         options: StoreOptions,
         pool: Executor,
+        commits: CommitLog,
     ) -> TableStore:
         """Recover a table: finish interrupted loads, then open its tablets."""
         _check_tablets(fs, directory, entry)
@@ -146,10 +165,10 @@ class TableStore:
 
         def opened(mine: TabletMetadata) -> Tablet:
             path = f"{directory}/{mine.tablet_id}"
-            return open_tablet(fs, path, entry.table, mine, cache=cache, clock=clock, options=options)
+            return open_tablet(fs, path, entry.table, mine, cache=cache, clock=clock, options=options, commits=commits)
 
         tablets = list(pool.map(opened, metadata))
-        return cls(fs, directory, entry, tablets, clock, pool)
+        return cls(fs, directory, entry, tablets, clock, pool, commits)
 
     def close(self) -> None:
         """Sync the logs and close all files."""
@@ -162,10 +181,11 @@ class TableStore:
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def write(self, batch: WriteBatch, check_only: bool = False) -> WriteResult:
-        """Apply a batch: visible at once to later snapshots and, tablet by tablet, all or nothing in a crash. With
-        `check_only`: say what would be refused now, and change nothing.
+        """Apply a batch: visible at once to later snapshots, and all or nothing in a crash, however many tablets its
+        rows go to. With `check_only`: say what would be refused now, and change nothing.
 
-        Raises `DiskError` where a log fails: none of the failed tablets' rows are changed then, nor will be.
+        Raises `DiskError` where a log fails: nothing is changed then, nor will be. `OutcomeUnknown`: nothing is
+        changed, but after a crash all of it may be.
         """
         while True:
             result = self._write(self.layout, batch, check_only)
@@ -184,18 +204,16 @@ class TableStore:
         outcome = self._apply(layout, parts, batch.all_or_none, errors, check_only)
         if outcome is None:
             return None
-        timestamp, applied, failures = outcome
-        # The logs of several tablets sync side by side.
-        waiting = [self.pool.submit(_finish, part) for part in applied[1:]]
-        failures += [error for part in applied[:1] if (error := _finish(part)) is not None]
-        failures += [error for future in waiting if (error := future.result()) is not None]
-        if failures:
-            raise failures[0]
+        if isinstance(outcome, Decision):
+            outcome.wait()
+            return None
+        self._finish(outcome)
         for part in parts:
             errors += part.errors
         errors.sort(key=lambda error: error.row)
         is_refused = check_only or (batch.all_or_none and bool(errors))
-        return WriteResult(0 if is_refused else sum(part.applied for part in parts), tuple(errors), timestamp)
+        applied = 0 if is_refused else sum(part.applied for part in parts)
+        return WriteResult(applied, tuple(errors), outcome.timestamp)
 
     def _apply(
         self,
@@ -204,33 +222,57 @@ class TableStore:
         all_or_none: bool,
         errors: list[RowError],
         check_only: bool,
-    ) -> tuple[Timestamp, list[TabletWrite], list[DiskError]] | None:
-        """Check and apply all parts at one timestamp: (that, the parts to wait for, why others failed); None where the
-        layout is not this one any more."""
-        failures: list[DiskError] = []
-        applied: list[TabletWrite] = []
+    ) -> _Applied | Decision | None:
+        """Check and apply all parts at one timestamp. The decision to wait for where another write over several tablets
+        has the same keys; None where the layout is not this one any more, or repairs are due: nothing is done then."""
         with ExitStack() as locks:
             for part in parts:
                 locks.enter_context(part.tablet.write_lock)
-            if self.layout is not layout:
+            if self.layout is not layout or self.repairs:
                 return None
+            for part in parts:
+                if (blocker := part.blocker()) is not None:
+                    return blocker
             for part in parts:
                 part.check()
             changing = [part for part in parts if part.has_changes]
             is_refused = check_only or (all_or_none and (errors or any(part.errors for part in parts)))
             if is_refused or not changing:
-                return self.clock.now(), parts, failures
+                return _Applied(self.clock.now(), parts)
             for part in changing:
                 part.encode()
+            decision = Decision() if len(changing) > 1 else None
             timestamp = start_together([part.tablet.mvcc for part in changing])
+            done = _Applied(timestamp, [], decision)
             for part in parts:
                 try:
                     if part.has_changes:
-                        part.apply(timestamp)
-                    applied.append(part)
-                except DiskError as error:
-                    failures.append(error)
-        return timestamp, applied, failures
+                        part.apply(timestamp, decision)
+                    done.parts.append(part)
+                except OperationalError as error:
+                    done.failures.append(error)
+        return done
+
+    def _finish(self, applied: _Applied) -> None:
+        """Block until what was applied is durable and visible; raises why it is not."""
+        parts, failures = applied.parts, applied.failures
+        if applied.decision is not None:
+            finish_together(
+                parts,
+                applied.timestamp,
+                applied.decision,
+                self.commits,
+                self.pool,
+                failures,
+                on_doubt=lambda: self.repairs.append(self.commits.repair),
+            )
+            return
+        # The logs of several tablets sync side by side.
+        waiting = [self.pool.submit(_finish, part) for part in parts[1:]]
+        failures += [error for part in parts[:1] if (error := _finish(part)) is not None]
+        failures += [error for future in waiting if (error := future.result()) is not None]
+        if failures:
+            raise failures[0]
 
     # ---- single rows ---------------------------------------------------------------------------------------------
 
@@ -275,6 +317,7 @@ class TableStore:
                 self.clock,
                 lambda: self.layout is layout,
                 self.write,
+                lambda: self.layout is layout and not self.repairs,
             )
         return found
 

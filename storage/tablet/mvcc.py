@@ -150,6 +150,24 @@ class MvccManager:
         return not self._in_flight or min(self._in_flight) > timestamp
 
 
+def commit_together(managers: Sequence[MvccManager], timestamp: int) -> None:
+    """Let readers see a write into several tablets, in all of them at the same moment: a look-up without a snapshot
+    that follows one that has seen a part sees the others, too. `managers` as in `start_together`."""
+    with ExitStack() as stack:
+        for manager in managers:
+            stack.enter_context(manager._changed)
+        for manager in managers:
+            manager._ready = None  # look-ups that take no lock wait for it from here on
+        for manager in managers:
+            manager._in_flight.remove(timestamp)
+            manager._acknowledged = max(manager._acknowledged, timestamp)
+        for manager in managers:
+            acknowledged = manager._acknowledged
+            manager._ready = Timestamp(acknowledged) if manager._is_clean(acknowledged) else None
+            if manager._waiting:
+                manager._changed.notify_all()
+
+
 def start_together(managers: Sequence[MvccManager]) -> Timestamp:
     """One timestamp for a write into several tablets: a snapshot sees all of it or nothing.
 

@@ -46,6 +46,7 @@ from ..files.retired_files import RetiredFiles
 from ..keys.key_places import KeyPlaces
 from ..keys.keys import Keys
 from ..keys.rowset_tree import RowSetTree
+from ..log.commit_log import CommitLog
 from ..log.logged_write import LoggedWrite
 from ..log.tablet_log import LogPlace, TabletLog
 from ..log.wal import LogTicket
@@ -199,6 +200,12 @@ class Tablet:
     in them; what it raises keeps the metadata as it is."""
     undecided: deque[LoggedWrite] = field(default_factory=deque)
     """Writes whose log entries were not known to be durable when last looked at; guarded by `write_lock`."""
+    deciding: list[LoggedWrite] = field(default_factory=list)
+    """Parts of writes over several tablets that were not known to be decided when last looked at, whether their log
+    entries are durable or not. Other writes keep away from their keys, so they can be undone in any order; guarded by
+    `write_lock`."""
+    commits: CommitLog | None = None
+    """The store's, which decides on these; None in a cluster, where each tablet's log decides alone."""
     pins: weakref.WeakSet[Pin] = field(default_factory=weakref.WeakSet)
     write_lock: threading.Lock = field(default_factory=threading.Lock)
     flush_lock: threading.Lock = field(default_factory=threading.Lock)
@@ -370,6 +377,20 @@ class Tablet:
         for logged in reversed(failed):
             logged.undo()
             self.mvcc.abort(logged.timestamp)
+        if self.deciding:
+            self._settle_parts()
+
+    def _settle_parts(self) -> None:
+        """Undo the parts of writes over several tablets that were aborted, and forget those that are decided."""
+        deciding: list[LoggedWrite] = []
+        for logged in self.deciding:
+            assert logged.decision is not None
+            if not logged.decision.is_decided:
+                deciding.append(logged)
+            elif logged.decision.is_aborted and logged.ticket.error is None:  # else it has been undone above
+                logged.undo()
+                self.mvcc.abort(logged.timestamp)
+        self.deciding = deciding
 
     def commit(self, ticket: LogTicket, timestamp: int) -> None:
         """Let readers see a write whose entry is durable, unless whoever made it so has done that."""
@@ -377,8 +398,8 @@ class Tablet:
             self.mvcc.commit(timestamp)
 
     def decide_all(self) -> None:
-        """Wait for the log until no write is undecided. Needs `write_lock`; takes at most about two fsyncs. Raises what
-        the log does where it cannot tell (a cluster's: `DeadlineExceeded`)."""
+        """Wait until no write is undecided, those over several tablets included. Needs `write_lock`; takes at most
+        about four fsyncs. Raises what the log does where it cannot tell (a cluster's: `DeadlineExceeded`)."""
         if self.undecided:
             ticket = self.undecided[-1].ticket
             try:
@@ -386,6 +407,11 @@ class Tablet:
             except OperationalError:
                 if not ticket.is_decided:
                     raise
+            self.settle()
+        if self.deciding:
+            for logged in self.deciding:
+                assert logged.decision is not None
+                logged.decision.wait()  # whoever decides needs no lock of a tablet for it
             self.settle()
 
     def abandon(self, logged: LoggedWrite | None) -> None:
@@ -454,8 +480,10 @@ class Tablet:
             next_number=max(metadata.next_number, self.next_number),
         )
         # With durability "os", too, the log must not end before what the metadata says of its entries: their indexes
-        # would be given again.
+        # would be given again. And what was decided on them must not change any more.
         self.log.sync_now()
+        if self.commits is not None:
+            self.commits.sync_now()
         filled = replace(filled, log_index=max(filled.log_index, self.log.synced_index))
         if self.before_forgetting is not None and filled.replay_index > self.metadata.replay_index:
             self.before_forgetting(filled.replay_index)

@@ -10,10 +10,11 @@ from ...errors import CorruptionError
 from ..clock import HybridClock
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
+from ..log.commit_log import CommitLog
 from ..log.logged_rows import LoggedRows
 from ..log.tablet_log import TabletLog
 from ..log.wal import WriteAheadLog
-from ..log.wal_format import LogEntry, log_schema
+from ..log.wal_format import EntryKind, LogEntry, log_schema
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
 from ..schema import Schema, Table
@@ -33,15 +34,17 @@ def open_tablet(
     cache: PageCache,
     clock: HybridClock,
     options: StoreOptions,
+    commits: CommitLog,
 ) -> Tablet:
-    """Recover a tablet: remove files that no metadata names, replay the log. `CorruptionError` names a file that is
-    damaged or missing."""
+    """Recover a tablet: remove files that no metadata names, replay the log but for parts of writes that are not in
+    `commits`. `CorruptionError` names a file that is damaged or missing."""
     rowsets = open_rowsets(fs, directory, table, metadata, cache)
     replay = Replay(table.schema, rowsets, cache, metadata.durable_index, f"{directory}/wal")
 
     def add(entry: LogEntry, schema: pa.Schema) -> None:
         clock.update(Timestamp(entry.timestamp))
-        replay.add(entry, schema)
+        if entry.kind is not EntryKind.PART or commits.is_committed(entry.timestamp):
+            replay.add(entry, schema)
 
     log = WriteAheadLog.recover(
         fs,
@@ -58,6 +61,7 @@ def open_tablet(
         fs, directory, table, metadata, replay.state, log, cache=cache, clock=clock, options=options
     )
     log.on_durable = tablet.mvcc.commit_all
+    tablet.commits = commits
     tablet.newest = max(tablet.newest, replay.newest)
     tablet.note_number(replay.next_number - 1)
     return tablet

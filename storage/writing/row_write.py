@@ -291,10 +291,12 @@ class RowWriter:
             if not self._is_current():
                 raise _LongWay
             awaited: LogTicket | None = None
-            if tablet.undecided:
+            if tablet.undecided or tablet.deciding:
                 tablet.settle()
                 if tablet.undecided:
                     awaited = tablet.undecided[-1].ticket
+                if any(logged.has_key(index) for logged in tablet.deciding):
+                    raise _LongWay  # which waits for the decision
             home, number, ghost = locate_row(tablet.state, codec.key, key, index, rules.is_insert)
             change = self._resolve(rules, physical, stored, home is not None)
             if change is None:

@@ -29,6 +29,7 @@ from ...errors import (
 )
 from ..deltas.deltas import DeltaKind
 from ..keys.keys import Keys
+from ..log.decision import Decision
 from ..log.logged_write import ChangedRows, LoggedWrite
 from ..log.wal import LogTicket
 from ..log.wal_format import EntryKind, WritePart, decode_write, encode_write
@@ -91,6 +92,17 @@ class TabletWrite:
         """Look for the keys in the rowsets that there are now."""
         pin = self.tablet.pin()
         self._locator.search(pin.state)
+
+    def blocker(self) -> Decision | None:
+        """The decision to wait for, without locks, where a write over several tablets has keys of this one and is not
+        decided yet. Needs the tablet's `write_lock`."""
+        tablet = self.tablet
+        if tablet.deciding:
+            tablet.settle()
+            for logged in tablet.deciding:
+                if logged.shares_keys(self._locator.index):
+                    return logged.decision
+        return None
 
     def check(self) -> None:
         """Resolve the ops. Needs the tablet's `write_lock`."""
@@ -168,20 +180,27 @@ class TabletWrite:
         assert self._changes is not None
         self._bodies = _bodies(self._changes.parts(), len(self._table.schema.columns))
 
-    def apply(self, timestamp: int) -> None:
+    def apply(self, timestamp: int, decision: Decision | None = None) -> None:
         """Log what was encoded and make the changes; `timestamp` is in flight. Needs the tablet's `write_lock`.
+
+        With a `decision`, that of a write over several tablets, `await_log` and `joint_write` take the place of
+        `finish`.
 
         Raises `DiskError` (or `StoreClosed`) with nothing done, the timestamp aborted.
         """
         tablet, changes = self.tablet, self._changes
         assert changes is not None
         try:
-            ticket = tablet.log.append(timestamp, EntryKind.WRITE, self._bodies, after=self._awaited)
+            kind = EntryKind.WRITE if decision is None else EntryKind.PART
+            ticket = tablet.log.append(timestamp, kind, self._bodies, after=self._awaited)
         except OperationalError:
             tablet.mvcc.abort(timestamp)
             raise
         self._logged = LoggedWrite(ticket, timestamp)
         tablet.undecided.append(self._logged)
+        if decision is not None:
+            self._logged.decision, self._logged.keys = decision, self._locator.index
+            tablet.deciding.append(self._logged)
         tablet.newest = timestamp
         index = ticket.index - ticket.count + 1
         if len(changes.resolution.inserts):
@@ -224,6 +243,23 @@ class TabletWrite:
                 home.memstore.append(deltas, index)
                 home.deleted.add(deleted)
                 self._logged.changed.append(ChangedRows(home.memstore, home.deleted, deleted))
+
+    @property
+    def last_entry(self) -> int:
+        """The index of the last log entry of what was applied."""
+        assert self._logged is not None
+        return self._logged.ticket.index
+
+    def await_log(self) -> OperationalError | None:
+        """Block until the log entries of what was applied are durable, or of what was decided by earlier ones; the
+        log's error where they never will be. Takes no lock of the tablet."""
+        awaited = self._awaited if self._logged is None else self._logged.ticket
+        try:
+            if awaited is not None:
+                self.tablet.log.sync(awaited)
+        except OperationalError as error:
+            return error
+        return None
 
     def finish(self) -> None:
         """Wait until the changes are durable and let readers see them. Raises the log's error where they never will be,

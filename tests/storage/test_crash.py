@@ -1,7 +1,7 @@
 """Crashes: at every sync point of a workload, in the middle of recovery, and of a real process by SIGKILL.
 
 What must hold of any crash: every acknowledged row is there, none is there twice, and nothing is there that nobody
-wrote; of a bulk load all rows are there or none.
+wrote; of a bulk load and of a batch all rows are there or none, however many tablets they go to.
 """
 
 from __future__ import annotations
@@ -26,17 +26,18 @@ class History:
 
     started: set[int] = field(default_factory=set)
     acknowledged: set[int] = field(default_factory=set)
-    loads: list[set[int]] = field(default_factory=list)
+    wholes: list[set[int]] = field(default_factory=list)
+    """The rows of each load and of each batch."""
 
     def copy(self) -> History:
-        return History(set(self.started), set(self.acknowledged), list(self.loads))
+        return History(set(self.started), set(self.acknowledged), list(self.wholes))
 
     def verify(self, found: list[int], where: str) -> None:
         assert len(set(found)) == len(found), f"{where}: a row is there twice"
         assert self.acknowledged <= set(found), f"{where}: lost {sorted(self.acknowledged - set(found))[:5]}"
         assert set(found) <= self.started, f"{where}: out of nowhere {sorted(set(found) - self.started)[:5]}"
-        for rows in self.loads:
-            assert rows <= set(found) or not rows & set(found), f"{where}: half a load is there"
+        for rows in self.wholes:
+            assert rows <= set(found) or not rows & set(found), f"{where}: half a load or batch is there"
 
 
 class Recorder:
@@ -55,6 +56,7 @@ class Recorder:
 
     def run(self, keys, action) -> None:
         self.history.started |= set(keys)
+        self.history.wholes.append(set(keys))
         action(keys)
         self.history.acknowledged |= set(keys)
 
@@ -67,7 +69,6 @@ def workload(recorder: Recorder, partitions) -> None:
             recorder.run(keys, lambda keys: insert(db, table, keys))
 
         def bulk(keys):
-            recorder.history.loads.append(set(keys))
             recorder.run(keys, lambda keys: load(db, table, keys))
 
         for start in range(0, 60, 12):
@@ -169,12 +170,11 @@ for line in sys.stdin:
 def read_journal(path) -> History:
     history = History()
     for line in path.read_text().splitlines() if path.exists() else []:
-        word, kind, first, end = line.split()
+        word, _, first, end = line.split()
         rows = set(range(int(first), int(end)))
         if word == "start":
             history.started |= rows
-            if kind == "load":
-                history.loads.append(rows)
+            history.wholes.append(rows)
         else:
             history.acknowledged |= rows
     return history

@@ -51,11 +51,10 @@ def run(operation: str, nth: int, times: int, partitions) -> tuple[Stubborn, lis
         table = db.create_table(definition(partitions=partitions))
         persist = Stubborn(fs, patience=3)
         fs.fail(operation, nth=nth, times=times)
-        # Where a batch goes to one tablet, a failed write has left nothing: INSERT again must not find its rows.
-        op = Op.INSERT if partitions is ONE_TABLET else Op.INSERT_IGNORE
 
         def write(keys):
-            result = persist(lambda: insert(db, table, keys, op=op))
+            # A failed write has left nothing in any tablet: INSERT again must not find its rows.
+            result = persist(lambda: insert(db, table, keys, op=Op.INSERT))
             assert result.errors == ()
             expected.extend(keys)
             assert set(keys) <= set(keys_of(db, table))

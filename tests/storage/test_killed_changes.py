@@ -1,5 +1,5 @@
 """Updates and deletes under SIGKILL: what was acknowledged is there, what was not is there whole or not at all, and the
-past reads as it was.
+past reads as it was. Also where the rows of a write go to several tablets.
 
 `NYALA_KILLS=1000` makes a long run of it, `NYALA_SEED` another one.
 """
@@ -15,32 +15,33 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pytest
 from nyala.storage.database import Database
 from nyala.storage.files.os_filesystem import OsFileSystem
 from nyala.storage.inspect.check import check_store
 from nyala.storage.store import Timestamp
 from tablet_support import read
 
-KILLS = int(os.environ.get("NYALA_KILLS", "50"))
+KILLS = int(os.environ.get("NYALA_KILLS", "30"))
 KEYS = 300
 
 SERVER = '''
-"""Forks one writer per line of input ("directory journal seed")."""
+"""Forks one writer per line of input ("directory journal seed tablets")."""
 import os, random, sys
 import numpy as np
 import pyarrow as pa
 from nyala.storage.database import Database
 from nyala.storage.store import Op, WriteBatch
-from tablet_support import ONE_TABLET, definition
+from tablet_support import HASHED, ONE_TABLET, definition
 
-def work(directory, journal, seed):
+def work(directory, journal, seed, partitions):
     rng = random.Random(seed)
     out = os.open(journal, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     db = Database(
         directory, durability=rng.choice(["fsync", "os"]), memrowset_bytes=rng.choice([20_000, 1_000_000]),
         segment_bytes=20_000,
     )
-    table = db.table("t") if db.tables() else db.create_table(definition(partitions=ONE_TABLET))
+    table = db.table("t") if db.tables() else db.create_table(definition(partitions=partitions))
     number = seed * 1_000_000
     while True:
         number += 1
@@ -62,11 +63,11 @@ def work(directory, journal, seed):
             db.compact_table(table)
 
 for line in sys.stdin:
-    directory, journal, seed = line.split()
+    directory, journal, seed, tablets = line.split()
     child = os.fork()
     if child == 0:
         try:
-            work(directory, journal, int(seed))
+            work(directory, journal, int(seed), HASHED if tablets == "3" else ONE_TABLET)
         except BaseException:
             import traceback
             traceback.print_exc()
@@ -107,7 +108,8 @@ def after(rows: dict[int, str], op: str, number: str, keys: list[int]) -> dict[i
     return changed
 
 
-def test_a_killed_process_keeps_what_it_acknowledged(tmp_path):
+@pytest.mark.parametrize("tablets", [1, 3])
+def test_a_killed_process_keeps_what_it_acknowledged(tmp_path, tablets):
     seed = int(os.environ.get("NYALA_SEED", "1"))
     rng = random.Random(seed)
     expected = Expected()
@@ -117,7 +119,7 @@ def test_a_killed_process_keeps_what_it_acknowledged(tmp_path):
     ) as server:
         for number in range(KILLS):
             journal = tmp_path / f"journal-{number}"
-            server.stdin.write(f"{tmp_path / 'db'} {journal} {seed * 10_000 + number}\n")
+            server.stdin.write(f"{tmp_path / 'db'} {journal} {seed * 10_000 + number} {tablets}\n")
             server.stdin.flush()
             child = int(server.stdout.readline())
             time.sleep(rng.uniform(0.02, 0.4))

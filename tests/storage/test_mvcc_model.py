@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
-from mvcc_machine import ADDED, KEYS, SCHEMAS, MvccMachine
+from mvcc_machine import ADDED, KEYS, LOG_STEPS, SCHEMAS, MvccMachine
 from nyala.storage.store import Op
 
 TestMvccModel = MvccMachine.TestCase
@@ -33,6 +33,8 @@ Step = tuple[str, dict[str, Any]]
 WEIGHTS = {
     "write": 40,
     "write_row": 20,
+    "failing_write": 4,
+    "torn_write": 4,
     "bulk_load": 2,
     "flush": 6,
     "compact_table": 1,
@@ -68,6 +70,17 @@ def random_step(rng: random.Random) -> Step:
         "write": {
             "rows": [(op(), rng.randrange(KEYS), given()) for _ in range(rng.choice([1, 3, 10]))],
             "all_or_none": rng.random() < 0.1,
+        },
+        "failing_write": {
+            "rows": [(op(), rng.randrange(KEYS), given()) for _ in range(rng.choice([1, 3, 10]))],
+            "operation": rng.choice(LOG_STEPS),
+            "nth": rng.choice([1, 1, 2, 3]),
+        },
+        "torn_write": {
+            "rows": [(op(), rng.randrange(KEYS), given()) for _ in range(rng.choice([1, 3, 10]))],
+            "nth": rng.randrange(1, 6),
+            "keep": rng.choice([0.0, 0.5, 1.0]),
+            "seed": rng.randrange(1 << 16),
         },
         "write_row": {"op": op(), "key": rng.randrange(KEYS), "given": given()},
         "bulk_load": {"keys": set(rng.sample(range(KEYS), rng.choice([1, 2]))), "given": given()},

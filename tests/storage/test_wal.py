@@ -188,7 +188,7 @@ def test_a_mark_falls_back_where_entries_fail():
 def test_a_newer_format_is_refused_by_name(monkeypatch):
     data, _ = written(1)
     monkeypatch.setattr(wal_format, "VERSION", 0)
-    with pytest.raises(UnsupportedFormat, match=r"wal/0000000000000001.log has log format version 2; .* up to 0"):
+    with pytest.raises(UnsupportedFormat, match=r"wal/0000000000000001.log has log format version 3; .* up to 0"):
         recover(with_segment(data))
 
 

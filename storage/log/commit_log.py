@@ -1,0 +1,202 @@
+"""The commit log of a store: which writes over several tablets count.
+
+A write over several tablets is one PART entry in the log of each of them, all with its timestamp, and one COMMIT entry
+here. The COMMIT decides: a crash, or a log that fails, before it is durable leaves nothing of the write, afterwards
+everything.
+
+    logs of the tablets     PART  PART  PART           appended in one go, under the tablets' write locks
+                             │     │     │             synced at the same time
+                             └─────┼─────┘
+    commit log                  COMMIT                 appended and synced when all of them are durable
+                                   │
+    memory                      visible, in all tablets at the same moment
+
+1. Until the decision the rows are in memory, in flight (`mvcc`), and other writers keep away from their keys
+   (`Tablet.deciding`): so what is undone has nothing built on it, and later entries of the same logs stand by
+   themselves. Nothing that a flush or a compaction writes contains them, since these wait for writes in flight.
+2. Where a tablet's log, or this one, fails, the parts are undone in memory. Their entries stay in the logs of the other
+   tablets, and replay passes over them, now and for ever: no other write ever gets the same timestamp.
+3. Recovery reads this log first, then replays the tablets'.
+4. A COMMIT may be forgotten when no participant will replay its part any more (`TabletMetadata.replay_index`), or has
+   been dropped. Records are counted in chunks; a segment goes when all chunks in it may go.
+
+It is a `WriteAheadLog` like the tablets', `commits/<first index>.log`: the same group commit, checksums, cutting of
+torn tails. The body of a COMMIT is the msgpack map {tablet id: index of the last entry of its part}. There is no such
+folder before the first write over several tablets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import msgpack
+import pyarrow as pa
+
+from ...errors import OperationalError
+from ..files.filesystem import FileSystem
+from .wal import LogTicket, WriteAheadLog, segment_index
+from .wal_format import EntryKind, LogEntry
+
+SEGMENT_BYTES = 1 << 20
+CHUNK_RECORDS = 1024
+"""Records whose participants are counted together: few, so that segments go soon; many, so that they take no memory."""
+_NO_COLUMNS = pa.schema([])
+
+
+@dataclass(slots=True)
+class _Chunk:
+    """Consecutive records; `needed` is, for each participant, the last entry that one of them is about."""
+
+    first: int
+    last: int
+    needed: dict[str, int] = field(default_factory=dict)
+
+    def is_replayed(self, replayed: Mapping[str, int]) -> bool:
+        """True if no participant that there is still needs one of the records."""
+        return all(replayed.get(tablet, index) >= index for tablet, index in self.needed.items())
+
+
+class CommitLog:
+    """Safe for several threads.
+
+    Parameters
+    ----------
+    fs : FileSystem
+    directory : str
+        The folder of its segments, made when it is needed first.
+    syncs : bool
+        False: durability "os". A commit then survives the process, as the entries of its parts do.
+    """
+
+    def __init__(self, fs: FileSystem, directory: str, syncs: bool = True):
+        self._fs = fs
+        self._directory = directory
+        self._has_directory = fs.exists(directory)
+        self._chunks: deque[_Chunk] = deque()
+        self._recovered: set[int] = set()
+        self._lock = threading.Lock()
+        """Guards the chunks, and the making of the directory; taken before the log's mutex."""
+        self._log = self._open_log(syncs)
+
+    def _open_log(self, syncs: bool) -> WriteAheadLog:
+        fs, directory = self._fs, self._directory
+        names = [name for name in fs.list(directory) if name.endswith(".log")] if self._has_directory else []
+        if not names:
+            return WriteAheadLog(fs, directory, _NO_COLUMNS, syncs=syncs, segment_bytes=SEGMENT_BYTES)
+        forgotten = segment_index(directory, min(names)) - 1
+        return WriteAheadLog.recover(
+            fs, directory, _NO_COLUMNS, forgotten, self._replay, syncs=syncs, segment_bytes=SEGMENT_BYTES
+        )
+
+    # ---- recovery ------------------------------------------------------------------------------------------------
+
+    def _replay(self, entry: LogEntry, schema: pa.Schema) -> None:
+        self._recovered.add(entry.timestamp)
+        self._note(entry.index, msgpack.unpackb(entry.body))
+
+    def is_committed(self, timestamp: int) -> bool:
+        """True if the log had a COMMIT of this timestamp when it was opened: for replay, until `opened`."""
+        return timestamp in self._recovered
+
+    def opened(self) -> None:
+        """Release what only replay needs: all tablets are open."""
+        self._recovered = set()
+
+    # ---- committing ----------------------------------------------------------------------------------------------
+
+    def append(self, timestamp: int, parts: Mapping[str, int]) -> LogTicket:
+        """Append the COMMIT of a write whose parts are durable; it counts when `sync` has returned.
+
+        Parameters
+        ----------
+        timestamp : int
+            Of the write.
+        parts : mapping of str to int
+            For each tablet, the index of the last log entry of its part.
+
+        Raises `DiskError` or `StoreClosed`: there is no such record, and there will be none.
+        """
+        body = msgpack.packb(dict(parts))
+        with self._lock:
+            if not self._has_directory:
+                self._make_directory()
+            ticket = self._log.append_one(timestamp, EntryKind.COMMIT, body)
+            self._note(ticket.index, parts)
+            return ticket
+
+    def _make_directory(self) -> None:
+        self._fs.make_directory(self._directory)
+        self._fs.sync_directory(self._directory.rpartition("/")[0] or "/")
+        self._has_directory = True
+
+    def sync(self, ticket: LogTicket) -> None:
+        """Block until a COMMIT is durable; it is decided in any case when this ends.
+
+        Raises `DiskError` where it has failed, `OutcomeUnknown` where it may still be found by the next opening.
+        """
+        try:
+            self._log.sync(ticket)
+        except OperationalError:
+            raise
+        except BaseException:  # Ctrl-C while another thread syncs: a record that becomes durable later would be a lie
+            with contextlib.suppress(OperationalError):
+                self._log.sync(ticket)
+            raise
+
+    def sync_now(self) -> None:
+        """Make everything appended so far durable, and cut away what a failed write left; `DiskError` where the disk
+        fails. Metadata of tablets must not be replaced before."""
+        self._log.repair()
+        self._log.sync_now()
+
+    def repair(self) -> None:
+        """Cut away what a failed write left; `DiskError` while that cannot be."""
+        self._log.repair()
+
+    # ---- forgetting ----------------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return self._log.size
+
+    def _note(self, index: int, parts: Mapping[str, int]) -> None:
+        """Count a record. Indexes of records that failed are given again, so they do not always ascend."""
+        chunks = self._chunks
+        if not chunks or index - chunks[-1].first >= CHUNK_RECORDS:
+            chunks.append(_Chunk(index, index))
+        chunk = chunks[-1]
+        chunk.last = max(chunk.last, index)
+        for tablet, entry in parts.items():
+            chunk.needed[tablet] = max(chunk.needed.get(tablet, 0), entry)
+
+    def forget(self, replayed: Callable[[], Mapping[str, int]]) -> None:
+        """Remove the segments that nobody will need again; `DiskError` where one cannot be removed.
+
+        `replayed` returns, for each tablet that there is, the log entry up to which it will replay none.
+        """
+        last = self._log.last_index  # before the look at the tablets: later records may be about newer ones
+        found = replayed()
+        with self._lock:
+            while self._chunks and self._chunks[0].last <= last and self._chunks[0].is_replayed(found):
+                self._chunks.popleft()
+            floor = self._chunks[0].first - 1 if self._chunks else last
+        for end in self._log.finished_segments:
+            if end > floor:
+                break
+            # One by one: a crash must not take a segment and leave one before it.
+            self._log.remove_through(end)
+            self._fs.sync_directory(self._directory)
+
+    def holders(self) -> list[str]:
+        """The ids of the tablets, dropped ones perhaps among them, that the oldest records are kept for."""
+        with self._lock:
+            return list(self._chunks[0].needed) if self._chunks else []
+
+    def close(self) -> None:
+        """Make everything durable and close the files; nothing can be appended afterwards."""
+        self._log.close()
