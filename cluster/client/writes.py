@@ -12,7 +12,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, replace
 
-from ...errors import Error, NoPartition, StaleSchema, TabletGone
+from ...errors import (
+    DeadlineExceeded,
+    Error,
+    NoPartition,
+    OutcomeUnknown,
+    PartlyWritten,
+    ServerUnavailable,
+    StaleSchema,
+    TabletGone,
+)
 from ...storage.schema import Table
 from ...storage.store import RowError, Timestamp, WriteBatch, WriteResult
 from ...storage.tables.altered_table import check_same_columns
@@ -37,6 +46,8 @@ class Answer:
 
 class Writer:
     """Writes batches of rows. Safe for several threads.
+
+    Where some pieces of a batch have failed and others were written, or may have been, `PartlyWritten` says how many.
 
     Parameters
     ----------
@@ -82,7 +93,7 @@ class Writer:
         return [error for answer in self._each(known, pieces, check_only=True) for error in answer.errors]
 
     def send(self, known: KnownTable, pieces: Sequence[Piece]) -> list[Answer]:
-        """Write pieces; their answers. Where one fails, its error is raised when all have ended."""
+        """Write pieces; their answers. Where one fails, its error or `PartlyWritten` is raised when all have ended."""
         try:
             answers = self._each(known, pieces, check_only=False)
         except Error:
@@ -99,7 +110,11 @@ class Writer:
         if len(pieces) <= 1:
             return [self._send(known, piece, check_only) for piece in pieces]
         futures = [self._shared.pool.submit(self._send, known, piece, check_only) for piece in pieces]
-        return results(futures)
+        wait(futures)
+        failed = [error for future in futures if (error := future.exception()) is not None]
+        if not failed:
+            return [future.result() for future in futures]
+        raise failed[0] if check_only else _failure(known.table, pieces, futures, failed)
 
     def _send(self, known: KnownTable, piece: Piece, check_only: bool) -> Answer:
         attempts = self._shared.attempts(f"a write of {len(piece.numbers)} rows to table {known.table.name}")
@@ -156,14 +171,27 @@ def _request(known: KnownTable, piece: Piece, call: Call | None) -> Write:
     )
 
 
-def results(futures: Sequence[Future[Answer]]) -> list[Answer]:
-    """The results in order; where one failed, the first error, once all have ended."""
-    wait(futures)
-    failed = [future for future in futures if future.exception() is not None]
-    if failed:
-        error = failed[0].exception()
-        assert error is not None
-        if len(failed) < len(futures):
-            error.add_note(f"{len(futures) - len(failed)} of {len(futures)} parts of the batch were written")
-        raise error
-    return [future.result() for future in futures]
+def _failure(
+    table: Table, pieces: Sequence[Piece], futures: Sequence[Future[Answer]], failed: Sequence[BaseException]
+) -> BaseException:
+    """The error of a batch of which some pieces have failed: the first one's own, where it is certain that nothing was
+    written."""
+    written = sum(future.exception() is None for future in futures)
+    rows = sum(future.result().applied for future in futures if future.exception() is None)
+    doubtful = [
+        piece for piece, future in zip(pieces, futures, strict=True) if isinstance(future.exception(), _IN_DOUBT)
+    ]
+    if not rows and not doubtful:
+        return failed[0]
+    text = f"of the {len(pieces)} tablets of table {table.name} that the rows go to, {written} have written theirs"
+    text += f" ({rows} rows changed) and {len(failed)} failed"
+    if doubtful:
+        count = sum(len(piece.numbers) for piece in doubtful)
+        text += f", of which {len(doubtful)} may have written theirs all the same (up to {count} rows)"
+    error = PartlyWritten(f"{text}: {failed[0]}")
+    error.__cause__ = failed[0]
+    return error
+
+
+_IN_DOUBT = (DeadlineExceeded, ServerUnavailable, OutcomeUnknown)
+"""Errors of a write after which it may have been done."""

@@ -267,6 +267,42 @@ def test_a_write_that_runs_out_of_time_says_why(make_client, cluster):
     assert client.write(table, WriteBatch(some([1]))).applied == 1
 
 
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (errors.TypeMismatch("no"), r"1 have written theirs \(\d rows changed\) and 1 failed: no$"),
+        (
+            errors.ServerOverloaded("full"),
+            r"1 have .* and 1 failed, of which 1 may have written theirs .*\(up to \d rows\)",
+        ),
+    ],
+)
+def test_a_statement_that_is_done_in_part_says_so(make_client, cluster, error, text):
+    client = make_client(deadline=0.5)
+    table = client.create_table(DEFINITION)
+    batch = some([1, 12, 25])
+    client.write(table, WriteBatch(batch))
+    first = cluster.requests(methods.Write)[0][1].tablet_id
+
+    def refuse(at: str, asked: Any, when: str) -> None:
+        if isinstance(asked, methods.Write) and asked.tablet_id == first and not asked.check_only:
+            raise error
+
+    cluster.faults.append(refuse)
+    with pytest.raises(
+        errors.PartlyWritten, match=f"of the 2 tablets of table t that the rows go to, {text}"
+    ) as raised:
+        client.write(table, WriteBatch(batch, Op.UPSERT, all_or_none=True))
+    assert (raised.value.retryable, raised.value.sqlstate) == (False, "40003")
+    assert raised.value.__cause__ is not None
+
+
+def test_a_statement_of_which_nothing_is_done_keeps_its_error(client, table, cluster):
+    cluster.faults.append(once(methods.Write, errors.TypeMismatch("no"), times=3))
+    with pytest.raises(errors.TypeMismatch):
+        client.write(table, WriteBatch(some([1, 12, 25]), Op.UPSERT, all_or_none=True))
+
+
 # ---- leaders and locations -------------------------------------------------------------------------------------------
 
 
