@@ -98,6 +98,12 @@ def above(deltas: Deltas, mark: int) -> Deltas:
     return deltas if deltas.oldest > mark else deltas.select(deltas.timestamps > np.uint64(mark))
 
 
+def newest_through(timestamps: Array, mark: int) -> int:
+    """The greatest of some timestamps (ndarray of uint64) at or below a mark; 0 for none."""
+    old = timestamps[timestamps <= np.uint64(mark)]
+    return int(old.max()) if len(old) else 0
+
+
 def combined(runs: Sequence[Deltas]) -> Deltas:
     """`merge`, where deltas of one row and time, each with other columns, become one: columns that were brought forward
     by different compactions have their old values in different UNDO files."""

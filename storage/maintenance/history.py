@@ -6,8 +6,10 @@
     UNDO 3                 │  [t8 ... t12]          kept
     ───────────────────────┴──────────────────────► time
 
-The *ancient history mark* of a tablet is a timestamp below which reads are refused (`HistoryGone`). It follows the
-clock at a distance of `StoreOptions.history_seconds` and only grows. An UNDO delta at t serves reads below t, so those
+The *ancient history mark* of a tablet is a timestamp below which reads are refused (`HistoryGone`). What may be
+removed lies at or below the clock less `StoreOptions.history_seconds` (`next_mark`); the tablet's own mark is the
+greatest timestamp of what has been removed, so that a tablet that has lost nothing can be read at any time. It only
+grows. An UNDO delta at t serves reads below t, so those
 at or below the mark serve nobody. A rowset all of whose rows were deleted at or below it holds nothing at all.
 
 The mark becomes durable in the same replacement of the tablet's metadata that stops naming the files. Scans that have
@@ -34,8 +36,8 @@ most what is freed."""
 
 
 def next_mark(tablet: Tablet, now: int | None = None) -> int:
-    """The ancient history mark that the tablet may have now, never below the present one. Every write at or below it is
-    decided when this returns.
+    """The greatest ancient history mark that the tablet may have now, never below the present one. Every write at or
+    below it is decided when this returns.
 
     `now` are microseconds since 1970, the wall clock's by default.
     """
@@ -59,8 +61,11 @@ def is_dead(stored: StoredRowSet, mark: int) -> bool:
     """Were all rows deleted at or below the mark?"""
     if stored.live_count:
         return False
-    newest = [file.statistics.newest for file in stored.redo] + [memstore.newest for memstore in stored.memstores]
-    return max(newest) <= mark
+    return _newest_delta(stored) <= mark
+
+
+def _newest_delta(stored: StoredRowSet) -> int:
+    return max([*(file.statistics.newest for file in stored.redo), *(m.newest for m in stored.memstores)])
 
 
 def _share(file: DeltaFile, mark: int) -> float:
@@ -120,11 +125,20 @@ def perform(tablet: Tablet, rowsets: Iterable[StoredRowSet], mark: int) -> Colle
                 metadata = metadata.with_rowsets([stored.metadata.id], [changed])
             return metadata
 
-        new.publish(update, mark=mark, flushed=[memstore for stored in dead for memstore in stored.memstores])
+        lost = max(_lost(stored, mark, stored in dead) for stored in [*dead, *(stored for stored, _ in changes)])
+        new.publish(update, mark=lost, flushed=[memstore for stored in dead for memstore in stored.memstores])
     freed = sum(stored.metadata.data_bytes for stored in dead)
     freed += sum(stored.metadata.data_bytes - changed.data_bytes for stored, changed in changes)
     exchange(tablet, changes, dead)
     return Collected(freed, new.size)
+
+
+def _lost(stored: StoredRowSet, mark: int, dies: bool) -> int:
+    """The greatest timestamp of what is removed of a rowset."""
+    if dies:
+        return _newest_delta(stored)
+    newest = max(min(file.statistics.newest, mark) for file in stored.undo if _is_due(file, mark))
+    return max(newest, stored.metadata.inserted if stored.metadata.inserted <= mark else 0)
 
 
 def _without_ancient(tablet: Tablet, new: NewFiles, stored: StoredRowSet, mark: int) -> RowSetMetadata:

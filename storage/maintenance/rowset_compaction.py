@@ -26,7 +26,7 @@ import pyarrow as pa
 
 from ..columns.column_file import ROW_GROUP_ROWS
 from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas, invert, merge
-from ..deltas.version_merge import MergePlan, above, combined, moved, plan_merge, with_insertions
+from ..deltas.version_merge import MergePlan, above, combined, moved, newest_through, plan_merge, with_insertions
 from ..keys.keys import Keys
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.rowset_source import RowSetSource, concat_keys, stretches
@@ -68,7 +68,7 @@ def perform(tablet: Tablet, rowsets: Sequence[StoredRowSet], mark: int = 0, work
     Parameters
     ----------
     mark : int
-        The ancient history mark from now on, if it is above the tablet's (`history.next_mark`).
+        History at or below it may be dropped (`history.next_mark`); what is dropped decides on the tablet's mark.
     workers : int
         Threads that write columns.
 
@@ -86,7 +86,7 @@ def perform(tablet: Tablet, rowsets: Sequence[StoredRowSet], mark: int = 0, work
         memstores = [memstore for stored in rowsets for memstore in stored.memstores]
         ids = [stored.metadata.id for stored in rowsets]
         files.publish(
-            lambda known: known.with_rowsets(ids, merged.written), mark=merged.mark, cut=cut, flushed=memstores
+            lambda known: known.with_rowsets(ids, merged.written), mark=merged.lost(), cut=cut, flushed=memstores
         )
     for memstore in memstores:
         memstore.snapshot()  # so that little is left to sort while writers wait
@@ -111,10 +111,30 @@ class _Merge:
         """Number of each source's first row, counted through all of them."""
         self._row_targets = np.empty(0, np.int64)
         """The output row, counted through all outputs, by source row."""
+        self._dropped = [0]
+        """The newest timestamps of what has been dropped."""
+
+    def lost(self) -> int:
+        """The greatest timestamp of history that was dropped; 0 for none. Reads from there on miss nothing."""
+        return max(self._dropped)
+
+    def above_mark(self, deltas: Deltas) -> Deltas:
+        """The UNDO deltas that are kept. Called by several threads."""
+        if deltas.oldest <= self.mark:
+            self._dropped.append(newest_through(deltas.timestamps, self.mark))
+        return above(deltas, self.mark)
+
+    def is_inserted_above(self, inserted: int) -> bool:
+        """True if the moment at which all rows of a rowset were inserted is kept; 0 stands for no such moment."""
+        if inserted > self.mark:
+            return True
+        self._dropped.append(inserted)
+        return False
 
     def write(self, files: NewFiles, workers: int) -> None:
         """Write all outputs."""
         died = np.concatenate([source.deaths() for source in self.sources])
+        self._dropped.append(newest_through(died, self.mark))
         self._row_targets = np.empty(len(died), np.int64)
         length = self._rows_per_output()
         written = 0
@@ -283,20 +303,19 @@ class _Output:
             return base
         redo = replace(redo, rows=redo.rows - piece.start)
         turned = invert((column,), {column.id: base}, redo)
-        self._undo.append(moved(above(turned.undo, self._merge.mark), piece.targets))
+        self._undo.append(moved(self._merge.above_mark(turned.undo), piece.targets))
         return turned.columns[column.id]
 
     # ---- history -------------------------------------------------------------------------------------------------
 
     def _history(self) -> Deltas:
         """The UNDO deltas of all output rows, after all columns were written."""
-        mark = self._merge.mark
         columns = [column.id for column in self._merge.schema.columns[self._merge.schema.key_columns :]]
         runs = list(self._undo)
         for piece in self._pieces:
-            undo = above(piece.source.undo(piece.start, piece.stop, columns), mark)
+            undo = self._merge.above_mark(piece.source.undo(piece.start, piece.stop, columns))
             inserted = piece.source.stored.metadata.inserted
-            if inserted > mark:
+            if self._merge.is_inserted_above(inserted):
                 undo = with_insertions(undo, piece.start, piece.stop, inserted)
             runs.append(moved(replace(undo, rows=undo.rows - piece.start), piece.targets))
         runs.append(self._lives_before())
