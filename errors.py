@@ -354,6 +354,12 @@ class WriteBufferFull(OperationalError):
     sqlstate = "53000"
 
 
+class ClockOutOfRange(OperationalError):
+    """Set the machine's clock right: it shows a time that timestamps of writes cannot have."""
+
+    sqlstate = "22008"
+
+
 class HistoryGone(OperationalError):
     """Read at a later time: the history of the table is not kept for so long."""
 

@@ -34,7 +34,7 @@ from ..sql.expressions import Literal
 from ..sql.late_parameters import NOW, Key, LateParameter, LateValues, Path
 from ..sql.literals import from_python
 from ..sql.parameters import Given
-from ..storage.clock import split_timestamp
+from ..storage.clock import wall_time
 from ..storage.schema import Table
 from ..storage.store import Store, Timestamp
 from ..storage.types import TIMESTAMP
@@ -104,7 +104,7 @@ class Prepared:
             found: dict[Key, Literal] = {key: from_python(given[key]) for key in self.keys}  # type: ignore[index]
         except (Error, KeyError, TypeError):
             return None
-        found[NOW] = Literal(TIMESTAMP, False, split_timestamp(now)[0])
+        found[NOW] = Literal(TIMESTAMP, False, wall_time(now))
         return self.values.of(found)
 
     def plan(self, parameters: Normalized | None, store: Store) -> Plan | None:

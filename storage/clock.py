@@ -11,15 +11,27 @@ passes it to `HybridClock.update`, and every later `now` lies above it.
 from __future__ import annotations
 
 import datetime
+import functools
+import logging
 import threading
 import time
 from collections.abc import Callable
 
+from ..errors import ClockOutOfRange
 from .store import Timestamp
 from .types import EPOCH_TIMESTAMP
 
 LOGICAL_BITS = 12
 _LOGICAL_MASK = (1 << LOGICAL_BITS) - 1
+
+
+LEAD_SECONDS = 10
+"""Timestamps may be so far ahead of the wall clock before that is logged (Kudu's bound)."""
+_LEAD = (LEAD_SECONDS * 1_000_000) << LOGICAL_BITS
+END = (1 << 64) - 1
+"""The last timestamp that 64 bits hold."""
+_BEYOND = "this machine's clock shows {} UTC: timestamps end on 2112-09-17; set the clock right"
+_log = logging.getLogger(__name__)
 
 
 def wall_microseconds() -> int:
@@ -46,13 +58,35 @@ class HybridClock:
         self._physical = physical
         self._lock = threading.Lock()
         self._latest = 0
+        self.steady: Callable[[], int] = physical
+        """The microsecond by which history is forgotten: an embedded store's `SteadyClock`, else the wall clock."""
+        self._is_ahead = False
+        """The wall clock is more than `LEAD_SECONDS` behind, and that was logged."""
 
     def now(self) -> Timestamp:
         """A timestamp above every one that this clock gave out or saw."""
         with self._lock:
             now, latest = self._physical() << LOGICAL_BITS, self._latest + 1
-            self._latest = latest = now if now > latest else latest
+            if now > latest:
+                latest = now
+                self._is_ahead = False
+            elif latest - now > _LEAD and not self._is_ahead:
+                self._warn(latest, now)
+            if latest > END:
+                raise ClockOutOfRange(_BEYOND.format(timestamp_to_datetime(Timestamp(now)).strftime("%Y-%m-%d %H:%M")))
+            self._latest = latest
         return latest  # type: ignore[return-value]  # the call of a NewType would cost a third of all this
+
+    def _warn(self, latest: int, now: int) -> None:
+        """Say once that timestamps run ahead of the wall clock, until it has caught up. Needs the lock."""
+        self._is_ahead = True
+        _log.warning(
+            "timestamps of writes are %.0f seconds ahead of this machine's clock (%s against %s): it was ahead once, "
+            "or is behind now. Writes go on from there until it has caught up; docs/operations.md tells how to get out",
+            ((latest - now) >> LOGICAL_BITS) / 1e6,
+            format_timestamp(Timestamp(latest)),
+            format_timestamp(Timestamp(now)),
+        )
 
     @property
     def latest(self) -> Timestamp:
@@ -63,6 +97,13 @@ class HybridClock:
         """Take note of a timestamp from elsewhere: every later `now` lies above it."""
         with self._lock:
             self._latest = max(self._latest, timestamp)
+
+
+@functools.lru_cache(maxsize=256)  # a statement that looks several times sees one time
+def wall_time(now: Timestamp) -> int:
+    """The microsecond that `now()` shows for a hybrid timestamp drawn just now: that of the wall clock, which hybrid
+    time may be ahead of."""
+    return min(wall_microseconds(), now >> LOGICAL_BITS)
 
 
 def make_timestamp(microseconds: int, logical: int = 0) -> Timestamp:

@@ -27,7 +27,7 @@ from typing import Any
 
 from ..errors import CorruptionError, DataError, DiskError, InterfaceError, StoreClosed, UnknownTable
 from .alterations import AlterStep
-from .clock import HybridClock, format_timestamp
+from .clock import HybridClock, format_timestamp, split_timestamp
 from .columns.encodings import check_encoding
 from .deltas.delta_tail import ROW_BYTES
 from .files.filesystem import FileSystem
@@ -48,6 +48,7 @@ from .reading.tablet_check import check_tablet
 from .reading.tablet_scan import scan_view
 from .rowsets.memrowset import INDEX_BYTES
 from .schema import Table, TableDefinition, View, check_partitions
+from .steady_clock import PATIENCE_SECONDS, SteadyClock
 from .store import (
     AnalyzeResult,
     CompactionResult,
@@ -182,6 +183,7 @@ class Database:
     # ---- opening and closing -------------------------------------------------------------------------------------
 
     def _open_tables(self, history_seconds: int | None) -> None:
+        self.clock.now()  # refuses a time without timestamps before anything is read
         self._commits = CommitLog(self._fs, f"{self._directory}/commits", self._options.durability == "fsync")
         self._catalog = DurableCatalog(self._fs, f"{self._directory}/catalog")
         self.history_seconds = self._catalog.keep_history(history_seconds)
@@ -199,6 +201,9 @@ class Database:
                 self._stores[entry.table.id] = store
             stack.pop_all()
         self._commits.opened()
+        known = split_timestamp(self.clock.latest)[0]
+        self.clock.steady = SteadyClock(known, min(self.history_seconds, PATIENCE_SECONDS)).now
+        self.clock.now()  # logs where it is ahead
 
     def _open_store(self, entry: CatalogEntry) -> TableStore:
         directory = self._table_directory(entry.table)

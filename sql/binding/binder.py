@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import NotSupportedError
-from ...storage.clock import split_timestamp
+from ...storage.clock import wall_time
 from ...storage.store import Timestamp
 from ...storage.types import TIMESTAMP
 from ..bound import (
@@ -111,7 +111,7 @@ def bind_late(parsed: ParsedStatement, catalog: Catalog, given: Given, now: Time
     for index, (key, literal) in enumerate(given.literals.items()):
         value = literal if literal.value is None else late(key, index, literal, decisions)
         parameters.update({place: value for place, other in given.places.items() if other == key})
-    moment = Literal(TIMESTAMP, False, split_timestamp(now)[0])
+    moment = Literal(TIMESTAMP, False, wall_time(now))
     context = Context(parsed.text, catalog, parameters, bind_query, HANDLERS)
     context.late_now = late(NOW, NOW, moment, decisions)
     statement = _bind(parsed, context)

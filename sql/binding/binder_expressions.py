@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import InvalidText, NotSupportedError, SqlSyntaxError, TypeMismatch, WindowError
-from ...storage.clock import split_timestamp
+from ...storage.clock import wall_time
 from ...storage.types import BINARY, BOOLEAN, DATE, STRING, TIMESTAMP, Kind
 from .. import arithmetic, functions, literals
 from ..coercion import cast, convert, is_text_literal, unify
@@ -290,7 +290,7 @@ def _now(node: Any, frame: Frame) -> Expr:
         raise TypeMismatch(f"{frame.clause} needs a constant; now() is another time in each statement")
     if frame.context.late_now is not None:
         return frame.context.late_now
-    return Literal(TIMESTAMP, False, split_timestamp(frame.context.now())[0])
+    return Literal(TIMESTAMP, False, wall_time(frame.context.now()))
 
 
 def generate_word(node: Any) -> str:

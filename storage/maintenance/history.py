@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ..clock import LOGICAL_BITS, wall_microseconds
+from ..clock import LOGICAL_BITS
 from ..deltas.delta_file import DeltaFile
 from ..deltas.version_merge import above, combined
 from ..rowsets.rowset_metadata import RowSetMetadata
@@ -39,9 +39,9 @@ def next_mark(tablet: Tablet, now: int | None = None) -> int:
     """The greatest ancient history mark that the tablet may have now, never below the present one. Every write at or
     below it is decided when this returns.
 
-    `now` are microseconds since 1970, the wall clock's by default.
+    `now` are microseconds since 1970, by default those of the store's `SteadyClock`, or of the wall clock.
     """
-    microseconds = (wall_microseconds() if now is None else now) - tablet.options.history_seconds * 1_000_000
+    microseconds = (tablet.mvcc.clock.steady() if now is None else now) - tablet.options.history_seconds * 1_000_000
     mark = max(tablet.metadata.ancient_history_mark, microseconds << LOGICAL_BITS)
     tablet.mvcc.wait_until_clean(mark)
     return mark

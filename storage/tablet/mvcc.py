@@ -46,6 +46,11 @@ class MvccManager:
         self._waiting = 0
         """How many readers wait; telling nobody costs as much as all the rest."""
 
+    @property
+    def clock(self) -> HybridClock:
+        """The clock that gives the timestamps."""
+        return self._clock
+
     def start(self) -> Timestamp:
         """A timestamp for a new write, in flight from now on."""
         with self._lock:
