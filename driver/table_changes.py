@@ -14,25 +14,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..errors import DataError, ProgrammingError
+from ..storage.change_columns import change_columns
 from ..storage.clock import format_timestamp
 from ..storage.predicates import ColumnPredicate
 from ..storage.schema import ColumnSchema, Table
 from ..storage.store import (
-    CHANGE_COLUMN,
-    CHANGED_AT_COLUMN,
     ChangeRange,
     ScanSpec,
     ScanToken,
     Store,
     Timestamp,
 )
-from ..storage.types import BIGINT, STRING
 from .scans import Scan
-
-CHANGE_COLUMNS = (
-    ColumnSchema(CHANGE_COLUMN, STRING, nullable=False),
-    ColumnSchema(CHANGED_AT_COLUMN, BIGINT, nullable=False),
-)
 
 
 class Changes(Scan):
@@ -70,12 +63,13 @@ def changes_of(
     """
     if since > until:
         raise DataError(f"{format_timestamp(since)} comes after {format_timestamp(until)}")
-    for column in CHANGE_COLUMNS:
+    added = change_columns(until)
+    for column in added:
         if column.name in table.schema:
             raise ProgrammingError(
                 f"table {table.name} has a column {column.name} of its own; rename it to see changes"
             )
-    shown = [*(table.schema.column(name) for name in columns), *CHANGE_COLUMNS]
+    shown = [*(table.schema.column(name) for name in columns), *added]
     names = tuple(column.name for column in shown)
     spec = ScanSpec(names, tuple(predicates), until, changes=ChangeRange(since, history=not net))
     return Changes(store, shown, store().scan_tokens(table, spec), since, until, batch_rows)

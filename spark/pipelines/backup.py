@@ -25,7 +25,6 @@ from ...driver.connection import connect
 from ...driver.owners import reachable
 from ...driver.servers import servers
 from ...driver.stores import is_cluster
-from ...driver.table_changes import CHANGE_COLUMNS
 from ...errors import (
     HistoryGone,
     InterfaceError,
@@ -36,6 +35,7 @@ from ...errors import (
     did_you_mean,
 )
 from ...sql.binding.show_create import create_table_text
+from ...storage.change_columns import change_columns
 from ...storage.clock import format_timestamp
 from ...storage.files.os_filesystem import OsFileSystem
 from ...storage.schema import Table
@@ -285,7 +285,7 @@ def _tasks(
     if base is not None:
         yield SaveTask(url, table, tablet, None, base, str(folder), directory)
     if parent is not None:
-        for column in CHANGE_COLUMNS:
+        for column in change_columns(snapshot):
             if column.name in table.schema:
                 raise ProgrammingError(
                     f"table {table.name} has a column {column.name} of its own, so its changes cannot be shown; rename "

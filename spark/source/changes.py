@@ -17,6 +17,7 @@ from ...driver.connection import Connection
 from ...driver.moments import hybrid_time
 from ...errors import InterfaceError
 from ...sql.binding.show_create import quoted_name
+from ...storage.change_columns import changed_at_type
 from ...storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, Timestamp
 from .options import Given
 from .relation import Relation, planned, select
@@ -62,7 +63,7 @@ def _shown(since: Timestamp, until: Timestamp) -> list[str]:
     names = [quoted_name(name) for name in CHANGE_COLUMNS]
     if since != BEFORE_ALL:
         return names
-    values = ("'insert'", f"CAST({until} AS BIGINT)")
+    values = ("'insert'", f"CAST({until} AS {changed_at_type(until)})")
     return [f"{value} AS {name}" for value, name in zip(values, names)]
 
 

@@ -4,8 +4,8 @@
     FOR SYSTEM_TIME BETWEEN a AND b   every change after a and up to b, by `ChangeRange(a, history=True)`
     FOR SYSTEM_TIME FROM a TO b       the rows whose state differs between a and b, by `ChangeRange(a)`
 
-A time is a constant: a hybrid timestamp as BIGINT, exact; or a TIMESTAMP (a DATE, a text), which means the end of its
-microsecond, so that all that was written within it is there.
+A time is a constant: a hybrid timestamp as a whole number, exact; or a TIMESTAMP (a DATE, a text), which means the end
+of its microsecond, so that all that was written within it is there.
 """
 
 from __future__ import annotations
@@ -16,20 +16,17 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import DataError, StatementError, TypeMismatch
+from ...storage.change_columns import change_columns
 from ...storage.clock import format_timestamp, make_timestamp, split_timestamp
-from ...storage.schema import ColumnSchema, Schema, Table
-from ...storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ChangeRange, Timestamp
-from ...storage.types import BIGINT, DATE, STRING, TIMESTAMP
+from ...storage.schema import Schema, Table
+from ...storage.store import ChangeRange, Timestamp
+from ...storage.types import DATE, STRING, TIMESTAMP
 from ..bound import TimeTravel
 from ..coercion import convert
 from ..expressions import Literal
 from .context import Context, Frame
 from .scope import Scope
 
-CHANGE_COLUMNS = (
-    ColumnSchema(CHANGE_COLUMN, STRING, nullable=False),
-    ColumnSchema(CHANGED_AT_COLUMN, BIGINT, nullable=False),
-)
 _LAST_LOGICAL = 4095
 _CLAUSE = "FOR SYSTEM_TIME"
 
@@ -49,7 +46,7 @@ def bind_time(node: exp.Version, table: Table, context: Context) -> tuple[Table,
         if since > until:
             raise DataError(f"{_shown(since)} comes after {_shown(until)}")
     changes = ChangeRange(since, history=node.text("kind") == "BETWEEN")
-    return _with_changes(table, changes.history), TimeTravel(table, until, changes, excerpt)
+    return _with_changes(table, until, changes.history), TimeTravel(table, until, changes, excerpt)
 
 
 def _moment(node: Any, context: Context) -> Timestamp:
@@ -61,7 +58,7 @@ def _moment(node: Any, context: Context) -> Timestamp:
             raise TypeMismatch(f"{_CLAUSE} needs a constant that is not NULL: a TIMESTAMP, or a BIGINT of hybrid time")
         if found.type == TIMESTAMP:
             return _end_of_microsecond(found.value, context)
-        if not found.type.is_integer:
+        if not found.type.is_integer and not (found.type.is_decimal and not found.type.scale):
             raise TypeMismatch(f"{_CLAUSE} needs a TIMESTAMP, or a BIGINT of hybrid time, not {found.type}")
         return _passed(Timestamp(found.value), context)
 
@@ -84,15 +81,15 @@ def _shown(time: Timestamp) -> str:
     return format_timestamp(make_timestamp(microseconds, logical if logical != _LAST_LOGICAL else 0))
 
 
-def _with_changes(table: Table, history: bool) -> Table:
+def _with_changes(table: Table, until: Timestamp, history: bool) -> Table:
     """The table with the columns of a diff scan. Of the full history, a row is told from others by its key, the time
     and the kind of the change; the key alone is not unique there."""
-    schema = table.schema
-    for column in CHANGE_COLUMNS:
+    schema, added = table.schema, change_columns(until)
+    for column in added:
         if column.name in schema:
             raise StatementError(f"table {table.name} has a column {column.name} of its own; rename it to see changes")
     if not history:
-        return replace(table, schema=Schema((*schema.columns, *CHANGE_COLUMNS), schema.key_columns))
+        return replace(table, schema=Schema((*schema.columns, *added), schema.key_columns))
     place = schema.key_columns - (schema.auto_increment is not None)  # that one comes last in a key
-    columns = (*schema.columns[:place], *CHANGE_COLUMNS, *schema.columns[place:])
-    return replace(table, schema=Schema(columns, schema.key_columns + len(CHANGE_COLUMNS)))
+    columns = (*schema.columns[:place], *added, *schema.columns[place:])
+    return replace(table, schema=Schema(columns, schema.key_columns + len(added)))

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ..change_columns import changed_at_type
 from ..conditions.predicate_eval import evaluate
 from ..keys.keys import Keys
 from ..rowsets.change_sources import ChangeSource, Events, MemorySource, StoredSource, distinct_rows
@@ -226,7 +227,12 @@ class _Columns:
         return vector if chosen is None else vector.take(chosen)
 
     def _changed_at(self, chosen: Array | None) -> Vector:
-        vector = Flat(BIGINT, self._changes.changed_at.astype(np.int64))
+        type_ = changed_at_type(self._view.timestamp)
+        vector = (
+            Flat(BIGINT, self._changes.changed_at.astype(np.int64))
+            if type_ is BIGINT
+            else vector_from_arrow(type_, pa.array(self._changes.changed_at))
+        )
         return vector if chosen is None else vector.take(chosen)
 
     def _values(self, column: ColumnSchema, chosen: Array | None) -> Vector:

@@ -124,6 +124,41 @@ def test_a_clock_that_is_set_back_harms_nothing(opened, wall, back):
     assert value(opened()) == [2]
 
 
+@pytest.mark.parametrize("year", [2041, 2111])
+def test_timestamps_beyond_63_bits_are_shown_and_taken(opened, wall, year):
+    connection = opened()
+    connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v INT) PARTITION BY HASH (k) PARTITIONS 3")
+    connection.execute("INSERT INTO t VALUES (1, 1), (2, 1), (3, 1)")
+    wall.ahead = (datetime.datetime(year, 6, 1) - wall.now()).total_seconds()
+    connection.execute("UPDATE t SET v = 2")
+    times = [connection.last_timestamp]
+    connection.execute("UPSERT INTO t VALUES (1, 3)")
+    times.append(connection.last_timestamp)
+    assert 1 << 63 < times[0] < times[1] < 1 << 64
+    for _ in range(2):
+        for step in ("SELECT 1", "COMPACT TABLE t"):
+            connection.execute(step)
+            text = "SELECT _changed_at, k, v FROM t FOR SYSTEM_TIME BETWEEN 0 AND now()"
+            first, second = (
+                connection.execute(f"SELECT DISTINCT _changed_at FROM ({text}) AS c ORDER BY 1")
+            ).fetchall()[1:]
+            assert 1 << 63 < first[0] <= times[0] < second[0] <= times[1]
+            later = connection.execute(
+                f"{text} WHERE _changed_at >= {first[0]} ORDER BY _changed_at DESC, k"
+            ).fetchall()
+            assert later == [(second[0], 1, 3), *((first[0], k, 2) for k in (1, 2, 3))]
+            (found,) = connection.execute(f"SELECT max(_changed_at) FROM ({text}) AS c").fetchone()
+            for moment in (times[1], found):
+                as_of = "SELECT v FROM t FOR SYSTEM_TIME AS OF ? ORDER BY k"
+                assert connection.execute(as_of, (moment,)).fetchall() == [(3,), (2,), (2,)]
+            assert value(connection, f"FOR SYSTEM_TIME AS OF {times[0]} ORDER BY k") == [2, 2, 2]
+            with connection.at(times[0]) as then:
+                assert value(then, "ORDER BY k") == [2, 2, 2]
+            changes = connection.table("t").changes(times[0]).to_arrow()
+            assert [int(at) for at in changes["_changed_at"].to_pylist()] == [second[0]]
+        connection = opened()
+
+
 def test_a_time_beyond_all_timestamps_is_refused_by_name(wall):
     with Database(":memory:", background=False) as db:
         table = db.create_table(definition())

@@ -21,6 +21,9 @@ from ....storage.keys.keys import Keys, search_encoded
 from ....storage.schema import ColumnSchema, Table
 from ....storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, Timestamp
 
+_HYBRID_TIME = pa.decimal128(20)
+"""Holds every hybrid timestamp: of tables of changes, BIGINT and DECIMAL, see `storage.change_columns`."""
+
 
 def fold(
     definition: Table, rows: Iterable[pa.RecordBatch], changes: Sequence[pa.Table], at: Timestamp
@@ -60,7 +63,11 @@ def fold(
 def _latest(definition: Table, changes: Sequence[pa.Table], at: Timestamp) -> pa.Table:
     """The last change of each key up to a moment, by key; without `_changed_at`."""
     schema = definition.schema.arrow.append(pa.field(CHANGE_COLUMN, pa.string()))
-    parts = [table.filter(pc.less_equal(table[CHANGED_AT_COLUMN], int(at))).select(schema.names) for table in changes]
+    moment = pa.scalar(int(at), _HYBRID_TIME)
+    parts = [
+        table.filter(pc.less_equal(table[CHANGED_AT_COLUMN].cast(_HYBRID_TIME), moment)).select(schema.names)
+        for table in changes
+    ]
     joined = pa.concat_tables([pa.Table.from_batches([], schema), *(part.cast(schema) for part in parts)])
     return joined.take(_last_of_each_key(definition, joined)) if joined.num_rows else joined
 

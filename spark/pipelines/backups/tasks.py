@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 
 from ....driver.connection import Connection
 from ....driver.scans import Scan
-from ....driver.table_changes import CHANGE_COLUMNS
 from ....errors import CorruptionError, OperationalError
+from ....storage.change_columns import change_columns
 from ....storage.schema import ColumnSchema, Table
 from ....storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
 from ... import workers
@@ -71,7 +71,7 @@ def save(task: SaveTask) -> SavedFile | None:
     columns: tuple[ColumnSchema, ...] = task.table.schema.columns
     changes = None
     if task.since is not None:
-        columns = (*columns, *CHANGE_COLUMNS)
+        columns = (*columns, *change_columns(task.at))
         changes = ChangeRange(task.since, history=True)
     spec = ScanSpec(
         tuple(column.name for column in columns),
