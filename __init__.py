@@ -12,7 +12,7 @@ This module is PEP 249's: `connect`, its exceptions, type objects and constructo
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from .driver import engines
 from .driver.dbapi_types import (
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 
     from .driver import aio
     from .driver.conditions import col
+    from .driver.connect_options import ConnectOptions
     from .driver.connection import Connection
     from .driver.scan_tokens import ScanToken
 
@@ -94,7 +95,7 @@ __all__ = [
 ]
 
 
-def connect(target: str | Path = ":memory:", **options: Any) -> Connection:
+def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) -> Connection:
     """Open a store: a directory, or ":memory:". See `nyala.driver.connection.connect` for options and errors.
 
     Arrow, numpy and the parser are loaded here and not with `import nyala`, which takes a few milliseconds so.

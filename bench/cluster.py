@@ -31,6 +31,7 @@ from rich.console import Console
 from rich.table import Table as TextTable
 
 from ..cluster.admin.minicluster import MiniCluster
+from ..driver.connect_options import Durability
 from ..driver.connection import Connection, connect
 from ..errors import OperationalError
 from .servers import started_cluster
@@ -54,7 +55,7 @@ class Measured:
     resumed: list[float] = field(default_factory=list)
 
 
-def measure(*, runs: int, durability: str, work: Path | None) -> Measured:
+def measure(*, runs: int, durability: Durability, work: Path | None) -> Measured:
     """All steps on both sides, in turn, `runs` rounds each; the stores are made in `work` and removed."""
     found = Measured()
     with tempfile.TemporaryDirectory(dir=work, prefix="nyala-bench-") as directory:

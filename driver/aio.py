@@ -27,10 +27,11 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 from ..errors import InterfaceError
 from ..executor.progress import Handler
+from .connect_options import ConnectOptions
 from .connection import Connection
 from .connection import connect as connect_now
 from .cursor import Cursor, Description, Row
@@ -50,7 +51,9 @@ WORKERS = 8
 """Threads per connection, and so statements at once, unless `connect` is told otherwise."""
 
 
-def connect(target: str | Path = ":memory:", *, workers: int = WORKERS, **options: Any) -> Connecting:
+def connect(
+    target: str | Path = ":memory:", *, workers: int = WORKERS, **options: Unpack[ConnectOptions]
+) -> Connecting:
     """Open a store: `await connect(...)`, or `async with connect(...) as connection`, which closes it.
 
     Parameters
@@ -157,6 +160,10 @@ class AsyncConnection:
     def last_timestamp(self) -> Timestamp | None:
         """As `Connection.last_timestamp`."""
         return self._connection.last_timestamp
+
+    def now(self) -> Timestamp:
+        """As `Connection.now`."""
+        return self._connection.now()
 
     @property
     def autocommit(self) -> bool:
@@ -311,9 +318,9 @@ class AsyncCursor:
         """The rows that are left as one Arrow table."""
         return await self._run(self._cursor.arrow)
 
-    async def df(self) -> Any:
-        """The rows that are left as a pandas DataFrame."""
-        return await self._run(self._cursor.df)
+    async def df(self, decimals: Literal["float", "exact"] = "float") -> Any:
+        """As `Cursor.df`."""
+        return await self._run(partial(self._cursor.df, decimals))
 
     def cancel(self) -> None:
         """Cancel what this cursor runs; whoever awaits it gets `Cancelled`."""

@@ -17,7 +17,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Unpack
 
 from .. import errors
 from ..errors import InterfaceError, NotRolledBackWarning, NotSupportedError
@@ -26,6 +26,7 @@ from ..executor.progress import Handler
 from ..sql.settings import parse_bytes, read_option
 from ..storage.store import Store, Timestamp
 from . import engines
+from .connect_options import ConnectOptions
 from .cursor import Cursor
 from .loading import Source, load
 from .moments import Moment, hybrid_time
@@ -52,7 +53,7 @@ _SESSION_OPTIONS: Final = ("threads", "memory_limit", "temp_directory", "engine"
 DURABILITIES: Final = ("fsync", "os")
 
 
-def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
+def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) -> Connection:
     """Open a store.
 
     Parameters
@@ -109,15 +110,15 @@ def connect(target: str | Path = ":memory:", **given: Any) -> Connection:
     AuthenticationFailed
         The cluster's servers and this client do not trust each other, or only one side speaks TLS.
     """
-    settings = _check_options(given)
-    options = _store_options(target, settings)
-    shared = acquire(target, settings.get("threads") or os.cpu_count() or 1, **options)
+    settings = _check_options(dict(options))
+    of_store = _store_options(target, settings)
+    shared = acquire(target, settings.get("threads") or os.cpu_count() or 1, **of_store)
     try:
         given = {"memory_limit": default_limit(), **{n: settings[n] for n in _SESSION_OPTIONS if n in settings}}
         known = None if is_cluster(target) else {name: settings.get(name) for name in _STORE_OPTIONS}
         if known is not None and shared.history_seconds is not None:
             known["history_seconds"] = shared.history_seconds
-        session = Session(shared.store, **given, store_options=known, target=_whole_target(target, options))
+        session = Session(shared.store, **given, store_options=known, target=_whole_target(target, of_store))
         session.reads_latest = settings.get("read_mode") == "READ_LATEST"
     except BaseException:
         shared.release()
@@ -321,6 +322,12 @@ class Connection:
         returns."""
         self.check_open()
         self._session.commit()
+
+    def now(self) -> Timestamp:
+        """The store's time now, a hybrid timestamp: FOR SYSTEM_TIME AS OF it, and `at`, read what was acknowledged
+        before the call, by this connection or any other of the store, and nothing that is written afterwards."""
+        self.check_open()
+        return self.store.now()
 
     @property
     def has_uncommitted_rows(self) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias
 
 import pyarrow as pa
 
@@ -255,14 +255,29 @@ class Cursor:
         reader = pa.RecordBatchReader.from_batches(schema, self.record_batches())
         return reader.__arrow_c_stream__(requested_schema)
 
-    def df(self) -> Any:
-        """The rows that are left as a pandas DataFrame; `NotSupportedError` where pandas is not installed.
+    def df(self, decimals: Literal["float", "exact"] = "float") -> Any:
+        """Return the rows that are left as a pandas DataFrame.
 
-        Decimals and dates are objects of Python there, integers with NULLs are floats: `arrow` keeps all types.
+        Parameters
+        ----------
+        decimals : {"float", "exact"}
+            "float" (the default): DECIMAL columns, which averages and sums often are, become float64, so that pandas
+            plots, describes and computes with them; about 15 digits are kept. "exact": they become columns of
+            `decimal.Decimal` objects.
+
+        Dates are Python objects, integers with NULLs become floats: `arrow` keeps all types.
+
+        Raises
+        ------
+        NotSupportedError
+            pandas is not installed.
         """
+        if decimals not in ("float", "exact"):
+            raise InterfaceError(f"decimals={decimals!r}: there are 'float' and 'exact'")
         if importlib.util.find_spec("pandas") is None:
             raise NotSupportedError("df() needs pandas, which is not installed; arrow() gives an Arrow table")
-        return self.arrow().to_pandas()
+        table = self.arrow()
+        return (table if decimals == "exact" else _with_floats(table)).to_pandas()
 
     # ---- life -------------------------------------------------------------------------------------------------
 
@@ -301,6 +316,14 @@ class Cursor:
         if self._execution is None or self._execution.columns is None:
             raise InterfaceError("there is no result set: execute a query first")
         return self._execution
+
+
+def _with_floats(table: pa.Table) -> pa.Table:
+    """The table with float64 in place of each decimal."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_decimal(field.type):
+            table = table.set_column(place, field.name, table.column(place).cast(pa.float64()))
+    return table
 
 
 def _describe(column: Column) -> tuple[str, DataType, None, None, int | None, int | None, bool]:

@@ -54,8 +54,13 @@ def _moment(node: Any, context: Context) -> Timestamp:
         found = Frame(context, Scope(), _CLAUSE).bind(node)
         if isinstance(found, Literal) and found.type in (STRING, DATE):
             found = convert(found, TIMESTAMP)
-        if not isinstance(found, Literal) or found.value is None:
-            raise TypeMismatch(f"{_CLAUSE} needs a constant that is not NULL: a TIMESTAMP, or a BIGINT of hybrid time")
+        if isinstance(found, Literal) and found.value is None:
+            raise TypeMismatch(
+                f"{_CLAUSE} needs a point in time, and this is NULL; the last_timestamp of a connection is None until "
+                "it writes: connection.now() is the store's time now"
+            )
+        if not isinstance(found, Literal):
+            raise TypeMismatch(f"{_CLAUSE} needs a constant: a TIMESTAMP, or a BIGINT of hybrid time")
         if found.type == TIMESTAMP:
             return _end_of_microsecond(found.value, context)
         if not found.type.is_integer and not (found.type.is_decimal and not found.type.scale):

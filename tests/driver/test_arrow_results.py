@@ -1,5 +1,6 @@
 """Results as Arrow: streams in constant memory, and the C interface that other libraries read."""
 
+import decimal
 import sys
 import time
 
@@ -179,3 +180,20 @@ def test_batches_of_a_result_that_was_replaced_are_gone(items):
     assert cursor.fetchone() is not None
     with pytest.raises(nyala.InterfaceError, match="these rows are gone"):
         next(batches)
+
+
+def test_a_data_frame_has_numbers(items):
+    cursor = items.execute(
+        "SELECT id, CAST(id AS DECIMAL(20, 2)) / 4 AS d, avg(id) OVER () AS a, NULLIF(id, 1) AS n FROM items "
+        "ORDER BY id"
+    )
+    frame = cursor.df()
+    assert [str(frame[name].dtype) for name in ("id", "d", "a")] == ["int32", "float64", "float64"]
+    assert set(frame.describe().columns) == {"id", "d", "a", "n"}
+    exact = items.execute("SELECT CAST(id AS DECIMAL(20, 2)) / 4 AS d FROM items ORDER BY id").df(decimals="exact")
+    assert [type(value) for value in exact["d"]] == [decimal.Decimal] * len(exact)
+    assert exact["d"].astype(float).tolist() == frame["d"].tolist()
+    nulls = items.execute("SELECT CAST(NULL AS DECIMAL(5, 2)) AS d").df()
+    assert nulls["d"].isna().tolist() == [True]
+    with pytest.raises(nyala.InterfaceError, match="'float' and 'exact'"):
+        items.execute("SELECT 1").df(decimals="text")

@@ -225,3 +225,17 @@ def test_explain_tells_the_time(table):
         line for (line,) in rows(table, "EXPLAIN SELECT k FROM t FOR SYSTEM_TIME BETWEEN 0 AND now() WHERE v = 'a'")
     )
     assert "all changes after 1970-01-01 00:00:00.000000 UTC up to" in text
+
+
+def test_now_is_a_moment_to_come_back_to(tmp_path):
+    with nyala.connect(tmp_path / "store") as connection:
+        connection.execute("CREATE TABLE t (k INT PRIMARY KEY)")
+        connection.execute("INSERT INTO t VALUES (1)")
+    with nyala.connect(tmp_path / "store") as connection:
+        assert connection.last_timestamp is None
+        with pytest.raises(nyala.ProgrammingError, match=r"last_timestamp .* None .* connection\.now\(\)"):
+            connection.execute("SELECT * FROM t FOR SYSTEM_TIME AS OF ?", [connection.last_timestamp])
+        before = connection.now()
+        connection.execute("INSERT INTO t VALUES (2)")
+        found = connection.execute("SELECT * FROM t FOR SYSTEM_TIME AS OF ?", [before]).fetchall()
+        assert found == connection.at(before).execute("SELECT * FROM t").fetchall() == [(1,)]

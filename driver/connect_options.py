@@ -1,0 +1,31 @@
+"""The types of `connect`'s options, for type checkers and editors; `connection.connect` says what each means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, TypeAlias, TypedDict
+
+Durability: TypeAlias = Literal["fsync", "os"]
+
+
+class ConnectOptions(TypedDict, total=False):
+    """The options of `nyala.connect`; None is as if the option were not given."""
+
+    # Of each connection.
+    threads: int | None
+    memory_limit: int | str | None
+    temp_directory: str | Path | None
+    engine: Literal["nyala", "spark"] | str | None
+    # Of a directory.
+    durability: Durability | None
+    history_seconds: int | None
+    store_memory: int | str | None
+    # Of a cluster.
+    deadline: float | None
+    read_mode: Literal["READ_YOUR_WRITES", "READ_LATEST", "READ_AT_SNAPSHOT"] | None
+    replica_selection: Literal["auto", "leader", "closest", "any"] | None
+    commit_wait: bool | None
+    connect_deadline: float | None
+    tls_ca: str | Path | None
+    tls_cert: str | Path | None
+    tls_key: str | Path | None
