@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import codecs
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Final
@@ -42,9 +44,36 @@ def _text(name: str, value: Any) -> str:
 
 
 def _character(name: str, value: Any) -> str:
-    if len(_text(name, value)) != 1 or ord(value) > 127:
+    if _text(name, value) == "\\t":
+        return "\t"
+    if len(value) != 1 or ord(value) > 127:
         raise StatementError(f"option {name} needs exactly one character (ASCII)")
+    if value in "\n\r\0":
+        raise StatementError(f"option {name} is no line end and no NUL")
     return str(value)
+
+
+def _null(name: str, value: Any) -> str:
+    if any(mark in _text(name, value) for mark in "\n\r"):
+        raise StatementError(f"option {name} holds no line end")
+    return str(value)
+
+
+_ENCODINGS: Final = {"utf8": "utf-8", "unicode": "utf-8", "win1252": "cp1252", "windows-1252": "cp1252"}
+"""Names that PostgreSQL has and Python lacks, or that Python calls otherwise."""
+
+
+def _encoding(name: str, value: Any) -> str:
+    given = _text(name, value).lower()
+    found = re.sub(r"^win(\d{3,4})$", r"cp\1", _ENCODINGS.get(given, given))
+    try:
+        codec = codecs.lookup(found)
+        "".encode(codec.name)  # refuses codecs that are no encodings of texts, such as zlib
+    except (LookupError, ValueError):
+        raise StatementError(
+            f"option {name}: there is no encoding {value}; UTF8, LATIN1 and WIN1252 are some"
+        ) from None
+    return codec.name
 
 
 def _count(name: str, value: Any) -> int:
@@ -71,7 +100,8 @@ OPTIONS: Final = {
         FileOption("delimiter", _uses("csv"), _character, ("delim", "sep")),
         FileOption("quote", _uses("csv"), _character),
         FileOption("escape", _uses("csv"), _character),
-        FileOption("null", _uses("csv"), _text, ("nullstr",)),
+        FileOption("null", _uses("csv"), _null, ("nullstr",)),
+        FileOption("encoding", _uses("csv", "read"), _encoding),
         FileOption("all_varchar", _uses("csv", "read"), _switch),
         FileOption("compression", _uses("csv") | _uses("parquet", "write"), _compression),
         FileOption("row_group_size", _uses("parquet", "write"), _count),
@@ -94,6 +124,22 @@ def read_option(given: str, value: Any, format_: str, use: str, what: str) -> tu
         hint = did_you_mean(given.lower(), known, "it has") if known else f"; it has none for {_SHOWN[format_]} files"
         raise StatementError(f"{what} has no option {given.lower()}{hint}")
     return option.name, option.value(option.name, value)
+
+
+def check_options(options: Mapping[str, Any], format_: str, what: str) -> None:
+    """Refuse options of a CSV file that contradict each other: a text could mean two things."""
+    if format_ != "csv":
+        return
+    if options.get("compression") == "snappy":
+        raise StatementError(f"{what}: the compression of a CSV file is zstd, gzip or none")
+    delimiter, quote, null = options.get("delimiter", ","), options.get("quote", '"'), options.get("null", "")
+    escape = options.get("escape", quote)
+    if delimiter in (quote, escape):
+        other = "quote" if delimiter == quote else "escape"
+        raise StatementError(f"{what}: the options delimiter and {other} are both {delimiter!r}")
+    for name, mark in (("delimiter", delimiter), ("quote", quote)):
+        if mark in null:
+            raise StatementError(f"{what}: the option null, {null!r}, holds the {name} {mark!r}")
 
 
 _SHOWN: Final = {"csv": "CSV", "parquet": "Parquet"}

@@ -114,6 +114,8 @@ _ARROW: dict[Kind, Any] = {
 }
 EPOCH_DATE = datetime.date(1970, 1, 1)
 EPOCH_TIMESTAMP = datetime.datetime(1970, 1, 1)
+FIRST_DAY, LAST_DAY = ((day - EPOCH_DATE).days for day in (datetime.date.min, datetime.date.max))
+"""The years 1 to 9999, as physical values of DATE."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,8 +334,24 @@ _FLOAT_END = 2.0**128 - 2.0**103
 """From here on a finite number rounds to no FLOAT."""
 
 
-def _to_float(type_: DataType, value: Any) -> float:
+def _to_double(type_: DataType, value: Any) -> float:
     number = float(value)
+    if math.isinf(number) and not _is_infinite(value):
+        raise NumericOutOfRange(f"{value} is out of range for {type_}")
+    return number
+
+
+def _is_infinite(value: Any) -> bool:
+    """True if a value is infinity itself, and no finite number that is too large."""
+    return "inf" in value.lower() if isinstance(value, str) else math.isinf(value) and not _is_finite_number(value)
+
+
+def _is_finite_number(value: Any) -> bool:
+    return isinstance(value, decimal.Decimal) and value.is_finite()
+
+
+def _to_float(type_: DataType, value: Any) -> float:
+    number = _to_double(type_, value)
     if _FLOAT_END <= abs(number) < math.inf:
         raise NumericOutOfRange(f"{number!r} is out of range for {type_}")
     return float(np.float32(number))
@@ -343,7 +361,7 @@ _TO_PHYSICAL: dict[Kind, Any] = {
     Kind.BOOLEAN: _to_boolean,
     **dict.fromkeys(INTEGER_WIDTHS, _to_integer),
     Kind.FLOAT: _to_float,
-    Kind.DOUBLE: lambda _, value: float(value),
+    Kind.DOUBLE: _to_double,
     Kind.DECIMAL: _to_decimal,
     Kind.DATE: _to_date,
     Kind.TIMESTAMP: _to_timestamp,

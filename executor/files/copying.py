@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import DataError, NotNullViolation, ProgrammingError, UnknownColumn, did_you_mean
+from ...errors import DataError, Error, NotNullViolation, ProgrammingError, UnknownColumn, did_you_mean
 from ...sql.bound import CopyFrom
 from ...sql.files import FileSource
 from ...storage.schema import Table
+from ...storage.store import BulkLoader
+from ...storage.writing.incoming_rows import MAX_CELL_BYTES
 from ..context import ExecutionContext
 from . import csv_files, parquet_files
 from .files import expand
+
+PlaceOf: TypeAlias = Callable[[int], str]
+"""Says where a row of a batch comes from, by its 0-based number: `x.csv, line 7`."""
 
 
 def copy_from(statement: CopyFrom, context: ExecutionContext) -> int:
@@ -28,9 +35,11 @@ def copy_from(statement: CopyFrom, context: ExecutionContext) -> int:
         context.tracker.opened(0, _expected_rows(statement.format, paths), len(paths))
     with context.store.bulk_loader(table) as loader:
         for path in paths:
-            for batch in _batches(statement, path):
+            for batch, place_of in _batches(statement, path):
                 context.watch(0)
-                loader.append(conform(batch, table, statement.columns, path))
+                rows = conform(batch, table, statement.columns, path)
+                refuse_nulls(rows, table, place_of)
+                _append(loader, rows, table, place_of)
                 context.watch(batch.num_rows)
             if context.tracker is not None:
                 context.tracker.part_done(0)
@@ -40,15 +49,57 @@ def copy_from(statement: CopyFrom, context: ExecutionContext) -> int:
     return rows
 
 
+def _append(loader: BulkLoader, rows: pa.Table, table: Table, place_of: PlaceOf) -> None:
+    """Hand rows to the loader; its error tells the place of the first row that it cannot take."""
+    try:
+        loader.append(rows)
+    except Error as error:
+        row = _too_long(rows, table)
+        if row is None:
+            raise
+        raise type(error)(f"{place_of(row)}: {error}") from error
+
+
+def _too_long(rows: pa.Table, table: Table) -> int | None:
+    """The first row with a text that is too long for its column."""
+    found = []
+    for name in rows.column_names:
+        type_ = table.schema.column(name).type
+        if type_.is_text:
+            long = pc.greater(pc.binary_length(rows[name]), MAX_CELL_BYTES)
+            if type_.length is not None:
+                long = pc.or_(long, pc.greater(pc.utf8_length(rows[name]), type_.length))
+            found.append(pc.index(long, True).as_py())
+    return min((row for row in found if row >= 0), default=None)
+
+
 def _expected_rows(format_: str, paths: Sequence[str]) -> int | None:
     """How many rows the files have; None where they do not tell."""
     return sum(parquet_files.footer_of(path).num_rows for path in paths) if format_ == "parquet" else None
 
 
-def _batches(statement: CopyFrom, path: str) -> Iterator[pa.RecordBatch]:
-    """The rows of one file; CSV values are read as the table's types, so nothing is guessed."""
+def _batches(statement: CopyFrom, path: str) -> Iterator[tuple[pa.RecordBatch, PlaceOf]]:
+    """The rows of one file, and where each of them stands there."""
     if statement.format == "parquet":
-        return parquet_files.read(path)
+        before = 0
+        for batch in parquet_files.read(path):
+            yield batch, partial(_row_of_file, path, before)
+            before += batch.num_rows
+        return
+    for found in _csv_rows(statement, path):
+        yield found.rows, partial(_line_of_file, path, found)
+
+
+def _row_of_file(path: str, before: int, row: int) -> str:
+    return f"{path}, row {before + row + 1}"
+
+
+def _line_of_file(path: str, found: csv_files.CsvRows, row: int) -> str:
+    return f"{path}, line {found.line_of(row)}"
+
+
+def _csv_rows(statement: CopyFrom, path: str) -> Iterator[csv_files.CsvRows]:
+    """The rows of one CSV file; values are read as the table's types, so nothing is guessed."""
     if statement.format != "csv":
         raise ProgrammingError(f"COPY reads parquet and csv, not {statement.format}")
     options, schema = dict(statement.options), statement.table.schema
@@ -59,7 +110,8 @@ def _batches(statement: CopyFrom, path: str) -> Iterator[pa.RecordBatch]:
     header = csv_files.names_of(path, options)
     if statement.columns is not None:  # matched by position, whatever the header says
         _refuse_count(header, names, path)
-        return csv_files.read(path, options, {given: types[name] for given, name in zip(header, names)})
+        return csv_files.read(path, options, types, None, names)
+    _targets(header, statement.table, None, path)
     return csv_files.read(path, options, {given: types[given.lower()] for given in header if given.lower() in types})
 
 
@@ -77,6 +129,15 @@ def conform(rows: pa.RecordBatch, table: Table, columns: Sequence[str] | None, p
         if column.name not in arrays and column.default is None and not column.nullable:
             raise NotNullViolation(f"{path} lacks column {column.name}, which is NOT NULL in table {table.name}")
     return pa.table({name: arrays[name] for name in schema.names if name in arrays})
+
+
+def refuse_nulls(rows: pa.Table, table: Table, place_of: PlaceOf) -> None:
+    """Refuse NULL where a column is NOT NULL, with the row's place in its source."""
+    for name in rows.column_names:
+        column, array = table.schema.column(name), rows[name]
+        if array.null_count and not column.nullable and not column.auto_increment:
+            row = pc.index(pc.is_null(array), True).as_py()
+            raise NotNullViolation(f"{place_of(row)}: NULL in column {name} of table {table.name}, which is NOT NULL")
 
 
 def _targets(found: Sequence[str], table: Table, columns: Sequence[str] | None, path: str) -> list[str]:

@@ -1,61 +1,51 @@
-"""CSV files: types found out from the first rows, values read as types that are known, errors with their line.
+"""CSV files as Arrow batches: types found out from the first rows, values read as types that are known.
 
-An error is looked for again where it came: Arrow's threads do not know the row, so the file is read once more by one
-thread, and Python's reader finds the line on which that row begins, for a quoted value may hold line breaks.
+`csv_text` finds the rows, Arrow cuts them into fields and converts most values, `csv_values` the rest. An error names
+file, line and column: the rows of the block that it is in are looked at again.
 """
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from ...errors import DataError
-from ...sql.file_options import compression_of
-from ...storage.types import type_from_arrow
+from .csv_text import Block, CsvText, Dialect
+from .csv_values import FALSE_TEXTS, TRUE_TEXTS, NoValue, from_texts, guessed_types, refused_values
 
-_BLOCK_BYTES = 1 << 22
-_TRUE = ["true", "True", "TRUE", "t", "T", "yes", "on", "1"]
-_FALSE = ["false", "False", "FALSE", "f", "F", "no", "off", "0"]
+GUESSED_BYTES = 1 << 22
+"""Of a file: its types are guessed from as many."""
+
+
+@dataclass(frozen=True, slots=True)
+class CsvRows:
+    """Rows of a file; `line_of` returns the line on which one of them begins, by its 0-based number."""
+
+    rows: pa.RecordBatch
+    line_of: Callable[[int], int]
 
 
 def schema_of(path: str, options: Mapping[str, Any]) -> pa.Schema:
-    """The columns of a file, their types as the first block of rows has them."""
-    try:
-        with _open(path, options) as stream:
-            reader = pa_csv.open_csv(stream, _read_options(options, None), _parse_options(options), _guess(options))
-            names = _header(reader.schema.names, options)
-            schema = pa.schema([pa.field(name, field.type) for name, field in zip(names, reader.schema)])
-    except (OSError, pa.ArrowException) as error:
-        raise _located(path, options, {}, None, error) from error
-    for name in schema.names:
-        if schema.names.count(name) > 1:
+    """Return the columns of a file, their types as the first block of rows has them."""
+    file = _File(path, Dialect.of(dict(options)), None, GUESSED_BYTES)
+    for name in file.names:
+        if file.names.count(name) > 1:
             raise DataError(f"{path}, line 1: column {name} is there twice; read the file with header => false")
-    if bool(options.get("all_varchar")):
-        return pa.schema([pa.field(name, pa.string()) for name in schema.names])
-    return schema
-
-
-def _header(names: Sequence[str], options: Mapping[str, Any]) -> list[str]:
-    """The columns' names: column1, column2, ... where the file has no header."""
-    return list(names) if options.get("header", True) else [f"column{i}" for i in range(1, len(names) + 1)]
+    block = next(file.blocks, None)
+    if block is None or bool(options.get("all_varchar")):
+        return pa.schema([pa.field(name, pa.string()) for name in file.names])
+    texts = file.parsed(block, dict.fromkeys(file.fields, pa.string()))
+    return pa.schema(list(zip(file.names, guessed_types(texts.columns))))
 
 
 def names_of(path: str, options: Mapping[str, Any]) -> list[str]:
-    """The names in a file's header."""
-    try:
-        with _open(path, options) as stream:
-            names = next(iter(_rows(options, stream)), None)
-    except OSError as error:
-        raise _located(path, options, {}, None, error) from error
-    if names is None:
-        raise DataError(f"{path} is empty")
-    return [str(name) for name in names]
+    """Return the names in a file's header."""
+    return _File(path, Dialect.of(dict(options))).names
 
 
 def read(
@@ -64,8 +54,8 @@ def read(
     types: Mapping[str, pa.DataType],
     wanted: Sequence[str] | None = None,
     names: Sequence[str] | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """The rows of a file, a few thousand at a time.
+) -> Iterator[CsvRows]:
+    """Yield the rows of a file, some megabytes at a time.
 
     Parameters
     ----------
@@ -73,138 +63,193 @@ def read(
     options : mapping
         As in `sql.file_options`.
     types : mapping of str to pa.DataType
-        What the values of columns are read as; those of others are guessed.
+        Types that the values of columns are read as; the others are texts.
     wanted : sequence of str, optional
-        The columns to read; None: all of them. Where it is empty, the first one comes, to tell the number of rows.
+        Columns to read; None: all of them. If it is empty, the first one is read, for the number of rows.
     names : sequence of str, optional
-        What the columns are called, where the file has no header.
+        Names of the columns, instead of those in the header.
 
     Raises `DataError` with file, line and column.
     """
-    if names is None and not options.get("header", True):
-        names = schema_of(path, options).names
-    if wanted is not None and not wanted:
-        wanted = (names_of(path, options) if names is None else names)[:1]  # none at all would mean all
-    read_options, convert = _read_options(options, names), _convert(options, types, wanted)
-    try:
-        with _open(path, options) as stream:
-            yield from pa_csv.open_csv(stream, read_options, _parse_options(options), convert)
-    except (OSError, pa.ArrowException) as error:
-        if names is not None and "Empty CSV file" in str(error):
-            return  # without a header, it has no row
-        raise _located(path, options, types, names, error) from error
+    file = _File(path, Dialect.of(dict(options)), names)
+    found = file.names if wanted is None else list(wanted) or file.names[:1]
+    chosen = {name: file.fields[file.names.index(name)] for name in found}
+    for block in file.blocks:
+        yield file.rows(block, chosen, types)
 
 
-def _open(path: str, options: Mapping[str, Any]) -> Any:
-    compression = options.get("compression", compression_of(path))
-    return pa.input_stream(path, compression=None if compression == "none" else compression)
+@dataclass(slots=True)
+class _File:
+    """A file that is being read: the names of its columns, and the blocks of rows that follow.
+
+    `fields` are the names that Arrow gets: a header may have one name twice.
+    """
+
+    path: str
+    dialect: Dialect
+    given: Sequence[str] | None = None
+    block_bytes: int | None = None
+    names: list[str] = field(init=False)
+    fields: list[str] = field(init=False)
+    blocks: Iterator[Block] = field(init=False)
+    _as_texts: set[str] = field(default_factory=set)
+    """Columns with values that Arrow's parser refuses: those are read as texts from then on."""
+
+    def __post_init__(self) -> None:
+        self.blocks = CsvText(self.path, self.dialect, self.block_bytes).blocks()
+        first = next(self.blocks, None)
+        if first is None and (self.dialect.header or self.given is None):
+            raise DataError(f"{self.path} is empty")
+        self.names = list(self.given or ())
+        if first is not None:
+            row, rest = self._split(first)
+            if self.dialect.header:
+                self._refuse_header(row)
+                first = rest
+            if self.given is None:
+                self.names = row if self.dialect.header else [f"column{i}" for i in range(1, len(row) + 1)]
+            self.blocks = _chain(first, self.blocks)
+        self.fields = [f"f{i}" for i in range(len(self.names))]
+
+    def _split(self, block: Block) -> tuple[list[str], Block]:
+        """The fields of a block's first row, and the rows behind it."""
+        text, dialect = block.text, self.dialect
+        stop = _end_of_row(text, dialect.quote.encode())
+        fields = {f"f{i}": pa.string() for i in range(text.count(dialect.delimiter.encode(), 0, stop) + 1)}
+        row = pa_csv.read_csv(
+            pa.BufferReader(text[:stop]),
+            pa_csv.ReadOptions(autogenerate_column_names=True, block_size=stop + 1),
+            _parse_options(dialect, ignore_empty_lines=False),
+            pa_csv.ConvertOptions(column_types=fields, null_values=[], check_utf8=False),
+        )
+        lines = text.count(b"\n", 0, stop) or text.count(b"\r", 0, stop)
+        return [column[0].as_py() for column in row.columns], Block(text[stop:], block.first_line + lines)
+
+    def _refuse_header(self, row: Sequence[str]) -> None:
+        if any("\0" in name for name in row):
+            raise DataError(f"{self.path}, line 1: the header has a NUL character; is the file UTF-16?")
+        if row == [""]:
+            raise DataError(f"{self.path}, line 1: the header is empty; read the file with header => false")
+        if self.given is not None and len(row) != len(self.given):
+            raise DataError(f"{self.path}, line 1: expected {len(self.given)} columns, got {len(row)}")
+
+    # ---- rows ----------------------------------------------------------------------------------------------------
+
+    def rows(self, block: Block, chosen: Mapping[str, str], types: Mapping[str, pa.DataType]) -> CsvRows:
+        """The rows of a block: columns `chosen` (name to field) as their `types`."""
+        wanted = {name: types.get(name, pa.string()) for name in chosen}
+        try:
+            arrow = {chosen[n]: pa.string() if n in self._as_texts else type_ for n, type_ in wanted.items()}
+            found = self.parsed(block, arrow, list(chosen.values()))
+        except pa.ArrowInvalid:
+            found = self.parsed(block, dict.fromkeys(chosen.values(), pa.string()), list(chosen.values()))
+        arrays = [self._column(block, n, found[f], wanted[n]) for n, f in chosen.items()]
+        rows = pa.RecordBatch.from_arrays(arrays, names=list(chosen))
+        return CsvRows(rows, lambda row: self._line(block, row))
+
+    def _column(self, block: Block, name: str, array: pa.Array, type_: pa.DataType) -> pa.Array:
+        """A column as its type; what Arrow took for a value and is none is read again as a text."""
+        try:
+            if array.type != type_:
+                converted, is_plain = from_texts(array, type_)
+                if not is_plain:
+                    self._as_texts.add(name)
+                return converted
+            if refused_values(array, block.text):
+                place = self.fields[self.names.index(name)]
+                return from_texts(self.parsed(block, {place: pa.string()}, [place])[place], type_)[0]
+        except NoValue as error:
+            raise DataError(f"{self.path}, line {self._line(block, error.row)}, column {name}: {error}") from None
+        return array
+
+    def parsed(
+        self, block: Block, types: Mapping[str, pa.DataType], wanted: Sequence[str] | None = None
+    ) -> pa.RecordBatch:
+        """The rows of a block as Arrow's parser has them; `pa.ArrowInvalid` if a value is not of its type."""
+        dialect = self.dialect
+        try:
+            table = pa_csv.read_csv(
+                pa.BufferReader(block.text),
+                pa_csv.ReadOptions(column_names=self.fields, block_size=len(block.text) + 1),
+                # The only field of a row may be empty. A row of several fields is never an empty line.
+                _parse_options(dialect, ignore_empty_lines=len(self.fields) > 1),
+                pa_csv.ConvertOptions(
+                    column_types=dict(types),
+                    include_columns=list(wanted or ()),
+                    null_values=[dialect.null],
+                    true_values=TRUE_TEXTS,
+                    false_values=FALSE_TEXTS,
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                    check_utf8=False,
+                ),
+            )
+        except pa.ArrowInvalid:
+            self._refuse_ragged(block)
+            raise
+        return table.combine_chunks().to_batches()[0] if table.num_rows else _no_rows(table.schema)
+
+    # ---- lines ---------------------------------------------------------------------------------------------------
+
+    def _row_bounds(self, block: Block) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """Where the rows of a block begin, where they end (without their line ends), and where quotes stand."""
+        data = np.frombuffer(block.text, np.uint8)
+        quotes = np.flatnonzero(data == ord(self.dialect.quote))
+        ends = np.flatnonzero((data == 10) | (data == 13))
+        ends = ends[np.searchsorted(quotes, ends) % 2 == 0]
+        starts = np.concatenate(([0], ends[:-1] + 1)).astype(np.intp)[: len(ends)]
+        # A line feed behind a carriage return ends no row of its own.
+        second = (starts > 0) & (starts < len(data)) & (starts == ends)
+        second[second] = (data[starts[second]] == 10) & (data[starts[second] - 1] == 13)
+        kept = ~second
+        if len(self.fields) > 1:
+            kept &= starts != ends
+        return starts[kept], ends[kept], quotes
+
+    def _line(self, block: Block, row: int) -> int:
+        start = int(self._row_bounds(block)[0][row])
+        before = block.text[:start]
+        return block.first_line + (before.count(b"\n") or before.count(b"\r"))
+
+    def _refuse_ragged(self, block: Block) -> None:
+        """Raise for the first row with too few or too many fields, if there is one."""
+        starts, ends, quotes = self._row_bounds(block)
+        marks = np.flatnonzero(np.frombuffer(block.text, np.uint8) == ord(self.dialect.delimiter))
+        marks = marks[np.searchsorted(quotes, marks) % 2 == 0]
+        counts = np.searchsorted(marks, ends) - np.searchsorted(marks, starts) + 1
+        wrong = np.flatnonzero(counts != len(self.fields))
+        if len(wrong):
+            line, count = self._line(block, int(wrong[0])), int(counts[wrong[0]])
+            raise DataError(f"{self.path}, line {line}: expected {len(self.fields)} columns, got {count}")
 
 
-def _read_options(options: Mapping[str, Any], names: Sequence[str] | None, threads: bool = True) -> Any:
-    has_header = options.get("header", True)
-    return pa_csv.ReadOptions(
-        use_threads=threads,
-        block_size=_BLOCK_BYTES,
-        column_names=None if has_header or names is None else list(names),
-        autogenerate_column_names=not has_header and names is None,
-    )
-
-
-def _parse_options(options: Mapping[str, Any]) -> Any:
+def _parse_options(dialect: Dialect, ignore_empty_lines: bool) -> Any:
     return pa_csv.ParseOptions(
-        delimiter=options.get("delimiter", ","),
-        quote_char=options.get("quote", '"'),
-        double_quote="escape" not in options or options["escape"] == options.get("quote", '"'),
-        escape_char=_escape(options),
+        delimiter=dialect.delimiter,
+        quote_char=dialect.quote,
         newlines_in_values=True,
+        ignore_empty_lines=ignore_empty_lines,
     )
 
 
-def _escape(options: Mapping[str, Any]) -> Any:
-    escape = options.get("escape", False)
-    return False if escape == options.get("quote", '"') else escape
+def _end_of_row(text: bytes, quote: bytes) -> int:
+    """Where the first row of a text ends, its line end included."""
+    place = quotes = 0
+    while place < len(text):
+        feed, back = (text.find(end, place) + 1 or len(text) + 1 for end in (b"\n", b"\r"))
+        stop = min(feed, back, len(text))
+        quotes += text.count(quote, place, stop)
+        place = stop
+        if quotes % 2 == 0:
+            return stop + 1 if stop == back and text[stop : stop + 1] == b"\n" else stop
+    return place
 
 
-def _nulls(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        "null_values": [options.get("null", "")],
-        "strings_can_be_null": True,
-        "quoted_strings_can_be_null": False,
-    }
+def _chain(first: Block, rest: Iterator[Block]) -> Iterator[Block]:
+    if first.text:
+        yield first
+    yield from rest
 
 
-def _guess(options: Mapping[str, Any]) -> Any:
-    return pa_csv.ConvertOptions(**_nulls(options))
-
-
-def _convert(options: Mapping[str, Any], types: Mapping[str, pa.DataType], wanted: Sequence[str] | None) -> Any:
-    return pa_csv.ConvertOptions(
-        column_types=dict(types),
-        true_values=_TRUE,
-        false_values=_FALSE,
-        include_columns=[] if wanted is None else list(wanted),
-        **_nulls(options),
-    )
-
-
-# ---- errors ----------------------------------------------------------------------------------------------------------
-
-
-def _located(
-    path: str, options: Mapping[str, Any], types: Mapping[str, pa.DataType], names: Sequence[str] | None, error: Any
-) -> DataError:
-    """The error with its line and column, as far as they can be found."""
-    if isinstance(error, OSError) and error.errno:
-        return DataError(f"{path} cannot be read: {error.strerror}")
-    message = str(error)
-    if "Empty CSV file" in message:
-        return DataError(f"{path} is empty")
-    try:
-        with _open(path, options) as stream:
-            options_ = _read_options(options, names, threads=False)
-            for _ in pa_csv.open_csv(stream, options_, _parse_options(options), _convert(options, types, None)):
-                pass
-    except (OSError, pa.ArrowException) as again:
-        message = str(again)
-    found = re.search(r"Row #(\d+): ", message)
-    line = f", line {_line(path, options, int(found[1]))}" if found else ""
-    column = re.search(r"In CSV column #(\d+): ", message)
-    name = _column_name(path, options, names, int(column[1])) if column else ""
-    text = re.sub(r"^.*(In CSV column #\d+: |Row #\d+: |CSV parse error: )", "", message)
-    value = re.match(r"CSV conversion error to (.+?): invalid value (.*)$", text, re.DOTALL)
-    if value:
-        text = f"{value[2]} is no {_type_name(types.get(name)) or value[1]}"
-    return DataError(f"{path}{line}{f', column {name}' if name else ''}: {text[:1].lower()}{text[1:]}")
-
-
-def _rows(options: Mapping[str, Any], stream: Any) -> Any:
-    return csv.reader(
-        io.TextIOWrapper(stream, "utf-8", "replace", newline=""),
-        delimiter=options.get("delimiter", ","),
-        quotechar=options.get("quote", '"'),
-        escapechar=_escape(options) or None,
-    )
-
-
-def _line(path: str, options: Mapping[str, Any], row: int) -> int:
-    """The line on which the row-th row begins, both from 1. Empty lines are no rows."""
-    with _open(path, options) as stream:
-        rows = _rows(options, stream)
-        before, seen = 0, 0
-        for values in rows:
-            seen += bool(values)
-            if seen == row:
-                break
-            before = rows.line_num
-        return before + 1
-
-
-def _column_name(path: str, options: Mapping[str, Any], names: Sequence[str] | None, place: int) -> str:
-    if names is None:
-        with _open(path, options) as stream:
-            names = next(iter(_rows(options, stream)), [])
-    return names[place] if place < len(names) else str(place + 1)
-
-
-def _type_name(type_: pa.DataType | None) -> str:
-    return "" if type_ is None else str(type_from_arrow(type_))
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], item.type) for item in schema], schema=schema)

@@ -134,6 +134,7 @@ class _Csv(_Sink):
                     f"column {column.name} of type {column.type} has no text form in CSV files; cast it to STRING, or "
                     "write a Parquet file"
                 )
+        self._is_single = len(columns) == 1
         self._delimiter = options.get("delimiter", ",")
         self._quote = options.get("quote", '"')
         self._escape = options.get("escape", self._quote)
@@ -163,6 +164,8 @@ class _Csv(_Sink):
         """A column as it stands in the file."""
         text = array.cast(pa.string())
         doubtful = pc.equal(text, self._null)
+        if self._is_single:  # PostgreSQL before 18 takes a line of these two characters for the end of the file
+            doubtful = pc.or_(doubtful, pc.equal(text, "\\."))
         for mark in (self._delimiter, self._quote, self._escape, "\n", "\r"):
             doubtful = pc.or_(doubtful, pc.match_substring(text, mark))
         if pc.any(doubtful).as_py():

@@ -146,7 +146,7 @@ def pieces(
 
 def _csv_piece(path: str, source: FileSource, columns: FileColumns) -> Callable[[], Iterator[pa.RecordBatch]]:
     types = {name: type_.arrow for name, type_ in zip(columns.names, columns.types, strict=True)}
-    return lambda: csv_files.read(path, dict(source.options), types, columns.names)
+    return lambda: (found.rows for found in csv_files.read(path, dict(source.options), types, columns.names))
 
 
 def cast(array: pa.Array, type_: DataType, where: str) -> pa.Array:

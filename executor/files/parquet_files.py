@@ -16,6 +16,7 @@ from ...errors import DataError, Error, UnknownColumn, did_you_mean
 from ...storage.store import ColumnStatistics, TableStatistics
 from ...storage.types import DataType
 from ..stream import BATCH_ROWS
+from .csv_text import as_clause
 
 _MOST_FOOTERS = 64
 """Files whose footers are read for statistics; of the others the size is taken for a measure."""
@@ -39,7 +40,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno)
     text = str(error).rstrip(".")
-    return text[:1].lower() + text[1:]
+    return as_clause(text)
 
 
 def schema_of(path: str) -> pa.Schema:
@@ -99,6 +100,8 @@ def pieces(
         if name not in schema.names:
             hint = did_you_mean(name, schema.names, "it has")
             raise UnknownColumn(f"{path} has no column {name}, which {first} has{hint}")
+        if schema.names.count(name) > 1:
+            raise DataError(f"{path} has two columns {name}; write the file with another name for one of them")
     fragment = _FORMAT.make_fragment(path, fs.LocalFileSystem())
     test = prune(schema)
     groups = fragment.split_by_row_group() if test is None else fragment.split_by_row_group(test, schema)

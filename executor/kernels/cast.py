@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ...errors import DataError, InvalidText, NotSupportedError, NumericOutOfRange
 from ...sql import interval_text
-from ...storage.types import DataType, Interval, Kind, trimmed
+from ...storage.types import FIRST_DAY, LAST_DAY, DataType, Interval, Kind, trimmed
 from ...storage.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, vector_from_arrow
 from .arithmetic import cut, rescale
 from .numbers import (
@@ -275,13 +275,20 @@ def _decoded(value: bytes) -> str | None:
 
 
 def _parsed_by_arrow(type_: DataType, texts: pa.Array) -> Vector | None:
-    """The quick road for the plainest spelling of integers and dates; None where Arrow refuses a text."""
+    """The quick road for the plainest spelling of integers and dates; None where Arrow refuses a text, or takes one
+    that is no value here: 0x1F, the year 0."""
     if not (type_.is_integer or type_.kind is Kind.DATE):
         return None
     try:
-        return vector_from_arrow(type_, pc.cast(pc.ascii_trim_whitespace(texts), type_.arrow))
+        array = pc.cast(pc.ascii_trim_whitespace(texts), type_.arrow)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
+    if type_.is_integer:
+        is_plain = not pc.any(pc.match_substring(texts, "x", ignore_case=True)).as_py()
+    else:
+        low, high = pc.min_max(array.cast(pa.int32())).values()
+        is_plain = not low.is_valid or FIRST_DAY <= low.as_py() <= high.as_py() <= LAST_DAY
+    return vector_from_arrow(type_, array) if is_plain else None
 
 
 def _parsed(type_: DataType, texts: list[Any], safe: bool) -> Vector:

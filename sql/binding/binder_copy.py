@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from ...errors import StatementError
 from ..bound import CopyFrom, CopyTo
-from ..file_options import FORMATS, READ, WRITE, format_of, read_option
+from ..file_options import FORMATS, READ, WRITE, check_options, format_of, read_option
 from .binder_query import bind_query
 from .binder_tables import find_table
 from .binder_writes import target_columns
@@ -53,7 +53,10 @@ def _file(node: Any, use: str, context: Context) -> tuple[str, str, tuple[tuple[
             format_ = format_of(path) or PurePath(path).suffix.removeprefix(".").lower() or "unknown"
         if format_ not in FORMATS:
             raise StatementError(f"the file's format is {format_}; write (FORMAT parquet) or (FORMAT csv)")
-    return path, format_, tuple(sorted(_options(given, format_, use, context).items()))
+    options = _options(given, format_, use, context)
+    with context.at(given[0] if given else node.args["path"]):
+        check_options(options, format_, "COPY")
+    return path, format_, tuple(sorted(options.items()))
 
 
 def _options(items: Sequence[Any], format_: str, use: str, context: Context) -> dict[str, Any]:
@@ -73,7 +76,7 @@ def _options(items: Sequence[Any], format_: str, use: str, context: Context) -> 
 
 def _option(given: str, node: Any, format_: str, use: str) -> tuple[str, Any]:
     value = _plain(node)
-    if given in ("compression", "header") or value is None or not isinstance(node, exp.Var):
+    if given in ("compression", "encoding", "header") or value is None or not isinstance(node, exp.Var):
         return read_option(given, value, format_, use, "COPY")
     return read_option(given, node, format_, use, "COPY")  # a bare word is no text
 

@@ -16,7 +16,7 @@ from ...errors import NotSupportedError, OperationalError, StatementError
 from ...storage.types import STRING
 from ..bound import FileRef
 from ..expressions import Literal
-from ..file_options import FORMATS, READ, format_of, read_option
+from ..file_options import FORMATS, READ, check_options, format_of, read_option
 from ..files import FileDescription, FileSource
 from ..syntax import nodes
 from .context import Context, Frame
@@ -93,6 +93,8 @@ def _called(node: Any, frame: Frame) -> FileSource:
             options[name] = value
     if not paths:
         raise StatementError(f"{function} needs the path of a file, in quotes")
+    with frame.context.at(node):
+        check_options(options, format_, function)
     return FileSource(format_, tuple(paths), tuple(sorted(options.items())))
 
 

@@ -6,6 +6,7 @@ import decimal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -112,6 +113,16 @@ def test_mistakes_in_a_file(tables: Any, tmp_path: Path, text: str, message: str
     with pytest.raises((DataError, ProgrammingError), match=message):
         tables.execute(f"COPY t FROM '{path}'")
     assert tables.execute("SELECT count(*) FROM t").fetchone() == (0,)
+
+
+def test_a_parquet_file_with_two_columns_of_one_name(tables: Any, tmp_path: Path) -> None:
+    pq.write_table(pa.table([pa.array([1]), pa.array([2])], names=["k", "k"]), tmp_path / "x.parquet")
+    for text in ("COPY t FROM '{}'", "SELECT k FROM '{}'", "SELECT count(*) FROM '{}'"):
+        if text.startswith("SELECT count"):
+            assert tables.execute(text.format(tmp_path / "x.parquet")).fetchone() == (1,)
+            continue
+        with pytest.raises((DataError, ProgrammingError), match=r"two columns k|column k .*twice|ambiguous"):
+            tables.execute(text.format(tmp_path / "x.parquet"))
 
 
 def test_what_cannot_be_written(tables: Any, tmp_path: Path) -> None:

@@ -1,0 +1,182 @@
+"""Values in CSV files: texts become values of a column's type as quoted literals do, and types of columns are guessed.
+
+Arrow's parser is the quick way for the usual spellings. Where it refuses a text, `CAST(text AS type)` decides; where it
+takes one that is none in SQL (`0x1F`, the year 0, 1e400 as infinity), so does the cast.
+
+| column | also | refused |
+|---|---|---|
+| TIMESTAMP | any zone, brought to UTC; digits behind the microseconds are cut | |
+| DATE, TIMESTAMP | `2024-1-31 9:00` | years outside of 1 to 9999 |
+| TINYINT to BIGINT | `+1`, white space around it | `1.0`, `0x1F` |
+| DECIMAL | | more digits behind the point than the column has: they would be lost |
+| FLOAT, DOUBLE | `inf`, `nan` | finite numbers that are too large |
+
+A guess keeps what is written: a column with `007`, `+49...` or `0x1F` is a STRING, whole numbers of more than 18 digits
+are DECIMAL(38,0).
+"""
+
+from __future__ import annotations
+
+import decimal
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...errors import DataError
+from ...storage.types import BIGINT, DATE, FIRST_DAY, LAST_DAY, MAX_PRECISION, STRING, TIMESTAMP, type_from_arrow
+from ...storage.vector import Text
+from ..kernels.cast import cast
+from .csv_text import as_clause
+
+TRUE_TEXTS = ["true", "True", "TRUE", "t", "T", "yes", "on", "1"]
+FALSE_TEXTS = ["false", "False", "FALSE", "f", "F", "no", "off", "0"]
+_UTC = pa.timestamp("us", "UTC")
+
+
+class NoValue(Exception):
+    """A text that is no value of its column's type; `row` is its 0-based number."""
+
+    def __init__(self, message: str, row: int):
+        super().__init__(message)
+        self.row = row
+
+
+def from_texts(texts: pa.Array, type_: pa.DataType) -> tuple[pa.Array, bool]:
+    """Convert texts to a type, and say whether Arrow's parser of files could have done it; `NoValue` for the first
+    text that is no value."""
+    try:
+        array = texts.cast(type_)
+        if not _doubtful(array, texts):
+            return array, True
+    except pa.ArrowInvalid as error:
+        if pa.types.is_decimal(type_):
+            raise _first_wrong(texts, type_, as_clause(str(error))) from None
+    try:
+        return _converted(texts, type_), False
+    except DataError as error:
+        raise _first_wrong(texts, type_, as_clause(str(error))) from None
+
+
+def refused_values(array: pa.Array, text: bytes) -> bool:
+    """True if Arrow's parser may have taken something for a value of this column that SQL does not; `text` is the
+    block of the file."""
+    if pa.types.is_integer(array.type):
+        data = np.frombuffer(text, np.uint8)
+        marks = np.flatnonzero(data | 0x20 == ord("x"))
+        return bool((data[marks - 1] == ord("0")).any())
+    return _is_beyond(array)
+
+
+def _is_beyond(array: pa.Array) -> bool:
+    """True if there is infinity, a year that is not 1 to 9999, or a DECIMAL of more digits than its type has: Arrow's
+    parser counts them before it brings a value to its scale."""
+    type_ = array.type
+    if pa.types.is_decimal(type_):
+        low, high = (value.as_py() for value in pc.min_max(array).values())
+        return low is not None and bool(max(-low, high).scaleb(type_.scale, _WIDE) >= 10**type_.precision)
+    if pa.types.is_floating(type_):
+        return bool(pc.any(pc.is_inf(array)).as_py())
+    if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
+        whole = array.cast(pa.int32() if pa.types.is_date32(type_) else pa.int64())
+        low, high = pc.min_max(whole).values()
+        first, last = _BOUNDS[type_]
+        return bool(low.is_valid) and (low.as_py() < first or high.as_py() > last)
+    return False
+
+
+_WIDE = decimal.Context(prec=2 * MAX_PRECISION)
+_DAY = 86_400_000_000
+_BOUNDS = {
+    DATE.arrow: (FIRST_DAY, LAST_DAY),
+    TIMESTAMP.arrow: (FIRST_DAY * _DAY, (LAST_DAY + 1) * _DAY - 1),
+}
+
+
+def _doubtful(array: pa.Array, texts: pa.Array) -> bool:
+    if pa.types.is_integer(array.type):
+        return bool(pc.any(pc.match_substring(texts, "x", ignore_case=True)).as_py())
+    return _is_beyond(array)
+
+
+def _converted(texts: pa.Array, type_: pa.DataType) -> pa.Array:
+    """The texts as `CAST` converts them; `DataError`."""
+    if type_ == TIMESTAMP.arrow:
+        try:
+            moments = texts.cast(_UTC).cast(TIMESTAMP.arrow)
+            if not _is_beyond(moments):
+                return moments
+        except pa.ArrowInvalid:
+            pass
+    array = cast(type_from_arrow(type_), Text(STRING, texts)).to_arrow()
+    return array if array.type == type_ else array.cast(type_)
+
+
+def _first_wrong(texts: pa.Array, type_: pa.DataType, message: str) -> NoValue:
+    """The error of the first text that does not convert, found by halving."""
+    low, high = 0, len(texts)  # the first `low` texts convert, the first `high` do not
+    while low + 1 < high:
+        middle = (low + high) // 2
+        if _converts(texts.slice(low, middle - low), type_):
+            low = middle
+        else:
+            high = middle
+    text, target = texts[low].as_py(), type_from_arrow(type_)
+    if pa.types.is_decimal(type_) and "data loss" in message:
+        return NoValue(f"{message}: {text!r} for {target}", low)
+    return NoValue(f"{text!r} is no {target}", low)
+
+
+def _converts(texts: pa.Array, type_: pa.DataType) -> bool:
+    try:
+        if not _doubtful(texts.cast(type_), texts):
+            return True
+    except pa.ArrowInvalid:
+        if pa.types.is_decimal(type_):
+            return False
+    try:
+        _converted(texts, type_)
+    except DataError:
+        return False
+    return True
+
+
+# ---- guesses ---------------------------------------------------------------------------------------------------------
+
+_WHOLE = r"^-?(0|[1-9][0-9]*)$"
+_NUMBER = r"^-?(0|[1-9][0-9]*)?(\.[0-9]*)?([eE][-+]?[0-9]+)?$|^-?(?i:inf|infinity|nan)$"
+_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_MOMENT = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?(Z|[-+][0-9]{2}(:?[0-9]{2})?)?$"
+_BOOLEAN = r"^(true|false|True|False|TRUE|FALSE)$"
+"""Spellings as regular expressions of RE2; a column of texts has a type if every text is spelt so and converts."""
+
+
+def guessed_types(columns: Sequence[pa.Array]) -> list[pa.DataType]:
+    """Return the type of each column of texts; STRING if they are not all values of another one."""
+    return [_guessed(column) for column in columns]
+
+
+def _guessed(texts: pa.Array) -> pa.DataType:
+    present = texts.drop_null()
+    if not len(present):
+        return pa.null()
+    first = present[0].as_py()
+    for pattern, types in _GUESSES:
+        # Most columns are told by their first value.
+        if re.match(pattern, first) and pc.all(pc.match_substring_regex(present, pattern)).as_py():
+            for type_ in types:
+                if _converts(present, type_):
+                    return type_
+    return pa.string()
+
+
+_GUESSES: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    (_WHOLE, (BIGINT.arrow, pa.decimal128(MAX_PRECISION, 0))),
+    (_NUMBER, (pa.float64(),)),
+    (_DATE, (DATE.arrow,)),
+    (_MOMENT, (TIMESTAMP.arrow,)),
+    (_BOOLEAN, (pa.bool_(),)),
+)
