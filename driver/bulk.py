@@ -11,16 +11,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlglot import exp
 
 from ..errors import DataError, InterfaceError
+from ..executor.given_values import column_from_values
 from ..sql import ParsedStatement, bound
 from ..sql.expressions import Expr, Literal
 from ..sql.syntax import nodes
 from ..storage.schema import Table
 from ..storage.store import Op, WriteBatch
-from ..storage.types import DataType, Kind
 from .parameters import Normalized
 
 if TYPE_CHECKING:
@@ -45,13 +44,13 @@ class InsertTemplate:
     constants: tuple[Any, ...]
     """Python values, None where the slot is a parameter."""
 
-    def batch(self, rows: Sequence[Normalized]) -> pa.RecordBatch:
-        """The Arrow batch of these parameter rows; `DataError` where a value does not simply fit its column."""
+    def batch(self, rows: Sequence[Normalized], first: int) -> pa.RecordBatch:
+        """The Arrow batch of these parameter rows, before which there were `first`; raises as `column_from_values`."""
         arrays = []
         for name, slot, constant in zip(self.columns, self.slots, self.constants):
             type_ = self.table.schema.column(name).type
             values = [constant] * len(rows) if slot is None else [row[slot] for row in rows]  # type: ignore[index]
-            arrays.append(column_from_values(type_, values, name))
+            arrays.append(column_from_values(type_, values, name, first))
         return pa.RecordBatch.from_arrays(arrays, names=list(self.columns))
 
 
@@ -59,15 +58,13 @@ def insert_rows(
     session: Session,
     text: str,
     rows: Sequence[Normalized | None],
-    one_by_one: Callable[[Sequence[Any]], int],
     check: Callable[[], None],
 ) -> int | None:
-    """Run an INSERT or UPSERT once per row of parameters, in large batches.
+    """Run an INSERT or UPSERT once per row of parameters, in large batches, each of which is written whole or not.
 
     Returns how many rows it wrote, or None, with nothing done, where `text` is no `... VALUES` of one row of
-    parameters and constants. `one_by_one` runs rows the long way: those of a chunk with a value that only SQL's own
-    conversions fit to its column (or that is wrong, and then the long way says where). `check` is called before each
-    chunk; what it raises ends the work.
+    parameters and constants. The values of a chunk are converted before any of its rows is written. `check` is called
+    before each chunk; what it raises ends the work.
     """
     parsed = session.parse(text)
     template = _template(session, parsed, rows[0]) if rows else None
@@ -79,12 +76,20 @@ def insert_rows(
         check()
         chunk = rows[start : start + CHUNK_ROWS]
         try:
-            batch = template.batch(chunk)  # type: ignore[arg-type]
-        except DataError:
-            written += one_by_one(chunk)
-            continue
+            batch = template.batch(chunk, start)  # type: ignore[arg-type]
+        except (DataError, InterfaceError) as error:
+            row = start + getattr(error, "row", 0)
+            error.add_note(_none_of(row, len(chunk), start))
+            raise
         written += _write(session, template, batch, start)
     return written
+
+
+def _none_of(row: int, count: int, before: int) -> str:
+    return (
+        f"in row {row + 1} of the parameters; none of the {count} rows of this batch was written, the {before} rows "
+        "before them were"
+    )
 
 
 def _write(session: Session, template: InsertTemplate, batch: pa.RecordBatch, first: int) -> int:
@@ -163,41 +168,3 @@ def _check_shapes(rows: Sequence[Normalized | None]) -> None:
         elif not isinstance(row, tuple) or len(row) != len(first or ()):
             held = "names" if isinstance(row, dict) else f"{len(row or ())} values"
             raise InterfaceError(f"row {number} of the parameters has {held}, the first one {len(first or ())} values")
-
-
-def column_from_values(type_: DataType, values: Sequence[Any], name: str) -> pa.Array:
-    """The Arrow array of `type_.arrow` holding Python `values`, one per row.
-
-    Raises `InvalidText` or `NumericOutOfRange` for the first value that does not fit, with the column and the row.
-    """
-    array = _at_once(type_, values)
-    return _one_by_one(type_, values, name) if array is None else array
-
-
-def _at_once(type_: DataType, values: Sequence[Any]) -> pa.Array | None:
-    """Arrow's own conversion where it means the same as ours, else None."""
-    try:
-        if type_.is_integer or type_.kind in _INFERRED:
-            # Told the type, Arrow cuts 1.5 to 1 and takes integers for days: let it find out what the values are.
-            array = pa.array(values)
-            fitting = _INFERRED.get(type_.kind, pa.types.is_integer)
-            return array.cast(type_.arrow) if fitting(array.type) or pa.types.is_null(array.type) else None
-        array = pa.array(values, type_.arrow)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError, ValueError):
-        return None
-    if type_.length is not None and (pc.max(pc.utf8_length(array)).as_py() or 0) > type_.length:
-        return None
-    return array
-
-
-_INFERRED = {Kind.DATE: pa.types.is_date32, Kind.TIMESTAMP: pa.types.is_timestamp}
-
-
-def _one_by_one(type_: DataType, values: Sequence[Any], name: str) -> pa.Array:
-    converted = []
-    for row, value in enumerate(values):
-        try:
-            converted.append(type_.to_python(type_.to_physical(value)))
-        except DataError as error:
-            raise type(error)(f"column {name}, row {row + 1}: {error}") from error
-    return pa.array(converted, type_.arrow)

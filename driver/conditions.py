@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from ..errors import DataError, InterfaceError, NotSupportedError, TypeMismatch, UnknownColumn, did_you_mean
 from ..storage.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range, prefix_range
+from ..storage.python_values import plain_value
 from ..storage.schema import ColumnSchema
 from ..storage.types import DataType, Kind
 
@@ -231,7 +232,7 @@ def _prefix(column: ColumnSchema, prefix: Any) -> Range:
     wanted = str if column.type.kind is Kind.STRING else bytes
     if not isinstance(prefix, wanted):
         raise _mismatch(column, prefix)
-    return prefix_range(column.name, prefix)
+    return prefix_range(column.name, plain_value(prefix))
 
 
 def _distinct(column: ColumnSchema, values: Sequence[Any]) -> tuple[Any, ...]:
@@ -243,7 +244,12 @@ def _physical(column: ColumnSchema, value: Any) -> Any:
     if value is None:
         raise TypeMismatch(f"column {column.name} is compared with None; is_null() asks whether there is no value")
     type_ = column.type
-    value = value.item() if hasattr(value, "item") and hasattr(value, "dtype") else value
+    try:
+        value = plain_value(value)
+    except (DataError, InterfaceError):
+        raise _mismatch(column, value) from None
+    if value is None:
+        raise TypeMismatch(f"column {column.name} is compared with a missing value; is_null() asks for those")
     if not _is_of(type_, value):
         raise _mismatch(column, value)
     try:

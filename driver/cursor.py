@@ -19,7 +19,7 @@ import pyarrow as pa
 from ..errors import InterfaceError, NotSupportedError
 from .bulk import insert_rows
 from .executions import Execution, Halt, arrow_rows, raise_if
-from .parameters import Parameters, normalize
+from .parameters import Parameters, normalize, normalize_rows
 
 if TYPE_CHECKING:
     from ..sql.expressions import Column
@@ -91,19 +91,18 @@ class Cursor:
     def executemany(self, operation: str, seq_of_parameters: Iterable[Parameters]) -> Cursor:
         """Run a statement once per item of `seq_of_parameters`; `rowcount` is the sum.
 
-        `INSERT INTO t VALUES (?, ...)` is bound once and written in large batches. Where a row fails, those of earlier
-        batches stay written. Result sets are discarded.
+        `INSERT INTO t VALUES (?, ...)` is bound once and written in batches of 16,384 rows, each of which is written
+        whole or not at all: where a row fails, those of earlier batches stay written. A note of the error names the
+        row. Result sets are discarded.
         """
         session = self._start(operation)
         if not isinstance(seq_of_parameters, Iterable):
             found = type(seq_of_parameters).__name__
             raise InterfaceError(f"executemany takes a sequence of parameters, not of type {found}")
-        rows = [normalize(parameters) for parameters in seq_of_parameters]
+        rows = list(normalize_rows(seq_of_parameters))
         halt = self._halt
         with session.watched(halt):
-            written = insert_rows(
-                session, operation, rows, partial(self._one_by_one, operation), partial(raise_if, halt)
-            )
+            written = insert_rows(session, operation, rows, partial(raise_if, halt))
             self._rowcount = written if written is not None else self._one_by_one(operation, rows)
         return self
 

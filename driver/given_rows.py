@@ -22,7 +22,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ..errors import (
     DataError,
@@ -34,10 +33,10 @@ from ..errors import (
     UnknownColumn,
     did_you_mean,
 )
+from ..executor.given_values import column_from_arrow, column_from_values, column_value
 from ..storage.schema import ColumnSchema, Schema, Table
 from ..storage.store import Op
 from ..storage.vector import Array
-from .bulk import column_from_values
 
 Rows: TypeAlias = Any
 """A row or many, in one of the forms of this page's table."""
@@ -100,8 +99,8 @@ def _taken(schema: Schema, name: str, value: Any) -> Any:
         return value
     type_ = schema.by_name[name].type
     try:
-        return type_.to_python(type_.to_physical(value))
-    except DataError as error:
+        return column_value(type_, value)
+    except (DataError, InterfaceError) as error:
         raise type(error)(f"column {name}: {error}") from error
 
 
@@ -111,7 +110,7 @@ def key_of(table: Table, key: Any) -> tuple[Any, ...]:
     Raises as `cells_of` does; `TypeMismatch` for NULL.
     """
     columns = table.schema.key
-    if len(columns) == 1 and isinstance(key, str | int):  # the usual key, by the shortest way
+    if len(columns) == 1 and (type(key) is str or type(key) is int):  # the usual key, by the shortest way
         return (_taken(table.schema, columns[0].name, key),)
     if not is_row(key):
         if len(columns) > 1:
@@ -150,7 +149,7 @@ def runs(source: Rows) -> Iterator[pa.Table | list[Any]]:
     if is_row(source):
         yield [source]
         return
-    found = _arrow(source)
+    found = arrow_tables(source)
     if found is not None:
         yield from found
         return
@@ -164,7 +163,7 @@ def runs(source: Rows) -> Iterator[pa.Table | list[Any]]:
                 yield rows
                 rows = []
             continue
-        tables = _arrow(item)
+        tables = arrow_tables(item)
         if tables is None:
             raise InterfaceError(_no_row(item))
         if rows:
@@ -182,7 +181,7 @@ def _no_row(source: Any) -> str:
     )
 
 
-def _arrow(source: Any) -> Iterator[pa.Table] | None:
+def arrow_tables(source: Any) -> Iterator[pa.Table] | None:
     """Arrow data as tables, one at a time; None where it is something else."""
     if isinstance(source, pa.Table):
         return iter([source])
@@ -211,7 +210,7 @@ def from_arrow(table: Table, op: Op, rows: pa.Table) -> GivenRows:
     """Arrow rows by the names and types of a table's columns."""
     arrays: dict[str, pa.Array] = {}
     for given, array in zip(rows.column_names, rows.columns):
-        column = _column(table, given)
+        column = column_named(table, given)
         if column.name in arrays:
             raise ProgrammingError(f"column {column.name} is given twice")
         arrays[column.name] = _cast(table, column, array)
@@ -223,13 +222,10 @@ def from_arrow(table: Table, op: Op, rows: pa.Table) -> GivenRows:
 
 
 def _cast(table: Table, column: ColumnSchema, array: pa.ChunkedArray) -> pa.ChunkedArray:
-    wanted = column.type.arrow
-    if array.type == wanted:
-        return array
     try:
-        return pc.cast(array, wanted)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise DataError(f"column {table.name}.{column.name}: {array.type} is no {column.type}: {error}") from error
+        return column_from_arrow(array, column.type)
+    except DataError as error:
+        raise type(error)(f"column {table.name}.{column.name}: {array.type} is no {column.type}: {error}") from error
 
 
 def _from_rows(table: Table, op: Op, rows: Sequence[Any]) -> GivenRows:
@@ -252,7 +248,7 @@ def _named(table: Table, op: Op, row: Any) -> Cells:
     if row.keys() <= table.schema.by_name.keys():
         cells = dict(row)
     else:
-        cells = {_column(table, name).name: value for name, value in row.items()}
+        cells = {column_named(table, name).name: value for name, value in row.items()}
     if op in DELETES:
         return {name: value for name, value in cells.items() if _is_asked(table, op, name)}
     return cells
@@ -276,7 +272,7 @@ def _is_asked(table: Table, op: Op, name: str) -> bool:
     return op not in DELETES or table.schema.position(name) < table.schema.key_columns
 
 
-def _column(table: Table, name: Any) -> ColumnSchema:
+def column_named(table: Table, name: Any) -> ColumnSchema:
     """A column by its name, in lower case where that fits better, as SQL has it."""
     for known in (str(name), str(name).lower()):
         if known in table.schema:

@@ -1,30 +1,25 @@
 """Statement parameters: what callers may pass, in one shape.
 
 `?` and `$1` take their values from a sequence, `:name` from a mapping. A value is None, bool, int, float, Decimal, str,
-bytes, date, datetime, timedelta or a numpy scalar.
+bytes, date, datetime, timedelta, or what `storage.python_values` makes one of: values of subclasses, scalars of numpy,
+pandas and Arrow.
 """
 
 from __future__ import annotations
 
-import datetime
-import decimal
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from ..errors import InterfaceError, InvalidText
+from ..storage.python_values import EXACT, plain_value
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """What a caller passes to `Cursor.execute`."""
 
 Normalized: TypeAlias = tuple[Any, ...] | dict[str, Any]
 """A sequence's values, or a mapping's by name without the colon."""
-
-_EXACT = frozenset(
-    {type(None), bool, int, float, str, bytes, decimal.Decimal, datetime.date, datetime.datetime, datetime.timedelta}
-)
-_PLAIN = (bool, int, float, str, bytes, decimal.Decimal, datetime.date, datetime.timedelta)
 
 
 def normalize(parameters: Parameters | None) -> Normalized | None:
@@ -39,7 +34,7 @@ def normalize(parameters: Parameters | None) -> Normalized | None:
     """
     if parameters is None:
         return None
-    if type(parameters) in (tuple, list) and _EXACT.issuperset(map(type, parameters)):
+    if type(parameters) in (tuple, list) and EXACT.issuperset(map(type, parameters)):
         if all(value.isascii() for value in parameters if type(value) is str):
             return tuple(parameters) or None  # nearly always, and then in a fifth of the time
     if isinstance(parameters, Mapping):
@@ -51,28 +46,22 @@ def normalize(parameters: Parameters | None) -> Normalized | None:
     return tuple(_plain(value, str(number)) for number, value in enumerate(parameters, 1)) or None
 
 
+def normalize_rows(rows: Iterable[Parameters]) -> Iterator[Normalized | None]:
+    """`normalize` for each row of `executemany`, whose number is told by the errors."""
+    for number, row in enumerate(rows, 1):
+        try:
+            yield normalize(row)
+        except (InterfaceError, InvalidText) as error:
+            raise type(error)(f"row {number} of the parameters: {error}") from None
+
+
 def _plain(value: Any, which: str) -> Any:
-    if isinstance(value, np.datetime64):
-        return None if np.isnat(value) else value.astype("datetime64[us]").item()
-    if isinstance(value, np.generic):  # some of them are subclasses of Python's, which only look right
-        return value.item()
-    if isinstance(value, str) and not value.isascii():
-        _refuse_surrogates(value, which)
-    if value is None or isinstance(value, _PLAIN):
-        return value
-    if isinstance(value, bytearray | memoryview):
-        return bytes(value)
-    raise InterfaceError(
-        f"parameter {which} is {_article(type(value).__name__)}; a value is None, bool, int, float, Decimal, str, "
-        "bytes, date, datetime or timedelta"
-    )
-
-
-def _refuse_surrogates(value: str, which: str) -> None:
     try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise InvalidText(f"parameter {which} holds U+{ord(value[error.start]):04X}, half a character") from None
+        return plain_value(value)
+    except InterfaceError as error:
+        raise InterfaceError(f"parameter {which} is {error}") from None
+    except InvalidText as error:
+        raise InvalidText(f"parameter {which}: {error}") from None
 
 
 def _article(noun: str) -> str:

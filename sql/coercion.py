@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InvalidText, NumericOutOfRange, TypeMismatch
+from ..errors import DataError, InvalidText, NumericOutOfRange, TypeMismatch
+from ..storage.python_values import stored_value
 from ..storage.types import (
     DECIMAL,
     DOUBLE,
@@ -281,9 +282,29 @@ def assign(expr: Expr, type_: DataType, column: str) -> Expr:
         type_.to_physical(expr.value)  # says that the text is too long
     if not assignable(expr.type, type_):
         raise TypeMismatch(f"column {column} is of type {type_}, the value of type {expr.type}; cast it")
-    if type_.kind is Kind.STRING and expr.type.kind is Kind.STRING:
-        return expr  # stored whole or refused by the store; a cast to VARCHAR(n) would cut it
+    if type_.kind is Kind.STRING:
+        # Stored whole or refused by the store; a cast to VARCHAR(n) would cut it.
+        return expr if expr.type.kind is Kind.STRING else cast(expr, STRING)
     return cast(expr, type_)
+
+
+def assign_value(literal: Literal, type_: DataType, column: str) -> Expr:
+    """The value of a parameter as INSERT stores it in a column: what every other way in stores for it.
+
+    Nothing is lost, unlike with a literal in the text (`assign`), which PostgreSQL's rules round: 1.5 is no INT.
+
+    Raises `InvalidText` or `NumericOutOfRange`.
+    """
+    if (
+        literal.value is None
+        or literal.type == STRING
+        or (type_.kind is Kind.STRING and assignable(literal.type, type_))
+    ):
+        return assign(literal, type_, column)
+    try:
+        return Literal(type_, False, stored_value(type_, literal.type.to_python(literal.value)))
+    except DataError as error:
+        raise type(error)(f"column {column}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,4 +314,4 @@ class Assigned:
     column: str
 
     def __call__(self, literal: Literal, type_: DataType) -> Expr:
-        return assign(literal, type_, self.column)
+        return assign_value(literal, type_, self.column)

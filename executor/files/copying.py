@@ -14,8 +14,10 @@ from ...sql.bound import CopyFrom
 from ...sql.files import FileSource
 from ...storage.schema import Table
 from ...storage.store import BulkLoader
+from ...storage.types import DataType
 from ...storage.writing.incoming_rows import MAX_CELL_BYTES
 from ..context import ExecutionContext
+from ..given_values import column_from_arrow
 from . import csv_files, parquet_files
 from .files import expand
 
@@ -35,18 +37,24 @@ def copy_from(statement: CopyFrom, context: ExecutionContext) -> int:
         context.tracker.opened(0, _expected_rows(statement.format, paths), len(paths))
     with context.store.bulk_loader(table) as loader:
         for path in paths:
-            for batch, place_of in _batches(statement, path):
+            for append, count in appends(loader, statement, path):
                 context.watch(0)
-                rows = conform(batch, table, statement.columns, path)
-                refuse_nulls(rows, table, place_of)
-                _append(loader, rows, table, place_of)
-                context.watch(batch.num_rows)
+                append()
+                context.watch(count)
             if context.tracker is not None:
                 context.tracker.part_done(0)
         context.check()
         rows = loader.finish()
     context.finish()
     return rows
+
+
+def appends(loader: BulkLoader, statement: CopyFrom, path: str) -> Iterator[tuple[Callable[[], None], int]]:
+    """Read a file piece by piece: what hands each piece to the loader, and how many rows it has."""
+    for batch, place_of in _batches(statement, path):
+        rows = conform(batch, statement.table, statement.columns, path)
+        refuse_nulls(rows, statement.table, place_of)
+        yield partial(_append, loader, rows, statement.table, place_of), batch.num_rows
 
 
 def _append(loader: BulkLoader, rows: pa.Table, table: Table, place_of: PlaceOf) -> None:
@@ -124,7 +132,7 @@ def conform(rows: pa.RecordBatch, table: Table, columns: Sequence[str] | None, p
     """The same rows under the table's column names and Arrow types; columns that are missing take their defaults."""
     schema = table.schema
     names = _targets(rows.schema.names, table, columns, path)
-    arrays = {n: _cast(a, schema.column(n).type.arrow, f"{table.name}.{n}") for n, a in zip(names, rows.columns)}
+    arrays = {n: _cast(a, schema.column(n).type, f"{table.name}.{n}") for n, a in zip(names, rows.columns)}
     for column in schema.visible_columns:
         if column.name not in arrays and column.default is None and not column.nullable:
             raise NotNullViolation(f"{path} lacks column {column.name}, which is NOT NULL in table {table.name}")
@@ -156,10 +164,8 @@ def _targets(found: Sequence[str], table: Table, columns: Sequence[str] | None, 
     return names
 
 
-def _cast(array: pa.Array, type_: pa.DataType, where: str) -> pa.Array:
-    if array.type == type_:
-        return array
+def _cast(array: pa.Array, type_: DataType, where: str) -> pa.Array:
     try:
-        return pc.cast(array, type_)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise DataError(f"column {where}: {array.type} does not convert to {type_}: {error}") from error
+        return column_from_arrow(array, type_)
+    except DataError as error:
+        raise type(error)(f"column {where}: {array.type} does not convert to {type_.arrow}: {error}") from error

@@ -282,7 +282,7 @@ class CsvText:
         """The quotes that no escape character stands before, as far as fields go."""
         run = _run_before(data, quotes, self._escape)
         escaped = run % 2 == 1
-        kept = quotes[~escaped]
+        kept: Array = quotes[~escaped]
         outside = quotes[escaped][np.searchsorted(kept, quotes[escaped]) % 2 == 0]
         if len(outside):
             raise self._error("a quote in the middle of a field that has none at its beginning",

@@ -17,7 +17,6 @@ are DECIMAL(38,0).
 
 from __future__ import annotations
 
-import decimal
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -27,8 +26,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError
-from ...storage.types import BIGINT, DATE, FIRST_DAY, LAST_DAY, MAX_PRECISION, STRING, TIMESTAMP, type_from_arrow
+from ...storage.types import BIGINT, DATE, MAX_PRECISION, STRING, TIMESTAMP, type_from_arrow
 from ...storage.vector import Text
+from ..given_values import is_beyond
 from ..kernels.cast import cast
 from .csv_text import as_clause
 
@@ -72,28 +72,10 @@ def refused_values(array: pa.Array, text: bytes) -> bool:
 
 
 def _is_beyond(array: pa.Array) -> bool:
-    """True if there is infinity, a year that is not 1 to 9999, or a DECIMAL of more digits than its type has: Arrow's
-    parser counts them before it brings a value to its scale."""
-    type_ = array.type
-    if pa.types.is_decimal(type_):
-        low, high = (value.as_py() for value in pc.min_max(array).values())
-        return low is not None and bool(max(-low, high).scaleb(type_.scale, _WIDE) >= 10**type_.precision)
-    if pa.types.is_floating(type_):
+    """True if there is infinity, or a value that the type of the column does not have."""
+    if pa.types.is_floating(array.type):
         return bool(pc.any(pc.is_inf(array)).as_py())
-    if pa.types.is_date(type_) or pa.types.is_timestamp(type_):
-        whole = array.cast(pa.int32() if pa.types.is_date32(type_) else pa.int64())
-        low, high = pc.min_max(whole).values()
-        first, last = _BOUNDS[type_]
-        return bool(low.is_valid) and (low.as_py() < first or high.as_py() > last)
-    return False
-
-
-_WIDE = decimal.Context(prec=2 * MAX_PRECISION)
-_DAY = 86_400_000_000
-_BOUNDS = {
-    DATE.arrow: (FIRST_DAY, LAST_DAY),
-    TIMESTAMP.arrow: (FIRST_DAY * _DAY, (LAST_DAY + 1) * _DAY - 1),
-}
+    return is_beyond(array)
 
 
 def _doubtful(array: pa.Array, texts: pa.Array) -> bool:

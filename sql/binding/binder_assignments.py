@@ -15,7 +15,7 @@ from sqlglot import exp
 from ...errors import NotNullViolation, StatementError, TypeMismatch, UnknownColumn, did_you_mean
 from ...storage.schema import ColumnSchema, Table
 from ..bound import Query, Select
-from ..coercion import assign
+from ..coercion import assign, assign_value
 from ..expressions import Expr, Literal, ScalarSubquery
 from .context import Context, Frame, name_of
 from .query_casts import select_from
@@ -69,11 +69,24 @@ def _values(item: Any, columns: Sequence[ColumnSchema], frame: Frame) -> Iterato
 
 def _value(node: Any, column: ColumnSchema, frame: Frame) -> Expr:
     with frame.context.at(node):
-        return _fitting(default_of(column) if is_default(node) else frame.bind(node), column)
+        if is_default(node):
+            return _fitting(default_of(column), column)
+        return _not_null(assign_node(node, frame.bind(node), column), column)
+
+
+def assign_node(node: Any, expr: Expr, column: ColumnSchema) -> Expr:
+    """A bound value as INSERT and UPDATE store it in a column; `node` is how it was written: a parameter alone is a
+    value, and no expression."""
+    if isinstance(node, exp.Placeholder | exp.Parameter) and isinstance(expr, Literal):
+        return assign_value(expr, column.type, column.name)
+    return assign(expr, column.type, column.name)
 
 
 def _fitting(expr: Expr, column: ColumnSchema) -> Expr:
-    value = assign(expr, column.type, column.name)
+    return _not_null(assign(expr, column.type, column.name), column)
+
+
+def _not_null(value: Expr, column: ColumnSchema) -> Expr:
     if isinstance(value, Literal) and value.value is None and not column.nullable:
         raise NotNullViolation(f"column {column.name} is NOT NULL and cannot be set to NULL")
     return value

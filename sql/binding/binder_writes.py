@@ -13,7 +13,7 @@ from ...storage.store import Op
 from ..bound import InsertStatement, MergeStatement, Query, Select, SubqueryRef, Values
 from ..coercion import assign
 from ..expressions import Column, Expr, Literal
-from .binder_assignments import default_of, is_default
+from .binder_assignments import assign_node, default_of, is_default
 from .binder_conflicts import (
     Proposal,
     Target,
@@ -173,7 +173,7 @@ def _value(node: Any, column: ColumnSchema, frame: Frame) -> Expr:
     if is_default(node):
         return default_of(column)
     with frame.context.at(node):
-        return assign(frame.bind(node), column.type, column.name)
+        return assign_node(node, frame.bind(node), column)
 
 
 def _assigned(query: Query, columns: list[ColumnSchema], node: Any, context: Context) -> Query:

@@ -367,7 +367,7 @@ def _texts(table: Table, column: ColumnSchema) -> Taker:
         if type(value) is not str:
             if not isinstance(value, str):
                 raise mismatch(table, column, value)
-            value = str(value)
+            value = str.__str__(value)  # a subclass may spell itself otherwise
         if limit is not None and len(value) > limit:
             raise NumericOutOfRange(
                 f"a text of {len(value)} characters is too long for column {column.name} of table {table.name}, "

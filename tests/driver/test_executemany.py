@@ -122,3 +122,40 @@ def test_null_in_a_key_is_refused(counted):
     connection, _ = counted
     with pytest.raises(nyala.IntegrityError, match="k"):
         connection.executemany("INSERT INTO t (k) VALUES (?)", [(None,), (2,)])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        ((5, "abcd"), nyala.DataError),
+        (("x", "a"), nyala.DataError),
+        ((1.5, "a"), nyala.DataError),
+        ((5, b"a"), nyala.DataError),
+        ((object(), "a"), nyala.InterfaceError),
+        ((None, "a"), nyala.IntegrityError),
+        ((0, "a"), nyala.IntegrityError),
+    ],
+)
+def test_a_piece_is_written_whole_or_not(connection, monkeypatch, wrong, error):
+    monkeypatch.setattr("nyala.driver.bulk.CHUNK_ROWS", 4)
+    connection.execute("CREATE TABLE pieces (k INT PRIMARY KEY, s VARCHAR(3))")
+    rows = [(i, "ok") for i in range(12)]
+    rows[5] = wrong
+    with pytest.raises(error) as raised:
+        connection.executemany("INSERT INTO pieces VALUES (?, ?)", rows)
+    written = connection.execute("SELECT count(*) FROM pieces").fetchone()
+    if isinstance(wrong[0], int | float | str | None):
+        assert written == (4,)
+        assert "in row 6 of the parameters" in "".join(raised.value.__notes__)
+    else:
+        assert written == (0,)  # parameters of no type are refused before anything begins
+        assert "row 6" in str(raised.value)
+
+
+def test_to_sql_leaves_nothing_of_a_refused_piece(connection):
+    pandas = pytest.importorskip("pandas")
+    connection.execute("CREATE TABLE pieces (k INT PRIMARY KEY, s VARCHAR(3))")
+    frame = pandas.DataFrame({"k": range(10), "s": ["ok"] * 9 + ["much too long"]})
+    with pytest.raises(nyala.DataError):
+        connection.executemany("INSERT INTO pieces VALUES (?, ?)", list(frame.itertuples(index=False, name=None)))
+    assert connection.execute("SELECT count(*) FROM pieces").fetchone() == (0,)

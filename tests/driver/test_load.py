@@ -3,7 +3,9 @@
 import datetime
 import decimal
 
+import numpy as np
 import nyala
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
@@ -87,7 +89,15 @@ def test_missing_columns_are_null(empty):
         (TABLE.select(["name"]), NotNullViolation, "the source lacks column k, which is NOT NULL in table t"),
         (pa.table({"k": [1 << 40]}), nyala.DataError, "column t.k: int64 does not convert to int32"),
         (pa.table({"k": ["x"]}), nyala.DataError, "column t.k: string does not convert to int32"),
-        (7, nyala.InterfaceError, "cannot load from a int"),
+        (7, nyala.InterfaceError, "cannot load from a int: give the path"),
+        (b"x", nyala.InterfaceError, "cannot load from a bytes: give the path"),
+        ([1], nyala.InterfaceError, "cannot load from a int"),
+        ([[1, "a"]], nyala.InterfaceError, "cannot load from a int"),
+        ({"k": [1, 2], "name": ["a"]}, nyala.InterfaceError, "the columns have different lengths: k 2, name 1"),
+        ({"k": [1], "name": "a"}, nyala.InterfaceError, "column name is a str, where others are lists of values"),
+        ([{"k": 1}, {"nam": 2}], UnknownColumn, "did you mean name?"),
+        ([{"k": 1}, {"k": "x"}], nyala.DataError, "column k, row 2: 'x' is not a value of type INT"),
+        (["/nowhere/x.parquet"], nyala.OperationalError, "there is no file /nowhere/x.parquet"),
         ("/nowhere/x.parquet", nyala.OperationalError, "there is no file /nowhere/x.parquet"),
     ],
 )
@@ -124,3 +134,65 @@ def test_a_duplicate_key_loads_nothing(empty):
 def test_an_unknown_table(connection):
     with pytest.raises(UnknownTable):
         connection.load("nothing", TABLE)
+
+
+PYTHON_ROWS = [dict(zip(("k", "name", "price", "day"), row)) for row in ROWS]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        PYTHON_ROWS,
+        tuple(PYTHON_ROWS),
+        iter(PYTHON_ROWS),
+        ROWS,
+        (row for row in ROWS),
+        [TABLE.slice(1, 1), ROWS[1], TABLE.slice(0, 1)],
+        [[ROWS[0]], [[ROWS[1]], TABLE.slice(0, 1)]],
+        {name: [row[name] for row in PYTHON_ROWS] for name in PYTHON_ROWS[0]},
+        {name: np.array([row[name] for row in PYTHON_ROWS], object) for name in PYTHON_ROWS[0]},
+        {name: TABLE[name] for name in TABLE.column_names},
+        {name: pd.Series([row[name] for row in PYTHON_ROWS], dtype=object) for name in PYTHON_ROWS[0]},
+        pd.DataFrame(PYTHON_ROWS).set_index("k"),
+        [pd.DataFrame(PYTHON_ROWS[:2]), PYTHON_ROWS[2]],
+    ],
+    ids=lambda source: type(source).__name__,
+)
+def test_rows_in_every_form(empty, source):
+    given = empty.load("t", source)
+    found = rows_of(empty)
+    assert found == (ROWS if given == 3 else ROWS[: len(found)])
+    assert given == len(found) == 3
+
+
+def test_lists_of_paths_and_patterns(empty, tmp_path):
+    for place, name in enumerate(("a.parquet", "b.parquet")):
+        pq.write_table(TABLE.slice(place, 1), tmp_path / name)
+    (tmp_path / "c.csv").write_text("name,k,price,day\n,2,2.00,2020-01-01\n")
+    paths = [str(tmp_path / "a.parquet"), tmp_path / "b.parquet", str(tmp_path / "*.csv")]
+    assert empty.load("t", paths) == 3
+    assert rows_of(empty) == ROWS
+    empty.execute("TRUNCATE TABLE t")
+    assert empty.load("t", str(tmp_path / "*.parquet")) == 2
+    empty.execute("TRUNCATE TABLE t")
+    (tmp_path / "d.csv").write_text("k\n4\nx\n")
+    with pytest.raises(nyala.DataError, match=r"d.csv, line 3, column k: 'x' is no INT"):
+        empty.load("t", [*paths, tmp_path / "d.csv"])
+    assert rows_of(empty) == []
+
+
+def test_rows_that_lack_columns_take_the_defaults(connection):
+    connection.execute("CREATE TABLE d (k INT PRIMARY KEY, n INT DEFAULT 7, s STRING)")
+    assert connection.load("d", [{"k": 1}, {"k": 2, "n": None}, {"k": 3, "n": 8, "s": "a"}]) == 3
+    assert connection.load("d", {"k": 4}) == 1
+    assert connection.load("d", []) == 0
+    assert connection.execute("SELECT * FROM d ORDER BY k").fetchall() == [
+        (1, 7, None), (2, None, None), (3, 8, "a"), (4, 7, None),
+    ]  # fmt: skip
+
+
+def test_lists_in_themselves_end_in_an_error(empty):
+    endless = []
+    endless.append(endless)
+    with pytest.raises(nyala.InterfaceError, match="deep in each other"):
+        empty.load("t", endless)

@@ -99,6 +99,7 @@ def test_columns_hold_what_single_values_would(data):
         (TIMESTAMP, [datetime.datetime(2020, 1, 1, 2, tzinfo=UTC_PLUS_2)], [datetime.datetime(2020, 1, 1)]),
         (BOOLEAN, [1, "no", None], [True, False, None]),
         (DOUBLE, [1, decimal.Decimal("0.5"), 2**60], [1.0, 0.5, float(2**60)]),
+        (STRING, ["a", 5, 1.5, True, datetime.date(2020, 1, 1)], ["a", "5", "1.5", "true", "2020-01-01"]),
     ],
 )
 def test_columns_convert_what_has_a_meaning(type_, values, expected):
@@ -112,7 +113,7 @@ def test_columns_convert_what_has_a_meaning(type_, values, expected):
         (INT, [2**31], NumericOutOfRange),
         (DATE, [1, 2], InvalidText),
         (TIMESTAMP, [5], InvalidText),
-        (STRING, ["a", 5], InvalidText),
+        (STRING, ["a", b"b"], InvalidText),
         (DataType(Kind.STRING, length=3), ["abc", "abcd"], NumericOutOfRange),
         (DECIMAL(4, 2), [decimal.Decimal(100)], NumericOutOfRange),
     ],
