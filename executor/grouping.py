@@ -27,6 +27,8 @@ from .kernels.intervals import sortable
 from .kernels.numbers import measured_bounds
 
 _MOST_BITS = 62
+_MOST_CODES = (1 << 64) - 1
+"""Codes of a column stay below it, so that NULL has a code of 64 bits, too."""
 _MOST_LAYERS = 8
 _PROBED = 256
 """So many rows tell most unordered batches apart before the whole is compared."""
@@ -216,12 +218,22 @@ def densely(codes: Array, size: int) -> tuple[Array, int]:
 
 def column_codes(key: Vector) -> tuple[Array, int]:
     """One unsigned integer per row that is equal where the values are; NULL has the greatest."""
-    codes, size = _value_codes(sortable(key))
-    if key.validity is not None:
-        dtype = _dtype(size + 1)
-        codes = np.where(key.validity, codes.astype(dtype, copy=False), dtype.type(size))
-        size += 1
-    return codes, size
+    codes, size = with_room(*_value_codes(sortable(key)))
+    return (codes, size) if key.validity is None else with_nulls(codes, size, key.validity)
+
+
+def with_room(codes: Array, size: int) -> tuple[Array, int]:
+    """The codes, renumbered where they fill 64 bits: a bound of 2**64 leaves no code for NULL."""
+    return densely(codes, size) if size > _MOST_CODES else (codes, size)
+
+
+def with_nulls(codes: Array, size: int, validity: Array, first: bool = False) -> tuple[Array, int]:
+    """The codes of `with_room` and one more for the rows where `validity` is False, behind or before the others."""
+    dtype = _dtype(size + 1)
+    codes = codes.astype(dtype, copy=False)
+    if first:
+        return np.where(validity, codes + dtype.type(1), dtype.type(0)), size + 1
+    return np.where(validity, codes, dtype.type(size)), size + 1
 
 
 def _value_codes(key: Vector) -> tuple[Array, int]:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from ..sql.expressions import OrderItem
 from ..storage.vector import Array, Const, Narrow, Vector, Wide
 from .aggregation.accumulators import ordered_dictionary
-from .grouping import densely, sort_rows
+from .grouping import sort_rows, with_nulls, with_room
 from .kernels.intervals import sortable
 from .kernels.numbers import measured_bounds
 
@@ -28,13 +28,10 @@ WORTH_CUTTING = 4
 
 def ordered_codes(key: Vector, descending: bool, nulls_first: bool) -> tuple[Array, int]:
     """Unsigned codes that ascend in the wanted order, and a bound that they stay below."""
-    codes, size = _ascending_codes(key)
+    codes, size = with_room(*_ascending_codes(key))
     if descending:
         codes = codes.dtype.type(size - 1) - codes
-    if key.validity is None:
-        return codes, size
-    codes = codes.astype(np.uint64) + np.uint64(1 if nulls_first else 0)
-    return np.where(key.validity, codes, np.uint64(0 if nulls_first else size)), size + 1
+    return (codes, size) if key.validity is None else with_nulls(codes, size, key.validity, nulls_first)
 
 
 def _ascending_codes(key: Vector) -> tuple[Array, int]:
@@ -59,8 +56,6 @@ def _ascending_codes(key: Vector) -> tuple[Array, int]:
     codes = values.astype(np.int64).view(np.uint64) - np.uint64(low % 2**64)
     if key.validity is not None:
         codes = np.where(key.validity, codes, np.uint64(0))
-    if high - low >= 2**64 - 2:
-        return densely(codes, 1 << 64)  # no room for a NULL's code
     return codes, high - low + 1
 
 
