@@ -212,6 +212,8 @@ class _Plain:
 
 def _uncast(expr: Expr) -> Expr:
     """An exact number without a cast that only adds digits: comparisons align scales themselves, without overflow."""
+    if isinstance(expr, Call) and expr.function == "saturated":
+        return expr.args[0]
     if isinstance(expr, Cast) and not expr.safe and expr.type.is_decimal:
         source = expr.arg.type
         if (source.is_decimal or source.is_integer) and (source.scale or 0) <= (expr.type.scale or 0):

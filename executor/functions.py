@@ -16,6 +16,7 @@ from .kernels import (
     arithmetic,
     boolean,
     calendar,
+    cast,
     choose,
     compare,
     date_templates,
@@ -82,6 +83,7 @@ KERNELS: Final[Mapping[str, Kernel]] = {
     "mod": arithmetic.modulo,
     "neg": arithmetic.negate,
     **{name: _comparison(name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
+    "saturated": cast.saturated,
     "is_distinct": lambda _, left, right: compare.is_distinct(left, right),
     "not": lambda _, arg: boolean.negation(arg),
     "is_null": lambda _, arg: boolean.is_null(arg),
@@ -129,7 +131,7 @@ OVERFLOWING: Final = frozenset(("add", "sub", "mul", "neg"))
 """Functions that may refuse a row where the result's type does not hold every result of the operands' types."""
 
 CHEAP: Final = frozenset(
-    ("add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "coalesce")
+    ("add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge", "saturated", "and", "or", "not", "coalesce")
 ) | {"is_null", "is_true", "is_false"}
 """Functions whose kernels cost about as much as a look-up per row."""
 

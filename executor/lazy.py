@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ..sql.expressions import Column
 from ..storage.types import DataType, Kind
-from ..storage.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector, Wide, concat
+from ..storage.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector, Wide, concat, spread
 
 _WHOLE_SHARE = 8
 """Once an eighth of a column's rows was asked for piecemeal, the whole column is read and kept."""
@@ -122,6 +122,9 @@ def with_validity(vector: Vector, validity: Array | None) -> Vector:
         if vector.type.is_text:
             dictionary = pa.array([vector.value], vector.type.arrow)
             return Dict(vector.type, np.zeros(len(vector), np.uint8), dictionary, validity)
+    vector = spread(vector)
+    if isinstance(vector, Wide):
+        return with_validity(vector, validity)
     bounds = vector.bounds()
     low, high = bounds if bounds is not None else (None, None)
     return Flat(vector.type, vector.values(), validity, low, high)

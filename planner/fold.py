@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from ..errors import Error
+from ..sql.coercion import saturated
 from ..sql.expressions import Call, Case, Cast, Expr, InValues, Literal
 from ..storage.types import BOOLEAN, EPOCH_DATE, DataType, Interval, Kind
 from .trees import FALSE, TRUE, UNKNOWN, all_of, any_of, map_parts, subexpressions
@@ -239,6 +240,10 @@ def _negation(expr: Call, args: list[Literal]) -> Any:
     return -value if expr.type.is_float else _physical(-exact_number(value, expr.type), expr.type)
 
 
+def _saturated(expr: Call, args: list[Literal]) -> Any:
+    return saturated(args[0], expr.type)
+
+
 def compare(function: str, first: Any, second: Any) -> bool:
     """A comparison of two comparable values by its canonical name."""
     if function == "eq":
@@ -269,6 +274,7 @@ _FOLDERS: dict[str, Folder] = {
     "sub": _arithmetic,
     "mul": _arithmetic,
     "neg": _negation,
+    "saturated": _saturated,
     "not": lambda _, args: not args[0].value,
     **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), _comparison),
 }

@@ -34,7 +34,7 @@ _NEVER_FAIL = frozenset(
     [
         *("add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "is_distinct"),
         *("is_null", "is_true", "is_false", "coalesce", "nullif", "like", "concat", "lower", "upper", "substring"),
-        *("year", "quarter", "month", "day", "abs"),
+        *("year", "quarter", "month", "day", "abs", "saturated"),
     ]
 )
 """What has a value for all arguments, but for numbers near the limits of their type."""

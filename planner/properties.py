@@ -50,6 +50,7 @@ _OPERATORS = (
     "like",
     "ilike",
     "concat",
+    "saturated",
 )
 _TEXTS = ("lower", "upper", "length", "substring", "trim", "ltrim", "rtrim", "left", "right")
 _NUMBERS = ("abs", "round", "floor", "ceil")

@@ -110,9 +110,11 @@ def _call_bound(condition: Call, names: Mapping[int, str]) -> _Bound | None:
 
 
 def stripped(expr: Expr) -> Column | None:
-    """The column, also below a cast that loses nothing and keeps order."""
+    """The column, also below a conversion that loses nothing that a comparison needs."""
     if isinstance(expr, Column):
         return expr
+    if isinstance(expr, Call) and expr.function == "saturated":
+        return expr.args[0] if isinstance(expr.args[0], Column) else None
     if isinstance(expr, Cast) and isinstance(expr.arg, Column) and is_lossless(expr.arg.type, expr.type):
         return expr.arg
     return None
@@ -158,7 +160,9 @@ def _plain_value(literal: Literal, type_: DataType) -> Any:
         if not literal.type.is_numeric:
             raise _Impossible
         number = value / 10 ** (literal.type.scale or 0) if literal.type.is_decimal else float(value)
-        if not math.isfinite(number) or (type_.kind is Kind.FLOAT and float(np.float32(number)) != number):
+        with np.errstate(over="ignore"):
+            same = type_.kind is not Kind.FLOAT or float(np.float32(number)) == number
+        if not math.isfinite(number) or not same:
             raise _Impossible
         return number
     if literal.type.kind is not type_.kind:

@@ -91,6 +91,8 @@ def _render(expr: Expr, names: Names) -> tuple[str, int]:
 
 def _render_call(expr: Call, names: Names) -> tuple[str, int]:
     function, args = expr.function, expr.args
+    if function == "saturated":
+        return f"CAST({_text(args[0], names, 0)} AS {expr.type})", _ATOM
     if function in _INFIX and len(args) > 1:
         symbol, strength = _INFIX[function]
         # Brackets on the right of equals keep a - (b - c); chains of AND, OR and || need none.

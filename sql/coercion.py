@@ -34,7 +34,7 @@ from ..storage.types import (
     trimmed,
 )
 from . import literals
-from .expressions import Cast, Expr, Literal
+from .expressions import Call, Cast, Expr, Literal
 from .late_parameters import LateParameter
 
 MICROSECONDS_PER_DAY = 86_400_000_000
@@ -53,7 +53,7 @@ def common_type(left: DataType, right: DataType) -> DataType | None:
     """The type at which two types meet; None where they do not.
 
     Two DECIMALs meet at the larger scale and the larger number of integer digits, cut to 38 digits in all: a value too
-    large for that is an error when it is cast, never a wrong result.
+    large for that is an error when it is cast, never a wrong result; in comparisons it has its place (`comparands`).
     """
     if left == right or right.kind is Kind.NULL:
         return left
@@ -127,11 +127,18 @@ def _fit_number(literal: Literal, type_: DataType) -> Literal | None:
     if literal.type.is_float:
         if not type_.is_float:
             return None
-        same = literal.value != literal.value or type_.to_physical(literal.value) == literal.value
-        return Literal(type_, False, type_.to_physical(literal.value)) if same else None
+        try:
+            converted = type_.to_physical(literal.value)
+        except NumericOutOfRange:
+            return None
+        same = literal.value != literal.value or converted == literal.value
+        return Literal(type_, False, converted) if same else None
     value = exact_value(literal)
     if type_.is_float:
-        converted = type_.to_physical(float(value))
+        try:
+            converted = type_.to_physical(float(value))
+        except NumericOutOfRange:
+            return None
         # A DECIMAL meets DOUBLE by conversion, so the nearest double is the literal's value there.
         exact = type_.kind is Kind.DOUBLE or decimal.Decimal(converted) == value
         return Literal(type_, False, converted) if exact and np.isfinite(converted) else None
@@ -149,10 +156,66 @@ def exact_value(literal: Literal) -> decimal.Decimal:
 
 
 def unify(exprs: Sequence[Expr], what: str) -> tuple[DataType, tuple[Expr, ...]]:
-    """Bring values that meet in one place (a comparison, the branches of a CASE, a UNION's column) to one type.
+    """Bring values that meet in one place (the branches of a CASE, a UNION's column) to one type.
 
     Raises `TypeMismatch` ("`what` ... INT and DATE") where they do not meet. All NULL gives the type NULL.
     """
+    target, settled = meeting_type(exprs, what)
+    return target, tuple(convert(expr, target, settled) for expr in exprs)
+
+
+def comparands(left: Expr, right: Expr, what: str) -> tuple[DataType, tuple[Expr, Expr]]:
+    """Two values that are compared, brought to one type; each exact number has a place in the order of all.
+
+    Raises `TypeMismatch` as `unify` does, and no error for a number that the common type cannot hold: that one
+    becomes a `saturated` one.
+    """
+    target, settled = meeting_type((left, right), what)
+    return target, (comparand(left, target, settled), comparand(right, target, settled))
+
+
+def comparand(expr: Expr, type_: DataType, settled: bool = False) -> Expr:
+    """One of two values that are compared at a type: converted, or `saturated` where the type may not hold it.
+
+    Two DECIMALs whose digits before and behind the point are more than 38 meet at the larger scale. What is too large
+    for that is larger than every value of the other side, and unequal to all: 10**38 units stand for it.
+
+    >>> comparand(literals.number("5"), DECIMAL(38, 38)).value == 10**38
+    True
+    """
+    if not is_cut(expr.type, type_):
+        return convert(expr, type_, settled)
+    if isinstance(expr, LateParameter):
+        late = expr.converted(fit, type_, settled)
+        if late is not None:
+            return late
+    if isinstance(expr, Literal):
+        return Literal(type_, expr.value is None, saturated(expr, type_))
+    return Call(type_, expr.nullable, "saturated", (expr,))
+
+
+def is_cut(source: DataType, target: DataType) -> bool:
+    """True if an exact number of one type may have too many digits before the point for a DECIMAL."""
+    if not target.is_decimal or not (source.is_decimal or source.is_integer):
+        return False
+    source = as_decimal(source)
+    assert source.precision and target.precision and source.scale is not None and target.scale is not None
+    return source.precision - source.scale > target.precision - target.scale
+
+
+def saturated(literal: Literal, type_: DataType) -> int | None:
+    """The unscaled value of an exact number at a DECIMAL of at least its scale, no further from 0 than the first value
+    that the type does not hold."""
+    if literal.value is None:
+        return None
+    assert type_.precision is not None and type_.scale is not None
+    most = 10**type_.precision
+    unscaled = int(literal.value) * 10 ** (type_.scale - (literal.type.scale or 0))
+    return max(-most, min(most, unscaled))
+
+
+def meeting_type(exprs: Sequence[Expr], what: str) -> tuple[DataType, bool]:
+    """The type at which values meet, and whether no parameter's value has a part in it."""
     target = NULL
     for expr in exprs:
         if not isinstance(expr, Literal | LateParameter):
@@ -166,7 +229,7 @@ def unify(exprs: Sequence[Expr], what: str) -> tuple[DataType, tuple[Expr, ...]]
     settled = target == asked and target.kind is not Kind.NULL
     if target.kind is Kind.NULL and any(is_text_literal(expr) for expr in exprs):
         target = STRING
-    return target, tuple(convert(expr, target, settled) for expr in exprs)
+    return target, settled
 
 
 def _fits(expr: Literal | LateParameter, type_: DataType) -> bool:

@@ -304,7 +304,11 @@ class Const(Vector):
     def to_arrow(self) -> pa.Array:
         if self.value is None:
             return pa.nulls(self._length, self.type.arrow)
-        if self.type.kind is Kind.INTERVAL:
+        if self.type.is_decimal:
+            # By halves: Python's way refuses 10**38, which stands for what DECIMAL(38) cannot hold in comparisons.
+            high, low = int(self.value) >> 64, int(self.value) % 2**64
+            scalar = decimal_from_limbs(self.type, np.array([high]), np.array([low], np.uint64))[0]
+        elif self.type.kind is Kind.INTERVAL:
             months, days, micros = self.value
             scalar = pa.scalar((months, days, micros * 1000), self.type.arrow)
         else:
@@ -362,6 +366,13 @@ class Wide(_ArrowBacked):
         return unscaled
 
 
+def spread(vector: Vector) -> Vector:
+    """A `Const` beyond 64 bits as a `Wide` of as many rows; other vectors as they are."""
+    if isinstance(vector, Const) and vector.type.is_decimal and not -(2**63) <= int(vector.value or 0) < 2**63:
+        return Wide(vector.type, vector.to_arrow())
+    return vector
+
+
 def vector_from_arrow(type_: DataType, array: pa.Array | pa.ChunkedArray) -> Vector:
     """A vector of `type_` over an Arrow array; other Arrow types are cast (safely: `pa.ArrowInvalid` on loss).
 
@@ -412,6 +423,8 @@ def concat(vectors: Sequence[Vector]) -> Vector:
     filled = [v for v in vectors if len(v)] or [vectors[0]]
     if len(filled) == 1:
         return filled[0]
+    if type_.is_decimal:
+        filled = [spread(v) for v in filled]
     if all(type(v) is Flat for v in filled):  # as most changed values are
         return _concat_values(filled)
     dicts = [v for v in filled if isinstance(v, Dict)]

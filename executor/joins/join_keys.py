@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...storage.vector import Array, Const, Dict, Narrow, Vector, Wide
+from ...storage.vector import Array, Const, Dict, Narrow, Vector, Wide, spread
 from ..grouping import run_starts
 from ..kernels.numbers import INT64, fits, integers, known_bounds, measured_bounds
 
@@ -206,6 +206,7 @@ class KeyCoder:
     @classmethod
     def learn(cls, keys: Sequence[Vector]) -> tuple[KeyCoder, Array]:
         """The coder of a build side, and its rows' codes (-1 for a key with a NULL)."""
+        keys = [spread(key) for key in keys]
         columns = [_learn(key) for key in keys]
         codes = columns[0].encode(keys[0])
         size = columns[0].size
@@ -225,6 +226,7 @@ class KeyCoder:
 
     def encode(self, keys: Sequence[Vector]) -> Array:
         """int64 codes of probe rows; -1 where the build side cannot have the key."""
+        keys = [spread(key) for key in keys]
         codes = self._columns[0].encode(keys[0])
         for column, key, known in zip(self._columns[1:], keys[1:], self._prefixes):
             if known is not None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...planner.physical import HashJoin, RuntimeFilter
 from ...storage.predicates import BitmapFilter, BloomFilter, Range
-from ...storage.vector import Vector, concat
+from ...storage.vector import Vector, concat, spread
 from ..kernels.numbers import known_bounds, measured_bounds
 from ..memory import Account
 from ..spilling.sizes import vector_bytes
@@ -28,7 +28,7 @@ class KeptKeys:
 
     def add(self, keys: Sequence[Vector], counted: bool = False) -> None:
         """Some rows' keys; `counted`: the account holds them already."""
-        chosen = [keys[wanted.key] for wanted in self._wanted]
+        chosen = [spread(keys[wanted.key]) for wanted in self._wanted]
         if not chosen or not len(chosen[0]):
             return
         size = 0 if counted else sum(vector_bytes(key, len(key)) for key in chosen)

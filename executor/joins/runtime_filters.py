@@ -20,7 +20,7 @@ from ...planner.cost import MOST_TEXTS
 from ...planner.physical import TableScan
 from ...storage.conditions.bloom_predicate import bloom_predicate
 from ...storage.predicates import BitmapFilter, BloomFilter, ColumnPredicate, InList, Range
-from ...storage.vector import Array, Dict, Text, Vector
+from ...storage.vector import Array, Dict, Text, Vector, spread
 from ..kernels.numbers import integers, known_bounds, measured_bounds
 
 MOST_BITS = 1 << 26
@@ -67,6 +67,7 @@ def filters_for(keys: Vector, bloom_keys: int = 0) -> tuple[FilterFactory, ...]:
 
     `bloom_keys` says up to how many distinct keys a Bloom filter is worth having.
     """
+    keys = spread(keys)
     if keys.type.is_text:
         return _text_list(keys) or _bloom(keys, bloom_keys)
     if not keys.type.is_integer_like or known_bounds(keys) is None:

@@ -32,6 +32,7 @@ from .numbers import (
     objects,
     result,
     scale_of,
+    unchecked,
 )
 from .temporal import DAY
 
@@ -176,6 +177,21 @@ def _exact(type_: DataType, arg: Vector) -> Vector:
 def _holds(type_: DataType, arg: Narrow) -> bool:
     """Can codes under the type be decoded (they are in at most 64 bits)?"""
     return not type_.is_decimal or (type_.precision or 0) <= 18
+
+
+def saturated(type_: DataType, arg: Vector) -> Vector:
+    """Exact numbers at a DECIMAL of at least their scale. What the type does not hold becomes plus or minus
+    10**precision units: an order that any value of the type fits into, which 128 bits have room for."""
+    if not isinstance(arg, Const):
+        try:
+            return _exact(type_, arg)
+        except NumericOutOfRange:
+            pass
+    most = 1 + limits_of(type_)[1]
+    values = np.clip(objects(arg) * 10 ** (scale_of(type_) - scale_of(arg.type)), -most, most)
+    if isinstance(arg, Const):
+        return Const(type_, None if arg.value is None or not len(arg) else int(values[0]), len(arg))
+    return unchecked(type_, values, arg.validity)
 
 
 # ---- to text -------------------------------------------------------------------------------------------------------

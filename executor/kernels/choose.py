@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from ...storage.types import DataType
-from ...storage.vector import Array, Const, Flat, Text, Vector, Wide, concat
+from ...storage.vector import Array, Const, Flat, Text, Vector, Wide, concat, spread
 from .boolean import truths
 from .compare import compare
-from .numbers import from_objects, from_values, known_bounds, objects
+from .numbers import from_values, known_bounds, objects, unchecked
 
 
 def pick(type_: DataType, choice: Array, candidates: Sequence[Vector]) -> Vector:
@@ -51,7 +51,8 @@ def _piece(type_: DataType, vector: Vector) -> Vector:
         one = Const(type_, vector.value, 1)
         if type_.is_text:
             return Text(type_, one.to_arrow())
-        return Flat(type_, one.values(), one.validity, *(one.bounds() or (None, None)))
+        plain = spread(one)
+        return plain if plain is not one else Flat(type_, one.values(), one.validity, *(one.bounds() or (None, None)))
     return vector
 
 
@@ -86,7 +87,7 @@ def _pick_plain(type_: DataType, mask: Array, yes: Vector, no: Vector) -> Vector
 def _pick_wide(type_: DataType, choice: Array, candidates: Sequence[Vector]) -> Vector:
     values = np.choose(choice, [objects(c) for c in candidates])
     present = [np.ones(len(c), np.bool_) if c.validity is None else c.validity for c in candidates]
-    return from_objects(type_, values, np.choose(choice, present))
+    return unchecked(type_, values, np.choose(choice, present))
 
 
 def from_physical(type_: DataType, values: Sequence[Any]) -> Vector:

@@ -121,10 +121,15 @@ def limbs_of(vector: Vector) -> Limbs:
 def from_objects(type_: DataType, values: Array, validity: Array | None) -> Vector:
     """A vector of Python ints: `Flat` where all fit 64 bits, else `Wide`. Checks the type's range."""
     present = values if validity is None else values[validity]
-    low, high = (min(present), max(present)) if len(present) else (0, 0)
-    check_range(type_, (low, high))
+    check_range(type_, (min(present), max(present)) if len(present) else (0, 0))
+    return unchecked(type_, values, validity)
+
+
+def unchecked(type_: DataType, values: Array, validity: Array | None) -> Vector:
+    """`from_objects` for values that 128 bits hold, whatever the type's precision."""
     if validity is not None:
         values = np.where(validity, values, 0)
+    low, high = (min(values), max(values)) if len(values) else (0, 0)
     if fits((low, high), INT64):
         return Flat(type_, values.astype(np.int64), validity, int(low), int(high))
     high_limbs = (values >> 64).astype(np.int64)

@@ -14,7 +14,7 @@ from ...errors import InvalidText, NotSupportedError, SqlSyntaxError, TypeMismat
 from ...storage.clock import wall_time
 from ...storage.types import BINARY, BOOLEAN, DATE, STRING, TIMESTAMP, Kind
 from .. import arithmetic, functions, literals
-from ..coercion import cast, convert, is_text_literal, unify
+from ..coercion import cast, comparands, convert, is_cut, is_text_literal, meeting_type, unify
 from ..expressions import Call, Case, Expr, InValues, Literal
 from . import binder_bits, binder_patterns
 from .binder_rows import check_lengths, ordered_rows
@@ -136,7 +136,7 @@ def _paren(node: exp.Paren, frame: Frame) -> Expr:
 
 def compare(function: str, left: Expr, right: Expr) -> Expr:
     """A comparison of two values brought to one type."""
-    _, (left, right) = unify([left, right], f"there is no comparison {SYMBOLS[function]} between")
+    _, (left, right) = comparands(left, right, f"there is no comparison {SYMBOLS[function]} between")
     left, right = functions.comparable(left), functions.comparable(right)
     nullable = function != "is_distinct" and (left.nullable or right.nullable)
     return Call(BOOLEAN, nullable, function, (left, right))
@@ -186,8 +186,13 @@ def in_list(left: Any, items: Sequence[Any], frame: Frame) -> Expr:
         rows = [frame.bind_all(_operands(item) or [item]) for item in items]
         matches = tuple(equal_rows(parts, right) for right in rows)
         return matches[0] if len(matches) == 1 else connect("or", matches)
-    _, unified = unify([frame.bind(left), *frame.bind_all(items)], "IN cannot compare")
-    found = tuple(map(functions.comparable, unified))
+    bound = [frame.bind(left), *frame.bind_all(items)]
+    target, settled = meeting_type(bound, "IN cannot compare")
+    if any(is_cut(each.type, target) for each in bound):
+        # Saturated numbers equal each other, so each pair meets at a type of its own.
+        pairs = tuple(compare("eq", bound[0], item) for item in bound[1:])
+        return pairs[0] if len(pairs) == 1 else connect("or", pairs)
+    found = tuple(functions.comparable(convert(each, target, settled)) for each in bound)
     return InValues(BOOLEAN, any(e.nullable for e in found), found[0], found[1:])
 
 

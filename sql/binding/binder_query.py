@@ -9,7 +9,7 @@ from sqlglot import exp
 from ...errors import NotSupportedError, SqlSyntaxError, TypeMismatch, UnknownColumn, did_you_mean
 from ...storage.types import BIGINT, STRING, DataType, Kind
 from ..bound import Query, SetOperation, Values
-from ..coercion import convert, unify
+from ..coercion import comparand, convert, unify
 from ..expressions import SUBQUERIES, Column, Expr, Literal, OrderItem, Parameter, walk
 from ..late_parameters import LateParameter
 from .binder_select import bind_select, output_position
@@ -84,7 +84,9 @@ def _set_operation(node: Any, scope: Scope, context: Context) -> Query:
         with context.at(node):
             types.append(unify([a, b], f"column {i} of {kind.upper()} is of types")[0])
     wanted = tuple(STRING if t.kind is Kind.NULL else t for t in types)
-    left, right = cast_query(left, wanted, context), cast_query(right, wanted, context)
+    # Of what is only compared, nothing needs to fit the common type.
+    left = cast_query(left, wanted, context, comparand if kind == "intersect" else convert)
+    right = cast_query(right, wanted, context, convert if kind == "union" else comparand)
     columns = tuple(
         context.column(a.name, t, _set_nullable(kind, a, b)) for a, b, t in zip(left.columns, right.columns, wanted)
     )

@@ -8,10 +8,11 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import NotSupportedError, TypeMismatch
-from ...storage.types import BOOLEAN, Kind
+from ...storage.types import BOOLEAN, INTERVAL, Kind
 from ..bound import Query, SubqueryRef
-from ..coercion import unify
+from ..coercion import comparand, comparands
 from ..expressions import Exists, Expr, InSubquery, Quantified, ScalarSubquery
+from ..functions import comparable
 from . import binder_expressions
 from .binder_expressions import COMPARISONS, SYMBOLS
 from .context import Frame, Handler, only
@@ -77,11 +78,17 @@ def _rows_of(values: exp.Values, left: Any) -> list[Any] | None:
 
 def _aligned(args: tuple[Expr, ...], query: Query, what: str, frame: Frame) -> tuple[tuple[Expr, ...], Query]:
     """Both sides of a comparison with a query's rows brought to the same types."""
-    pairs = [unify([arg, column], what) for arg, column in zip(args, query.columns)]
+    pairs = [comparands(arg, column, what) for arg, column in zip(args, query.columns)]
     types = tuple(
         type_ if type_.kind is not Kind.NULL else column.type for (type_, _), column in zip(pairs, query.columns)
     )
-    return tuple(found[0] for _, found in pairs), cast_query(query, types, frame.context)
+    query = cast_query(query, types, frame.context, comparand)
+    if INTERVAL in types:
+        select = select_from(query, frame.context)
+        exprs = [comparable(column) for _, column in select.projection]
+        columns = tuple(frame.context.column(c.name, e.type, e.nullable) for c, e in zip(query.columns, exprs))
+        query = Query(replace(select, projection=tuple(zip(columns, exprs))), columns)
+    return tuple(comparable(found[0]) for _, found in pairs), query
 
 
 def _comparison(node: Any, frame: Frame) -> Expr:

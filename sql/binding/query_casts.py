@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from ...storage.types import DataType, Kind
@@ -11,8 +12,13 @@ from ..expressions import Expr, Literal
 from .context import Context
 
 
-def select_from(query: Query, context: Context, types: tuple[DataType, ...] | None = None) -> Select:
-    """`SELECT * FROM (query)`, each column cast to its type of `types` where those are given."""
+def select_from(
+    query: Query,
+    context: Context,
+    types: tuple[DataType, ...] | None = None,
+    convert: Callable[[Expr, DataType], Expr] = convert,
+) -> Select:
+    """`SELECT * FROM (query)`, each column brought to its type of `types` by `convert` where those are given."""
     inner = tuple(context.column(c.name, c.type, c.nullable) for c in query.columns)
     exprs = tuple(convert(c, t) for c, t in zip(inner, types)) if types is not None else inner
     projection = tuple((context.column(c.name, e.type, e.nullable), e) for c, e in zip(inner, exprs))
@@ -28,8 +34,13 @@ def outputs(query: Query) -> list[Expr]:
     return list(query.columns)
 
 
-def cast_query(query: Query, types: tuple[DataType, ...], context: Context) -> Query:
-    """The query with its columns brought to `types`."""
+def cast_query(
+    query: Query,
+    types: tuple[DataType, ...],
+    context: Context,
+    convert: Callable[[Expr, DataType], Expr] = convert,
+) -> Query:
+    """The query with its columns brought to `types` by `convert`."""
     if all(is_same(column.type, type_) for column, type_ in zip(query.columns, types)):
         return query
     body = query.body
@@ -41,7 +52,7 @@ def cast_query(query: Query, types: tuple[DataType, ...], context: Context) -> Q
         )
         body = replace(body, projection=projection)
         return replace(query, body=body, columns=body.columns)
-    body = select_from(query, context, types)
+    body = select_from(query, context, types, convert)
     return Query(body, body.columns)
 
 

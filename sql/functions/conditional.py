@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...storage.types import BOOLEAN, Kind
-from ..coercion import unify
+from ..coercion import comparands, unify
 from ..expressions import Call, Case, Expr, Literal
 from .arguments import refuse, truth
 from .function import Args, Function, call, comparable
@@ -35,7 +35,7 @@ def _nvl2(function: Function, args: Args) -> Expr:
 
 
 def _nullif(function: Function, args: Args) -> Expr:
-    _, (left, right) = unify(args, "nullif cannot compare")
+    _, (left, right) = comparands(args[0], args[1], "nullif cannot compare")
     same = call(BOOLEAN, "eq", comparable(left), comparable(right))
     kept = args[0] if args[0].type.kind is not Kind.NULL else left
     return Case(kept.type, True, ((same, Literal(kept.type, True, None)),), kept)

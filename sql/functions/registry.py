@@ -19,7 +19,7 @@ from .windows import WINDOW
 OPERATORS = frozenset(
     [
         *("add", "sub", "mul", "div", "mod", "neg"),
-        *("eq", "ne", "lt", "le", "gt", "ge", "is_distinct"),
+        *("eq", "ne", "lt", "le", "gt", "ge", "is_distinct", "saturated"),
         *("and", "or", "not", "is_null", "is_true", "is_false"),
         *("like", "ilike", "concat", "regexp_match", "regexp_imatch", "similar"),
         *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right"),
@@ -27,7 +27,8 @@ OPERATORS = frozenset(
         *("interval_between", "interval_length"),
     ]
 )
-"""What operators are bound into; `like` and `ilike` escape with a backslash, `concat` takes two or more texts."""
+"""What operators are bound into; `like` and `ilike` escape with a backslash, `concat` takes two or more texts,
+`saturated` stands below comparisons (`coercion.comparands`)."""
 
 
 def _under(category: str, functions: Iterable[Function]) -> list[Function]:

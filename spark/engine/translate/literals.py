@@ -37,6 +37,8 @@ def constant(value: Any, type_: DataType) -> Tree:
     if type_.kind is Kind.BINARY:
         return call("unhex", string(value.hex()))
     if type_.is_decimal:
+        most = 10 ** (type_.precision or 0) - 1
+        value = max(-most, min(most, value))  # a comparison's constant may be beyond its type (`coercion.comparand`)
         return cast(string(format(type_.to_python(value), "f")), type_)
     python = type_.to_python(value)
     return cast(string(python.isoformat(" ") if type_.kind is Kind.TIMESTAMP else python.isoformat()), type_)

@@ -8,7 +8,21 @@ from sqlglot import exp
 
 from ....errors import DataError
 from ....sql.expressions import Call, Expr, Literal
-from .tree import Tree, both, call, closed, either, infix, is_null, negated, string
+from .tree import (
+    Tree,
+    again,
+    both,
+    call,
+    cast,
+    closed,
+    either,
+    infix,
+    is_null,
+    negated,
+    number,
+    string,
+    try_cast,
+)
 
 
 def _comparison(kind: type[exp.Binary]) -> Callable[[Call, list[Tree]], Tree]:
@@ -18,6 +32,22 @@ def _comparison(kind: type[exp.Binary]) -> Callable[[Call, list[Tree]], Tree]:
 def _is(value: bool) -> Callable[[Call, list[Tree]], Tree]:
     wanted = exp.true if value else exp.false
     return lambda expr, args: infix(exp.NullSafeEQ, args[0], wanted())
+
+
+def _saturated(expr: Call, args: list[Tree]) -> Tree:
+    """The number at the other side's scale. Spark has no room for more than 38 digits, so what is too large for it is
+    the first or last value."""
+    most = cast(
+        string("9" * ((expr.type.precision or 0) - (expr.type.scale or 0)) + "." + "9" * (expr.type.scale or 0)),
+        expr.type,
+    )
+    beyond = exp.Case(
+        ifs=[
+            exp.If(this=infix(exp.GT, args[0], number(0)), true=most),
+            exp.If(this=infix(exp.LT, again(args[0]), number(0)), true=exp.Neg(this=again(most))),
+        ]
+    )
+    return call("coalesce", try_cast(again(args[0]), expr.type), beyond)
 
 
 # ---- LIKE ------------------------------------------------------------------------------------------------------------
@@ -59,6 +89,7 @@ WRITERS: Mapping[str, Callable[[Call, list[Tree]], Tree]] = {
     "le": _comparison(exp.LTE),
     "gt": _comparison(exp.GT),
     "ge": _comparison(exp.GTE),
+    "saturated": _saturated,
     "is_distinct": lambda expr, args: negated(infix(exp.NullSafeEQ, *args)),
     "and": lambda expr, args: both(*args),
     "or": lambda expr, args: either(*args),
