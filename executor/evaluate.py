@@ -150,6 +150,8 @@ class _Plain:
         if expr.function in ("eq", "ne", "lt", "le", "gt", "ge"):
             left, right = (self._sub(_uncast(arg)) for arg in expr.args)
             return _folded(lambda a, b: compare(expr.function, a, b), [left, right], BOOLEAN)
+        if expr.function == "coalesce" and any(map(is_fallible, expr.args[1:])):
+            return self._coalesce(expr)
         generator = GENERATORS.get(expr.function)
         if generator is not None:
             return lambda batch: generator(batch.length)
@@ -159,6 +161,10 @@ class _Plain:
         type_ = expr.type
         strict_type = None if expr.function in SKIPS_NULLS else type_
         return _folded(lambda *args: kernel(type_, *args), [self._sub(arg) for arg in expr.args], strict_type)
+
+    def _coalesce(self, expr: Call) -> Evaluation:
+        type_, candidates = expr.type, [self._sub(arg) for arg in expr.args]
+        return lambda batch: _first_present(type_, candidates, batch)
 
     def _junction(self, expr: Call) -> Evaluation:
         ordered = sorted(expr.args, key=lambda arg: (is_fallible(arg), cost(arg)))
@@ -188,13 +194,23 @@ class _Plain:
         if all(isinstance(item, Literal) and _same(item, expr.arg) for item in expr.items):
             items = tuple(item.value for item in expr.items if isinstance(item, Literal))
             return lambda batch: is_in(arg(batch), items)
-        others = [self._sub(item) for item in expr.items]
+        # An item that may refuse a row is compared only where no other item has matched.
+        items = sorted(expr.items, key=is_fallible)
+        others = [self._sub(item) for item in items]
+
+        def equality(other: Evaluation) -> Evaluation:
+            return lambda batch: compare("eq", arg(batch), other(batch))
+
+        tests = [(o, equality(o) if is_fallible(item) else None) for o, item in zip(others, items, strict=True)]
 
         def run(batch: Batch) -> Vector:
             value = arg(batch)
             result: Vector = Const(BOOLEAN, False, batch.length)
-            for other in others:
-                result = boolean.disjunction(result, compare("eq", value, other(batch)))
+            for other, equals in tests:
+                if equals is not None and not isinstance(result, Const):
+                    result = _where_open(result, equals, batch, False)
+                else:
+                    result = boolean.disjunction(result, compare("eq", value, other(batch)))
             return result
 
         return run
@@ -287,6 +303,24 @@ def _case_eager(type_: Any, conditions: list[Evaluation], candidates: list[Evalu
     renumbered = np.zeros(len(candidates), np.intp)
     renumbered[used] = np.arange(len(used))
     return choose.pick(type_, renumbered.take(choice), [candidates[i](batch) for i in used])
+
+
+def _first_present(type_: Any, candidates: list[Evaluation], batch: Batch) -> Vector:
+    """COALESCE: every value is evaluated only for the rows in which those before it are NULL."""
+    rest = np.arange(batch.length)
+    parts: list[Vector] = []
+    places: list[Array] = []
+    for number, candidate in enumerate(candidates, 1):
+        part = candidate(batch.select(rest))
+        validity = part.validity
+        found = np.ones(len(rest), np.bool_) if validity is None or number == len(candidates) else validity
+        if found.any() or not len(rest):
+            parts.append(part.filter(found))
+            places.append(rest[found])
+        rest = rest[~found]
+        if not len(rest):
+            break
+    return _assembled(type_, parts, places, batch.length)
 
 
 def _case_by_rows(type_: Any, conditions: list[Evaluation], candidates: list[Evaluation], batch: Batch) -> Vector:

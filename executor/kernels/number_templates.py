@@ -31,7 +31,7 @@ _NUMERALS = (
     (1000, "M"), (900, "CM"), (500, "D"), (400, "CD"), (100, "C"), (90, "XC"), (50, "L"), (40, "XL"), (10, "X"),
     (9, "IX"), (5, "V"), (4, "IV"), (1, "I"),
 )  # fmt: skip
-_EXACT = decimal.Context(prec=80, rounding=decimal.ROUND_HALF_UP)
+_EXACT = decimal.Context(prec=500, rounding=decimal.ROUND_HALF_UP)
 
 
 @dataclass(frozen=True, slots=True)

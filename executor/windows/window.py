@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from ...planner.physical import Window
-from ...sql.expressions import Column, Expr, Literal, OrderItem, columns_of
+from ...sql.expressions import Case, Column, Expr, Literal, OrderItem, columns_of
 from ...sql.expressions import Window as WindowCall
 from ...storage.vector import Array, Batch, Const, Vector
 from ..context import ExecutionContext
-from ..evaluate import Compiler, SharedWork
+from ..evaluate import Compiler, SharedWork, is_fallible
 from ..kernels.boolean import truths
 from ..lazy import joined
 from ..sorting.sorted_rows import held_stream
@@ -40,6 +40,7 @@ class Windows:
     """The compiled node."""
 
     def __init__(self, node: Window, context: ExecutionContext):
+        node = replace(node, calls=tuple(map(_filtered, node.calls)))
         self._node = node
         self._context = context
         columns = node.source.columns
@@ -115,6 +116,15 @@ class Windows:
         if call.filter is not None:
             chosen = np.broadcast_to(np.asarray(truths(known[call.filter])), (layout.length,))
         return aggregate(call, layout, frames, known.__getitem__, chosen, self._context.check)
+
+
+def _filtered(call: WindowCall) -> WindowCall:
+    """The call with arguments that may refuse a row computed only for the rows of its FILTER."""
+    if call.filter is None or not any(map(is_fallible, call.args)):
+        return call
+    test = call.filter
+    args = (Case(arg.type, True, ((test, arg),), Literal(arg.type, True, None)) for arg in call.args)
+    return replace(call, args=tuple(args))
 
 
 def _read(call: WindowCall) -> Iterator[Expr]:

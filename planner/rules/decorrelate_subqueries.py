@@ -47,6 +47,7 @@ from ...storage.types import BIGINT, BOOLEAN
 from ..build import Builder
 from ..context import Context
 from ..correlated_windows import as_window
+from ..laziness import EVERY_ROW, Guard, flatten_lazily, guarded, may_fail
 from ..logical import (
     Aggregate,
     Filter,
@@ -100,8 +101,9 @@ class _Unnester:
         self._numbers = context.numbers
         self._builder = Builder(context)
         self._flat: dict[int, Node] = {}
-        self._known: dict[int, tuple[Query, Expr]] = {}
-        """What scalar subqueries give, by the `id` of their queries, which are kept so that these stay theirs."""
+        self._known: dict[int, tuple[Query, Expr, Guard]] = {}
+        """What scalar subqueries give, by the `id` of their queries, which are kept so that these stay theirs; and for
+        which rows."""
 
     def plan(self, node: Node) -> Node:
         """The plan without subquery expressions; innermost subqueries first."""
@@ -335,54 +337,82 @@ class _Unnester:
             flat.append(changed)
         return node, flat
 
-    def _flatten(self, node: Node, expr: Expr, monotone: bool = False) -> tuple[Node, Expr]:
+    def _flatten(self, node: Node, expr: Expr, monotone: bool = False, guard: Guard = EVERY_ROW) -> tuple[Node, Expr]:
         """The plan joined with what the expression's subqueries give, and the expression over that.
 
-        `monotone`: NULL and FALSE are alike here, as at the top of WHERE and below AND and OR in it.
+        `monotone`: NULL and FALSE are alike here, as at the top of WHERE and below AND and OR in it. `guard`: the rows
+        that need the expression.
         """
         if not has_subquery(expr):
             return node, expr
         below = monotone and isinstance(expr, Call) and expr.function in ("and", "or")
         current = node
 
-        def change(part: Expr) -> Expr:
+        def change(part: Expr, rows: Guard = guard) -> Expr:
             nonlocal current
-            current, changed = self._flatten(current, part, below)
+            current, changed = self._flatten(current, part, below, rows)
             return changed
 
+        lazily = flatten_lazily(expr, guard, change)
+        if lazily is not None:
+            return current, lazily
         expr = map_parts(expr, change)
         if isinstance(expr, ScalarSubquery):
-            return self._scalar_once(current, expr.query)
+            return self._scalar_once(current, expr.query, guard)
         if isinstance(expr, Exists):
             plan = only_rows(self._query(expr.query))
-            return (current, TRUE) if plan is None else self._marker(current, plan, [])
+            if plan is None:
+                return current, TRUE
+            current, plan = self._guarded(current, plan, guard)
+            return self._marker(current, plan, [])
         if isinstance(expr, InSubquery):
-            plan = self._query(expr.query)
+            current, plan = self._guarded(current, self._query(expr.query), guard)
             pairs = zip(expr.args, plan.columns, strict=True)
             return self._three_valued(current, plan, [call("eq", a, c) for a, c in pairs], monotone)
         if isinstance(expr, Quantified):
-            plan = self._query(expr.query)
+            current, plan = self._guarded(current, self._query(expr.query), guard)
             comparison = NEGATED[expr.comparison] if expr.all else expr.comparison
             match = call(comparison, expr.arg, plan.columns[0])
             current, found = self._three_valued(current, plan, [match], monotone and not expr.all)
             return current, negate(found) if expr.all else found
         return current, expr
 
-    def _scalar_once(self, node: Node, query: Query | None) -> tuple[Node, Expr]:
+    def _guarded(self, node: Node, plan: Node, guard: Guard) -> tuple[Node, Node]:
+        """The outer plan and a subquery's, which fails for no row but those of the guard."""
+        if not guard or not may_fail(plan):
+            return node, plan
+        node, column = self._guard_column(node, guard)
+        return node, guarded(plan, column)
+
+    def _guard_column(self, node: Node, guard: Guard) -> tuple[Node, Column]:
+        column = self._numbers.column(TRUE, "guard")
+        return Project(node, (*passing(node.columns), (column, guard.condition()))), column
+
+    def _scalar_once(self, node: Node, query: Query | None, guard: Guard) -> tuple[Node, Expr]:
         """`_scalar`, joined once where it stands several times, as the left of BETWEEN does: two plans of one query
         would have columns of the same numbers."""
         known = self._known.get(id(query))
-        if known is not None and columns_in(known[1]) and columns_in(known[1]) <= column_ids(node):
+        joined = known is not None and bool(columns_in(known[1])) and columns_in(known[1]) <= column_ids(node)
+        if known is not None and joined and known[2].covers(guard):
             return node, known[1]
-        node, value = self._scalar(node, self._query(query))
+        plan = self._query(query)
+        if joined:  # for other rows than these
+            plan = Project(plan, tuple((self._numbers.column(column), column) for column in plan.columns))
+        node, value = self._scalar(node, plan, guard)
         if query is not None:
-            self._known[id(query)] = query, value
+            self._known[id(query)] = query, value, guard
         return node, value
 
-    def _scalar(self, node: Node, plan: Node) -> tuple[Node, Expr]:
+    def _scalar(self, node: Node, plan: Node, guard: Guard = EVERY_ROW) -> tuple[Node, Expr]:
         value = replace(plan.columns[0], nullable=True)
+        node, plan = self._guarded(node, plan, guard)
         if not free_columns(plan):
-            return Join("cross", node, plan if exactly_one_row(plan) else SingleRow(plan)), value
+            if exactly_one_row(plan):
+                return Join("cross", node, plan), value
+            if not guard:
+                return Join("cross", node, SingleRow(plan)), value
+            node, column = self._guard_column(node, guard)
+            return Join("single", node, plan, column), value
         try:
             return self._scalar_aggregate(node, plan, value)
         except CannotPull:
@@ -390,6 +420,9 @@ class _Unnester:
         node, inner, conditions = self._unnested(node, plan)
         given = _given(conditions, column_ids(inner))
         kind = "left" if any(key <= given for key in unique_keys(inner)) else "single"
+        if kind == "single" and guard:
+            node, column = self._guard_column(node, guard)
+            conditions = [*conditions, column]
         return Join(kind, node, inner, all_of(conditions) or TRUE), value
 
     def _scalar_aggregate(self, node: Node, plan: Node, value: Expr) -> tuple[Node, Expr]:

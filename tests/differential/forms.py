@@ -17,7 +17,7 @@ def values(scope: Scope, kind: str, a: str, b: str, dates: bool) -> list[str]:
     leaf = scope.leaf
     simple = f"CASE {leaf('int')} WHEN 1 THEN {a} WHEN 2 THEN {b} WHEN NULL THEN {b} END"
     if kind == "int":
-        forms = [simple, f"CAST(CAST({a} AS VARCHAR) AS INT)"]
+        forms = [simple, f"CAST(CAST({a} AS VARCHAR) AS INT)", *divisions(scope, a)]
         if dates:
             part = scope.maker.pick(("year", "month", "day", "quarter", "doy", "isodow"))
             forms += [f"CAST(EXTRACT({part} FROM {leaf('date')}) AS INT)", f"({leaf('date')} - {leaf('date')})"]
@@ -29,6 +29,23 @@ def values(scope: Scope, kind: str, a: str, b: str, dates: bool) -> list[str]:
         steps = [f"CAST({a} + INTERVAL '{n}' MONTH AS DATE)" for n in (1, 13)]
         return [simple, f"({a} + 40)", f"({a} - 3)", f"CAST(date_trunc('{unit}', {a}) AS DATE)", *steps]
     return [simple]
+
+
+def divisions(scope: Scope, a: str) -> list[str]:
+    """Divisions that no row with a divisor of 0 comes to. The other engines give NULL there, nyala an error."""
+    by, constant = scope.leaf("int"), scope.constant("int")
+    forms = [
+        f"coalesce(CASE WHEN {by} = 0 THEN {a} END, {a} / {by})",
+        f"CASE WHEN {by} = 0 THEN {a} ELSE {a} / {by} END",
+        f"coalesce(nullif({a}, {a} - {by}), 100 / nullif({by}, 0))",
+    ]
+    if scope.nests:
+        forms += [
+            f"CASE WHEN {by} = 0 THEN {a} WHEN {by} > 0 THEN (SELECT {constant} / {by}) END",
+            f"coalesce(CASE WHEN {by} = 0 THEN {a} END, (SELECT max(q.k / {by}) FROM {scope.table()} q))",
+            f"CASE WHEN {by} > 1000 THEN (SELECT q.k FROM {scope.table()} q) ELSE {a} END",
+        ]
+    return forms
 
 
 def tests(scope: Scope, a: str, b: str, constant: str, rows: bool) -> list[str]:

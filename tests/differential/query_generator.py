@@ -270,6 +270,15 @@ class Scope:
             return [*forms, f"replace({a}, 'a', 'bc')", f"CAST({number} AS VARCHAR)", f"trim({a})"]
         return []
 
+    @property
+    def nests(self) -> bool:
+        """May an expression here have subqueries?"""
+        return self._depth > 0 and self.maker.dialect.dates
+
+    def table(self) -> str:
+        """The name of a table that has a key k."""
+        return str(self.maker.pick(self.maker.tables).name)
+
     def leaf(self, kind: str) -> str:
         maker = self.maker
         known = [c.text for c in self._own if c.kind == kind]

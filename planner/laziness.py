@@ -1,0 +1,133 @@
+"""Subqueries that only some rows need: those in the branches of CASE, COALESCE, AND and OR.
+
+A subquery becomes a join, which would compute it for every row of the outer query. Where that may fail (a division by
+zero, a second row), only the rows that take the branch may see it. So the outer query gets a column, the *guard*, and
+the subquery reads it like any other outer column:
+
+    CASE WHEN n = 0 THEN 0 ELSE (SELECT 8 / n) END      guard: CASE WHEN n = 0 THEN FALSE ELSE TRUE END
+                                                        (SELECT CASE WHEN guard THEN 8 / n END)
+
+Subqueries that cannot fail stay as they are: a guard costs a correlation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from ..sql.expressions import Aggregate as AggregateCall
+from ..sql.expressions import Call, Case, Column, Expr, Literal
+from ..sql.expressions import Window as WindowCall
+from ..storage.types import BOOLEAN
+from .logical import Node, Shared
+from .partial_aggregates import never_fails
+from .trees import FALSE, TRUE, has_subquery, is_null, map_expressions, map_parts, node_expressions
+
+Step = tuple[Expr, bool]
+"""A condition, and whether a row goes on where it is true (else where it is not)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """Which rows need an expression: those that pass all steps, one after the other. No step: every row."""
+
+    steps: tuple[Step, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.steps)
+
+    def where(self, condition: Expr) -> Guard:
+        """The rows for which a condition is true as well."""
+        return Guard((*self.steps, (condition, True)))
+
+    def unless(self, condition: Expr) -> Guard:
+        """The rows for which a condition is not true as well."""
+        return Guard((*self.steps, (condition, False)))
+
+    def covers(self, other: Guard) -> bool:
+        """True if each row that passes `other` passes this one."""
+        return other.steps[: len(self.steps)] == self.steps
+
+    def condition(self) -> Expr:
+        """True or false for every row; no step is evaluated for a row that has failed an earlier one."""
+        found: Expr = TRUE
+        for step, wanted in reversed(self.steps):
+            yes, no = (found, FALSE) if wanted else (FALSE, found)
+            found = Case(BOOLEAN, False, ((step, yes),), no)
+        return found
+
+
+EVERY_ROW = Guard()
+
+Flatten = Callable[[Expr, Guard], Expr]
+"""Makes a part free of subqueries, which are computed for the guard's rows only."""
+
+
+def flatten_lazily(expr: Expr, guard: Guard, flatten: Flatten) -> Expr | None:
+    """An expression with its parts flattened in the order in which rows come to them; None for one that is not lazy."""
+    if isinstance(expr, Case):
+        return _case(expr, guard, flatten)
+    if not isinstance(expr, Call):
+        return None
+    if expr.function == "coalesce":
+        args: list[Expr] = []
+        for arg in expr.args:
+            args.append(flatten(arg, guard))
+            guard = guard.where(is_null(args[-1]))
+        return replace(expr, args=tuple(args))
+    if expr.function in ("and", "or"):
+        # The executor evaluates what cannot fail first.
+        for arg in expr.args:
+            if not has_subquery(arg):
+                guard = guard.unless(arg if expr.function == "or" else Call(BOOLEAN, False, "is_false", (arg,)))
+        return replace(expr, args=tuple(flatten(arg, guard) for arg in expr.args))
+    return None
+
+
+def _case(expr: Case, guard: Guard, flatten: Flatten) -> Case:
+    found: list[tuple[Expr, Expr]] = []
+    for condition, value in expr.branches:
+        test = flatten(condition, guard)
+        found.append((test, flatten(value, guard.where(test))))
+        guard = guard.unless(test)
+    return replace(expr, branches=tuple(found), default=flatten(expr.default, guard))
+
+
+def may_fail(plan: Node) -> bool:
+    """True if an expression of the plan may fail for a row."""
+    return any(_fails(expr) for expr in node_expressions(plan)) or any(
+        may_fail(child) for child in plan.children() if not isinstance(child, Shared)
+    )
+
+
+def guarded(plan: Node, guard: Column) -> Node:
+    """The plan with each expression that may fail computed only where the guard, an outer column, is true."""
+    if isinstance(plan, Shared):
+        return plan
+    plan = plan.map_children(lambda child: guarded(child, guard))
+    return map_expressions(plan, lambda expr: _guarded(expr, guard))
+
+
+def _guarded(expr: Expr, guard: Column) -> Expr:
+    if isinstance(expr, AggregateCall | WindowCall):
+        return map_parts(expr, lambda part: _guarded(part, guard))
+    if not _fails(expr):
+        return expr
+    return Case(expr.type, True, ((guard, expr),), Literal(expr.type, True, None))
+
+
+def _fails(expr: Expr) -> bool:
+    if isinstance(expr, AggregateCall | WindowCall):
+        return any(_fails(part) for part in _parts(expr))
+    return not has_subquery(expr) and not never_fails(expr)
+
+
+def _parts(expr: Expr) -> Sequence[Expr]:
+    found: list[Expr] = []
+
+    def note(part: Expr) -> Expr:
+        found.append(part)
+        return part
+
+    map_parts(expr, note)
+    return found
