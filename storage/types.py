@@ -327,7 +327,38 @@ def _to_string(type_: DataType, value: Any) -> str:
 
 
 def _to_binary(_: DataType, value: Any) -> bytes:
-    return value.encode() if isinstance(value, str) else bytes(memoryview(value))
+    return bytes_of(value) if isinstance(value, str) else bytes(memoryview(value))
+
+
+_ESCAPES = re.compile(rb"\\(?:(\\)|([0-3][0-7]{2})|)")
+
+
+def bytes_of(text: str) -> bytes:
+    r"""The bytes that a text spells, in PostgreSQL's forms: `\x6162` by hexadecimal digits, else the text's UTF-8 with
+    `\\` for a backslash and `\ooo` for the byte of an octal number. `InvalidText` for any other backslash.
+
+    >>> bytes_of(r"\x6162"), bytes_of(r"a\000\\"), bytes_of("é")
+    (b'ab', b'a\x00\\', b'\xc3\xa9')
+    """
+    if "\\" not in text:
+        return text.encode()
+    if text[:2] in ("\\x", "\\X"):
+        try:
+            return bytes.fromhex(text[2:])
+        except ValueError:
+            raise InvalidText(f"{text!r} is not a BINARY: behind \\x stand two hexadecimal digits per byte") from None
+
+    def byte(found: re.Match[bytes]) -> bytes:
+        if found[1]:
+            return found[1]
+        if not found[2]:
+            raise InvalidText(
+                f"{text!r} is not a BINARY: a backslash is written twice; \\ooo is the byte of an octal number, \\x in "
+                "front of all means hexadecimal digits"
+            )
+        return bytes([int(found[2], 8)])
+
+    return _ESCAPES.sub(byte, text.encode())
 
 
 _FLOAT_END = 2.0**128 - 2.0**103

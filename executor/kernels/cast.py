@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from ...errors import DataError, InvalidText, NotSupportedError, NumericOutOfRange
 from ...sql import interval_text
-from ...storage.types import FIRST_DAY, LAST_DAY, DataType, Interval, Kind, trimmed
+from ...storage.types import FIRST_DAY, LAST_DAY, DataType, Interval, Kind, bytes_of, trimmed
 from ...storage.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, vector_from_arrow
 from .arithmetic import cut, rescale
 from .numbers import (
@@ -274,6 +274,8 @@ def _renamed(type_: DataType, arg: Vector) -> Vector:
 
 def _between_text_and_bytes(type_: DataType, arg: Vector, safe: bool) -> Vector:
     texts = arg.to_arrow()
+    if type_.kind is Kind.BINARY and pc.any(pc.match_substring(texts, "\\")).as_py():
+        return _spelt_bytes(type_, texts, safe)
     try:
         return _cut_text(type_, Text(type_, texts.cast(type_.arrow)))
     except pa.ArrowInvalid:
@@ -281,6 +283,20 @@ def _between_text_and_bytes(type_: DataType, arg: Vector, safe: bool) -> Vector:
             raise InvalidText("the bytes are not valid UTF-8") from None
     values = [None if v is None else _decoded(v) for v in texts.to_pylist()]
     return _cut_text(type_, Text(type_, pa.array(values, type_.arrow)))
+
+
+def _spelt_bytes(type_: DataType, texts: pa.Array, safe: bool) -> Vector:
+    """Each distinct text once: `bytes_of`."""
+    encoded = pc.dictionary_encode(texts)
+    values: list[bytes | None] = []
+    for text in encoded.dictionary.to_pylist():
+        try:
+            values.append(bytes_of(text))
+        except InvalidText:
+            if not safe:
+                raise
+            values.append(None)
+    return Text(type_, pa.array(values, type_.arrow).take(encoded.indices))
 
 
 def _decoded(value: bytes) -> str | None:

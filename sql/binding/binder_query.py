@@ -155,7 +155,10 @@ def _output_order(node: Any, columns: tuple[Column, ...], context: Context) -> t
 def _order_hint(node: Any, names: list[str]) -> str:
     if isinstance(node, exp.Column) and isinstance(node.this, exp.Identifier):
         return f"there is no output column {name_of(node.this)}{did_you_mean(name_of(node.this), names, 'there are')}"
-    return f"ORDER BY can only name output columns here: {', '.join(names)}"
+    return (
+        "ORDER BY of a set operation takes an output column or its position, not an expression over one; "
+        f"SELECT * FROM (...) ORDER BY takes both. The columns are {', '.join(names)}"
+    )
 
 
 def _limits(node: Any, context: Context) -> tuple[Expr | None, Expr | None, bool]:
