@@ -195,13 +195,13 @@ class _Plain:
             items = tuple(item.value for item in expr.items if isinstance(item, Literal))
             return lambda batch: is_in(arg(batch), items)
         # An item that may refuse a row is compared only where no other item has matched.
-        items = sorted(expr.items, key=is_fallible)
-        others = [self._sub(item) for item in items]
+        ordered = sorted(expr.items, key=is_fallible)
+        others = [self._sub(item) for item in ordered]
 
         def equality(other: Evaluation) -> Evaluation:
             return lambda batch: compare("eq", arg(batch), other(batch))
 
-        tests = [(o, equality(o) if is_fallible(item) else None) for o, item in zip(others, items, strict=True)]
+        tests = [(o, equality(o) if is_fallible(item) else None) for o, item in zip(others, ordered, strict=True)]
 
         def run(batch: Batch) -> Vector:
             value = arg(batch)

@@ -41,6 +41,15 @@ def empty_batch(columns: Sequence[Column]) -> Batch:
     return Batch([empty_vector(column.type) for column in columns], 0)
 
 
+def concat_batches(batches: Sequence[Batch]) -> Batch:
+    """One batch of all rows of `batches` (at least one), every column read."""
+    if len(batches) == 1:
+        return batches[0]
+    width = batches[0].width
+    columns = [concat([b.column(i) for b in batches]) for i in range(width)]
+    return Batch(columns, sum(b.length for b in batches))
+
+
 def joined(columns: Sequence[Column], batches: Sequence[Batch]) -> Batch:
     """One batch of all rows, in order, nothing read yet; `columns` say the types where there are no rows."""
     filled = [batch for batch in batches if batch.length]

@@ -13,10 +13,11 @@ import numpy as np
 
 from ..planner.physical import TopRows
 from ..sql.expressions import OrderItem
-from ..storage.vector import Array, Batch, concat_batches
+from ..storage.vector import Array, Batch
 from .context import ExecutionContext
 from .evaluate import Compiler, Evaluation
 from .grouping import combined_codes, combined_order, densely, run_starts, sort_rows
+from .lazy import concat_batches
 from .limit import constant
 from .sort import ordered_codes
 from .sorting.sorted_rows import held_stream, let_go

@@ -209,9 +209,9 @@ def saturated(literal: Literal, type_: DataType) -> int | None:
     if literal.value is None:
         return None
     assert type_.precision is not None and type_.scale is not None
-    most = 10**type_.precision
-    unscaled = int(literal.value) * 10 ** (type_.scale - (literal.type.scale or 0))
-    return max(-most, min(most, unscaled))
+    most: int = 10**type_.precision
+    factor: int = 10 ** (type_.scale - (literal.type.scale or 0))
+    return max(-most, min(most, int(literal.value) * factor))
 
 
 def meeting_type(exprs: Sequence[Expr], what: str) -> tuple[DataType, bool]:

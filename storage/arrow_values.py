@@ -38,6 +38,11 @@ def decimal_from_limbs(type_: DataType, high: Array, low: Array, validity: Array
     return pa.Array.from_buffers(type_.arrow, len(high), [_bitmap(validity), pa.py_buffer(words)])
 
 
+def decimal_scalar(type_: DataType, value: int) -> pa.Scalar:
+    """An unscaled value as an Arrow scalar, also 10**38, which stands for what DECIMAL(38) does not hold."""
+    return decimal_from_limbs(type_, np.array([value >> 64]), np.array([value % 2**64], np.uint64))[0]
+
+
 def _bitmap(validity: Array | None) -> pa.Buffer | None:
     return None if validity is None else pa.py_buffer(np.packbits(validity, bitorder="little"))
 

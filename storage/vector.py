@@ -30,6 +30,7 @@ from .arrow_values import Array as Array
 from .arrow_values import TextCells as TextCells
 from .arrow_values import decimal_from_limbs as decimal_from_limbs
 from .arrow_values import decimal_limbs as decimal_limbs
+from .arrow_values import decimal_scalar
 from .arrow_values import intervals_from_arrow as intervals_from_arrow
 from .arrow_values import physical_to_arrow as physical_to_arrow
 from .types import DataType, Kind, integer_bounds
@@ -305,12 +306,9 @@ class Const(Vector):
         if self.value is None:
             return pa.nulls(self._length, self.type.arrow)
         if self.type.is_decimal:
-            # By halves: Python's way refuses 10**38, which stands for what DECIMAL(38) cannot hold in comparisons.
-            high, low = int(self.value) >> 64, int(self.value) % 2**64
-            scalar = decimal_from_limbs(self.type, np.array([high]), np.array([low], np.uint64))[0]
+            scalar = decimal_scalar(self.type, int(self.value))
         elif self.type.kind is Kind.INTERVAL:
-            months, days, micros = self.value
-            scalar = pa.scalar((months, days, micros * 1000), self.type.arrow)
+            scalar = pa.scalar((*self.value[:2], self.value[2] * 1000), self.type.arrow)
         else:
             scalar = pa.scalar(self.type.to_python(self.value), self.type.arrow)
         return pa.repeat(scalar, self._length)
@@ -423,8 +421,7 @@ def concat(vectors: Sequence[Vector]) -> Vector:
     filled = [v for v in vectors if len(v)] or [vectors[0]]
     if len(filled) == 1:
         return filled[0]
-    if type_.is_decimal:
-        filled = [spread(v) for v in filled]
+    filled = [spread(v) for v in filled] if type_.is_decimal else filled
     if all(type(v) is Flat for v in filled):  # as most changed values are
         return _concat_values(filled)
     dicts = [v for v in filled if isinstance(v, Dict)]
@@ -601,12 +598,3 @@ class Batch:
 
 def _deferred_take(vector: Vector, rows: Array) -> LazyColumn:
     return LazyColumn(lambda chosen: vector if chosen is None else vector.take(chosen), rows)
-
-
-def concat_batches(batches: Sequence[Batch]) -> Batch:
-    """One batch of all rows of `batches` (at least one), every column read."""
-    if len(batches) == 1:
-        return batches[0]
-    width = batches[0].width
-    columns = [concat([b.column(i) for b in batches]) for i in range(width)]
-    return Batch(columns, sum(b.length for b in batches))

@@ -18,9 +18,10 @@ from typing import Protocol
 import numpy as np
 
 from ...planner.physical import Window
-from ...storage.vector import Array, Batch, Const, Vector, concat, concat_batches
+from ...storage.vector import Array, Batch, Const, Vector, concat
 from ..context import ExecutionContext
 from ..grouping import segments
+from ..lazy import concat_batches
 from ..memory import Account
 from ..sorting.sorter import Sorter
 from ..spilling.partitions import SpilledRows

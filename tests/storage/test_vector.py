@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from nyala.executor.lazy import concat_batches
 from nyala.storage.arrow_values import TextCells
 from nyala.storage.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, NULL, STRING, TIMESTAMP, DataType
 from nyala.storage.vector import (
@@ -24,7 +25,6 @@ from nyala.storage.vector import (
     Vector,
     Wide,
     concat,
-    concat_batches,
     decimal_from_limbs,
     decimal_limbs,
     vector_from_arrow,
