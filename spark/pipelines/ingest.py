@@ -14,8 +14,8 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -25,14 +25,16 @@ import pyarrow.parquet as pq
 
 from ...driver.connection import connect
 from ...driver.owners import reachable
-from ...errors import DataError, Error, InterfaceError, OperationalError
+from ...errors import DataError, Error, InterfaceError
 from ...sql.binding.show_create import name_text
 from ..writing.jobs import JobRecord, Jobs, State
 from ..writing.operations import Operation
 from .backups.manifest import write_durably
-from .ingest_plan import DUPLICATE, NUMBER, REASON, NewTable, Plan, cast_rows, create_text, plan_of, tablet_of
-from .jobs import Handler, reason, watched
+from .ingest_plan import DUPLICATE, NUMBER, REASON, NewTable, Plan, create_text, plan_of, quoted, tablet_of
+from .jobs import Handler, own_errors, watched
 from .key_order import is_in_key_order
+from .reading.listing import path_of
+from .row_checks import cast_rows
 from .sources import FILE, RAW, Source, format_of, of_frame, open_source
 
 if TYPE_CHECKING:
@@ -42,6 +44,8 @@ MAX_REJECTS: Final = 10_000
 _MARK: Final = "nyala finds a bad row: "
 _TABLET: Final = "_nyala_tablet"
 _EXAMPLES: Final = 8
+_EXAMPLE_CHARACTERS: Final = 200
+_GIVE_REJECTS: Final = "name a file for them with --rejects, to go on without them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,11 +160,11 @@ def ingest(
     if rejects is None and max_rejects:
         raise InterfaceError("--max-rejects needs a file for the bad rows: --rejects")
     url = reachable(target, create=create is not None)
-    with connect(url) as connection, _utc(spark):
+    with connect(url) as connection, _strict(spark), own_errors():
         record = None if job is None else Jobs(connection).find(job)
         if record is not None and record.state is State.PUBLISHED and record.target == table:
             return _result(record, done_before=True)
-        opened = _opened(spark, source, format, options or {}, create is not None)
+        opened = _opened(spark, source, format, options or {}, create is not None, progress)
         if create is not None:
             connection.execute(create_text(table, opened, create, mapping or {}, skip))
         try:
@@ -191,40 +195,63 @@ def _result(record: JobRecord, **more: Any) -> IngestResult:
 
 
 def _opened(
-    spark: SparkSession, source: str | Path | DataFrame, format: str | None, options: Mapping[str, str], types: bool
+    spark: SparkSession,
+    source: str | Path | DataFrame,
+    format: str | None,
+    options: Mapping[str, str],
+    types: bool,
+    progress: Handler | None,
 ) -> Source:
     if isinstance(source, str | Path):
-        return open_source(spark, str(source), format_of(str(source), format), options, types)
+        return open_source(spark, str(source), format_of(str(source), format), options, types, progress)
     return of_frame(source)
 
 
-class _utc:
-    """Texts without a zone mean UTC, as in nyala, whatever the session's time zone is."""
+_SETTINGS: Final = {
+    # Texts without a zone mean UTC, as in nyala.
+    "spark.sql.session.timeZone": "UTC",
+    # What overflows or cannot be cast in a mapping is an error, not NULL.
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.legacy.timeParserPolicy": "CORRECTED",
+    # `code=001` is a text; what it becomes is the table's choice.
+    "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    "spark.sql.legacy.parquet.nanosAsLong": "false",
+    "spark.sql.mapKeyDedupPolicy": "EXCEPTION",
+    # An expression that may fail is computed where its failure is caught, and not once for all before.
+    "spark.sql.subexpressionElimination.enabled": "false",
+}
+"""Settings of the session by which a reader or an expression could lose something."""
 
-    _name: Final = "spark.sql.session.timeZone"
 
-    def __init__(self, spark: SparkSession):
-        self._spark = spark
-        self._before = spark.conf.get(self._name)
-
-    def __enter__(self) -> None:
-        self._spark.conf.set(self._name, "UTC")
-
-    def __exit__(self, *exc: object) -> None:
-        self._spark.conf.set(self._name, str(self._before))
+@contextmanager
+def _strict(spark: SparkSession) -> Iterator[None]:
+    """The session with `_SETTINGS`, and with its own ones afterwards."""
+    before = {name: spark.conf.get(name, None) for name in _SETTINGS}
+    for name, value in _SETTINGS.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, old)
 
 
 def in_tablet_order(rows: DataFrame, plan: Plan) -> DataFrame:
     """The same rows, a partition of them for each tablet, by key."""
     from pyspark.sql import functions as F
 
-    key = [F.col(name) for name in plan.key]
+    key = [_column(name) for name in plan.key]
     tablets = plan.table.partitions.tablet_count
     if tablets < 2:
         return rows.sortWithinPartitions(*key)
     names = rows.columns
     placed = rows.withColumn(_TABLET, tablet_of(plan, key))
-    return placed.repartitionById(tablets, F.col(_TABLET)).sortWithinPartitions(*key).select(*names)
+    return placed.repartitionById(tablets, F.col(_TABLET)).sortWithinPartitions(*key).select(*map(_column, names))
 
 
 # ---- good and bad rows -----------------------------------------------------------------------------------------------
@@ -250,14 +277,16 @@ class _Ingest:
         rows = self._judged()
         counts = self._counts(rows)
         if not counts:
-            return rows.select(*self._names), {}
+            return rows.select(*map(_column, self._names)), {}
         if rejects is None:
-            raise self._too_bad(counts, "name a file for them with --rejects, to go on without them")
+            raise self._too_bad(rows, counts, _GIVE_REJECTS)
         place = Path(rejects).expanduser().absolute()
         self._write_rejects(rows, place, limit)
         if sum(counts.values()) > limit:
-            raise self._too_bad(counts, f"more than {limit:,} are too many (--max-rejects); the first are in {place}")
-        return rows.where(F.col(REASON).isNull()).select(*self._names), counts
+            raise self._too_bad(
+                rows, counts, f"more than {limit:,} are too many (--max-rejects); the first are in {place}"
+            )
+        return rows.where(F.col(REASON).isNull()).select(*map(_column, self._names)), counts
 
     def _certain(self, rows: DataFrame) -> DataFrame:
         """Rows all of which have to be good: a bad one is an error of the task that meets it."""
@@ -266,25 +295,32 @@ class _Ingest:
         first, *others = self._names
         type_ = rows.schema[first].dataType
         error = F.raise_error(F.concat(F.lit(_MARK), F.col(REASON))).cast(type_)
-        return rows.select(F.when(F.col(REASON).isNull(), F.col(first)).otherwise(error).alias(first), *others)
+        certain = F.when(F.col(REASON).isNull(), _column(first)).otherwise(error)
+        return rows.select(certain.alias(first), *map(_column, others))
 
-    def _judged(self) -> DataFrame:
-        """All rows, those whose key came before marked too, with what the file of bad rows says of them."""
+    def _packed(self) -> DataFrame:
+        """All rows, bad ones with their reason, with what the file of bad rows says of each."""
         from pyspark.sql import functions as F
 
         kept = [FILE, *self._source.columns, *([RAW] if self._source.has_raw else [])]
-        packed = self._source.frame.select(*kept, F.struct(*map(_column, kept)).alias(_PACKED))
-        rows = cast_rows(Source(packed, self._source.columns, self._source.types), self._plan, [_PACKED])
+        packed = self._source.frame.select(*map(_column, kept), F.struct(*map(_column, kept)).alias(_PACKED))
+        return cast_rows(Source(packed, self._source.columns, self._source.types), self._plan, [_PACKED])
+
+    def _judged(self) -> DataFrame:
+        """The same, those whose key came before marked too."""
+        from pyspark.sql import functions as F
+
+        rows = self._packed()
         numbered = rows.withColumn(NUMBER, F.monotonically_increasing_id())
         key = self._plan.key
         if not key or self._plan.table.schema.auto_increment is not None:
             return numbered
         twice = (
             numbered.where(F.col(REASON).isNull())
-            .groupBy(*key)
+            .groupBy(*map(_column, key))
             .agg(F.min(NUMBER).alias(_FIRST), F.count("*").alias(_COUNT))
             .where(F.col(_COUNT) > 1)
-            .select(*key, _FIRST)
+            .select(*map(_column, key), _FIRST)
             .localCheckpoint(eager=False)
         )
         with watched(self._spark, "looking for repeated keys", self._progress):
@@ -301,58 +337,56 @@ class _Ingest:
             found = rows.where(F.col(REASON).isNotNull()).groupBy(REASON).count().collect()
         return {row[REASON]: row["count"] for row in sorted(found, key=lambda row: (-row["count"], row[REASON]))}
 
-    def _too_bad(self, counts: Mapping[str, int], what: str) -> DataError:
+    def _too_bad(self, rows: DataFrame, counts: Mapping[str, int], what: str) -> DataError:
         reasons = [f"{count:,}: {why}" for why, count in list(counts.items())[:_EXAMPLES]]
         more = [f"and {len(counts) - _EXAMPLES} more reasons"] if len(counts) > _EXAMPLES else []
         total = sum(counts.values())
         return DataError(
             f"{total:,} {'row' if total == 1 else 'rows'} of the source cannot be written into table "
-            f"{self._plan.table.name}, and nothing was ({'; '.join([*reasons, *more])}); {what}"
+            f"{self._plan.table.name}, and nothing was ({'; '.join([*reasons, *more])}){self._example(rows)}; {what}"
         )
 
-    def _write_rejects(self, rows: DataFrame, place: Path, limit: int) -> None:
+    def _example(self, rows: DataFrame) -> str:
+        """The words about one of the bad rows."""
+        found = self._bad(rows).limit(1).collect()
+        if not found:
+            return ""
+        file = f"{path_of(found[0]['file'])}, " if found[0]["file"] else ""
+        row = found[0]["row"]
+        shown = row if len(row) <= _EXAMPLE_CHARACTERS else f"{row[:_EXAMPLE_CHARACTERS]}..."
+        return f"; one of them: {file}{found[0]['reason']}, {shown}"
+
+    def _bad(self, rows: DataFrame) -> DataFrame:
+        """The bad ones of some rows: their file, the reason, the row as text."""
         from pyspark.sql import functions as F
 
-        inner = [F.col(f"{_PACKED}.`{name}`").alias(name) for name in self._source.columns]
+        inner = [F.col(f"{_PACKED}.{quoted(name)}").alias(name) for name in self._source.columns]
         text = F.to_json(F.struct(*inner), {"ignoreNullFields": "false"})
         if self._source.has_raw:
             text = F.coalesce(F.col(f"{_PACKED}.{RAW}"), text)
-        bad = rows.where(F.col(REASON).isNotNull()).select(
+        return rows.where(F.col(REASON).isNotNull()).select(
             F.col(f"{_PACKED}.{FILE}").alias("file"), F.col(REASON).alias("reason"), text.alias("row")
         )
+
+    def _write_rejects(self, rows: DataFrame, place: Path, limit: int) -> None:
         with watched(self._spark, "writing bad rows", self._progress):
-            found = bad.limit(max(limit, 1)).toArrow()
+            found = self._bad(rows).limit(max(limit, 1)).toArrow()
         write_rejects(found, place)
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def write(self, rows: DataFrame, url: str, operation: Operation, key: str) -> None:
         """Have the data source write the rows."""
-        from pyspark.errors import PySparkException
-
         writer = rows.write.format("nyala").mode("append").option("url", url).option("dbtable", self._plan.table.name)
         writer = writer.option("operation", operation.value).option("idempotencyKey", key)
         try:
             with watched(self._spark, "writing rows", self._progress):
                 writer.save()
-        except PySparkException as error:
-            if _MARK in str(error):
-                counts = self._counts(cast_rows(self._source, self._plan))
-                raise self._too_bad(counts, "name a file for them with --rejects, to go on without them") from error
-            raise _as_error(error) from error
-
-
-def _as_error(error: Exception) -> Error:
-    """nyala's own error, where it is one that a worker has raised."""
-    from ... import errors
-
-    text = reason(error)
-    name, _, message = text.partition(": ")
-    kind = getattr(errors, name, None)
-    if isinstance(kind, type) and issubclass(kind, Error):
-        with suppress(TypeError):
-            return kind(message)
-    return OperationalError(text)
+        except Exception as error:
+            if _MARK not in str(error):
+                raise
+            packed = self._packed()
+            raise self._too_bad(packed, self._counts(packed), _GIVE_REJECTS) from error
 
 
 def write_rejects(found: pa.Table, place: Path) -> None:
@@ -379,7 +413,7 @@ def _values(text: str | None) -> Any:
 def _column(name: str) -> Any:
     from pyspark.sql import functions as F
 
-    return F.col(f"`{name}`")
+    return F.col(quoted(name))
 
 
 _PACKED: Final = "_nyala_source"

@@ -1,22 +1,17 @@
-"""Which column of a source becomes which column of a table, and what makes a row a bad one: Spark's expressions.
+"""Which column of a source becomes which column of a table: Spark's expressions.
 
     source      id      when                     note
                  │        │                        │
     value       id      to_timestamp(when)       note              the mapping, or the column of the same name
-    cast        try_cast(... AS int)             ...               the table's type
-    reason      CASE WHEN no JSON               THEN 'malformed row'
-                     WHEN id IS NULL            THEN 'column k: NULL in a NOT NULL column'
-                     WHEN the cast gives NULL   THEN 'column k: not a value of INT'
-                     WHEN it is too long        THEN 'column note: longer than VARCHAR(10)' ...     the first that holds
 
-What is sure to be right by its type is not looked at: rows of Parquet that fit cost nothing.
+What makes a row a bad one: `row_checks`.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -24,15 +19,13 @@ import pyarrow as pa
 
 from ...errors import InterfaceError, NotNullViolation, NotSupportedError, UnknownColumn, did_you_mean
 from ...sql.binding.show_create import name_text
-from ...storage.keys.key_encoding import END, key_width
 from ...storage.keys.partition import Partitioner
 from ...storage.schema import ColumnSchema, PartitionSchema, Schema, Table
-from ...storage.types import DataType, Kind
-from ...storage.writing.incoming_rows import MAX_CELL_BYTES, MAX_KEY_BYTES
+from ...storage.types import Kind
 from ..types import from_spark
 from ..writing.operations import Operation
 from .jobs import reason as told
-from .sources import RAW, Source
+from .sources import Source
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -40,25 +33,12 @@ if TYPE_CHECKING:
 
 REASON: Final = "_nyala_reason"
 NUMBER: Final = "_nyala_number"
-MALFORMED: Final = "malformed row"
 DUPLICATE: Final = "key is there twice in the source"
-NO_PARTITION: Final = "no partition covers the key"
-_EXACT: Final = {
-    Kind.TINYINT: ("byte",),
-    Kind.SMALLINT: ("byte", "short"),
-    Kind.INT: ("byte", "short", "integer"),
-    Kind.BIGINT: ("byte", "short", "integer", "long"),
-    Kind.FLOAT: ("float",),
-    Kind.DOUBLE: ("float", "double"),
-    Kind.BOOLEAN: ("boolean",),
-    Kind.DATE: ("date",),
-    Kind.TIMESTAMP: ("timestamp", "timestamp_ntz", "date"),
-    Kind.STRING: ("string",),
-    Kind.BINARY: ("binary",),
-}
-"""Types of Spark whose values are all values of nyala's: the writer takes them as they are."""
-_FRACTIONS: Final = ("float", "double", "decimal")
-_NESTED: Final = ("struct", "array", "map", "variant")
+FRACTIONS: Final = ("float", "double", "decimal")
+INTEGERS: Final = ("byte", "short", "integer", "long")
+NESTED: Final = ("struct", "array", "map", "variant")
+TIMES: Final = ("timestamp", "timestamp_ntz", "date")
+_NUMBERS: Final = (Kind.TINYINT, Kind.SMALLINT, Kind.INT, Kind.BIGINT, Kind.FLOAT, Kind.DOUBLE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +59,8 @@ class Plan:
     """What each column gets, of the source's columns."""
     types: Mapping[str, tuple[str, Any]]
     """The name of Spark's type of each value, and the type."""
+    computed: Mapping[str, str] = field(default_factory=dict)
+    """The expressions of columns that are more than a column of the source: they may fail for a row."""
 
     @property
     def key(self) -> list[str]:
@@ -163,10 +145,28 @@ def plan_of(
     values, schema = expressions(source.frame, found)
     types = {field.name: (field.dataType.typeName().partition("(")[0], field.dataType) for field in schema.fields}
     for column in columns:
-        kind, type_ = types[column.name]
-        if kind in _NESTED and column.type.kind is not Kind.STRING:
-            raise NotSupportedError(f"column {column.name}: a {type_.simpleString()} cannot become {column.type}")
-    return Plan(table, columns, values, types)
+        _check_kinds(column, *types[column.name])
+    computed = {name: text for name, text in found.items() if text != quoted(text[1:-1].replace("``", "`"))}
+    return Plan(table, columns, values, types, computed)
+
+
+def _check_kinds(column: ColumnSchema, kind: str, type_: Any) -> None:
+    """Raise `NotSupportedError` for a type none of whose values is one of the column's; Spark has casts for some,
+    such as numbers to seconds since 1970."""
+    to_number = column.type.is_decimal or column.type.kind in _NUMBERS or column.type.kind is Kind.BOOLEAN
+    hint = ""
+    if kind in NESTED:
+        fits = column.type.kind is Kind.STRING
+    elif kind in TIMES:
+        fits = not to_number
+    elif kind in (*INTEGERS, *FRACTIONS, "boolean"):
+        fits = column.type.kind not in (Kind.DATE, Kind.TIMESTAMP, Kind.BINARY)
+        hint = f"; say how, such as --map {column.name}='timestamp_seconds(...)' or timestamp_millis(...)"
+    else:
+        return
+    if not fits:
+        hint = hint if column.type.kind is Kind.TIMESTAMP else ""
+        raise NotSupportedError(f"column {column.name}: a {type_.simpleString()} cannot become {column.type}{hint}")
 
 
 def expressions(frame: DataFrame, found: Mapping[str, str]) -> tuple[dict[str, Column], StructType]:
@@ -193,103 +193,6 @@ def _check_missing(table: Table, operation: Operation, found: Mapping[str, str])
                 f"nothing of the source becomes column {column.name} of table {table.name}, which every row needs; "
                 f"say what does with --map {column.name}=..."
             )
-
-
-# ---- rows ------------------------------------------------------------------------------------------------------------
-
-
-def cast_rows(source: Source, plan: Plan, extra: Sequence[str] = ()) -> DataFrame:
-    """The rows in the table's columns and types, and `REASON`: NULL, or why a row is a bad one. `extra` columns of the
-    source are kept."""
-    from pyspark.sql import functions as F
-
-    raw = {column.name: f"_nyala_{place}" for place, column in enumerate(plan.columns)}
-    checks = [RAW] if source.has_raw else []
-    named = source.frame.select(
-        *(plan.values[name].alias(alias) for name, alias in raw.items()),
-        *(F.col(name) for name in dict.fromkeys([*checks, *extra])),
-    )
-    made = {
-        column.name: _cast(F.col(raw[column.name]), column.type, plan.types[column.name][0]) for column in plan.columns
-    }
-    conditions = [(F.col(RAW).isNotNull(), MALFORMED)] if source.has_raw else []
-    for column in plan.columns:
-        conditions += _conditions(
-            plan.table, column, F.col(raw[column.name]), made[column.name], plan.types[column.name]
-        )
-    conditions += _key_condition(plan, made)
-    reason = F.lit(None).cast("string")
-    for condition, text in reversed(conditions):
-        reason = F.when(condition, F.lit(text)).otherwise(reason)
-    if plan.table.partitions.range_rule is not None:
-        place = tablet_of(plan, [made[name] for name in plan.key])
-        reason = F.coalesce(reason, F.when(place == -1, F.lit(NO_PARTITION)))
-    return named.select(
-        *(made[name].alias(name) for name in raw), *(F.col(name) for name in extra), reason.alias(REASON)
-    )
-
-
-def _cast(value: Column, type_: DataType, given: str) -> Column:
-    if _is_exact(type_, given, None):
-        return value
-    if type_.kind is Kind.STRING and given in _NESTED:
-        from pyspark.sql import functions as F
-
-        return F.to_json(value)
-    return value.try_cast(spark_type(type_))
-
-
-def spark_type(type_: DataType) -> str:
-    """What Spark casts to. A text that names a moment may say its zone, which `timestamp_ntz` would pass over."""
-    if type_.is_decimal:
-        return f"decimal({type_.precision},{type_.scale})"
-    return {Kind.TIMESTAMP: "timestamp"}.get(type_.kind, type_.kind.value.lower())
-
-
-def _is_exact(type_: DataType, given: str, spark: Any) -> bool:
-    if type_.is_decimal:
-        if given != "decimal" or spark is None:
-            return False
-        precision, scale = type_.precision or 0, type_.scale or 0
-        return bool(spark.scale <= scale and spark.precision - spark.scale <= precision - scale)
-    return given in _EXACT[type_.kind]
-
-
-def _conditions(
-    table: Table, column: ColumnSchema, value: Column, made: Column, given: tuple[str, Any]
-) -> Iterator[tuple[Column, str]]:
-    """What makes a row bad by this column, each with its words."""
-    from pyspark.sql import functions as F
-
-    kind, type_ = given
-    where = f"column {column.name}"
-    if not column.nullable:
-        yield value.isNull(), f"{where}: NULL in a NOT NULL column"
-    if not _is_exact(column.type, kind, type_):
-        range_ = "out of range of" if kind in (*_FRACTIONS, "byte", "short", "integer", "long") else "not a value of"
-        yield value.isNotNull() & made.isNull(), f"{where}: {range_} {column.type}"
-        if column.type.is_integer and kind in _FRACTIONS:
-            yield made.cast(type_) != value, f"{where}: has a fraction, and {column.type} has none"
-        if column.type.kind is Kind.FLOAT and kind in ("double", "decimal"):
-            infinite = made.cast("double").isin(float("inf"), float("-inf"))
-            yield infinite & ~value.cast("double").isin(float("inf"), float("-inf")), f"{where}: out of range of FLOAT"
-        if column.type.kind is Kind.STRING and kind == "binary":
-            yield ~F.is_valid_utf8(made), f"{where}: not a text in UTF-8"
-    if column.type.length is not None:
-        yield F.char_length(made) > column.type.length, f"{where}: longer than {column.type}"
-    if column.type.is_text and (column.type.length is None or 4 * column.type.length > MAX_CELL_BYTES):
-        yield F.octet_length(made) > MAX_CELL_BYTES, f"{where}: longer than {MAX_CELL_BYTES:,} bytes"
-
-
-def _key_condition(plan: Plan, made: Mapping[str, Column]) -> Iterator[tuple[Column, str]]:
-    """Keys that are too long; only keys with texts can be."""
-    from pyspark.sql import functions as F
-
-    texts = [column for column in plan.table.schema.key if column.type.is_text and column.name in made]
-    fixed = sum(key_width(column.type) or len(END) for column in plan.table.schema.key)
-    if texts and any(column.type.length is None or 4 * column.type.length > 1024 for column in texts):
-        length = sum((F.octet_length(made[column.name]) for column in texts), start=F.lit(fixed))
-        yield length > MAX_KEY_BYTES, f"key longer than {MAX_KEY_BYTES:,} bytes"
 
 
 # ---- tablets ---------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 
+from ... import errors
 from ...errors import Error, OperationalError
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ _RAISED: Final = re.compile(
     r"(nyala\.errors\.\w+|\w[\w.]*(?<!PythonException)(?:Error|Exception|Invalid|Interrupt))(: |$)"
 )
 """The line of a Python traceback that names the exception."""
+_CAUSED: Final = re.compile(r"(?:Caused by)?: [\w.$]+(?:Exception|Error): (.+)")
+"""The line of a Java traceback that names an exception, of those that PySpark hands on as they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +153,6 @@ def run_tasks(
     """
     if not tasks:
         return []
-    from pyspark.errors import PySparkException
-
     counter = spark.sparkContext.accumulator(0)
 
     def each(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -166,7 +167,9 @@ def run_tasks(
     try:
         with watched(spark, step, handler, None if rows_of is None else counter):
             found = {row["number"]: pickle.loads(row["outcome"]) for row in frame.collect()}
-    except PySparkException as error:
+    except Exception as error:
+        if not is_of_spark(error):
+            raise
         raise OperationalError(f"{step}: {reason(error)}") from error
     for number in sorted(found):
         if isinstance(found[number], Error):
@@ -188,11 +191,41 @@ def _outcome(work: Callable[[T], R], task: T) -> R | Error:
             return OperationalError(str(error))
 
 
+def is_of_spark(error: BaseException) -> bool:
+    """True for what Spark raises: exceptions of PySpark's own, and those of Java that PySpark has none for."""
+    return any(kind.__module__.partition(".")[0] in ("pyspark", "py4j") for kind in type(error).__mro__)
+
+
+@contextmanager
+def own_errors() -> Iterator[None]:
+    """What Spark raises inside becomes an error of nyala's in one line: the one that a worker has raised, else an
+    `OperationalError`."""
+    try:
+        yield
+    except Exception as error:
+        if not is_of_spark(error):
+            raise
+        raise as_error(error) from error
+
+
+def as_error(error: BaseException) -> Error:
+    """nyala's own error, where it is one that a worker has raised."""
+    text = reason(error)
+    name, _, message = text.partition(": ")
+    kind = getattr(errors, name, None)
+    if isinstance(kind, type) and issubclass(kind, Error):
+        with suppress(TypeError):
+            return kind(message)
+    return OperationalError(text)
+
+
 def reason(error: BaseException) -> str:
-    """What went wrong, without the traceback of the worker that Spark puts around it."""
+    """What went wrong in one line, without the tracebacks of worker and JVM that Spark puts around it."""
     lines = [line for line in str(error).splitlines() if line.strip()]
     raised = [line for line in lines if _RAISED.match(line)]
-    return (raised[-1] if raised else lines[0] if lines else type(error).__name__).removeprefix("nyala.errors.").strip()
+    causes = [caused[1] for line in lines if (caused := _CAUSED.match(line))]
+    found = raised or causes or lines[:1] or [type(error).__name__]
+    return found[-1].removeprefix("nyala.errors.").strip()
 
 
 # ---- for commands ----------------------------------------------------------------------------------------------------

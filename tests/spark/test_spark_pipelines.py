@@ -213,7 +213,6 @@ def test_what_is_exported_is_read_again_as_it_was(spark, place, store):
             "y DATE, t TIMESTAMP, g FLOAT, i TINYINT, PRIMARY KEY (k, s))"
         )
         more = {} if name == "parquet" else {"mapping": {"b": "unhex(b)"}}
-        more |= {"options": {"multiLine": "true"}} if name == "csv" else {}
         assert ingest(spark, place / f"e.{name}", place / "store", f"e_{name}", **more).written == 3
         assert sorted(store.execute(f"TABLE e_{name}").fetchall()) == sorted(rows)
     assert main(f"spark export e {place}/e.csv --from {place}/store".split()) == 1

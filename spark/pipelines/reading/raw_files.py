@@ -1,0 +1,219 @@
+"""The bytes of a source's files as the scans and tasks read them: decompressed, in UTF-8, in pieces.
+
+A file that is not compressed and in UTF-8 may be read from a record boundary on; any other one is read from its
+beginning.
+"""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Final, cast
+from urllib.parse import quote
+
+import pyarrow as pa
+import pyarrow.fs as pafs
+
+from ....errors import DataError, InterfaceError, NotSupportedError, OperationalError
+from .listing import path_of
+
+CHUNK_BYTES: Final = 8 << 20
+BOM: Final = codecs.BOM_UTF8
+_UTF8: Final = "utf-8"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a file that begins and ends at record boundaries: bytes of its decoded content; `stop` None is its end.
+
+    `records` is how many the first pass has counted, `line` the number of the first line, from 1.
+    """
+
+    uri: str
+    start: int = 0
+    stop: int | None = None
+    records: int = 0
+    line: int = 1
+
+
+def python_encoding(name: str | None) -> str:
+    """Python's name of an encoding that the user has named, as Java or Python call it; `InterfaceError` if there is
+    none.
+
+    >>> python_encoding("ISO-8859-1"), python_encoding(None)
+    ('iso8859-1', 'utf-8')
+    """
+    try:
+        return codecs.lookup(name or _UTF8).name
+    except LookupError:
+        raise InterfaceError(f"option encoding={name}: there is no such encoding; UTF-8, ISO-8859-1, ...") from None
+
+
+def can_seek(uri: str, encoding: str) -> bool:
+    """True if bytes of the file are bytes of its content."""
+    return encoding == _UTF8 and _suffix(uri) not in (*_DECOMPRESSORS, *_REFUSED)
+
+
+@contextmanager
+def opened(uri: str) -> Iterator[IO[bytes]]:
+    """The decompressed content of a file.
+
+    Raises `OperationalError` if it cannot be opened, `NotSupportedError` for a compression that only Hadoop writes.
+    """
+    suffix = _suffix(uri)
+    if suffix in _REFUSED:
+        raise NotSupportedError(
+            f"{path_of(uri)}: {suffix[1:]} has a framing of Hadoop's own; decompress it, or use .gz, .bz2 or .zst"
+        )
+    try:
+        with _raw(uri) as raw:
+            yield _DECOMPRESSORS[suffix](raw) if suffix in _DECOMPRESSORS else raw
+    except (OSError, EOFError, zlib.error) as error:
+        raise OperationalError(f"cannot read {path_of(uri)}: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _suffix(uri: str) -> str:
+    return Path(path_of(uri)).suffix.lower()
+
+
+def _raw(uri: str) -> Any:
+    if uri.startswith("file:"):
+        return Path(path_of(uri)).open("rb")
+    filesystem, path = pafs.FileSystem.from_uri(quote(uri.replace("s3a://", "s3://", 1), safe=":/@"))
+    return pa.PythonFile(filesystem.open_input_file(path), mode="r")
+
+
+class _Zlib(io.RawIOBase):
+    """Decompresses a zlib stream, as Hadoop's `.deflate` files are."""
+
+    def __init__(self, raw: IO[bytes]):
+        self._raw = raw
+        self._inflate = zlib.decompressobj()
+
+    def read(self, size: int = -1) -> bytes:
+        while (chunk := self._raw.read(CHUNK_BYTES)) or not self._inflate.eof:
+            if not chunk:
+                raise EOFError("the compressed data ends too early")
+            if found := self._inflate.decompress(chunk):
+                return found
+        return b""
+
+
+def _zstd(raw: IO[bytes]) -> IO[bytes]:
+    return cast(IO[bytes], pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd"))
+
+
+_DECOMPRESSORS: Final[dict[str, Any]] = {
+    ".gz": lambda raw: gzip.GzipFile(fileobj=raw),
+    ".bz2": bz2.BZ2File,
+    ".zst": _zstd,
+    ".deflate": _Zlib,
+}
+_REFUSED: Final = (".lz4", ".snappy")
+
+
+# ---- pieces of text --------------------------------------------------------------------------------------------------
+
+
+def chunks(uri: str, encoding: str, span: Span | None = None) -> Iterator[bytes]:
+    """The content in UTF-8, piece by piece, with its byte order mark; of `span` alone where it is given.
+
+    Raises `DataError` naming the line of bytes that are not of the encoding. UTF-8 is not checked here: see
+    `check_utf8`.
+    """
+    with opened(uri) as stream:
+        pieces = _pieces(stream) if encoding == _UTF8 else _decoded(stream, uri, encoding)
+        if span is None:
+            yield from pieces
+        elif can_seek(uri, encoding):
+            stream.seek(span.start)
+            yield from _first(_pieces(stream), None if span.stop is None else span.stop - span.start)
+        else:
+            yield from _from(pieces, span.start)
+
+
+def _pieces(stream: IO[bytes]) -> Iterator[bytes]:
+    while piece := stream.read(CHUNK_BYTES):
+        yield piece
+
+
+def _first(pieces: Iterator[bytes], size: int | None) -> Iterator[bytes]:
+    for piece in pieces:
+        if size is None:
+            yield piece
+            continue
+        yield piece[:size]
+        size -= len(piece)
+        if size <= 0:
+            return
+
+
+def _from(pieces: Iterator[bytes], start: int) -> Iterator[bytes]:
+    for piece in pieces:
+        if start < len(piece):
+            yield piece[start:]
+        start = max(0, start - len(piece))
+
+
+def _decoded(stream: IO[bytes], uri: str, encoding: str) -> Iterator[bytes]:
+    decoder = codecs.getincrementaldecoder(encoding)()
+    lines = 0
+    piece = b"-"
+    while piece:
+        piece = stream.read(CHUNK_BYTES)
+        try:
+            text = decoder.decode(piece, not piece)
+        except UnicodeDecodeError as error:
+            line = lines + 1 + error.object[: error.start].decode(encoding, "replace").count("\n")
+            raise DataError(f"{path_of(uri)}, line {line}: {_wrong(error)} is not {encoding}") from None
+        if text:
+            lines += text.count("\n")
+            yield text.encode()
+
+
+def check_utf8(text: bytes, uri: str, line: int) -> None:
+    """Raise `DataError` naming the first byte that is not UTF-8, and its line; `line` is the number of the first."""
+    try:
+        text.decode(_UTF8)
+    except UnicodeDecodeError as error:
+        line += text.count(b"\n", 0, error.start)
+        raise DataError(
+            f"{path_of(uri)}, line {line}: {_wrong(error)} is not UTF-8; say what the file is with "
+            "--option encoding=..., such as ISO-8859-1 or windows-1252"
+        ) from None
+
+
+def _wrong(error: UnicodeDecodeError) -> str:
+    return f"byte 0x{error.object[error.start]:02x}"
+
+
+class ChunkReader(io.RawIOBase):
+    """Pieces of bytes as a file, for parsers that read one; counts nothing, seeks nowhere."""
+
+    def __init__(self, pieces: Iterator[bytes]):
+        self._pieces = pieces
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """As many bytes as are wanted, as long as there are any: pyarrow parses what one call returns as a block."""
+        found = [self._rest]
+        missing = size - len(self._rest)
+        while size < 0 or missing > 0:
+            piece = next(self._pieces, None)
+            if piece is None:
+                break
+            found.append(piece)
+            missing -= len(piece)
+        whole = b"".join(found)
+        self._rest = whole[size:] if size >= 0 else b""
+        return whole[:size] if size >= 0 else whole
