@@ -54,14 +54,14 @@ class BatchReader(DataSourceReader):
         connection, given = self._connection(), self._given
         now = connection.store.now()
         snapshot = now if given["asOf"] is None else hybrid_time(given["asOf"], now)
-        found = self._narrowed(self._relation(connection, snapshot, now))
+        found = self._narrowed(self._relation(connection, snapshot))
         parts = partitions.made(connection, found, snapshot, given["numPartitions"], given["splitSize"])
         return [InputPartition(part) for part in parts]
 
-    def _relation(self, connection: Connection, snapshot: Timestamp, now: Timestamp) -> Relation:
+    def _relation(self, connection: Connection, snapshot: Timestamp) -> Relation:
         if "startingTimestamp" not in self._given:
             return relation.of(connection, self._given, self._columns)
-        since = changes.starting_time(self._given, now)
+        since = changes.starting_time(connection, self._given)
         return changes.of(connection, self._given, since, snapshot, self._columns)
 
     def _narrowed(self, found: Relation) -> Relation:

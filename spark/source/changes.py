@@ -11,14 +11,16 @@ form. A condition is about the values that a change shows: after it, or, of a de
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
 from ...driver.connection import Connection
 from ...driver.moments import hybrid_time
-from ...errors import InterfaceError
+from ...errors import HistoryGone, InterfaceError
 from ...sql.binding.show_create import quoted_name
 from ...storage.change_columns import changed_at_type
 from ...storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, Timestamp
+from . import partitions, scanning
 from .options import Given
 from .relation import Relation, planned, select
 
@@ -67,9 +69,51 @@ def _shown(since: Timestamp, until: Timestamp) -> list[str]:
     return [f"{value} AS {name}" for value, name in zip(values, names)]
 
 
-def starting_time(given: Given, now: Timestamp) -> Timestamp:
-    """The time that `startingTimestamp` names."""
+def starting_time(connection: Connection, given: Given) -> Timestamp:
+    """The time that `startingTimestamp` names; for 0, the first from which on the store remembers all changes."""
+    now = connection.store.now()
     start = given["startingTimestamp"]
     if isinstance(start, str) and start.lower() in ("earliest", "latest"):
         return BEFORE_ALL if start.lower() == "earliest" else now
-    return hybrid_time(start, now)
+    time = hybrid_time(start, now)
+    return _first_remembered(connection, given, now) if time == 0 else time
+
+
+def _first_remembered(connection: Connection, given: Given, now: Timestamp) -> Timestamp:
+    """The earliest time since which the changes of a table are remembered, by bisection: at most 63 questions."""
+    if _remembers(connection, given, Timestamp(0), now):
+        return Timestamp(0)
+    forgotten, known = 0, int(now)
+    while known - forgotten > 1:
+        middle = (forgotten + known) // 2
+        if _remembers(connection, given, Timestamp(middle), now):
+            known = middle
+        else:
+            forgotten = middle
+    return Timestamp(known)
+
+
+def _remembers(connection: Connection, given: Given, since: Timestamp, until: Timestamp) -> bool:
+    try:
+        # Every tablet is asked: each forgets by itself.
+        for part in _parts(connection, given, since, until):
+            scanning.has_rows(connection, part)
+    except HistoryGone:
+        return False
+    return True
+
+
+def has_changes(
+    connection: Connection, given: Given, since: Timestamp, until: Timestamp, columns: Sequence[str] | None = None
+) -> bool:
+    """True if a row has changed after `since` and up to `until`; no more is read than that takes."""
+    return any(scanning.has_rows(connection, part) for part in _parts(connection, given, since, until, columns))
+
+
+def _parts(
+    connection: Connection, given: Given, since: Timestamp, until: Timestamp, columns: Sequence[str] | None = None
+) -> Sequence[partitions.Part]:
+    found = of(connection, given, since, until, columns)
+    assert found.scan is not None
+    bare = replace(found.scan, names=(CHANGE_COLUMNS[0],), predicates=(), fragment=b"")
+    return partitions.made(connection, replace(found, scan=bare), until)

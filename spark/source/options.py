@@ -235,6 +235,16 @@ OPTIONS: Final = (
         "rows are read; a stream needs it",
     ),
     Option(
+        "maxRowsPerTrigger",
+        "a batch of a stream has about so many changes at most: it ends where a write ended, so only one write of more "
+        "rows exceeds it. With `earliest`, the rows that there are come in batches of this size, by key. "
+        "`maxOffsetsPerTrigger` is the same",
+        READS,
+        None,
+        whole_number(1),
+        "all that has happened",
+    ),
+    Option(
         "deadline", "seconds that one request to a server may take, with all that is tried again", ALL, 30.0, seconds
     ),
     Option("connectDeadline", "seconds until a master must have answered", ALL, 10.0, seconds),
@@ -314,18 +324,23 @@ IGNORED: Final = frozenset(
         "location",
         "outputmode",
         "owner",
+        "partitionoverwritemode",
         "provider",
+        "queryname",
         "serialization.format",
+        "table_type",
     )
 )
-"""What Spark itself adds to the options, for a table in its own catalog and for a stream, or reads of them."""
-_IGNORED_PREFIXES: Final = ("option.", "spark.")
-"""The first is in front of options that are there once more without it."""
+"""What Spark itself adds to the options, or reads of them: DataStreamWriter (`queryName`, `checkpointLocation`, also of
+the sinks of Declarative Pipelines), the properties of a table in its catalog (TableCatalog's PROP_...), SQLConf."""
+_IGNORED_PREFIXES: Final = ("option.", "spark.", "__")
+"""The first is in front of options that are there once more without it, the last of what DataFrameWriter notes
+(`__partition_columns`, `__clustering_columns`)."""
 _FORGOTTEN: Final = (
     ". (Of a table in its own catalog, Spark 4.3 forgets the options: make a temporary view of it, or say SELECT ... "
     "FROM t WITH (url = '...', dbtable = '...').)"
 )
-_ALIASES: Final = {"path": "url"}
+_ALIASES: Final = {"path": "url", "maxoffsetspertrigger": "maxrowspertrigger"}
 _BY_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 _CLIENT: Final = {
     "deadline": "deadline",
@@ -354,6 +369,10 @@ class Given:
     def __contains__(self, name: str) -> bool:
         """Was it given?"""
         return _BY_NAME[name.lower()].name in self._values
+
+    def replaced(self, **values: Any) -> Given:
+        """The same options but for some."""
+        return Given(self.use, {**self._values, **values})
 
     def client(self) -> dict[str, Any]:
         """What is for the client: the options of `workers.connection`."""

@@ -5,6 +5,7 @@
 | offset | |
 |---|---|
 | `{"ts": -1}` | before anything: the first batch is the rows that there are at its end, as inserts |
+| `{"ts": -1, "snapshot": s, "after": key}` | of the rows as of s, those up to this key have been read (`paging`) |
 | `{"ts": t}` | all that happened up to t has been read |
 
 An offset says all there is to say, so Spark's checkpoint is the whole state: a batch that is repeated after a crash is
@@ -17,12 +18,11 @@ While nothing happens there are no batches: before an offset is moved on, tablet
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from ...driver.connection import Connection
 from ...errors import InterfaceError
@@ -31,13 +31,11 @@ from .. import workers
 from ..types import arrow_of
 from . import changes, partitions, scanning
 from .options import Use, parse
-from .relation import Relation
+from .paging import AFTER, SNAPSHOT, TIME, end_of_changes, end_of_page, narrowed, snapshot_of
 from .schemas import declared
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
-
-_TIME: Final = "ts"
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -56,53 +54,59 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = arrow_of(schema)
         connection = workers.planning(self._given["url"], **self._given.client())
         self._columns = declared(connection, self._given, schema)
+        self._initial: dict[str, Any] | None = None
         self._target: Timestamp | None = None
 
     # ---- offsets -----------------------------------------------------------------------------------------------------
 
-    def initialOffset(self) -> dict[str, int]:
-        """Where a query without a checkpoint begins."""
-        return {_TIME: changes.starting_time(self._given, self._connection().store.now())}
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a query without a checkpoint begins: one time, however often Spark asks."""
+        if self._initial is None:
+            self._initial = {TIME: changes.starting_time(self._connection(), self._given)}
+        return dict(self._initial)
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """How many rows a batch may have, by the options."""
+        most = self._given["maxRowsPerTrigger"]
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
         """The query is to end with what has happened by now."""
         self._target = self._connection().store.now()
 
-    def latestOffset(self, start: Mapping[str, int], limit: ReadLimit) -> dict[str, int]:
-        """The time up to which the next batch reads: now, or `start` where nothing has happened since."""
+    def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """The time up to which the next batch reads: now, or `start` where nothing has happened since; with a limit, at
+        most as many rows."""
         connection = self._connection()
-        since = Timestamp(start[_TIME])
+        since = Timestamp(start[TIME])
         until = connection.store.now() if self._target is None else self._target
-        if until <= since or not self._has_changes(connection, since, until):
-            return dict(start)
-        return {_TIME: until}
-
-    def _has_changes(self, connection: Connection, since: Timestamp, until: Timestamp) -> bool:
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         if since == changes.BEFORE_ALL:
-            return True
-        found = self._relation(connection, since, until)
-        assert found.scan is not None
-        bare = replace(found.scan, names=(changes.CHANGE_COLUMNS[0],), predicates=(), fragment=b"")
-        parts = partitions.made(connection, replace(found, scan=bare), until)
-        return any(scanning.has_rows(connection, part) for part in parts)
+            if most is None:
+                return {TIME: start.get(SNAPSHOT, until)}
+            return end_of_page(connection, self._given, start, until, most)
+        if until <= since or not changes.has_changes(connection, self._given, since, until, self._columns):
+            return dict(start)
+        return {TIME: until} if most is None else end_of_changes(connection, self._given, since, until, most)
 
     # ---- batches -----------------------------------------------------------------------------------------------------
 
-    def partitions(self, start: Mapping[str, int], end: Mapping[str, int]) -> Sequence[InputPartition]:
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
         """One for each tablet that may have changes."""
-        since, until = Timestamp(start[_TIME]), Timestamp(end[_TIME])
-        if since == until:
+        since, until = Timestamp(start[TIME]), Timestamp(end[TIME])
+        if dict(start) == dict(end):
             return []
-        connection = self._connection()
-        found = self._relation(connection, since, until)
+        connection, given = self._connection(), self._given
+        if since == changes.BEFORE_ALL:
+            until = snapshot_of(start, end)
+            if AFTER in start or AFTER in end:
+                given = narrowed(connection, given, start, end)
+        found = changes.of(connection, given, since, until, self._columns)
         return [InputPartition(part) for part in partitions.made(connection, found, until)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The changes of one tablet, by key and then by time."""
         return scanning.read(self._connection(), partition.value, self._schema, self._given["fetchsize"])
-
-    def _relation(self, connection: Connection, since: Timestamp, until: Timestamp) -> Relation:
-        return changes.of(connection, self._given, since, until, self._columns)
 
     def _connection(self) -> Connection:
         return workers.connection(self._given["url"], **self._given.client())

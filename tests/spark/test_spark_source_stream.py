@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import itertools
 import pickle
 import random
@@ -11,12 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala.errors import HistoryGone, InterfaceError, StaleScanToken, UnknownTable
-from nyala.spark.source import changes, partitions, schemas
+from nyala.spark.source import changes, partitions, scanning, schemas
 from nyala.spark.source.options import Use, parse
 from nyala.spark.source.scanning import read
 from nyala.spark.source.stream_reader import StreamReader
 from nyala.testing import MiniCluster
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 TABLES = (f"t{number}" for number in itertools.count())
 OPS = st.lists(
@@ -76,7 +77,8 @@ class Query:
         return StreamReader(self._options, self._schema)
 
     def batch(self):
-        end = self.reader.latestOffset(self.offset, ReadAllAvailable())
+        assert self.reader.initialOffset() == self.reader.initialOffset()
+        end = self.reader.latestOffset(self.offset, self.reader.getDefaultReadLimit())
         rows = self.read(self.offset, end)
         self.offset = end
         return rows
@@ -164,6 +166,100 @@ def test_a_query_that_was_stopped_goes_on_where_it_was(spark, cluster, connectio
     # The first batch are the rows at its end as inserts; from there on it is the history.
     (first,) = {row["_changed_at"] for row in batches[0]}
     assert len(seen) - len(batches[0]) == handle.changes(first).to_arrow().num_rows
+
+
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(OPS, OPS, st.integers(1, 5), st.sampled_from(["earliest", "0"]))
+def test_batches_with_a_limit_have_the_same_changes(cluster, connection, before, after, most, start):
+    """A row or write at a time is told in batches of so many rows, the rows that there are as well."""
+    handle = _table(connection)
+    _write(handle, before)
+    there = len(_rows(handle))
+    query = Query(cluster.url, handle.name, start, maxRowsPerTrigger=str(most))
+    state, first = {}, []
+    while start == "earliest" and query.offset["ts"] == -1:
+        started = query.offset
+        rows = query.batch()
+        assert len(rows) <= most and query.read(started, query.offset) == rows
+        first.append(len(rows))
+        state = _applied(state, rows)
+        if query.offset["ts"] == -1:  # what is written meanwhile is told behind the snapshot
+            _write(handle, after[:3])
+            after = after[3:]
+    assert sum(first) == (there if start == "earliest" else 0) and len(first) <= there // most + 1
+    _write(handle, after)
+    while rows := query.batch():
+        assert len(rows) <= most
+        state = _applied(state, rows)
+    assert state == _rows(handle)
+
+
+def test_a_write_is_never_divided_and_keys_of_all_types_make_pages(cluster, connection):
+    name = next(TABLES)
+    connection.execute(
+        f"CREATE TABLE {name} (s STRING, d DATE, t TIMESTAMP, n DECIMAL(9,2), b BINARY, v INT, "
+        "PRIMARY KEY (s, d, t, n, b)) DISTRIBUTE BY HASH (s, d) INTO 2 BUCKETS"
+    )
+    handle = connection.table(name)
+    day, noon = datetime.date(2020, 1, 2), datetime.datetime(2020, 1, 2, 12, 0, 0, 5)
+    rows = [("it's", day, noon, decimal.Decimal(n) / 4, b"\0'" * (n % 3), n) for n in range(9)]
+    handle.insert(rows)
+    query = Query(cluster.url, name, "earliest", maxOffsetsPerTrigger="2", where="v < 8")
+    sizes = []
+    while query.offset["ts"] == -1:
+        sizes.append(len(query.batch()))
+    assert sizes == [2, 2, 2, 2]
+    handle.upsert([(*row[:-1], 0) for row in rows[:5]])
+    assert len(query.batch()) == 5 and query.batch() == []
+
+
+def test_zero_is_what_the_store_remembers(cluster, connection, monkeypatch):
+    """Where something has been forgotten, 0 begins behind that; any other time is an error."""
+    handle = _table(connection)
+    handle.insert([(1, 1)])
+    forgotten = connection.store.now()
+    handle.insert([(2, 2)])
+    real = scanning.has_rows
+
+    def remembering(connection, part):
+        if part.spec.changes.since < forgotten:
+            raise HistoryGone("its history is kept only since noon")
+        return real(connection, part)
+
+    monkeypatch.setattr(scanning, "has_rows", remembering)
+    query = Query(cluster.url, handle.name, "0")
+    assert query.offset == {"ts": forgotten}
+    assert [row["k"] for row in query.batch()] == [2]
+    with pytest.raises(HistoryGone):
+        Query(cluster.url, handle.name, str(forgotten - 1)).batch()
+
+
+def test_a_stream_from_now_on_begins_once(spark, cluster, connection, tmp_path):
+    """Real Spark asks for the first offset several times; limits, names and restarts as it does them."""
+    handle = _table(connection)
+    handle.insert([(k, k) for k in range(6)])
+    seen = []
+
+    def run(folder, start, **options):
+        batches = []
+        stream = spark.readStream.format("nyala").options(url=cluster.url, dbtable=handle.name, **options)
+        rows = stream.option("startingTimestamp", start).load()
+        query = rows.writeStream.foreachBatch(lambda frame, _: batches.append(frame.select("k").collect()))
+        query = query.queryName(folder).option("checkpointLocation", str(tmp_path / folder))
+        query.trigger(availableNow=True).start().awaitTermination()
+        seen[:] = [[row.k for row in batch] for batch in batches]
+
+    run("latest", "latest")
+    assert not any(seen)  # a batch without rows fixes the offset in the checkpoint
+    handle.insert([(10, 1)])
+    run("latest", "latest")
+    assert seen == [[10]]
+    run("paged", "earliest", maxRowsPerTrigger="3")
+    assert list(map(sorted, seen)) == [[0, 1, 2], [3, 4, 5], [10]]
+    handle.insert((11, 1))
+    handle.insert((12, 1))
+    run("paged", "earliest", maxRowsPerTrigger="1")
+    assert seen == [[11], [12]]
 
 
 def test_a_stream_must_say_where_it_begins(cluster, connection):
