@@ -27,7 +27,7 @@ from ...driver.connection import connect
 from ...driver.owners import reachable
 from ...errors import DataError, Error, InterfaceError
 from ...sql.binding.show_create import name_text
-from ..writing.jobs import JobRecord, Jobs, State
+from ..writing.jobs import JobRecord, Jobs, State, check_job
 from ..writing.operations import Operation
 from .backups.manifest import write_durably
 from .ingest_plan import DUPLICATE, NUMBER, REASON, NewTable, Plan, create_text, plan_of, quoted, tablet_of
@@ -159,6 +159,8 @@ def ingest(
         raise InterfaceError(f"--max-rejects {limit}: at least 0")
     if rejects is None and max_rejects:
         raise InterfaceError("--max-rejects needs a file for the bad rows: --rejects")
+    if job is not None:
+        check_job(job)
     url = reachable(target, create=create is not None)
     with connect(url) as connection, _strict(spark), own_errors():
         record = None if job is None else Jobs(connection).find(job)

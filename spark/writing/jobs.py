@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import enum
 import time
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime, timedelta
@@ -27,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...driver.connection import Connection
-from ...errors import DuplicateTable, OperationalError, UnknownTable
+from ...errors import AlreadyPresent, DuplicateTable, InterfaceError, NotFound, OperationalError, UnknownTable
 from ...storage.schema import Table
 from ...storage.store import Op, WriteBatch
 from .operations import Operation
@@ -40,6 +41,22 @@ _DEFINITION: Final = f"""CREATE TABLE IF NOT EXISTS {JOBS_TABLE} (
     started TIMESTAMP, updated TIMESTAMP, message STRING,
     PRIMARY KEY (job, guard))"""
 _CREATE_TRIES: Final = 20
+MAX_JOB_BYTES: Final = 1024
+"""Of a job's key in UTF-8: far below what a key of the store may have."""
+_MESSAGE_CHARACTERS: Final = 100_000
+_PACKED: Final = b"z"
+"""In front of attempts that are packed; MessagePack's arrays begin with other bytes."""
+
+
+def check_job(job: str) -> None:
+    """Raise `InterfaceError` for what cannot be the key of a job."""
+    if not job.strip():
+        raise InterfaceError("idempotencyKey is empty: give each job a name of its own, or leave the option out")
+    size = len(job.encode("utf-8", "surrogatepass"))
+    if size > MAX_JOB_BYTES or "\0" in job:
+        raise InterfaceError(
+            f"idempotencyKey {job[:40]!r}... has {size:,} bytes; it may have {MAX_JOB_BYTES:,}, and no zero bytes"
+        )
 
 
 class State(enum.StrEnum):
@@ -143,7 +160,8 @@ class Jobs:
         """Put `after` in the place of the record that the caller has seen (None: there was none).
 
         Returns the record with its step and times, or None, with nothing done, where it is not as it was seen any
-        more.
+        more. Raises what the store says where it refuses the record for any other reason: trying again would be
+        refused again.
         """
         now = self.now()
         step = 1 if before is None else before.step + 1
@@ -159,6 +177,9 @@ class Jobs:
             if found is not None and (found.step, found.owner, found.state) == (step, after.owner, after.state):
                 return after
             raise
+        for refusal in result.errors:
+            if not isinstance(refusal.error, AlreadyPresent | NotFound):
+                raise refusal.error
         return None if result.errors else after
 
     def touch(self, job: str) -> None:
@@ -199,7 +220,8 @@ class Jobs:
 def _rows(table: Table, before: JobRecord | None, after: JobRecord) -> tuple[pa.RecordBatch, Any]:
     """The rows of a change and their ops: the guards, and the record."""
     fields = {**{name: getattr(after, name) for name in _COLUMNS}, "guard": 0}
-    fields["attempts"] = msgpack.packb(after.attempts)
+    fields["attempts"] = pack_attempts(after.attempts)
+    fields["message"] = after.message and after.message[:_MESSAGE_CHARACTERS]
     rows: list[dict[str, Any]] = [{"job": after.job, "guard": after.step}, fields]
     ops = [Op.INSERT, Op.INSERT if before is None else Op.UPSERT]
     if before is not None:
@@ -208,9 +230,28 @@ def _rows(table: Table, before: JobRecord | None, after: JobRecord) -> tuple[pa.
     return pa.RecordBatch.from_pylist(rows, table.schema.arrow), np.array(ops, np.uint8)
 
 
+def pack_attempts(attempts: Sequence[int]) -> bytes:
+    """Sorted numbers in few bytes, as a cell of the store holds them: of a million tasks, about 12 kB.
+
+    >>> unpack_attempts(pack_attempts((3, 4, 1 << 40)))
+    (3, 4, 1099511627776)
+    """
+    steps = np.diff(np.array(sorted(attempts), np.int64), prepend=np.int64(0))
+    return _PACKED + zlib.compress(steps.astype("<i8").tobytes())
+
+
+def unpack_attempts(packed: bytes | None) -> tuple[int, ...]:
+    """The numbers; also of records that an earlier nyala wrote."""
+    if not packed:
+        return ()
+    if not packed.startswith(_PACKED):
+        return tuple(msgpack.unpackb(packed))
+    steps = np.frombuffer(zlib.decompress(packed[len(_PACKED) :]), "<i8")
+    return tuple(np.cumsum(steps).tolist())
+
+
 def _record(row: dict[str, Any]) -> JobRecord:
-    attempts = tuple(msgpack.unpackb(row.pop("attempts"))) if row.get("attempts") else ()
-    row.pop("attempts", None)
+    attempts = unpack_attempts(row.pop("attempts", None))
     operation, state = Operation(row.pop("operation")), State(row.pop("state"))
     return JobRecord(operation=operation, state=state, attempts=attempts, **row)
 

@@ -19,6 +19,7 @@ from ...storage.schema import Table
 from ..source.options import Given
 from ..types import NamedType, from_spark
 from .fitting import Fitting
+from .jobs import check_job
 from .operations import Operation
 from .staging import RUN_PREFIX, staging_name
 from .tasks import JobPlan
@@ -43,6 +44,8 @@ def plan_of(connection: Connection, given: Given, schema: StructType, overwrite:
     if not target:
         raise InterfaceError("option dbtable is missing: name the table to write to")
     operation = _operation(given, overwrite)
+    if "idempotencyKey" in given:
+        check_job(given["idempotencyKey"])
     columns = from_spark(schema)
     table = _table(connection, given, target, columns)
     Fitting(table, operation, pa.schema([pa.field(name, type_.arrow) for name, type_, _ in columns]))

@@ -8,11 +8,20 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import msgpack
 import nyala
 import pytest
 from nyala.driver.connection import Connection
-from nyala.errors import OperationalError, ServerUnavailable
-from nyala.spark.writing.jobs import JobRecord, Jobs, State
+from nyala.errors import InterfaceError, LimitExceeded, OperationalError, ServerUnavailable
+from nyala.spark.writing.jobs import (
+    MAX_JOB_BYTES,
+    JobRecord,
+    Jobs,
+    State,
+    check_job,
+    pack_attempts,
+    unpack_attempts,
+)
 from nyala.spark.writing.lease import ABANDONED_SECONDS, LEASE_SECONDS, Lease, is_abandoned, owner_name
 from nyala.spark.writing.operations import Operation
 from spark_writing_support import dead_owner
@@ -146,3 +155,33 @@ def test_a_lease_ends_before_others_may_go_on(connection: Connection) -> None:
         lease.check()
         assert lease.finish(State.PUBLISHED).few is None
     assert LEASE_SECONDS < ABANDONED_SECONDS
+
+
+@pytest.mark.parametrize("job", ["", "  ", "k" * 1025, "é" * 600, "a\0b"])
+def test_keys_that_no_job_can_have_are_refused_at_once(job: str) -> None:
+    """An empty one, of a template's unset variable, would be that of all such jobs."""
+    with pytest.raises(InterfaceError, match="idempotencyKey"):
+        check_job(job)
+    check_job("k" * MAX_JOB_BYTES)
+
+
+def test_a_refusal_is_no_lost_race(connection: Connection) -> None:
+    jobs = Jobs(connection)
+    with pytest.raises(LimitExceeded, match="key"):
+        jobs.change(None, record("k" * 20_000))
+    first = jobs.change(None, record())
+    assert first is not None
+    with pytest.raises(LimitExceeded, match="few"):
+        jobs.change(first, replace(first, few=b"x" * (2 << 20)))
+    assert jobs.find("job") == first
+
+
+def test_the_attempts_of_very_many_tasks_and_long_messages_fit_into_a_record(connection: Connection) -> None:
+    jobs = Jobs(connection)
+    attempts = tuple(range(5, 3_000_005, 3))
+    assert len(pack_attempts(attempts)) < 20_000
+    jobs.change(None, record(attempts=attempts, message="m" * (2 << 20)))
+    found = jobs.find("job")
+    assert found is not None and found.attempts == attempts and found.message == "m" * 100_000
+    assert unpack_attempts(msgpack.packb((3, 9))) == (3, 9)  # as earlier versions wrote them
+    assert unpack_attempts(None) == unpack_attempts(pack_attempts(())) == ()
