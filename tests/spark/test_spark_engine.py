@@ -276,3 +276,22 @@ def test_wrong_texts_for_a_dataframe(spark, store):
         sql(spark, "SELECT 1; SELECT 2", store.session.target)
     with pytest.raises(UnknownTable):
         sql(spark, "SELECT 1 FROM nowhere", store.session.target)
+
+
+RATIOS = (
+    "SELECT k FROM d WHERE CASE WHEN a > 0 THEN 900 / a END > 0.1 ORDER BY k",
+    "SELECT k, abs(s - m) / m, m / s FROM "
+    "(SELECT k, sum(a) AS s, avg(sum(a)) OVER (PARTITION BY g) AS m FROM d GROUP BY k, g) AS x ORDER BY k",
+    "SELECT k, avg(a) OVER () / a, a / avg(a) OVER (), avg(b) OVER () / b, b / avg(a) OVER () FROM d ORDER BY k",
+    "SELECT k, (a / 3) / (b / 7), (b / 3) / a, b / b, -a / (b / 3) FROM d ORDER BY k",
+)
+
+
+@pytest.mark.parametrize("text", RATIOS)
+def test_ratios_to_averages_are_exact(store, text):
+    """The operands of such quotients are DECIMALs of 38 digits; their values are as large as money is."""
+    store.execute("CREATE TABLE IF NOT EXISTS d (k INT PRIMARY KEY, g INT, a DECIMAL(7,2), b DECIMAL(18,4))")
+    store.execute(
+        "UPSERT INTO d VALUES (1, 1, 500.00, 0.0001), (2, 1, 1.00, 12345678.9), (3, 2, 7.50, -98765432109.8765)"
+    )
+    assert store.execute(text).arrow() == local(store, text)

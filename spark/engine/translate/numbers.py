@@ -10,7 +10,14 @@ twice. So the operands are cast first to precisions for which the rule gives jus
 
     DECIMAL(38,4) / DECIMAL(38,4) -> DECIMAL(38,16)      CAST(a AS DECIMAL(38,4)) / CAST(b AS DECIMAL(29,4))
 
-Where that narrows an operand, a value that does not fit is an error, never a wrong result.
+Where that leaves an operand few digits before the point, both are made whole numbers first, by leaving out the points
+of their texts: that changes the rule's outcome, and not the quotient. (Spark's type of a product with a power of ten
+has no room for it.)
+
+    DECIMAL(38,16) / DECIMAL(38,16) -> DECIMAL(38,16)    ... / CAST(b AS DECIMAL(17,16)): one digit before the point
+                                                         a * 10^16 / b * 10^16 as DECIMAL(38,0) / DECIMAL(33,0)
+
+Where an operand is narrowed all the same, a value that does not fit is an error, never a wrong result.
 
 Floats: Spark lets + - * / overflow to Infinity, where nyala raises an error. A whole tree of such operators gets one
 look at its result, and at its leaves only where the result is not finite.
@@ -19,13 +26,14 @@ look at its result, and at its leaves only where the result is not finite.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 
 from sqlglot import exp
 
 from ....sql.expressions import Call, Cast, Expr, Literal
-from ....storage.types import DECIMAL, DOUBLE, MAX_PRECISION, DataType
+from ....storage.types import DECIMAL, DOUBLE, MAX_PRECISION, STRING, DataType
 from .tree import (
     Tree,
     again,
@@ -81,7 +89,17 @@ def quotient(left: Tree, left_type: DataType, right: Tree, right_type: DataType,
     found = operand_types(left_type, right_type, result.scale)
     if found is None:
         raise not_supported(f"{left_type} / {right_type}")
-    return cast(infix(exp.Div, cast(left, found[0]), cast(right, found[1])), result)
+    divided = infix(exp.Div, _operand(left, found.left, found.shift), _operand(right, found.right, found.shift))
+    return cast(divided, result)
+
+
+def _operand(operand: Tree, type_: DataType, shift: int) -> Tree:
+    """An operand in its type, times 10 to the power of `shift`."""
+    if not shift:
+        return cast(operand, type_)
+    assert type_.precision is not None
+    text = cast(cast(operand, DECIMAL(type_.precision, shift)), STRING)
+    return cast(call("replace", text, string("."), string("")), type_)
 
 
 def _quotient_scale(left: DataType, right: DataType) -> int:
@@ -93,20 +111,44 @@ def _quotient_scale(left: DataType, right: DataType) -> int:
     return scale - (surplus // 2 + 1) if surplus > 0 else scale
 
 
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """The types of a quotient's operands; with a `shift` both are whole numbers, 10 to its power as large."""
+
+    left: DataType
+    right: DataType
+    shift: int = 0
+
+
 @lru_cache(maxsize=1024)
-def operand_types(left: DataType, right: DataType, scale: int) -> tuple[DataType, DataType] | None:
-    """The types, of the operands' own scales, whose quotient has just `scale` digits after the point in Spark; those
-    that narrow the operands least."""
-    assert left.precision and right.precision and left.scale is not None and right.scale is not None
-    best, least = None, math.inf
-    for p in range(MAX_PRECISION, max(left.scale, 1) - 1, -1):
-        for q in range(MAX_PRECISION, max(right.scale, 1) - 1, -1):
-            one, other = DECIMAL(p, left.scale), DECIMAL(q, right.scale)
-            if _quotient_scale(one, other) == scale:
-                lost = max(0, left.precision - p) + max(0, right.precision - q)
-                if lost < least:
-                    best, least = (one, other), lost
+def operand_types(left: DataType, right: DataType, scale: int) -> Operands | None:
+    """The operands whose quotient has just `scale` digits after the point in Spark; those that narrow an operand least,
+    and keep their scales where nothing is lost by that."""
+    assert left.scale is not None and right.scale is not None
+    best, least = None, (math.inf, math.inf)
+    for shift in (0, max(left.scale, right.scale)):
+        for candidate in _operands(left.scale, right.scale, shift, scale):
+            lost = _lost(left, candidate.left, shift), _lost(right, candidate.right, shift)
+            if (max(lost), sum(lost)) < least:
+                best, least = candidate, (max(lost), sum(lost))
+        if least == (0, 0):
+            break
     return best
+
+
+def _operands(left: int, right: int, shift: int, scale: int) -> Iterator[Operands]:
+    """All precisions of operands of these scales whose quotient has `scale`."""
+    one, other = (0, 0) if shift else (left, right)
+    for p in range(MAX_PRECISION, max(one, shift, 1) - 1, -1):
+        for q in range(MAX_PRECISION, max(other, shift, 1) - 1, -1):
+            if _quotient_scale(DECIMAL(p, one), DECIMAL(q, other)) == scale:
+                yield Operands(DECIMAL(p, one), DECIMAL(q, other), shift)
+
+
+def _lost(type_: DataType, narrowed: DataType, shift: int) -> int:
+    """How many digits before the point an operand loses."""
+    assert type_.precision and narrowed.precision and type_.scale is not None and narrowed.scale is not None
+    return max(0, (type_.precision - type_.scale) - (narrowed.precision - narrowed.scale - shift))
 
 
 # ---- floats ----------------------------------------------------------------------------------------------------------
