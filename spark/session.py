@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..errors import InterfaceError, OperationalError
+from ..errors import InterfaceError, NotSupportedError, OperationalError
 from . import java
 
 if TYPE_CHECKING:
@@ -68,6 +68,15 @@ def session(threads: int | None = None, **conf: object) -> SparkSession:
 
     register(made)
     return made
+
+
+def check_classic(spark: SparkSession, what: str) -> None:
+    """Raise `NotSupportedError` for a session of Spark Connect, whose JVM this process does not reach."""
+    if not hasattr(type(spark), "sparkContext") or type(spark).__module__.startswith("pyspark.sql.connect"):
+        raise NotSupportedError(
+            f"{what} needs a Spark session in this process, and this one is of Spark Connect; there, "
+            'spark.read.format("nyala") with the option query, nyala.spark.table and writes do the work'
+        )
 
 
 def _options(threads: int, scratch: Path) -> dict[str, str]:

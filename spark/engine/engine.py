@@ -28,6 +28,7 @@ from ...executor import ExecutionContext
 from ...executor.progress import Progress
 from ...planner import Plan
 from ...sql.expressions import Column
+from ..session import check_classic
 from .failures import as_ours
 from .query import Query, prepare
 from .relations.views import views
@@ -89,7 +90,9 @@ class SparkEngine:
     def _session(self, threads: int) -> SparkSession:
         with self._lock:
             if self._spark is None:
-                self._spark = active_session(threads).newSession()
+                active = active_session(threads)
+                check_classic(active, "engine = spark")
+                self._spark = active.newSession()
                 for name, value in _OWN_SETTINGS.items():
                     self._spark.conf.set(name, value)
             return self._spark

@@ -12,6 +12,7 @@ from ...executor import ExecutionContext, LocalFiles
 from ...planner import PlannerOptions, plan_query
 from ...sql import bind, bound, parse
 from .. import workers
+from ..session import check_classic
 from ..source.table_frame import store_of
 from .engine import frame_of
 from .query import prepare
@@ -50,6 +51,7 @@ def sql(spark: SparkSession, text: str, url: str | Path | None = None, at: Momen
     DataError
         The moment lies in the future.
     """
+    check_classic(spark, "nyala.spark.sql")
     connection = workers.connection(store_of(spark, url))
     store = connection.store
     parsed = parse(text)

@@ -21,6 +21,7 @@ from ...sql.binding.show_create import quoted_name
 from ...storage.change_columns import changed_at_type
 from ...storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, Timestamp
 from . import partitions, scanning
+from .naming import table_name
 from .options import Given
 from .relation import Relation, planned, select
 
@@ -41,7 +42,7 @@ def text(
     connection: Connection, given: Given, since: Timestamp, until: Timestamp, columns: Sequence[str] | None = None
 ) -> str:
     """The text of `of`."""
-    if "dbtable" in given and connection.store.view(given["dbtable"]) is not None:
+    if "dbtable" in given and connection.store.view(table_name(connection, given["dbtable"])) is not None:
         raise InterfaceError(f"{given['dbtable']} is a view; changes are read of tables")
     found = select(connection, given, _of_table(columns, given), _time(since, until), _shown(since, until))
     # Behind a SELECT of its own, so that the columns may stand in any order.

@@ -164,7 +164,11 @@ OPTIONS: Final = (
         "the store: a cluster by its masters, `nyala://host:port,host:port/`, or a directory, which is reached through "
         "the process that has it open; `load(...)` says the same",
     ),
-    Option("dbtable", "the table"),
+    Option(
+        "dbtable",
+        'the table or view; `main.orders` and `"orders"` are `orders`. To read, also a query in brackets, '
+        "`(SELECT ...) t`",
+    ),
     Option(
         "query",
         "in place of `dbtable`: any SELECT in nyala's SQL. One that filters and projects a single table is read in "
@@ -340,6 +344,29 @@ _FORGOTTEN: Final = (
     ". (Of a table in its own catalog, Spark 4.3 forgets the options: make a temporary view of it, or say SELECT ... "
     "FROM t WITH (url = '...', dbtable = '...').)"
 )
+_HINTS: Final = frozenset(
+    (
+        "pushdownaggregate", "pushdownlimit", "pushdownoffset", "pushdownpredicate", "pushdowntablesample",
+        "truncate", "cascadetruncate",
+    )
+)  # fmt: skip
+"""Options of JDBC that change how a database works and not what comes of it: overwriting keeps the table anyway."""
+_OF_JDBC: Final = {
+    "user": "a cluster knows its clients by certificates: tlsCa, tlsCert, tlsKey",
+    "password": "a cluster knows its clients by certificates: tlsCa, tlsCert, tlsKey",
+    "driver": "there is none to load; url names the store",
+    "partitioncolumn": "tablets are divided by themselves; numPartitions and splitSize say how far",
+    "lowerbound": "tablets are divided by themselves; numPartitions and splitSize say how far",
+    "upperbound": "tablets are divided by themselves; numPartitions and splitSize say how far",
+    "predicates": "tablets are divided by themselves; where says which rows are read",
+    "customschema": "declare the columns with .schema(...), whose types are the table's, or cast them in a query",
+    "createtablecolumntypes": "make the table with CREATE TABLE, or cast the DataFrame's columns",
+    "createtableoptions": "distributeBy and replicas say how a table is made",
+    "querytimeout": "deadline says how long one request may take",
+    "sessioninitstatement": "put it into the query",
+    "preparequery": "put it into the query: WITH ... SELECT",
+}
+"""Other options of JDBC, by what serves here."""
 _ALIASES: Final = {"path": "url", "maxoffsetspertrigger": "maxrowspertrigger"}
 _BY_NAME: Final = {option.name.lower(): option for option in OPTIONS}
 _CLIENT: Final = {
@@ -403,9 +430,11 @@ def parse(given: Mapping[str, str], use: Use) -> Given:
 def _option(name: str, use: Use) -> Option | None:
     """The option of that name; None for what is not ours."""
     key = name.lower()
-    if key in IGNORED or key.startswith(_IGNORED_PREFIXES):
+    if key in IGNORED or key in _HINTS or key.startswith(_IGNORED_PREFIXES):
         return None
     option = _BY_NAME.get(_ALIASES.get(key, key))
+    if option is None and key in _OF_JDBC:
+        raise InterfaceError(f"option {name} is JDBC's: {_OF_JDBC[key]}")
     if option is None:
         known = [one.name for one in OPTIONS if use in one.uses]
         raise InterfaceError(f"the data source nyala has no option {name}{did_you_mean(name, known)}")

@@ -20,6 +20,7 @@ from ...sql.binding.show_create import quoted_name
 from ...storage.schema import ColumnSchema, Table
 from ...storage.store import CHANGED_AT_COLUMN, Timestamp
 from . import changes
+from .naming import condition, table_name
 from .options import Given
 
 TIME: Final = "ts"
@@ -69,14 +70,14 @@ def snapshot_of(start: Offset, end: Offset) -> Timestamp:
 def narrowed(connection: Connection, given: Given, start: Offset, end: Offset) -> Given:
     """The options for the rows of a snapshot whose keys are behind one offset and not behind the other."""
     names = [column.name for column in _key(connection, given)]
-    conditions = [given["where"]] if "where" in given else []
+    conditions = [condition(given["where"])] if "where" in given else []
     if AFTER in start:
         conditions.append(_behind(names, start[AFTER]))
     if AFTER in end:
         conditions.append(f"NOT ({_behind(names, end[AFTER])})")
     if not conditions:
         return given
-    return given.replaced(where=" AND ".join(f"({condition}\n)" for condition in conditions))
+    return given.replaced(where=" AND ".join(f"({one}\n)" for one in conditions))
 
 
 def _behind(names: Sequence[str], literals: Sequence[str]) -> str:
@@ -91,7 +92,7 @@ def _behind(names: Sequence[str], literals: Sequence[str]) -> str:
 
 def _key(connection: Connection, given: Given) -> tuple[ColumnSchema, ...]:
     """The key's columns; none where the store numbers the rows itself, which no condition can name."""
-    table: Table = connection.store.table(given["dbtable"])
+    table: Table = connection.store.table(table_name(connection, given["dbtable"]))
     visible = {column.name for column in table.schema.visible_columns}
     key = tuple(table.schema.key)
     return key if all(column.name in visible for column in key) else ()

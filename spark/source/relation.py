@@ -25,6 +25,7 @@ from ...storage.predicates import ColumnPredicate
 from ...storage.schema import Table
 from ...storage.store import ChangeRange, Timestamp
 from ..types import NamedType
+from .naming import condition, from_query, is_query, table_name
 from .options import Given
 
 
@@ -86,12 +87,17 @@ def select(
     else:
         if "dbtable" not in given:
             raise InterfaceError("option dbtable is missing: which table?" + _tables(connection))
-        source = f"{quoted_name(given['dbtable'])} {time}"
-        wanted = _checked(connection, given["dbtable"], wanted)
+        if is_query(given["dbtable"]):
+            if time:
+                raise InterfaceError("option startingTimestamp is for a table; a query says FOR SYSTEM_TIME itself")
+            source = from_query(given["dbtable"])
+        else:
+            name = table_name(connection, given["dbtable"])
+            source = f"{quoted_name(name)} {time}"
+            wanted = _checked(connection, name, wanted)
     listed = ", ".join([*(["*"] if wanted is None else map(quoted_name, wanted)), *more])
-    # On a line of its own: a comment at the end of the condition ends with it.
-    condition = f" WHERE ({given['where']}\n)" if "where" in given else ""
-    return f"SELECT {listed} FROM {source}{condition}"
+    filtered = f" WHERE {condition(given['where'])}" if "where" in given else ""
+    return f"SELECT {listed} FROM {source}{filtered}"
 
 
 def _checked(connection: Connection, name: str, wanted: Sequence[str] | None) -> Sequence[str] | None:

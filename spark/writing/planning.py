@@ -16,6 +16,7 @@ from ...driver.connection import Connection
 from ...errors import InterfaceError, UnknownColumn, UnknownTable, did_you_mean
 from ...sql.binding.show_create import quoted_name
 from ...storage.schema import Table
+from ..source.naming import is_query, table_name
 from ..source.options import Given
 from ..types import NamedType, from_spark
 from .fitting import Fitting
@@ -40,9 +41,11 @@ def plan_of(connection: Connection, given: Given, schema: StructType, overwrite:
 
     Raises `InterfaceError` for options that cannot be, `UnknownTable`, and what `Fitting` says of the columns.
     """
-    target = given["dbtable"]
-    if not target:
+    if not given["dbtable"]:
         raise InterfaceError("option dbtable is missing: name the table to write to")
+    target = table_name(connection, given["dbtable"])
+    if connection.store.view(target) is not None or is_query(target):
+        raise InterfaceError(f"{target} is a view or a query; rows are written into tables")
     operation = _operation(given, overwrite)
     if "idempotencyKey" in given:
         check_job(given["idempotencyKey"])
@@ -96,7 +99,18 @@ def _table(connection: Connection, given: Given, target: str, columns: Sequence[
         connection.execute(_definition(given, target.lower(), columns))
         found = _existing(connection, target)
     assert found is not None
+    _check_key(found, given["primaryKey"])
     return found
+
+
+def _check_key(table: Table, wanted: Sequence[str] | None) -> None:
+    """Raise `InterfaceError` where the option `primaryKey` names another key than the table has."""
+    key = [column.name for column in table.schema.key]
+    if wanted is not None and [name.lower() for name in wanted] != [name.lower() for name in key]:
+        raise InterfaceError(
+            f"primaryKey={','.join(wanted)}: table {table.name} is there already, and its primary key is "
+            f"({', '.join(key)})"
+        )
 
 
 def _existing(connection: Connection, target: str) -> Table | None:

@@ -1,0 +1,79 @@
+"""What `dbtable` and `where` may say: the name of a table in several spellings, a query in brackets, one condition."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from ...driver.connection import Connection
+from ...errors import Error, InterfaceError, UnknownTable
+from ...sql import parse
+
+_SCHEMA = "main"
+
+
+def is_query(dbtable: str) -> bool:
+    """True for `(SELECT ...) alias`, as JDBC takes it, and False for a name."""
+    return dbtable.lstrip().startswith("(")
+
+
+def table_name(connection: Connection, dbtable: str) -> str:
+    """The name of a table or view that `dbtable` means: as the store has it, or as SQL spells it.
+
+    `orders`, `main.orders` and `"orders"` are one table; a table that is really called `main.orders` comes first.
+    """
+    if _is_there(connection, dbtable):
+        return dbtable
+    try:
+        source = _source(dbtable)
+    except Error:  # no name in SQL: the store says what it has instead
+        return dbtable
+    if not isinstance(source, exp.Table) or source.alias or source.catalog or source.db.lower() not in ("", _SCHEMA):
+        return dbtable
+    return str(source.name)
+
+
+def _source(text: str) -> exp.Expression | None:
+    """What FROM names, if that is one thing."""
+    statements = parse(f"SELECT * FROM {text}\n")
+    tree = statements[0].tree
+    if len(statements) > 1 or _has_more(tree, "from_"):
+        return None
+    source: exp.Expression = tree.args["from_"].this
+    return None if source.args.get("joins") else source
+
+
+def _has_more(tree: exp.Expression, *known: str) -> bool:
+    """True if a SELECT has other parts than its expressions and those."""
+    return any(value and name not in ("expressions", "kind", *known) for name, value in tree.args.items())
+
+
+def _is_there(connection: Connection, name: str) -> bool:
+    if connection.store.view(name) is not None:
+        return True
+    try:
+        connection.store.table(name)
+    except UnknownTable:
+        return False
+    return True
+
+
+def from_query(dbtable: str) -> str:
+    """A query in brackets, as FROM takes it. Raises `InterfaceError` for anything behind it but an alias."""
+    source = _source(dbtable)
+    if not isinstance(source, exp.Subquery):
+        raise InterfaceError(f"option dbtable={dbtable!r}: it is a name, or one query in brackets: (SELECT ...) t")
+    return dbtable if source.alias else f"{dbtable}\n AS query"
+
+
+def condition(where: str) -> str:
+    """The option `where` in brackets that it cannot leave. Raises `InterfaceError` for what is no single condition."""
+    # On a line of its own: a comment at the end of the condition ends with it.
+    bracketed = f"({where}\n)"
+    if where.strip():
+        statements = parse(f"SELECT {bracketed}")
+        tree = statements[0].tree
+        if len(statements) == 1 and not _has_more(tree) and [type(one) for one in tree.expressions] == [exp.Paren]:
+            return bracketed
+    raise InterfaceError(
+        f"option where={where!r}: one condition is wanted, with as many closing brackets as opening ones"
+    )
