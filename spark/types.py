@@ -23,6 +23,7 @@ Both of Spark's timestamps go back into TIMESTAMP; a timestamp as the moment in 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
@@ -92,7 +93,9 @@ def arrow_of(schema: StructType) -> pa.Schema:
     """The Arrow schema that Spark expects where it has been told this schema."""
     from pyspark.sql.pandas.types import to_arrow_schema
 
-    return to_arrow_schema(schema, timezone="UTC")
+    if "timezone" in signature(to_arrow_schema).parameters:
+        return to_arrow_schema(schema, timezone="UTC")
+    return to_arrow_schema(schema)  # PySpark 4.1: UTC goes without saying
 
 
 def from_spark(schema: StructType) -> list[NamedType]:

@@ -22,16 +22,16 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from ...driver.connection import Connection
-from ...errors import InterfaceError
+from ...errors import InterfaceError, NotSupportedError
 from ...storage.store import Timestamp
 from .. import workers
 from ..types import arrow_of
 from . import changes, partitions, scanning
 from .options import Use, parse
 from .paging import AFTER, SNAPSHOT, TIME, end_of_changes, end_of_page, narrowed, snapshot_of
+from .read_limits import HAS_LIMITS, ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from .schemas import declared
 
 if TYPE_CHECKING:
@@ -51,10 +51,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise InterfaceError(
                 "option startingTimestamp is missing: a stream reads changes, from earliest, latest, or a time on"
             )
+        if "maxRowsPerTrigger" in self._given and not HAS_LIMITS:
+            raise NotSupportedError("option maxRowsPerTrigger needs PySpark 4.2 or newer")
         self._schema = arrow_of(schema)
         connection = workers.planning(self._given["url"], **self._given.client())
         self._columns = declared(connection, self._given, schema)
         self._initial: dict[str, Any] | None = None
+        self._last: dict[str, Any] | None = None
         self._target: Timestamp | None = None
 
     # ---- offsets -----------------------------------------------------------------------------------------------------
@@ -63,6 +66,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a query without a checkpoint begins: one time, however often Spark asks."""
         if self._initial is None:
             self._initial = {TIME: changes.starting_time(self._connection(), self._given)}
+            self._last = self._initial
         return dict(self._initial)
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -74,10 +78,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The query is to end with what has happened by now."""
         self._target = self._connection().store.now()
 
-    def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> dict[str, Any]:
+    def latestOffset(self, start: Mapping[str, Any] | None = None, limit: ReadLimit | None = None) -> dict[str, Any]:
         """The time up to which the next batch reads: now, or `start` where nothing has happened since; with a limit, at
-        most as many rows."""
+        most as many rows. PySpark 4.1 does not tell `start`: there it is what this reader has said last."""
         connection = self._connection()
+        if start is None:
+            start = self._last or {TIME: connection.store.now()}
+        self._last = self._latest(connection, start, limit)
+        return self._last
+
+    def _latest(self, connection: Connection, start: Mapping[str, Any], limit: ReadLimit | None) -> dict[str, Any]:
         since = Timestamp(start[TIME])
         until = connection.store.now() if self._target is None else self._target
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
