@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 from ..errors import InterfaceError
 from ..executor.progress import Handler
+from ..storage.forks import stay_with_process
 from .connect_options import ConnectOptions
 from .connection import Connection
 from .connection import connect as connect_now
@@ -104,6 +105,7 @@ class _Threads:
         self.workers = workers
         self._pool = ThreadPoolExecutor(workers, "nyala-aio")
         self.is_closed = False
+        stay_with_process(self)
 
     async def run(
         self, work: Callable[[], T], cancel: Callable[[], None] | None = None, late: Callable[[T], None] | None = None

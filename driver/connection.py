@@ -24,6 +24,7 @@ from ..errors import InterfaceError, NotRolledBackWarning, NotSupportedError
 from ..executor.memory import default_limit
 from ..executor.progress import Handler
 from ..sql.settings import parse_bytes, read_option
+from ..storage.forks import stay_with_process
 from ..storage.store import Store, Timestamp
 from . import engines
 from .connect_options import ConnectOptions
@@ -148,6 +149,7 @@ class Connection:
         self._session = session
         self._write_sessions: weakref.WeakSet[WriteSession] = weakref.WeakSet()
         self._closed = False
+        stay_with_process(self)
 
     @property
     def autocommit(self) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias
 import pyarrow as pa
 
 from ..errors import InterfaceError, NotSupportedError
+from ..storage.forks import check_process, is_inherited
 from .bulk import insert_rows
 from .executions import Execution, Halt, arrow_rows, raise_if
 from .parameters import Parameters, normalize, normalize_rows
@@ -127,6 +128,7 @@ class Cursor:
     def cancel(self) -> None:
         """Cancel what this cursor runs, if anything; its caller gets `Cancelled`. From any thread. Other cursors of the
         connection go on (`Connection.cancel` is for all)."""
+        check_process(self.connection)
         self._halt.set()
 
     @property
@@ -283,6 +285,7 @@ class Cursor:
     def close(self) -> None:
         """End the statement that runs, if any; the cursor is of no use afterwards. May be repeated."""
         if not self._closed:
+            check_process(self.connection)
             self._discard()
             self._closed = True
 
@@ -297,7 +300,8 @@ class Cursor:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self.close()
+        if not is_inherited(self.connection):  # or what the forked child's block has raised would be replaced
+            self.close()
 
     def _discard(self) -> None:
         execution, self._execution = self._execution, None

@@ -23,6 +23,7 @@ from ..executor import run as run_statement
 from ..executor.statements.single_rows import RowWrite, SingleRow
 from ..planner import Plan
 from ..sql import bound
+from ..storage.forks import stay_with_process
 from ..storage.types import Interval
 from . import elsewhere
 from .settings import SettingStatement
@@ -80,6 +81,7 @@ class Execution:
         self.columns: tuple[Column, ...] | None = None
         self.rowcount = -1
         self._seen = 0
+        stay_with_process(self)
 
     def start(
         self, statement: bound.Statement, plan: Plan | None, context: ExecutionContext, engine: Engine | None = None

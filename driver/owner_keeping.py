@@ -7,11 +7,11 @@ then. When it has ended, however that went, the owner is idle, and ends, too.
 
 from __future__ import annotations
 
-import contextlib
-import os
 import subprocess
 import threading
 from typing import TYPE_CHECKING
+
+from ..storage.forks import renew_in_child
 
 if TYPE_CHECKING:
     from ..cluster.owner.record import OwnerRecord
@@ -88,5 +88,4 @@ def _begin_anew() -> None:
     _keeper = _Keeper()
 
 
-with contextlib.suppress(AttributeError):  # a system without fork
-    os.register_at_fork(after_in_child=_begin_anew)
+renew_in_child(_begin_anew)

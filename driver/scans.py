@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InterfaceError
+from ..storage.forks import stay_with_process
 from ..storage.predicates import ColumnPredicate
 from ..storage.schema import ColumnSchema, PartitionSchema, Table
 from ..storage.store import ScanSpec, ScanToken, Store, Timestamp
@@ -65,6 +66,7 @@ class Scan:
         self._limit = limit
         self._order_by = order_by
         self._batch_rows = batch_rows
+        stay_with_process(self)
 
     @cached_property
     def schema(self) -> pa.Schema:

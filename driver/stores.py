@@ -9,7 +9,6 @@ The process that has a directory open may serve it to others (`SharedStore.serve
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import InterfaceError, StoreLocked
 from ..storage.database import Database
+from ..storage.forks import renew_in_child
 from ..storage.store import Store
 from .servers import TLS_OPTIONS, servers, tls_options
 
@@ -188,16 +188,14 @@ def _server(store: Store, key: str | None) -> OwnerServer:
     return server
 
 
-def _forget_clients() -> None:
-    """In a forked child: its parent's clients are of no use to it, and say so where they are used all the same."""
+def _forget_all() -> None:
+    """In a forked child: its parent's stores and clients are of no use to it, and refuse where they are used."""
     global _lock
     _lock = threading.Lock()
-    for key in [key for key, shared in _open.items() if shared.url or key.startswith(CLUSTER)]:
-        del _open[key]
+    _open.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_clients)
+renew_in_child(_forget_all)
 
 
 def _show(options: dict[str, Any]) -> str:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..errors import InterfaceError, RowsRefused, UnknownColumn, did_you_mean
+from ..storage.forks import stay_with_process
 from ..storage.predicates import ColumnPredicate
 from ..storage.schema import ColumnSchema, Table
 from ..storage.store import Op, TableStatistics, TabletDescription, Timestamp
@@ -47,6 +48,7 @@ class TableHandle:
         self._table = table
         self._known: list[str] | None = None
         """The projection that was asked for last: it is checked already."""
+        stay_with_process(self)
 
     def __repr__(self) -> str:
         return f"TableHandle({self.name!r}: {', '.join(f'{c.name} {c.type}' for c in self.columns)})"

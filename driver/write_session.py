@@ -39,6 +39,7 @@ from ..errors import (
     did_you_mean,
 )
 from ..executor.interrupts import Deferred
+from ..storage.forks import stay_with_process
 from ..storage.schema import Table
 from ..storage.store import Op, WriteBatch
 from ..storage.vector import Array
@@ -117,6 +118,7 @@ class WriteSession:
         """The first so many are to be written now."""
         self._closed = False
         self._thread: threading.Thread | None = None
+        stay_with_process(self)
 
     # ---- rows ----------------------------------------------------------------------------------------------------
 

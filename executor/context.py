@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 
 from ..errors import Cancelled
 from ..planner.physical import PhysicalNode
+from ..storage.forks import renew_in_child
 from ..storage.store import ScanCounters, ScanToken, Store, Timestamp
 from ..storage.vector import Batch
 from .actuals import Actuals
@@ -57,9 +58,7 @@ def _mark_worker() -> None:
     _worker.inside = True
 
 
-if hasattr(os, "register_at_fork"):
-    # A child has none of its parent's threads.
-    os.register_at_fork(after_in_child=_pool.cache_clear)
+renew_in_child(_pool.cache_clear)  # a child has none of its parent's threads
 
 
 class _Opening(threading.local):

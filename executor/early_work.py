@@ -11,12 +11,13 @@ few there are. An error is raised where the result is taken; where nobody takes 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import Generic, TypeVar
+
+from ..storage.forks import renew_in_child
 
 T = TypeVar("T")
 
@@ -39,9 +40,7 @@ def _early_pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(THREADS, "nyala-early")
 
 
-if hasattr(os, "register_at_fork"):
-    # A child has none of its parent's threads.
-    os.register_at_fork(after_in_child=_early_pool.cache_clear)
+renew_in_child(_early_pool.cache_clear)  # a child has none of its parent's threads
 
 
 class EarlyWork(Generic[T]):

@@ -10,7 +10,6 @@ import shutil
 import site
 import sys
 import tempfile
-import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..errors import InterfaceError, NotSupportedError, OperationalError
+from ..storage.forks import finalize
 from . import java
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def session(threads: int | None = None, **conf: object) -> SparkSession:
     except BaseException:
         shutil.rmtree(scratch, ignore_errors=True)
         raise
-    weakref.finalize(made, shutil.rmtree, scratch, ignore_errors=True)
+    finalize(made, shutil.rmtree, scratch, ignore_errors=True)
     from . import register
 
     register(made)

@@ -8,7 +8,6 @@ as gRPC does not survive a fork.
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from ..driver.servers import TLS_OPTIONS, servers, tls_options
 from ..driver.session import Session
 from ..driver.stores import SharedStore
 from ..executor.memory import default_limit
+from ..storage.forks import renew_in_child
 
 _lock = threading.Lock()
 _known: dict[tuple[Any, ...], Connection] = {}
@@ -76,8 +76,7 @@ def _forget() -> None:
     _known.clear()
 
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+renew_in_child(_forget)
 
 
 def close() -> None:

@@ -35,6 +35,7 @@ from .files.memory_filesystem import MemoryFileSystem
 from .files.os_filesystem import OsFileSystem
 from .files.page_cache import PageCache
 from .files.temporary import remove_temporary_files
+from .forks import check_process, stay_with_process
 from .heap import keep_freed_blocks
 from .keys.partition import Partitioner
 from .log.commit_log import CommitLog
@@ -162,6 +163,7 @@ class Database:
         self._stores: dict[str, TableStore] = {}
         self._doomed: list[TableStore] = []
         self._closed = False
+        stay_with_process(self, self._fs)
         with ExitStack() as stack:
             make_durable_directory(self._fs, self._directory)
             self._lock = self._fs.lock(f"{self._directory}/LOCK")
@@ -456,6 +458,7 @@ class Database:
         for batch in batches:
             self._check_open()
             yield batch
+        check_process(self)
 
     def read_row(
         self, table: Table, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None = None

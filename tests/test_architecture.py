@@ -219,3 +219,11 @@ def test_nothing_is_left_undone_in_the_sources() -> None:
         if marks.search(line)
     ]
     assert not wrong, "\n".join([*wrong, "Do it, or describe the limit in the docstring."])
+
+
+def test_forks_are_dealt_with_in_one_place() -> None:
+    """What is inherited over a fork is refused, and renewed, by `storage.forks`."""
+    for path in SOURCES:
+        if _name(path) != "storage/forks.py":
+            text = path.read_text(encoding="utf-8")
+            assert "register_at_fork" not in text, f"{_name(path)}: use storage.forks.renew_in_child"

@@ -11,6 +11,7 @@ from typing import Any
 from ...errors import Error
 from ...storage.alterations import AlterStep
 from ...storage.clock import HybridClock
+from ...storage.forks import stay_with_process
 from ...storage.heap import keep_freed_blocks
 from ...storage.schema import Table, TableDefinition, View
 from ...storage.store import (
@@ -112,6 +113,7 @@ class Client:
         clock = clock or HybridClock()
         self.name = f"nyala://{','.join(addresses)}"
         made = _channels(clock, options) if channels is None else channels(clock)
+        stay_with_process(self)
         self._shared = shared = Shared(self.name, clock, made, options)
         self._masters = Masters(shared.channels, addresses, shared.attempts)
         self._catalog = CatalogCache(self._masters, shared.numbers)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
-from ...errors import InterfaceError, StoreClosed
+from ...errors import StoreClosed
 from ...storage.clock import LOGICAL_BITS, HybridClock, wall_microseconds
+from ...storage.forks import stay_with_process
 from ...storage.store import Timestamp
 from ..wire.methods import Request, ScanTablet
 from ..wire.scan_streams import ScanStream
@@ -67,18 +67,13 @@ class Shared:
         """Its tasks never wait for other tasks of it."""
         self.farewells = ThreadPoolExecutor(FAREWELL_THREADS, "nyala-client-farewell")
         """Tells servers what need not be kept. One that stands still keeps none of the others waiting for `pool`."""
-        self._process = os.getpid()
         self._closed = False
+        stay_with_process(self)
 
     def check_open(self) -> None:
-        """Raise `StoreClosed` after `close`, `InterfaceError` in a process that was forked since."""
+        """Raise `StoreClosed` after `close`."""
         if self._closed:
             raise StoreClosed(f"the client of {self.name} is closed; connect again")
-        if self._process != os.getpid():
-            raise InterfaceError(
-                f"the client of {self.name} belongs to process {self._process}, from which this one was forked; use "
-                "multiprocessing's 'spawn', and connect in the new process"
-            )
 
     def attempts(
         self,
@@ -104,6 +99,5 @@ class Shared:
             return
         self._closed = True
         self.channels.close()
-        if self._process == os.getpid():
-            for pool in (self.pool, self.farewells):
-                pool.shutdown(wait=True, cancel_futures=True)
+        for pool in (self.pool, self.farewells):
+            pool.shutdown(wait=True, cancel_futures=True)

@@ -23,6 +23,7 @@ from ...errors import ClusterError, Error, InterfaceError
 from ...storage.clock import HybridClock
 from ...storage.files.filesystem import FileSystem
 from ...storage.files.os_filesystem import OsFileSystem
+from ...storage.forks import stay_with_process
 from ...storage.maintenance.compaction_policy import CompactionPolicy
 from ...storage.maintenance.maintenance import MaintenanceManager, Rounds, note_logs, remove_retired, sync_logs
 from ...storage.tablet.tablet import StoreOptions
@@ -89,6 +90,7 @@ class MasterServer:
         self._rounds: Rounds | None = None
         self._stopped = False
         self._tls = server_credentials(options.tls)
+        stay_with_process(self)
         with ExitStack() as stack:
             self._rpc = RpcServer(options.bind, self._clock, tls=self._tls)
             stack.callback(self._rpc.stop)
@@ -115,6 +117,7 @@ class MasterServer:
         options = self.options
         if options.allow_faults:
             fs = FaultyFileSystem(fs)
+        stay_with_process(fs)
         alone = len(self._peers) == 1
         self._channels = Channels(self._clock, Caller(self.peer.id, self.address), self._tls)
         stack.callback(self._channels.close)

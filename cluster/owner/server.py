@@ -20,6 +20,7 @@ from typing import Any
 
 from ... import __version__
 from ...storage.database import Database
+from ...storage.forks import stay_with_process
 from ...storage.maintenance.maintenance import Rounds
 from ...storage.vector import Batch
 from ..raft.messages import Peer
@@ -99,6 +100,7 @@ class OwnerServer:
         self._used = time.monotonic()
         self._rounds: Rounds | None = None
         self._closed = False
+        stay_with_process(self)
         self._rpc = RpcServer(bind, store.clock, id=self.id)
         self.peer = Peer(self.id, self._rpc.address)
         defaults = TabletServerOptions(directory="")
@@ -148,8 +150,8 @@ class OwnerServer:
 
     def close(self, grace: float = DRAIN_SECONDS) -> None:
         """Drain, then end what still runs. DIR/owner says that the process still has the store, until `forget`. Closing
-        again does nothing, nor does it in a process that was forked."""
-        if self._closed or self._process != os.getpid():
+        again does nothing."""
+        if self._closed:
             return
         self._closed = True
         with ExitStack() as stack:
@@ -162,7 +164,7 @@ class OwnerServer:
 
     def forget(self) -> None:
         """Remove DIR/owner: the store is closed."""
-        if self._directory is not None and self._process == os.getpid():
+        if self._directory is not None:
             self._record("").remove(self._directory)
 
     def _tell(self, address: str) -> None:

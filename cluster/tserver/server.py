@@ -21,6 +21,7 @@ from ...storage.clock import HybridClock
 from ...storage.files.filesystem import FileSystem
 from ...storage.files.os_filesystem import OsFileSystem
 from ...storage.files.page_cache import PageCache
+from ...storage.forks import stay_with_process
 from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer
 from ..wire.envelope import Caller
@@ -105,6 +106,7 @@ class TabletServer:
         files = fs or OsFileSystem()
         if options.allow_faults:
             files = FaultyFileSystem(files)
+        stay_with_process(self, files)
         with ExitStack() as stack:
             self._directories = ServerDirectories(files, options.directory, options.data_directories)
             stack.callback(self._directories.release)

@@ -25,6 +25,7 @@ from pyarrow import flight
 
 from ... import errors
 from ...storage.clock import HybridClock
+from ...storage.forks import stay_with_process
 from .call_streams import AloneCall, BegunCall, CallStream
 from .envelope import Caller, ReplyEnvelope, RequestEnvelope, note_clock, pack, reply_decoder, unpack
 from .errors import error_from_body, flight_text, raised_by_flight
@@ -62,6 +63,7 @@ class Connection:
         self._heard = 0.0
         self._has_heard = False
         self._closed = False
+        stay_with_process(self)
 
     def client(self) -> flight.FlightClient:
         """The client to use for the next call."""
@@ -154,6 +156,7 @@ class Channel:
         self._lock = threading.Lock()
         self._stream: CallStream | None = None
         self._no_stream_until = 0.0
+        stay_with_process(self)
 
     @property
     def server_id(self) -> str:

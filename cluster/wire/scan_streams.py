@@ -30,6 +30,7 @@ from pyarrow import flight
 
 from ... import errors
 from ...storage.clock import HybridClock
+from ...storage.forks import stay_with_process
 from ...storage.vector import Batch
 from .batches import BatchDecoder, BatchEncoder, DictionaryHead, PartHead
 from .envelope import ErrorBody, note_clock
@@ -93,6 +94,7 @@ class ScanMessages:
         self._failed: errors.Error | None = None
         self._is_over = False
         self.last_asked = time.monotonic()
+        stay_with_process(self)
 
     def __iter__(self) -> ScanMessages:
         return self
@@ -270,6 +272,7 @@ class ScanStream:
         self._is_closed = False
         self.batches = 0
         self.end: ScanEnd | None = None
+        stay_with_process(self)
 
     def __iter__(self) -> ScanStream:
         return self

@@ -29,6 +29,7 @@ from pyarrow import flight
 
 from ... import errors
 from ...storage.clock import HybridClock
+from ...storage.forks import stay_with_process
 from ...storage.vector import Batch
 from . import call_streams
 from .access import Role, check_method, check_role, identity_of
@@ -225,6 +226,7 @@ class RpcServer:
         except (pa.ArrowException, OSError, ValueError) as error:
             raise errors.ServerUnavailable(f"cannot listen at {bind}: {error}") from None
         self.address = f"{host}:{self._flight.port}"
+        stay_with_process(self, self._flight)
 
     def start(self) -> None:
         """Answer calls from now on."""

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from ...storage.forks import renew_in_child
 from ...storage.store import Store
 
 NUMBERS_TABLE: Final = "_nyala_numbers"
@@ -46,7 +47,7 @@ class _Block:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
-_lock: Final = threading.Lock()
+_lock = threading.Lock()
 _blocks: Final[weakref.WeakKeyDictionary[Store, dict[str, _Block]]] = weakref.WeakKeyDictionary()
 """By store and by the id of the table: a table that is made anew starts anew."""
 
@@ -86,3 +87,13 @@ def _reserve(block: _Block, table_id: str, wanted: int, largest: Callable[[], in
     size = max(wanted, min(block.size * 2, LARGEST_BLOCK), 1)
     (last,) = execute(_RESERVE, (floor, size, table_id))
     block.next_, block.end, block.size = last - size + 1, last, min(size, LARGEST_BLOCK)
+
+
+def _renew() -> None:
+    """In a forked child: another thread of its parent may have held the lock, and the blocks are the parent's."""
+    global _lock
+    _lock = threading.Lock()
+    _blocks.clear()
+
+
+renew_in_child(_renew)

@@ -10,13 +10,13 @@ import errno
 import os
 import tempfile
 import threading
-import weakref
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from ...errors import OperationalError
 from ...storage.files.temporary import TEMPORARY_PREFIX
+from ...storage.forks import finalize, stay_with_process
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,8 @@ class SpillFile:
             self._file = tempfile.TemporaryFile(prefix=TEMPORARY_PREFIX, dir=self._directory)  # noqa: SIM115
         except OSError as error:
             raise self._failure(error) from error
-        weakref.finalize(self, self._file.close)
+        finalize(self, self._file.close)
+        stay_with_process(self)
         self._lock = threading.Lock()
         self._end = 0
 
@@ -87,6 +88,8 @@ class SpillFile:
     def close(self) -> None:
         """Give the file back to the system; closing again does nothing."""
         self._file.close()
+
+    _abandon = close
 
     def _failure(self, error: OSError) -> OperationalError:
         what = "is full" if error.errno == errno.ENOSPC else f"cannot be used ({error.strerror or error})"

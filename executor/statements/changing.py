@@ -36,6 +36,7 @@ from ...errors import (
 )
 from ...planner import Plan
 from ...sql import bound
+from ...storage.forks import renew_in_child
 from ...storage.keys.keys import Keys
 from ...storage.schema import Schema, Table
 from ...storage.store import Op, Store, WriteBatch, WriteResult
@@ -151,6 +152,15 @@ def _turn(table: Table, context: ExecutionContext) -> Iterator[None]:
 
 _turns: WeakKeyDictionary[Store, dict[str, threading.Lock]] = WeakKeyDictionary()
 _turns_lock = threading.Lock()
+
+
+def _renew() -> None:
+    """In a forked child: another thread of its parent may have held the lock."""
+    global _turns, _turns_lock
+    _turns, _turns_lock = WeakKeyDictionary(), threading.Lock()
+
+
+renew_in_child(_renew)
 
 
 def _collect(

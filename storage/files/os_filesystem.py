@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ...errors import DiskError, StoreLocked
+from ..forks import parent_process, stay_with_process
 from .filesystem import Lock, ReadableFile, WritableFile
 
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -123,6 +124,7 @@ class _OpenFile:
         with _disk_errors(verb, path):
             self._descriptor = os.open(path, flags, 0o644)
             self._size = os.fstat(self._descriptor).st_size
+        stay_with_process(self)
 
     @property
     def size(self) -> int:
@@ -133,6 +135,8 @@ class _OpenFile:
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
+
+    _abandon = close
 
     def __del__(self) -> None:
         self.close()
@@ -203,9 +207,18 @@ class _OsLock:
             if not shared:
                 os.ftruncate(self._descriptor, 0)
                 os.pwrite(self._descriptor, f"{os.getpid()}\n".encode(), 0)
+        stay_with_process(self)
 
     def release(self) -> None:
-        """Let go. The file stays: removing it would let two openers lock two files of one name."""
+        """Release the lock. The file stays: removing it would let two openers lock two files of one name."""
+        if self._descriptor >= 0:
+            # The lock is the open file's, of which a child has a copy where it was forked past Python.
+            with suppress(OSError):
+                fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        self._abandon()
+
+    def _abandon(self) -> None:
+        # In a child without unlocking: that would unlock the parent's. The parent's end then releases the lock.
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
             os.close(descriptor)
@@ -214,6 +227,8 @@ class _OsLock:
 def _locked_message(path: str, holder: str) -> str:
     if holder == str(os.getpid()):
         who = f"this process (pid {holder}) already"
+    elif holder == str(parent_process()):
+        who = f"process {holder}, from which this one was forked"
     else:
         who = f"process {holder or 'unknown'}"
     return f"{os.path.dirname(path) or '.'} is open in {who}; a store has one opener at a time ({path} is locked)"

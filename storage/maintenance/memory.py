@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from ...errors import DiskError, MemoryLimitExceeded
 from ..files.os_filesystem import machine_memory
 from ..files.page_cache import PageCache
+from ..forks import renew_in_child
 
 DEFAULT_SHARE = 0.5
 """Of the machine's memory, or of what the container is given: statements need the rest."""
@@ -212,3 +213,12 @@ class Memory:
 _processwide_lock = threading.Lock()
 _processwide: weakref.WeakSet[Memory] = weakref.WeakSet()
 """The memory of every open store of this process."""
+
+
+def _renew() -> None:
+    """In a forked child: it has no stores yet, and another thread of its parent may have held the lock."""
+    global _processwide_lock, _processwide
+    _processwide_lock, _processwide = threading.Lock(), weakref.WeakSet()
+
+
+renew_in_child(_renew)

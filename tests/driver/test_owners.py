@@ -13,6 +13,7 @@ from pathlib import Path
 
 import nyala
 import pytest
+from fork_support import in_child, raised_by
 from nyala import errors
 from nyala.cluster.client.client import Client
 from nyala.cluster.owner.record import find_owner
@@ -214,19 +215,10 @@ def test_a_damaged_or_stale_file_is_nobody(made):
 def test_a_forked_child_leaves_its_parents_server_alone(made):
     with nyala.connect(made) as connection:
         url = connection.serve()
-        pid = os.fork()
-        if pid == 0:
-            status = 1
-            try:
-                connection._shared.server.close()
-                connection._shared.server.forget()
-                try:
-                    nyala.connect(url)
-                except errors.InterfaceError:
-                    status = 7
-            finally:
-                os._exit(status)
-        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+        server = connection._shared.server
+        calls = [lambda: server.close(), lambda: server.forget(), lambda: nyala.connect(url)]
+        told = in_child(lambda: [raised_by(call) for call in calls], exits=True)
+        assert [text.partition(":")[0] for text in told] == ["InterfaceError"] * 3
         assert find_owner(str(made)) is not None
         with nyala.connect(url) as other:
             assert keys(other) == [1, 2]

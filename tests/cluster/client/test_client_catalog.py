@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from cluster_support_client import FakeCluster, once
+from fork_support import in_child, raised_by
 from nyala import errors
 from nyala.cluster.client import catalog_cache
 from nyala.cluster.client.calls import CallNumbers
@@ -201,12 +201,12 @@ def test_settings_of_a_directory_are_none_of_a_cluster(connection):
         connection.execute("SET history_seconds = 1")
 
 
-def test_a_forked_process_is_told(client, monkeypatch):
-    monkeypatch.setattr(os, "getpid", lambda: -1)
-    with pytest.raises(errors.InterfaceError, match="from which this one was forked; use multiprocessing's 'spawn'"):
-        client.tables()
-    with pytest.raises(errors.InterfaceError, match="gRPC does not survive that"):
-        FakeCluster().client()
+def test_a_forked_process_is_told(client):
+    calls = [lambda: client.tables(), lambda: client.close(), lambda: FakeCluster().client()]
+    told = in_child(lambda: [raised_by(call) for call in calls])
+    assert told[0].startswith("InterfaceError: this Client belongs to process")
+    assert told[1].startswith("InterfaceError: this Client belongs to process")
+    assert told[2].startswith("InterfaceError") and "gRPC does not survive that" in told[2]
 
 
 FORK = """
