@@ -78,6 +78,20 @@ def _in_turn(tasks: Sequence[Callable[[], T]]) -> list[T]:
         _worker.inside = False
 
 
+def _raise_first(errors: list[BaseException]) -> None:
+    """Raise the first of the errors that threads have left in a list.
+
+    The frames of their tracebacks know the list. It is emptied, or errors, frames, and the rows that these read would
+    keep each other alive until the cyclic collector runs.
+    """
+    error = errors[0]
+    errors.clear()
+    try:
+        raise error
+    finally:
+        del error
+
+
 def _started(morsel: Morsel) -> Iterator[Batch]:
     """The morsel's batches; it is started by whoever asks for the first."""
     yield from morsel.run()
@@ -292,7 +306,7 @@ class ExecutionContext:
         pool = _pool(self.workers)
         self._finish([pool.submit(work) for _ in range(workers)], failed)
         if errors:
-            raise errors[0]
+            _raise_first(errors)
         return results  # type: ignore[return-value]
 
     def _finish(self, futures: list[Future[None]], failed: threading.Event) -> None:

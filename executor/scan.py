@@ -242,24 +242,38 @@ class _TokenScan:
         return map(self._finish, self._context.checked(batches))
 
 
+class _Passed:
+    """Rows that a scan has passed.
+
+    Not the reading itself, which has the token: its counters would refer back to it, and a cycle keeps the rows pinned
+    until the cyclic collector runs.
+    """
+
+    __slots__ = ("_context", "rows")
+
+    def __init__(self, context: ExecutionContext):
+        self._context = context
+        self.rows = 0
+
+    def add(self, rows: int) -> None:
+        self.rows += rows
+        self._context.watch(rows)
+
+
 class _Reading:
     """One token being read: what is told of how far that has come."""
 
     def __init__(self, context: ExecutionContext, token: ScanToken):
         self.token = token
-        self.counters = ScanCounters(watch=self._watch)
         self._context = context
-        self._passed = 0
-
-    def _watch(self, rows: int) -> None:
-        self._passed += rows
-        self._context.watch(rows)
+        self._passed = _Passed(context)
+        self.counters = ScanCounters(watch=self._passed.add)
 
     def done(self, node: TableScan) -> None:
         """It has come to its end, or was left."""
         context = self._context
         if context.tracker is not None:
-            context.tracker.part_done(max(0, self.token.rows - self._passed))
+            context.tracker.part_done(max(0, self.token.rows - self._passed.rows))
         if context.collect:
             context.actuals.add_counters(context.actuals.of(node), self.counters)
 

@@ -31,10 +31,13 @@ class Writer(Protocol):
 
 
 class Once(Generic[T]):
-    """Something that the first thread that needs it makes."""
+    """Something that the first thread that needs it makes.
 
-    def __init__(self, make: Callable[[], T]):
-        self._make = make
+    It keeps no function that makes it: one of its owner's would be a reference cycle, which keeps all that the owner
+    has until the cyclic collector runs.
+    """
+
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._made: T | None = None
 
@@ -43,11 +46,11 @@ class Once(Generic[T]):
         """What was made, if it was."""
         return self._made
 
-    def get(self) -> T:
+    def get(self, make: Callable[[], T]) -> T:
         """What was made, or is made now."""
         with self._lock:
             if self._made is None:
-                self._made = self._make()
+                self._made = make()
             return self._made
 
 
@@ -172,13 +175,13 @@ def all_probed(context: ExecutionContext, account: Account, output: Stream, rest
     """A join's stream for the kinds of `MARKS_BUILD`: runs the whole of `output`, which marks build rows, and puts
     behind it the rows that only come out then."""
     types = types_of(output.columns)
-    heap = Once(lambda: SpilledRows(context.spill_file(), types))
+    heap: Once[SpilledRows] = Once()
     collector: Collector[Batch] = Collector(
         context,
         account,
         batch_bytes,
         lambda batch, writer: writer.add(batch),
-        lambda: RowWriter(heap.get()),
+        lambda: RowWriter(heap.get(lambda: SpilledRows(context.spill_file(), types))),
     )
     batches = collector.collect(output, lambda batch: batch)
     batches.append(rest())

@@ -110,14 +110,15 @@ class BuildSide:
         self.account = account = context.account("a join's build side")
         self.spilled = _Spilling(node, self.shape, context, account)
         self._keys = Compiler(node.build.columns).compile_all(node.build_keys)
-        self.collector = Collector(context, account, self._size, self.spilled.write, self.spilled.writer)
+        self.collector = Collector(context, account, _piece_bytes, self.spilled.write, self.spilled.writer)
 
     def prepare(self, batch: Batch) -> _Piece:
         return _Piece(batch, [evaluate(batch) for evaluate in self._keys])
 
-    def _size(self, piece: _Piece) -> int:
-        rows = piece.batch.length
-        return batch_bytes(piece.batch) + vectors_bytes(piece.keys, rows) + INDEX * rows
+
+def _piece_bytes(piece: _Piece) -> int:
+    rows = piece.batch.length
+    return batch_bytes(piece.batch) + vectors_bytes(piece.keys, rows) + INDEX * rows
 
 
 class _Spilling:
@@ -130,7 +131,7 @@ class _Spilling:
         self._account = account
         self._guarantee = account.room or 0
         self._keys = KeptKeys(node, account)
-        self._started = Once(self._start)
+        self._started: Once[tuple[SpilledJoin, PartitionedRows | SpilledRows]] = Once()
         self._has_null_key = False
 
     def _start(self) -> tuple[SpilledJoin, PartitionedRows | SpilledRows]:
@@ -144,12 +145,12 @@ class _Spilling:
 
     def writer(self) -> Writer:
         """The writer of one thread for build rows."""
-        join, heap = self._started.get()
+        join, heap = self._started.get(self._start)
         return join.writer(heap, build=True)
 
     def write(self, piece: _Piece, writer: Writer) -> None:
         """Write some build rows."""
-        join, _ = self._started.get()
+        join, _ = self._started.get(self._start)
         writer.add(join.sides[True].kept(piece.batch, piece.keys))
         self._keys.add(piece.keys)
         if self._shape.is_simple_not_in and len(rows_with_null(piece.keys, piece.batch.length)):
@@ -161,7 +162,7 @@ class _Spilling:
         if self._has_null_key:
             return stream_of(node.columns, [])
         filters = self._keys.filters(filters)
-        join, heap = self._started.get()
+        join, heap = self._started.get(self._start)
         return join.stream(heap, lambda: open_node(node.probe, self._context, filters))
 
 

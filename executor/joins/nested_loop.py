@@ -97,11 +97,14 @@ class _Spilled:
         self._context = context
         self._account = account
         self._room = Room(account, account.room or 0, context.threads)
-        self._rows = Once(lambda: SpilledRows(context.spill_file(), types_of(self._right.columns)))
+        self._rows: Once[SpilledRows] = Once()
+
+    def _made_rows(self) -> SpilledRows:
+        return self._rows.get(lambda: SpilledRows(self._context.spill_file(), types_of(self._right.columns)))
 
     def writer(self) -> RowWriter:
         """The writer of one thread for right rows."""
-        return RowWriter(self._rows.get())
+        return RowWriter(self._made_rows())
 
     def write(self, batch: Batch, writer: Writer) -> None:
         """Write some right rows."""
@@ -109,7 +112,7 @@ class _Spilled:
 
     def open(self, left: Stream) -> Stream:
         """The join's stream, once all right rows are written: writes the left side."""
-        rows = SpilledRows(self._rows.get().file, types_of(self._left.columns))
+        rows = SpilledRows(self._made_rows().file, types_of(self._left.columns))
 
         def write(batches: Iterator[Batch]) -> None:
             writer = RowWriter(rows)
@@ -118,7 +121,7 @@ class _Spilled:
             writer.flush()
 
         self._context.run_all(left, lambda batches, _: write(batches))
-        return block_stream(self._blocks(), self._shape.output, self._rows.get(), rows)
+        return block_stream(self._blocks(), self._shape.output, self._made_rows(), rows)
 
     def _blocks(self) -> BlockJoin:
         def make(right: Batch) -> _Loop:

@@ -134,7 +134,11 @@ class _Place:
         else:
             return
         if located is not error:
-            raise located from error.__cause__
+            try:
+                raise located from error.__cause__
+            finally:
+                # This frame is in its traceback: they would keep each other, and the cursor, as a cycle.
+                del located
 
 
 def _nearest(node: Any) -> tuple[int | None, int]:
