@@ -16,6 +16,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Unpack
 
@@ -27,6 +28,7 @@ from ..sql.settings import parse_bytes, read_option
 from ..storage.forks import stay_with_process
 from ..storage.store import Store, Timestamp
 from . import engines
+from .abandoned import close_when_dropped
 from .connect_options import ConnectOptions
 from .cursor import Cursor
 from .loading import Source, load
@@ -149,6 +151,7 @@ class Connection:
         self._session = session
         self._write_sessions: weakref.WeakSet[WriteSession] = weakref.WeakSet()
         self._closed = False
+        self._finalizer = close_when_dropped(self, shared.name, partial(_give_up, shared, session))
         stay_with_process(self)
 
     @property
@@ -379,10 +382,8 @@ class Connection:
         if self._closed:
             return
         self._closed = True
-        try:
-            self._session.close()
-        finally:
-            self._shared.release()
+        self._finalizer.detach()
+        _give_up(self._shared, self._session)
 
     def __enter__(self) -> Connection:
         self.check_open()
@@ -390,6 +391,13 @@ class Connection:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _give_up(shared: SharedStore, session: Session) -> None:
+    try:
+        session.close()
+    finally:
+        shared.release()
 
 
 def _whole_target(target: str | Path, options: dict[str, Any]) -> str | Path:

@@ -47,6 +47,11 @@ class SharedStore:
     """Serves the store to other processes, where this one has it."""
 
     @property
+    def name(self) -> str:
+        """Directory or URL; "" for a store in memory."""
+        return self.url or self.key or ""
+
+    @property
     def history_seconds(self) -> int | None:
         """How long the store keeps the past; None where servers have it."""
         return getattr(self.store, "history_seconds", None)

@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+import weakref
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -54,6 +55,8 @@ FLUSH_MODES: Final = ("AUTO_FLUSH_SYNC", "AUTO_FLUSH_BACKGROUND", "MANUAL_FLUSH"
 BUFFER_BYTES: Final = 7 << 20
 """Kudu's."""
 FLUSH_INTERVAL: Final = 1.0
+_LOOK_SECONDS = 1.0
+"""An idle thread of a session notices after so long that the session is garbage."""
 _ROW_BYTES, _CELL_BYTES = 32, 8
 
 
@@ -330,19 +333,16 @@ class WriteSession:
 
     def _start_thread(self) -> None:
         if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="nyala-session", daemon=True)
+            work = (weakref.ref(self), self._changed)
+            self._thread = threading.Thread(target=_write_often, args=work, name="nyala-session", daemon=True)
             self._thread.start()
 
-    def _run(self) -> None:
-        """Write whenever it is due, until the session is closed and all is written."""
-        while True:
-            with self._changed:
-                while not self._is_due():
-                    if self._closed and not self._active.rows:
-                        return
-                    age = time.monotonic() - self._active.since
-                    self._changed.wait(max(0.0, self._interval - age) if self._active.rows else None)
-            self._write_active()
+    def _is_over(self) -> bool:
+        return self._closed and not self._active.rows
+
+    def _seconds_left(self) -> float:
+        """Until the oldest row is to be written."""
+        return max(0.0, self._interval - (time.monotonic() - self._active.since))
 
     def _is_due(self) -> bool:
         active = self._active
@@ -351,6 +351,26 @@ class WriteSession:
         is_full = active.bytes >= self._buffer_bytes // 2
         is_old = time.monotonic() - active.since >= self._interval
         return self._closed or self._wanted > self._written or is_full or is_old
+
+
+def _write_often(found: weakref.ref[WriteSession], changed: threading.Condition) -> None:
+    """Write a session's rows whenever it is due, until it is closed and all is written.
+
+    A session that has nothing to write is not kept alive: nor are its connection and its store, then.
+    """
+    while (session := found()) is not None:
+        with changed:
+            if session._is_over():
+                return
+            if not session._is_due():
+                if session._active.rows:
+                    changed.wait(session._seconds_left())
+                else:
+                    del session
+                    changed.wait(_LOOK_SECONDS)
+                continue
+        session._write_active()
+        del session
 
 
 # ---- buffers ---------------------------------------------------------------------------------------------------------

@@ -86,6 +86,7 @@ def _blocks(path: Path) -> list[tuple[str, int, str]]:
     ]
 
 
+@pytest.mark.filterwarnings("ignore:a connection to .* was dropped:ResourceWarning")  # a page need not close each
 @pytest.mark.parametrize("path", [p for p in DOCUMENTS if _blocks(p)], ids=_name)
 def test_examples_in_documents_run(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A document's SQL blocks are one session, its Python blocks one program; both run in the order of the page.

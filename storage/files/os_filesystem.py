@@ -192,6 +192,7 @@ class _OsLock:
     """flock(2): held by the open file, so it ends with the process and refuses a second opener in the same one too."""
 
     def __init__(self, path: str, shared: bool = False):
+        self._descriptor = -1
         access, mode = (os.O_RDONLY, fcntl.LOCK_SH) if shared else (os.O_RDWR | os.O_CREAT, fcntl.LOCK_EX)
         with _disk_errors("lock", path):
             self._descriptor = os.open(path, access | os.O_CLOEXEC, 0o644)
@@ -199,10 +200,10 @@ class _OsLock:
                 fcntl.flock(self._descriptor, mode | fcntl.LOCK_NB)
             except BlockingIOError:
                 holder = os.pread(self._descriptor, 32, 0).decode("ascii", "replace").strip()
-                os.close(self._descriptor)
+                self._abandon()
                 raise StoreLocked(_locked_message(path, holder)) from None
             except OSError:
-                os.close(self._descriptor)
+                self._abandon()
                 raise
             if not shared:
                 os.ftruncate(self._descriptor, 0)
@@ -216,6 +217,9 @@ class _OsLock:
             with suppress(OSError):
                 fcntl.flock(self._descriptor, fcntl.LOCK_UN)
         self._abandon()
+
+    def __del__(self) -> None:
+        self.release()
 
     def _abandon(self) -> None:
         # In a child without unlocking: that would unlock the parent's. The parent's end then releases the lock.
