@@ -157,7 +157,7 @@ class OwnerServer:
         with ExitStack() as stack:
             stack.callback(self._loads.close)
             stack.callback(self._scans.close)
-            stack.callback(self._rpc.stop)
+            stack.callback(self._rpc.stop, cut=True)
             if self._rounds is not None:
                 stack.callback(self._rounds.stop)
             self.drain(grace)

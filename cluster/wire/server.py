@@ -34,6 +34,7 @@ from ...storage.vector import Batch
 from . import call_streams
 from .access import Role, check_method, check_role, identity_of
 from .call_service import AnswerStream, CallService
+from .ending import cut_connections, stop_at_exit
 from .envelope import (
     MAX_BODY_BYTES,
     MAX_TICKET_BYTES,
@@ -62,6 +63,9 @@ LONGEST_CALL = 24 * 3600.0
 
 CALL_THREADS = 64
 """For calls of streams that may have to wait."""
+
+_CUT_SECONDS = 5.0
+"""Handlers have so long to notice that their connections are cut."""
 
 Later = Callable[[Any, "CallContext", Answer], bool]
 """Answers a request without waiting: at once, or from another thread when what it waits for has come about. False, with
@@ -209,6 +213,7 @@ class RpcServer:
         self._decoder = request_decoder()
         self._state = "starting"
         self._stopped = threading.Event()
+        self._ending: threading.Thread | None = None
         self._calls = _Gate("calls", limits.calls)
         self._scans = _Gate("scans", limits.scans)
         self._streams = _Gate("streams of scans", limits.streams)
@@ -227,6 +232,7 @@ class RpcServer:
             raise errors.ServerUnavailable(f"cannot listen at {bind}: {error}") from None
         self.address = f"{host}:{self._flight.port}"
         stay_with_process(self, self._flight)
+        stop_at_exit(self)
 
     def start(self) -> None:
         """Answer calls from now on."""
@@ -240,19 +246,32 @@ class RpcServer:
         deadline = time.monotonic() + grace
         return self._calls.wait_empty(deadline) & self._scans.wait_empty(deadline)
 
-    def stop(self, grace: float = 5.0) -> bool:
-        """Stop listening. Scans end with an error at their next batch. False where calls still run after `grace`
-        seconds; they are left to end by themselves."""
+    def stop(self, grace: float = 5.0, cut: bool = False) -> bool:
+        """Stop listening. Scans end with an error at their next batch. Stopping again waits once more.
+
+        Parameters
+        ----------
+        grace : float
+            Seconds that calls and streams have to end.
+        cut : bool
+            True: connections are cut then. False: what runs is left to end by itself.
+
+        Returns False if calls still run.
+        """
         self._state = "stopped"
         self._stopped.set()
         self._call_service.close()  # a port with a stream open is not given up
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._expiries.close()
         self._late_answers.close()
-        ending = threading.Thread(target=self._shut_down, name="nyala-rpc-stop", daemon=True)
-        ending.start()
-        ending.join(grace)
-        return not ending.is_alive()
+        if self._ending is None:
+            self._ending = threading.Thread(target=self._shut_down, name="nyala-rpc-stop", daemon=True)
+            self._ending.start()
+        self._ending.join(grace)
+        if cut and self._ending.is_alive():
+            cut_connections(self._flight.port)
+            self._ending.join(_CUT_SECONDS)
+        return not self._ending.is_alive()
 
     def _shut_down(self) -> None:
         try:
