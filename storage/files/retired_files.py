@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -21,7 +22,8 @@ class _Retired:
 
 
 class RetiredFiles:
-    """Safe for several threads. What a process leaves here, the next one removes when it opens the tablet."""
+    """Safe for several threads. What a process that is killed leaves here, the next one removes when it opens the
+    tablet."""
 
     def __init__(self, fs: FileSystem):
         self._fs = fs
@@ -57,9 +59,14 @@ class RetiredFiles:
             entry.paths.pop()
 
     def close(self) -> None:
-        """Close all readers; files stay."""
+        """Close all readers and remove the files: no reader outlives the tablet. A file that cannot be removed stays
+        for the next opening."""
         with self._lock:
             retired, self._retired = self._retired, []
         for entry in retired:
             for close in entry.closers:
                 close()
+            for path in entry.paths:
+                with contextlib.suppress(DiskError):
+                    if self._fs.exists(path):
+                        self._fs.remove(path)

@@ -26,7 +26,7 @@ from ..deltas.delta_file import DeltaFile
 from ..deltas.version_merge import above, combined
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.stored_rowset import StoredRowSet
-from ..tablet.tablet import Tablet
+from ..tablet.tablet import Cut, Tablet
 from ..tablet.tablet_metadata import TabletMetadata
 from .new_files import NewFiles, exchange
 
@@ -126,7 +126,8 @@ def perform(tablet: Tablet, rowsets: Iterable[StoredRowSet], mark: int) -> Colle
             return metadata
 
         lost = max(_lost(stored, mark, stored in dead) for stored in [*dead, *(stored for stored, _ in changes)])
-        new.publish(update, mark=lost, flushed=[memstore for stored in dead for memstore in stored.memstores])
+        cut = _settled_cut(tablet) if dead else None
+        new.publish(update, mark=lost, cut=cut, flushed=[memstore for stored in dead for memstore in stored.memstores])
     freed = sum(stored.metadata.data_bytes for stored in dead)
     freed += sum(stored.metadata.data_bytes - changed.data_bytes for stored, changed in changes)
     exchange(tablet, changes, dead)
@@ -139,6 +140,14 @@ def _lost(stored: StoredRowSet, mark: int, dies: bool) -> int:
         return _newest_delta(stored)
     newest = max(min(file.statistics.newest, mark) for file in stored.undo if _is_due(file, mark))
     return max(newest, stored.metadata.inserted if stored.metadata.inserted <= mark else 0)
+
+
+def _settled_cut(tablet: Tablet) -> Cut:
+    """A cut whose writes are decided: the log of rows that go needs no later flush to be unneeded, too."""
+    with tablet.write_lock:
+        cut = tablet.cut()
+    tablet.wait_for(cut)
+    return cut
 
 
 def _without_ancient(tablet: Tablet, new: NewFiles, stored: StoredRowSet, mark: int) -> RowSetMetadata:
