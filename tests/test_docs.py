@@ -21,6 +21,7 @@ from typing import Any
 import nyala
 import pytest
 from nyala.__main__ import build_parser, main
+from nyala.driver.connection import Connection
 from nyala.driver.servers import TLS_OPTIONS
 from nyala.sql.settings import SETTINGS
 
@@ -107,6 +108,9 @@ def test_examples_in_documents_run(path: Path, tmp_path: Path, monkeypatch: pyte
                 connection.execute(code)
             except nyala.Error as error:
                 pytest.fail(f"{_name(path)}, the block at line {line}:\n{error}")
+    for value in names.values():
+        if isinstance(value, Connection):
+            value.close()
 
 
 def _run_python(path: Path, line: int, code: str, names: dict[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 
 import nyala
 import pytest
+from nyala.driver.connection import Connection
 from nyala.driver.owners import reachable
 from nyala.storage.files.os_filesystem import OsFileSystem
 
@@ -34,7 +35,7 @@ def seen_by_others(directory: Path) -> str:
     ).stdout.strip()
 
 
-def made(directory: Path) -> nyala.Connection:
+def made(directory: Path) -> Connection:
     connection = nyala.connect(directory)
     connection.execute("CREATE TABLE t (k INT PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
     return connection

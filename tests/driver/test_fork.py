@@ -22,6 +22,7 @@ import pytest
 import sqlalchemy
 from fork_support import Child, in_child, raised_by
 from nyala.driver import stores
+from nyala.driver.connection import Connection
 from nyala.driver.owners import reachable
 from nyala.executor.spilling.spill_file import SpillFile
 from nyala.executor.statements import changing
@@ -46,7 +47,7 @@ def directory(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(params=["directory", "memory"])
-def connection(request: pytest.FixtureRequest, directory: Path) -> Iterator[nyala.Connection]:
+def connection(request: pytest.FixtureRequest, directory: Path) -> Iterator[Connection]:
     target = directory if request.param == "directory" else ":memory:"
     with nyala.connect(target) as made:
         if request.param == "memory":
@@ -59,7 +60,7 @@ def files(directory: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(directory.rglob("*")) if path.is_file()}
 
 
-def keys(connection: nyala.Connection) -> list[int]:
+def keys(connection: Connection) -> list[int]:
     return [row[0] for row in connection.execute(f"SELECT k FROM t WHERE k > {ROWS} ORDER BY k").fetchall()]
 
 
@@ -69,7 +70,7 @@ def all_refused(calls: dict[str, Callable[[], Any]], parent: int) -> None:
     assert all("Open the store after the fork" in text and "nyala serve" in text for text in told.values())
 
 
-def test_every_call_of_an_inherited_object_is_refused(connection: nyala.Connection) -> None:
+def test_every_call_of_an_inherited_object_is_refused(connection: Connection) -> None:
     parent = os.getpid()
     cursor = connection.execute("SELECT * FROM t")
     first = cursor.fetchone()
@@ -466,7 +467,7 @@ def test_a_low_level_store_writes_nothing_in_the_child(directory: Path) -> None:
 
 # ---- programs that fork ----------------------------------------------------------------------------------------------
 
-_inherited: nyala.Connection | None = None
+_inherited: Connection | None = None
 _directory: Path | None = None
 
 

@@ -6,12 +6,13 @@ import time
 from pathlib import Path
 
 import nyala
+from nyala.driver.connection import Connection
 from nyala.storage.database import Database
 from nyala.storage.files.os_filesystem import OsFileSystem
 from nyala.storage.inspect.check import check_store
 
 
-def opened(path: Path) -> nyala.Connection:
+def opened(path: Path) -> Connection:
     connection = nyala.connect(path, history_seconds=0, durability="os")
     connection.execute("CREATE TABLE IF NOT EXISTS t (k INT PRIMARY KEY, v STRING)")
     return connection
