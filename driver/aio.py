@@ -125,6 +125,9 @@ class _Threads:
             if late is not None and future.exception() is None:
                 late(future.result())
             raise
+        finally:
+            # An error refers to this frame, and the futures to the error: a cycle that keeps the statement's rows.
+            del job, future
 
     def close(self) -> None:
         """Take no more work."""

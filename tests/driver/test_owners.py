@@ -136,7 +136,7 @@ def test_a_directory_that_nobody_has_gets_an_owner(made):
 
 
 def test_an_owner_ends_when_those_who_need_it_have(made):
-    script = f"from nyala.driver.owners import reachable; print(reachable({str(made)!r}, idle_exit=1.0))"
+    script = f"from nyala.driver.owners import reachable; print(reachable({str(made)!r}, idle_exit=5.0))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     found = find_owner(str(made))
     assert found is not None and done.stdout.strip() == found.url
