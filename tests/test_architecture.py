@@ -227,3 +227,83 @@ def test_forks_are_dealt_with_in_one_place() -> None:
         if _name(path) != "storage/forks.py":
             text = path.read_text(encoding="utf-8")
             assert "register_at_fork" not in text, f"{_name(path)}: use storage.forks.renew_in_child"
+
+
+DECODERS = "cluster/decoders.py"
+
+
+def test_decoders_of_structs_are_built_in_one_place() -> None:
+    """A decoder that two threads build at once ends the process by SIGSEGV: msgspec publishes half-built types."""
+    wrong = []
+    for path in SOURCES:
+        if _name(path) == DECODERS:
+            continue
+        nodes = list(ast.walk(_tree(path)))
+        imported = {a.asname or a.name for n in nodes for a in _names_from_msgspec(n)}
+        wrong += [
+            f"{_name(path)}:{node.lineno}: {ast.unparse(node)[:60]}"
+            for node in nodes
+            if isinstance(node, ast.Call) and _builds_types(node, imported)
+        ]
+    assert not wrong, "\n".join(
+        [*wrong, f"Build it with {DECODERS} (msgpack_decoder, json_decoder, converter), when the module is imported."]
+    )
+
+
+def test_decoders_are_built_when_a_module_is_imported() -> None:
+    makers = {"msgpack_decoder", "json_decoder", "converter"}
+    wrong = []
+    for path in SOURCES:
+        if _name(path) in (DECODERS, "cluster/wire/envelope.py"):  # envelopes are made for classes that come later, too
+            continue
+        if not any(target.endswith("decoders") for target in _from_modules(path)):
+            continue
+        functions = [
+            n for n in ast.walk(_tree(path)) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        ]
+        wrong += [
+            f"{_name(path)}:{call.lineno}: {ast.unparse(call)[:60]}"
+            for function in functions
+            for call in ast.walk(function)
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id in makers
+        ]
+    assert not wrong, "\n".join([*wrong, "Make it a constant of the module: a call then builds nothing."])
+
+
+def _from_modules(path: Path) -> set[str]:
+    return {node.module or "" for node in ast.walk(_tree(path)) if isinstance(node, ast.ImportFrom)}
+
+
+def _names_from_msgspec(node: ast.AST) -> list[ast.alias]:
+    is_msgspec = isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "msgspec"
+    return node.names if is_msgspec and isinstance(node, ast.ImportFrom) else []
+
+
+def _builds_types(call: ast.Call, imported: set[str]) -> bool:
+    """True if the call makes msgspec read the annotations of a Struct class: a decoder, or decoding to a type."""
+    function = call.func
+    if isinstance(function, ast.Attribute):
+        name, is_msgspec = function.attr, ast.unparse(function).startswith("msgspec.")
+    else:
+        name = function.id if isinstance(function, ast.Name) else ""
+        is_msgspec = name in imported
+    typed = len(call.args) > 1 or any(word.arg == "type" for word in call.keywords)
+    return is_msgspec and (name in ("Decoder", "convert") or (name == "decode" and typed))
+
+
+@pytest.mark.parametrize(
+    ("line", "builds"),
+    [
+        ("msgspec.msgpack.Decoder(T)", True),
+        ("msgspec.json.decode(data, type=T)", True),
+        ("msgspec.convert(plain, T)", True),
+        ("Decoder(T)", True),
+        ("msgspec.msgpack.decode(data)", False),
+        ("data.decode('utf-8', 'replace')", False),
+        ("convert(expr, INT)", False),
+    ],
+)
+def test_the_search_for_decoders_finds_them(line: str, builds: bool) -> None:
+    call = ast.parse(line, mode="eval").body
+    assert isinstance(call, ast.Call)
+    assert _builds_types(call, {"Decoder"}) == builds

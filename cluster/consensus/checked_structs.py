@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -14,11 +15,13 @@ from ...storage.files.filesystem import FileSystem
 S = TypeVar("S", bound=Struct)
 
 
-def read_struct(fs: FileSystem, path: str, magic: bytes, newest_version: int, kind: type[S]) -> S:
-    """The record in a file; `CorruptionError` where it is damaged or none of the kind, `DiskError` where there is no
-    file."""
+def read_struct(fs: FileSystem, path: str, magic: bytes, newest_version: int, convert: Callable[[Any], S]) -> S:
+    """Return the record in a file, as `convert` (of `decoders.converter`) reads it.
+
+    Raises `CorruptionError` where the file is damaged or none of the kind, `DiskError` where there is no file.
+    """
     content = read_checked(fs, path, magic, newest_version)
     try:
-        return msgspec.convert(content, kind)
+        return convert(content)
     except msgspec.ValidationError as error:
         raise CorruptionError(str(error), path, "payload at offset 24") from error

@@ -22,6 +22,7 @@ from msgspec import Struct
 from ...storage.clock import LOGICAL_BITS
 from ...storage.files.checked_file import replace_checked
 from ...storage.files.filesystem import FileSystem
+from ..decoders import converter
 from ..raft.messages import Configuration, HardState
 from .checked_structs import read_struct
 
@@ -50,9 +51,12 @@ class ConsensusState(Struct, frozen=True):
         return max(self.clock_limit, (microseconds + self.clock_lead) << LOGICAL_BITS if self.term else 0)
 
 
+_from_plain = converter(ConsensusState)
+
+
 def read_consensus(fs: FileSystem, directory: str) -> ConsensusState:
     """The file of a tablet; `CorruptionError` where it is damaged, `DiskError` where there is none."""
-    return read_struct(fs, f"{directory}/{NAME}", MAGIC, VERSION, ConsensusState)
+    return read_struct(fs, f"{directory}/{NAME}", MAGIC, VERSION, _from_plain)
 
 
 def write_consensus(fs: FileSystem, directory: str, state: ConsensusState) -> None:

@@ -27,6 +27,7 @@ from ...errors import UnsupportedFormat
 from ...storage.keys.partition import Partitioner
 from ...storage.schema import Table, View
 from ...storage.tables.catalog import CatalogEntry
+from ..decoders import converter
 from ..raft.messages import Configuration
 from ..wire.methods import Tablet
 from ..wire.plain import entry_from_plain, entry_to_plain, table_to_plain, view_from_plain, view_to_plain
@@ -35,6 +36,7 @@ Key: TypeAlias = tuple[str, str]
 """(kind, id): the primary key of a row."""
 
 BODY_VERSION = 1
+_configuration = converter(Configuration)
 
 
 class TableState(enum.StrEnum):
@@ -142,7 +144,7 @@ class TabletRecord:
 
     @classmethod
     def from_plain(cls, id: str, plain: dict[str, Any]) -> TabletRecord:
-        configuration = msgspec.convert(plain["configuration"], Configuration)
+        configuration = _configuration(plain["configuration"])
         return cls(id, plain["table_id"], configuration, plain["is_created"])
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,11 +17,14 @@ from ...errors import ClusterError
 from ...storage.clock import HybridClock
 from ...storage.log.wal import LogTicket
 from ..consensus.tracked import CallHeader
+from ..decoders import msgpack_decoder
 from ..tablets.results import Results
 from ..wire.methods import Call, Reply
 
 R = TypeVar("R", bound=Reply)
 _encode = msgspec.msgpack.Encoder().encode
+_decoders: dict[Any, msgspec.msgpack.Decoder[Any]] = {kind: msgpack_decoder(kind) for kind in Reply.__subclasses__()}
+"""Of the results that are kept."""
 
 
 class Calls:
@@ -57,7 +59,7 @@ class Calls:
             )
         known = self._results.begin(call, _never, deadline)
         if known is not None:
-            found: R = _decoder(kind).decode(known)
+            found: R = _decoders[kind].decode(known)
             return found
         try:
             reply = work()
@@ -66,11 +68,6 @@ class Calls:
             return reply
         finally:
             self._results.end(call)
-
-
-@cache
-def _decoder(kind: type[Any]) -> msgspec.msgpack.Decoder[Any]:
-    return msgspec.msgpack.Decoder(kind)
 
 
 def _never(ticket: LogTicket) -> Any:

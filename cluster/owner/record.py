@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from ...errors import DeadlineExceeded, Error
 from ...storage.clock import HybridClock
+from ..decoders import json_decoder
 from ..wire.forking import note_process
 from ..wire.methods import GetStatus
 from ..wire.rpc import Channel
@@ -89,6 +90,9 @@ class OwnerRecord(Struct, frozen=True, kw_only=True):
             channel.close()
 
 
+_decoder = json_decoder(OwnerRecord)
+
+
 def place_of(directory: str) -> str:
     """What tells a directory from its copies."""
     found = Path(directory).stat()
@@ -111,6 +115,6 @@ def find_owner(directory: str) -> OwnerRecord | None:
 
 def _read(directory: str) -> OwnerRecord | None:
     try:
-        return msgspec.json.decode((Path(directory) / NAME).read_bytes(), type=OwnerRecord)
+        return _decoder.decode((Path(directory) / NAME).read_bytes())
     except (FileNotFoundError, NotADirectoryError, msgspec.DecodeError, ValueError):
         return None

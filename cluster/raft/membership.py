@@ -19,10 +19,11 @@ import msgspec
 
 from ...errors import ConfigurationRefused
 from ...storage.log.wal_format import EntryKind
+from ..decoders import msgpack_decoder
 from .messages import Configuration, Peer, PeerRole
 
 CONFIGURATION = int(EntryKind.CONFIGURATION)
-_DECODER = msgspec.msgpack.Decoder(Configuration)
+_DECODER = msgpack_decoder(Configuration)
 
 
 def encode_configuration(configuration: Configuration) -> bytes:

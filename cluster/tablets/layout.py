@@ -15,10 +15,11 @@ from ...storage.log.wal_format import log_schema
 from ...storage.schema import Table
 from ...storage.vector import Array
 from ...storage.writing.row_codec import RowCodec
+from ..decoders import msgpack_decoder
 from ..wire.methods import Tablet
 from ..wire.plain import table_from_plain
 
-_decode = msgspec.msgpack.Decoder(Tablet).decode
+_decode = msgpack_decoder(Tablet).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 

@@ -39,6 +39,7 @@ from ...storage.log.wal import LogTicket
 from ...storage.store import RowError, Timestamp, WriteResult
 from ..consensus.checked_structs import read_struct
 from ..consensus.tracked import CallHeader
+from ..decoders import converter, msgpack_decoder
 from ..wire.methods import Call, WrittenRow
 
 MAGIC = b"nyalaRES"
@@ -64,7 +65,7 @@ class _Content(Struct, frozen=True, array_like=True):
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(_Content).decode
+_decode = msgpack_decoder(_Content).decode
 
 
 def encode_result(result: WriteResult) -> bytes:
@@ -123,7 +124,7 @@ class SavedResults(Struct, frozen=True):
     def read(cls, fs: FileSystem, directory: str) -> SavedResults:
         """The file; nothing where there is none, `CorruptionError` where it is damaged."""
         path = f"{directory}/{NAME}"
-        return read_struct(fs, path, MAGIC, VERSION, cls) if fs.exists(path) else cls()
+        return read_struct(fs, path, MAGIC, VERSION, _saved_from_plain) if fs.exists(path) else cls()
 
     def to_bytes(self) -> bytes:
         """For another server."""
@@ -133,9 +134,13 @@ class SavedResults(Struct, frozen=True):
     def from_bytes(cls, data: bytes) -> SavedResults:
         """The inverse; `ProtocolError` where the bytes are none."""
         try:
-            return msgspec.msgpack.decode(data, type=cls)
+            return _decode_saved(data)
         except (msgspec.DecodeError, ValueError) as error:
             raise ProtocolError(f"{len(data)} bytes are no results of writes: {error}") from error
+
+
+_saved_from_plain = converter(SavedResults)
+_decode_saved = msgpack_decoder(SavedResults).decode
 
 
 class Results:

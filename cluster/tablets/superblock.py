@@ -24,6 +24,7 @@ from msgspec import Struct
 from ...storage.files.checked_file import replace_checked
 from ...storage.files.filesystem import FileSystem
 from ..consensus.checked_structs import read_struct
+from ..decoders import converter
 from ..wire.methods import Tablet
 
 MAGIC = b"nyalaREP"
@@ -54,4 +55,7 @@ class Superblock(Struct, frozen=True):
     def read(cls, fs: FileSystem, directory: str) -> Superblock | None:
         """The file of a replica's directory; None where there is none, `CorruptionError` where it is damaged."""
         path = f"{directory}/{NAME}"
-        return read_struct(fs, path, MAGIC, VERSION, cls) if fs.exists(path) else None
+        return read_struct(fs, path, MAGIC, VERSION, _from_plain) if fs.exists(path) else None
+
+
+_from_plain = converter(Superblock)

@@ -26,6 +26,7 @@ from ...storage import encoded_batches
 from ...storage.encoded_batches import FORM, Encoded
 from ...storage.types import DataType, Kind
 from ...storage.vector import Batch, Const, Dict, Vector
+from ..decoders import msgpack_decoder
 from .values import value_from_plain, value_to_plain
 
 PART_BYTES = 8 << 20
@@ -58,6 +59,7 @@ class PartHead(Struct, frozen=True, array_like=True, tag=2):
 
 
 Head = DictionaryHead | PartHead
+_messages = msgpack_decoder(list[tuple[Head, bytes]])
 
 _CONST = b"const"
 _NO_BYTES = pa.py_buffer(b"")
@@ -192,7 +194,7 @@ def decode_batch(data: bytes) -> list[Batch]:
     """The batch of `encode_batch`, in its parts; `ProtocolError` where the bytes are none."""
     decoder = BatchDecoder()
     try:
-        messages = msgspec.msgpack.decode(data, type=list[tuple[DictionaryHead | PartHead, bytes]])
+        messages = _messages.decode(data)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:  # a text that is no UTF-8 is a ValueError
         raise errors.ProtocolError(f"a malformed batch came: {error}") from None
     parts = [decoder.decode(head, pa.py_buffer(body)) for head, body in messages]

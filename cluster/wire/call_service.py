@@ -12,10 +12,10 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
 from ... import errors
+from ..decoders import msgpack_decoder
 from .call_streams import WINDOW, AnswerFrame, CallFrame, size_of
 from .envelope import pack, unpack
 from .exchanges import messages
@@ -27,7 +27,7 @@ begun before is answered all the same. With twice as much, not even its calls ar
 
 Take = Callable[[bytes, "AnswerStream", Callable[[bytes], None]], None]
 """Deals with a request's body: (body, the stream that it came by, what takes the answer, now or later)."""
-_calls = msgspec.msgpack.Decoder(CallFrame)
+_calls = msgpack_decoder(CallFrame)
 
 
 class AnswerStream:

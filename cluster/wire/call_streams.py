@@ -24,12 +24,12 @@ import threading
 import time
 from collections.abc import Callable
 
-import msgspec
 import pyarrow as pa
 from msgspec import Struct
 from pyarrow import flight
 
 from ... import errors
+from ..decoders import msgpack_decoder
 from .envelope import pack, unpack
 from .errors import flight_text, raised_by_flight
 from .exchanges import messages
@@ -59,7 +59,7 @@ class AnswerFrame(Struct, frozen=True, array_like=True):
     is_last: bool = False
 
 
-_answers = msgspec.msgpack.Decoder(AnswerFrame)
+_answers = msgpack_decoder(AnswerFrame)
 
 
 def size_of(body: bytes) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from functools import cache, reduce
+from functools import reduce
 from operator import or_
 from typing import Any, Generic, TypeVar
 
@@ -22,6 +22,7 @@ from msgspec import Struct
 from ... import errors
 from ...storage.clock import HybridClock, split_timestamp, wall_microseconds
 from ...storage.store import Timestamp
+from ..decoders import msgpack_decoder
 from .methods import Reply, Request, ScanTablet
 
 PROTOCOL_VERSION = 1
@@ -120,16 +121,17 @@ def request_decoder() -> msgspec.msgpack.Decoder[Any]:
     return _envelope_decoder(reduce(or_, methods()))
 
 
-@cache
 def ticket_decoder() -> msgspec.msgpack.Decoder[Any]:
     """Reads `RequestEnvelope`s of scans."""
-    return _envelope_decoder(ScanTablet)
+    return _tickets
 
 
-@cache
 def reply_decoder(reply: type[Reply]) -> msgspec.msgpack.Decoder[Any]:
     """Reads `ReplyEnvelope`s around one class of replies."""
-    return msgspec.msgpack.Decoder(ReplyEnvelope[reply])  # type: ignore[valid-type]  # a class made for it
+    found = _replies.get(reply)
+    if found is None:  # a class that was defined after this module was imported
+        found = _replies[reply] = _reply_decoder(reply)
+    return found
 
 
 def methods() -> list[Any]:
@@ -148,4 +150,13 @@ def _envelope_decoder(method: Any) -> msgspec.msgpack.Decoder[Any]:
     """`RequestEnvelope` with these methods; a class of its own, as msgspec reads types from annotations."""
     fields = [("clock", int), ("remaining", float), ("caller", Caller), ("method", method)]
     envelope = msgspec.defstruct("RequestEnvelope", fields, frozen=True, array_like=True)
-    return msgspec.msgpack.Decoder(envelope)
+    return msgpack_decoder(envelope)
+
+
+def _reply_decoder(reply: type[Reply]) -> msgspec.msgpack.Decoder[Any]:
+    return msgpack_decoder(ReplyEnvelope[reply])  # type: ignore[valid-type]  # a class made for it
+
+
+_tickets = _envelope_decoder(ScanTablet)
+_replies = {reply: _reply_decoder(reply) for reply in Reply.__subclasses__()}
+"""Built when the module is imported: threads only read it."""

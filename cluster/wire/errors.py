@@ -17,6 +17,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from ... import errors
+from ..decoders import converter, msgpack_decoder
 from .envelope import ErrorBody
 
 _logger = logging.getLogger("nyala.cluster.wire")
@@ -34,6 +35,9 @@ _WRAPPINGS = (
 )
 _RESOLVING = re.compile(r"^errors resolving \S+: \[.*lookup error:(.*)\]$")
 _NOBODY_LISTENS = ("Connection refused", "lookup failed", "DNS resolution failed")
+
+_body_decoder = msgpack_decoder(ErrorBody)
+_body_from_plain = converter(ErrorBody)
 
 _PLAIN = (str, int, float, bool, bytes, type(None))
 _KNOWN: dict[str, type[errors.Error]] = {
@@ -83,7 +87,7 @@ def _fields(error: errors.Error) -> dict[str, Any]:
 
 
 def _refused_row(row: int, key: dict[str, Any], error: Any) -> errors.RefusedRow:
-    refused = error_from_body(msgspec.convert(error, ErrorBody))
+    refused = error_from_body(_body_from_plain(error))
     assert isinstance(refused, errors.IntegrityError)
     return errors.RefusedRow(row, key, refused)
 
@@ -100,7 +104,7 @@ def raised_by_flight(error: pa.ArrowException | OSError, address: str) -> errors
     told = getattr(error, "extra_info", b"")
     if told:
         try:
-            return error_from_body(msgspec.msgpack.decode(told, type=ErrorBody))
+            return error_from_body(_body_decoder.decode(told))
         except (msgspec.DecodeError, ValueError):
             pass
     text = flight_text(error)

@@ -30,12 +30,12 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 from pyarrow import flight
 
 from ... import errors
 from ...storage.clock import HybridClock
+from ..decoders import msgpack_decoder
 from ..raft.messages import AppendRequest, Message, Peer
 from .envelope import note_clock, pack, unpack
 from .errors import flight_text
@@ -65,7 +65,7 @@ SILENCE = 10.0
 _COMMAND = flight.FlightDescriptor.for_command(b"nyala.peers")
 _GOODBYE = b"bye"
 """Asks the opener to close the exchange: only it can."""
-_decoder = msgspec.msgpack.Decoder(PeerBatch)
+_decoder = msgpack_decoder(PeerBatch)
 
 
 class _Stream:

@@ -32,6 +32,7 @@ from ... import errors
 from ...storage.clock import HybridClock
 from ...storage.forks import stay_with_process
 from ...storage.vector import Batch
+from ..decoders import msgpack_decoder
 from .batches import BatchDecoder, BatchEncoder, DictionaryHead, PartHead
 from .envelope import ErrorBody, note_clock
 from .errors import error_from_body, error_to_body, raised_by_flight
@@ -52,7 +53,7 @@ class EndHead(Struct, frozen=True, array_like=True, tag=3):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_head_decoder = msgspec.msgpack.Decoder(DictionaryHead | PartHead | EndHead)
+_head_decoder = msgpack_decoder(DictionaryHead | PartHead | EndHead)
 _NO_BYTES = pa.py_buffer(b"")
 
 ScanItems = Iterator[Batch | ScanEnd]
