@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
 import nyala
+from nyala.cluster.wire.methods import ChecksumTablet, StepDown, WorkOnTablet
 from nyala.errors import AlreadyPresent, OperationalError
+from nyala.storage.clock import HybridClock
 from nyala.testing import MiniCluster
 
 CREATE = "CREATE TABLE chain (id BIGINT PRIMARY KEY, writer INT NOT NULL, before BIGINT, at DOUBLE NOT NULL)"
@@ -183,7 +186,6 @@ def check_replicas(cluster: MiniCluster) -> None:
     from nyala.cluster.admin.ksck import describe, ksck
     from nyala.cluster.admin.view import look
     from nyala.cluster.wire.rpc import Channels
-    from nyala.storage.clock import HybridClock
 
     clock = HybridClock()
     channels = Channels(clock)
@@ -201,3 +203,36 @@ def check_replicas(cluster: MiniCluster) -> None:
         raise AssertionError(f"{error}:\n{found}") from error
     finally:
         channels.close()
+
+
+def damage_files(cluster: MiniCluster, name: str, table: str, place: int = 0) -> list[Path]:
+    """Kill a server and turn over bits in the column files of its replica of a tablet, as a bad disk does; it runs
+    again then. What the replica has in memory is flushed first, so that all its rows are in these files."""
+    tablet_id = cluster.locations(table)[place].tablet_id
+    # The sum waits until the replica has all that was written before: otherwise it comes from the log once more.
+    cluster.call(name, ChecksumTablet(tablet_id=tablet_id, snapshot=HybridClock().now()), 60.0)
+    cluster.call(name, WorkOnTablet(tablet_id=tablet_id, work="flush"), 60.0)
+    cluster.kill(name)
+    files = sorted((cluster.directory / name / "tablets" / tablet_id / "rowsets").glob("*.col"))
+    assert files, f"{name} has no column files of {table}"
+    for path in files:
+        data = bytearray(path.read_bytes())
+        for byte in range(len(data) // 4, len(data) // 4 * 3):
+            data[byte] ^= 0x5A
+        path.write_bytes(data)
+    cluster.start(name)
+    return files
+
+
+def make_lead(cluster: MiniCluster, name: str, table: str, place: int = 0) -> None:
+    """Have a server lead a tablet."""
+    location = cluster.locations(table)[place]
+    (target,) = [peer.id for peer in location.replicas if peer.address == cluster.local.addresses[name]]
+
+    def leads() -> bool:
+        leader = cluster.leader(table, place)
+        if leader != name:
+            cluster.call(leader, StepDown(tablet_id=location.tablet_id, target=target))
+        return leader == name
+
+    cluster.wait_until(leads, f"{name} leads")

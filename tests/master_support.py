@@ -37,6 +37,7 @@ def report(
     version: int = 0,
     commit: int = 1000,
     serving: bool | None = None,
+    votes: bool = False,
 ) -> TabletReport:
     """A report of a replica; a leader serves unless it is said not to."""
     return TabletReport(
@@ -50,6 +51,7 @@ def report(
         schema_version=version,
         is_serving=role == "LEADER" if serving is None else serving,
         commit_index=commit,
+        votes=votes or state == "RUNNING",
     )
 
 
@@ -75,11 +77,13 @@ class ModelServer:
 
 @dataclass
 class ModelReplica:
-    """A replica on a disk: the configuration that it knows."""
+    """A replica on a disk: the configuration that it knows. One that is FAILED and `votes` is damaged: its log is
+    whole, its data are not."""
 
     index: int
     state: str = "RUNNING"
     version: int = 0
+    votes: bool = False
 
 
 @dataclass
@@ -128,6 +132,7 @@ class ModelCluster:
                 leader=tablet.leader,
                 state=replica.state,
                 version=replica.version,
+                votes=replica.votes,
             )
             for server, replica in tablet.replicas.items()
         }
@@ -147,9 +152,14 @@ class ModelCluster:
         """How many voters work."""
         return sum(self.works(tablet, peer.id) for peer in tablet.configuration.voters)
 
+    def voting(self, tablet: ModelTablet) -> int:
+        """How many voters take part in the consensus, damaged ones included."""
+        alive = [peer.id for peer in tablet.configuration.voters if self.servers[peer.id].is_alive]
+        return sum(self.works(tablet, id_) or (id_ in tablet.replicas and tablet.replicas[id_].votes) for id_ in alive)
+
     def has_majority(self, tablet: ModelTablet) -> bool:
         """Can the tablet be written?"""
-        return self.healthy(tablet) >= tablet.configuration.majority
+        return self.voting(tablet) >= tablet.configuration.majority and self.healthy(tablet) > 0
 
     # ---- what goes on by itself ------------------------------------------------------------------------------------
 
@@ -171,7 +181,7 @@ class ModelCluster:
                     self._become(tablet, [replace_role(p) if p == peer else p for p in tablet.configuration.peers])
                     break
             for peer in tablet.configuration.peers:
-                if self.works(tablet, peer.id):
+                if self.works(tablet, peer.id) or (peer.id in tablet.replicas and tablet.replicas[peer.id].votes):
                     tablet.replicas[peer.id].index = tablet.configuration.index
                     tablet.replicas[peer.id].version = tablet.replicas[tablet.leader].version
 
@@ -221,6 +231,8 @@ class ModelCluster:
             assert order.peer.id != tablet.leader, "a leader removes itself"
             self._become(tablet, [peer for peer in peers if peer.id != order.peer.id])
         assert self.has_majority(tablet), f"{order} leaves no majority of {tablet.id}"
+        least = tablet.wanted // 2 + 1
+        assert len(tablet.configuration.voters) >= least, f"{order} leaves fewer voters of {tablet.id} than {least}"
 
 
 def replace_role(peer: Peer) -> Peer:

@@ -2,7 +2,7 @@
 
 HEALTHY             every replica runs, and a leader serves
 RECOVERING          a replica is being copied or caught up; nothing to be done
-UNDER_REPLICATED    a replica is missing or failed; a majority serves
+UNDER_REPLICATED    a replica is missing, failed or damaged; a majority serves
 UNAVAILABLE         no majority: reads of the latest and writes wait
 CONFLICT            replicas that should be alike are not
 """
@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from ...errors import ClusterError
+from ...errors import ClusterError, Error
 from ..raft.messages import Peer, PeerRole
 from ..wire.methods import ChecksumReply, ChecksumTablet
 from ..wire.rpc import Channels
@@ -108,6 +108,8 @@ def _tablet_finding(view: ClusterView, tablet: TabletView) -> TabletFinding:
     for peer in tablet.replicas:
         report = tablet.reports.get(peer.id)
         if report is not None and report.state == "RUNNING":
+            if report.error:
+                reasons.append(f"the replica at {peer.address} is damaged: {report.error}")
             running += peer.role is PeerRole.VOTER
             recovering += peer.role is PeerRole.PRE_VOTER
             continue
@@ -178,8 +180,9 @@ def _checksum(channels: Channels, address: str, tablet_id: str, snapshot: int) -
             channels, address, ChecksumTablet(tablet_id=tablet_id, snapshot=snapshot), _CHECKSUM_SECONDS
         )
         return reply
-    except ClusterError as error:
-        return str(error)
+    # Whatever is wrong with one replica, the others are read all the same.
+    except Error as error:
+        return str(error) if isinstance(error, ClusterError) else f"{type(error).__name__}: {error}"
 
 
 def describe(report: KsckReport) -> str:

@@ -198,3 +198,13 @@ def healthy_voters(tablet: TabletView, servers: Mapping[str, ServerView]) -> Col
             if report is not None and report.state == RUNNING:
                 healthy.append(peer.id)
     return healthy
+
+
+def voting_voters(tablet: TabletView, servers: Mapping[str, ServerView]) -> Collection[str]:
+    """The servers of voters that take part in the consensus: alive, with a replica that votes, damaged or not."""
+    voting: list[str] = []
+    for peer in tablet.configuration.voters:
+        server, report = servers.get(peer.id), tablet.report(peer.id)
+        if server is not None and server.is_alive and report is not None and (report.state == RUNNING or report.votes):
+            voting.append(peer.id)
+    return voting

@@ -12,8 +12,9 @@ tablet is brought back to its number of replicas one change at a time, and by ad
     A B             and the same server may take a new copy               (majority 2 of 2, two healthy)
     A B c
 
-No change leaves fewer healthy voters than a majority of the configuration that it makes. A leader hands over before its
-replica goes.
+No change leaves fewer voters than a majority of the replicas that the table wants, or fewer of them that vote than a
+majority of the configuration that it makes, or none that is whole. (A replica whose data are damaged still votes.) A
+leader hands over before its replica goes.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..raft.messages import Peer, PeerRole
-from .cluster_view import FAILED, TOMBSTONED, ClusterView, TabletView, healthy_voters
+from .cluster_view import FAILED, TOMBSTONED, ClusterView, TabletView, healthy_voters, voting_voters
 from .orders import (
     AddReplica,
     AlterReplicas,
@@ -204,7 +205,10 @@ class _Repairs:
         healthy = healthy_voters(tablet, self._view.servers)
         if peer.role is PeerRole.VOTER:
             left = len(tablet.configuration.voters) - 1
-            if sum(server != peer.id for server in healthy) < left // 2 + 1:
+            voting = voting_voters(tablet, self._view.servers)
+            if sum(server != peer.id for server in voting) < left // 2 + 1 or not set(healthy) - {peer.id}:
+                return None
+            if left < tablet.replicas // 2 + 1:
                 return None
         leader = tablet.observed.leader
         if peer.id != leader:

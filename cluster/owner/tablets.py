@@ -103,6 +103,10 @@ class OwnedTablet:
         """As `Replica.leader_address`; nobody needs it, since there is one replica."""
         return ""
 
+    def met(self, error: Exception) -> Exception:
+        """See `tserver.scan_service.Scannable`: there is no other replica to read."""
+        return error
+
     def view(self, snapshot: Timestamp | None, *, deadline: float, schema_version: int | None = None) -> TabletView:
         """The rows at a time, once all writes up to then are decided; None: the latest. Raises `HistoryGone`,
         `StaleSchema`, `DataError` for a time too far ahead, `ReplicaUnavailable` where the tablet is being dropped."""

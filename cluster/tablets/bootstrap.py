@@ -29,7 +29,7 @@ import threading
 import time
 import uuid
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -37,6 +37,7 @@ from typing import Any, Protocol
 from ...errors import CorruptionError, DiskError, ProtocolError, ReplicaUnavailable
 from ...storage.files.filesystem import FileSystem, ReadableFile
 from ...storage.maintenance.tablet_flush import flush, flush_deltas
+from ...storage.rowsets.rowset_metadata import RowSetMetadata
 from ...storage.tables.store_directory import make_durable_directory
 from ...storage.tablet.tablet import Pin, Tablet, rowset_files
 from ...storage.tablet.tablet_metadata import TabletMetadata
@@ -44,6 +45,7 @@ from ..consensus.consensus_file import NAME as CONSENSUS
 from ..consensus.consensus_file import ConsensusState, read_consensus, write_consensus
 from ..consensus.log_retention import Anchor
 from ..wire.methods import BeginBootstrap, BootstrapSession, EndBootstrap, FileChunk, ReadFile, Request
+from .damage import Watched, damage_of_file
 from .replica import Replica
 from .results import SavedResults
 from .superblock import NAME as SUPERBLOCK
@@ -68,10 +70,25 @@ class _Session:
     anchor: Anchor
     hold_log: Callable[[], None]
     """For the receiver, who begins to catch up when the session is over."""
+    rowsets: Mapping[str, RowSetMetadata]
+    """By file, of those in `files`."""
+    met: Callable[[Exception], Exception]
+    """Judges an error of the replica's files (`Replica.met`)."""
     used: float
     open_files: dict[str, ReadableFile] = field(default_factory=dict)
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held while a file is read."""
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """Bytes of a file, which is checked as a whole before it is read for the first time: damage is not copied."""
+        file = self.open_files.get(path)
+        if file is None:
+            full = posixpath.join(self.directory, path)
+            found = damage_of_file(self.fs, full, self.rowsets[path], self.pin.table.schema)
+            if found:
+                raise CorruptionError(found, full, "whole file")
+            file = self.open_files[path] = self.fs.open(full)
+        return file.read_at(offset, length)
 
     def close(self) -> None:
         with self.lock:
@@ -107,14 +124,26 @@ class BootstrapSources:
             base_term = consensus.term_at(metadata.replay_index)
             if base_term is None:
                 raise ReplicaUnavailable(f"the log of tablet {tablet.id} has no entry {metadata.replay_index} any more")
-            names = [f"rowsets/{name}" for rowset in metadata.rowsets for name in rowset_files(rowset)]
-            files = {name: _size(tablet, name) for name in names}
+            rowsets = {f"rowsets/{name}": rowset for rowset in metadata.rowsets for name in rowset_files(rowset)}
+            with replica.watched:
+                files = {name: _size(tablet, name) for name in rowsets}
             results = replica.results.save(replica.decided_index)  # up to the base at least
         except BaseException:
             anchor.close()
             raise
         hold_log = partial(consensus.hold_log_for, receiver, metadata.replay_index)
-        session = _Session(tablet.id, tablet.fs, tablet.directory, files, pin, anchor, hold_log, time.monotonic())
+        session = _Session(
+            tablet.id,
+            tablet.fs,
+            tablet.directory,
+            files,
+            pin,
+            anchor,
+            hold_log,
+            rowsets,
+            replica.met,
+            time.monotonic(),
+        )
         name = uuid.uuid4().hex
         with self._lock:
             self._sessions[name] = session
@@ -141,11 +170,8 @@ class BootstrapSources:
             session.used = time.monotonic()
             if not session.anchor.is_held:
                 raise _ended(request.session)
-            file = session.open_files.get(request.path)
-            if file is None:
-                file = session.fs.open(posixpath.join(session.directory, request.path))
-                session.open_files[request.path] = file
-            data = file.read_at(request.offset, request.length)
+            with Watched(session.met):
+                data = session.read(request.path, request.offset, request.length)
             if request.offset + len(data) >= session.files[request.path]:
                 session.open_files.pop(request.path).close()
         return FileChunk(data=data, checksum=zlib.crc32(data))

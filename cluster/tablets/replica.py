@@ -17,6 +17,7 @@ Locks, in the order in which they are taken: `Tablet.flush_lock`, `Tablet.write_
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -58,10 +59,12 @@ from ...storage.vector import Batch
 from ..consensus.consensus import Consensus
 from ..consensus.host import ConsensusHost
 from ..consensus.tracked import as_log_entry
+from ..disk_errors import is_damage
 from ..raft.messages import Configuration, Entry, Peer
 from ..wire import methods
 from ..wire.methods import Call, ChecksumReply, TabletFacts, TabletReport
 from .checksum import checksum
+from .damage import Watched, damage_of
 from .facts import data_bytes, tablet_facts
 from .layout import ReplicaLayout, decode_description, encode_description, schema_behind
 from .leader_writes import Done, Later, LeaderWrites
@@ -104,7 +107,11 @@ class Replica:
     layout : ReplicaLayout
         Replaced under the tablet's `write_lock`.
     state, error : str
-        "RUNNING", or "FAILED" and why.
+        "RUNNING", or "FAILED" and why. A replica that failed because its files are damaged serves nothing, but still
+        takes part in the consensus: its log is whole, and a majority may need its vote until it is replaced. A damaged
+        one that has the only vote goes on "RUNNING", with an error.
+    watched : Watched
+        What is done within is judged by `met` where it ends with an error.
     serving_since : int
         Hybrid time of the newest NO_OP entry: a leader that serves gave out no timestamp of its term before.
     schema_index : int
@@ -130,6 +137,8 @@ class Replica:
         self.state = "RUNNING"
         self.error = ""
         self.serving_since = 0
+        self.watched = Watched(self.met)
+        self._stepped_down = False
         self._clock = clock
         self._listener = listener
         self._altering: LogTicket | None = None
@@ -336,6 +345,43 @@ class Replica:
         self.state = "FAILED"
         self._listener.on_change(self)
 
+    def met(self, error: Exception) -> Exception:
+        """Judge an error of work on this replica, and return the one to raise.
+
+        Where a file of the replica proves to be damaged, the replica has failed from now on; what comes back then is a
+        `ReplicaUnavailable`, on which clients turn to another replica. Any other error comes back as it is.
+        """
+        if not is_damage(error, self.directory):
+            return error
+        if self.state == "RUNNING" and not self.error:
+            found = damage_of(self.tablet, str(error))
+            if not found:
+                return error
+            self._damaged(f"{type(error).__name__}: {error}")
+        if self.state == "RUNNING":
+            return error
+        return ReplicaUnavailable(f"the replica of tablet {self.tablet_id} has failed: {self.error}")
+
+    def _damaged(self, why: str) -> None:
+        self.error = why
+        if len(self.consensus.committed_configuration.voters) > 1:
+            self.state = "FAILED"
+        self._listener.on_change(self)
+        self.step_down_if_damaged()
+
+    def step_down_if_damaged(self) -> None:
+        """Have another voter lead in place of a damaged replica; to be called again while this one leads."""
+        if self.state != "FAILED":
+            return
+        status = self.consensus.status()
+        if status.role == "LEADER":
+            others = [peer.id for peer in status.configuration.voters if peer.id != status.leader]
+            # At first the one that is furthest; where that did not help (it may be damaged as well), any.
+            target = random.choice(others) if others and self._stepped_down else None
+            self._stepped_down = True
+            with suppress(OperationalError):
+                self.consensus.transfer(target)
+
     @property
     def decided_index(self) -> int:
         """Everything up to here is decided and in memory."""
@@ -374,14 +420,16 @@ class Replica:
         the same call, repeated, tells.
         """
         self._check_running()
-        return self._writes.write(batch, call, deadline, schema_version, check_only)
+        with self.watched:
+            return self._writes.write(batch, call, deadline, schema_version, check_only)
 
     def write_row(
         self, op: Op, row: Mapping[str, Any], call: Call | None, *, deadline: float, schema_version: int | None = None
     ) -> WriteResult:
         """`write` for one row of physical values by column name, by a shorter way."""
         self._check_running()
-        return self._writes.write_row(op, row, call, deadline, schema_version)
+        with self.watched:
+            return self._writes.write_row(op, row, call, deadline, schema_version)
 
     def start_row(
         self,
@@ -397,7 +445,12 @@ class Replica:
         the error. False, with nothing done, where it would have to wait before; raises as `write_row` where it is
         refused at once."""
         self._check_running()
-        return self._writes.start_row(op, row, call, schema_version, later, done)
+
+        def judged(outcome: WriteResult | Exception) -> None:
+            done(self.met(outcome) if isinstance(outcome, Exception) else outcome)
+
+        with self.watched:
+            return self._writes.start_row(op, row, call, schema_version, later, judged)
 
     def alter(self, tablet: methods.Tablet, *, deadline: float) -> None:
         """Bring the tablet to another version of its table, at all replicas; returns when it is committed and this
@@ -453,21 +506,24 @@ class Replica:
         """The row with a primary key, physical values in and out (None: there is none), and the time at which that was
         so. Without a snapshot it is the latest, at the leader: it sees every write that was acknowledged before."""
         self._check_running()
-        return self._reads.row(key, columns, snapshot, deadline, schema_version)
+        with self.watched:
+            return self._reads.row(key, columns, snapshot, deadline, schema_version)
 
     def read_row_at_once(
         self, key: Sequence[Any], columns: Sequence[str], *, schema_version: int | None = None
     ) -> tuple[tuple[Any, ...] | None, Timestamp] | None:
         """The latest `read_row`; None where it would have to wait."""
         self._check_running()
-        return self._reads.row_at_once(key, columns, schema_version)
+        with self.watched:
+            return self._reads.row_at_once(key, columns, schema_version)
 
     def view(self, snapshot: Timestamp | None, *, deadline: float, schema_version: int | None = None) -> TabletView:
         """The tablet at a time, once everything up to then is here; None: the latest, which the leader alone knows.
         `NotTheLeader`; `DeadlineExceeded` or `ReplicaUnavailable` where what is asked for does not come in time,
         `HistoryGone` where the past is forgotten."""
         self._check_running()
-        return self._reads.view(snapshot, deadline, schema_version)
+        with self.watched:
+            return self._reads.view(snapshot, deadline, schema_version)
 
     @property
     def leader_address(self) -> str:
@@ -493,15 +549,17 @@ class Replica:
     ) -> Iterator[Batch]:
         """The rows of a scan; `deadline` is for its beginning. Raises as `view`."""
         tokens = self.tokens(spec, deadline=deadline, schema_version=schema_version)
-        for view, pieces, _ in tokens:
-            yield from scan_view(view, pieces, spec, counters or ScanCounters())
+        with self.watched:
+            for view, pieces, _ in tokens:
+                yield from scan_view(view, pieces, spec, counters or ScanCounters())
 
     def checksum(
         self, snapshot: Timestamp, *, deadline: float, watch: Callable[[int], None] | None = None
     ) -> ChecksumReply:
         """Rows and their sum at a time, the same at all replicas; raises as `view`, and what `watch` raises, which is
         called before each row group."""
-        return checksum(self.view(snapshot, deadline=deadline), watch)
+        with self.watched:
+            return checksum(self.view(snapshot, deadline=deadline), watch)
 
     # ---- facts ---------------------------------------------------------------------------------------------------
 
@@ -517,13 +575,14 @@ class Replica:
             leader=status.leader,
             configuration=status.configuration,
             schema_version=self.table.version,
-            is_serving=status.is_serving,
+            is_serving=status.is_serving and self.state == "RUNNING",
             commit_index=status.commit_index,
             last_index=status.last_index,
             applied_index=status.applied_index,
             rows=self.tablet.row_count if self.state == "RUNNING" else 0,
             bytes=self.data_bytes,
             error=self.error,
+            votes=not status.error,
         )
 
     @property
@@ -534,12 +593,14 @@ class Replica:
     def facts(self) -> TabletFacts:
         """What a planner wants to know."""
         self._check_running()
-        return tablet_facts(self.tablet, self.table, self._statistics)
+        with self.watched:
+            return tablet_facts(self.tablet, self.table, self._statistics)
 
     def key_samples(self) -> Sequence[tuple[Any, ...]]:
         """The keys of every 4,096th row of each DiskRowSet, ascending, as physical values."""
         self._check_running()
-        return sampled_keys(self.tablet.pin())
+        with self.watched:
+            return sampled_keys(self.tablet.pin())
 
     # ---- work ----------------------------------------------------------------------------------------------------
 
@@ -555,17 +616,20 @@ class Replica:
     def flush(self) -> int:
         """Write what is in memory to DiskRowSets; how many rows. `DiskError` where the disk fails."""
         self.check_workable()
-        return flush(self.tablet)
+        with self.watched:
+            return flush(self.tablet)
 
     def compact(self, check: Callable[[], None] | None = None) -> CompactionResult:
         """`Store.compact_table` for this replica."""
         self.check_workable()
-        return compact_tablets([self.tablet], check)
+        with self.watched:
+            return compact_tablets([self.tablet], check)
 
     def analyze(self, check: Callable[[], None] | None = None) -> AnalyzeResult:
         """`Store.analyze_table` for this replica."""
         self.check_workable()
-        analysis, result = analyze([self.tablet], self._clock.now(), check)
+        with self.watched:
+            analysis, result = analyze([self.tablet], self._clock.now(), check)
         with suppress(DiskError):
             analysis.write(self.fs, self.directory)
         self._statistics = StatisticsCache(self.table, analysis)

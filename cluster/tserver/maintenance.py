@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 
-from ...errors import DiskError, MemoryLimitExceeded, ServerOverloaded
+from ...errors import MemoryLimitExceeded, ServerOverloaded
 from ...storage.files.page_cache import PageCache
 from ...storage.maintenance.compaction_policy import CompactionPolicy
 from ...storage.maintenance.maintenance import (
@@ -57,8 +57,8 @@ class Maintenance:
         False: nothing happens but by `maintain`.
     also : callables
         What is to be done every second beside.
-    disk_failed : callable
-        Told of a replica on whose files work failed.
+    failed : callable
+        Called with a tablet's id and the error when work on its files has failed.
     """
 
     def __init__(
@@ -71,19 +71,20 @@ class Maintenance:
         limit_bytes: int | None,
         background: bool,
         also: Iterable[Callable[[], object]],
-        disk_failed: Callable[[str], None],
+        failed: Callable[[str, Exception], None],
     ):
         self._replicas = replicas
         self._durability = durability
         self._also = tuple(also)
-        self._disk_failed = disk_failed
         self._closed = False
         self._grown = 0
         self._refusal = ""
         self._refuses_until = 0.0
         self.memory = Memory(self._memory_bytes, cache, self._relieve, limit_bytes)
         policy = CompactionPolicy(target_bytes=rowset_bytes)
-        self._manager = MaintenanceManager(self.tablets, policy, lambda: self.memory.is_short)
+        self._manager = MaintenanceManager(
+            self.tablets, policy, lambda: self.memory.is_short, failed=lambda tablet, error: failed(tablet.id, error)
+        )
         self._rounds = Rounds("nyala-maintenance", self._maintain, background)
         self._housekeeping = Rounds("nyala-housekeeping", self._keep_house, background)
 
@@ -160,8 +161,6 @@ class Maintenance:
             if record.error:
                 fields = {"tablet": record.tablet_id, "operation": record.kind, "error": record.error}
                 _log.warning("maintenance failed", extra={"fields": fields})
-                if record.error.startswith(DiskError.__name__):
-                    self._disk_failed(record.tablet_id)
                 break
         return records
 

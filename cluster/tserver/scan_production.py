@@ -19,7 +19,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 
-from ...errors import Cancelled
+from ...errors import Cancelled, Error
 from ...storage.vector import Batch
 from ...storage.vector_sizes import batch_bytes
 
@@ -196,6 +196,9 @@ class Production:
         # Whatever it is, it belongs to the scan's reader.
         except Exception as raised:
             error = raised
+            if isinstance(error, Error):
+                # Its frames refer to what was read, and to this object: files would count as read for long.
+                error.__traceback__ = None
         with self._changed:
             self._working -= 1
             self._error = self._error or error

@@ -20,6 +20,7 @@ from ...storage.columns.column_file import ROW_GROUP_ROWS
 from ...storage.store import Timestamp
 from ...storage.tablet.tablet import Tablet, TabletView
 from ...storage.vector import Batch
+from ..tablets.damage import Watched
 from ..wire import plain
 from ..wire.methods import CloseScanner, Done, KeepAlive, ScanEnd, ScanStart, ScanTablet, StartScan
 from ..wire.server import CallContext
@@ -51,6 +52,8 @@ class Scannable(Protocol):
     def leader_address(self) -> str: ...
 
     def view(self, snapshot: Timestamp | None, *, deadline: float, schema_version: int | None = None) -> TabletView: ...
+
+    def met(self, error: Exception) -> Exception: ...
 
 
 class ScanService:
@@ -123,17 +126,19 @@ class ScanService:
                 raise ProtocolError("this server evaluates no fragments of plans")
             evaluate = self._fragments(ticket.fragment, view.table, spec)
         production = Production(self._scanners.budget)
-        sources = scan_sources(
-            view,
-            spec,
-            parallel=self._parallel,
-            watch=production.watch,
-            after_key=None if ticket.after_key is None else key_from_plain(ticket.after_key),
-            evaluate=evaluate,
-        )
+        with Watched(replica.met):
+            sources = scan_sources(
+                view,
+                spec,
+                parallel=self._parallel,
+                watch=production.watch,
+                after_key=None if ticket.after_key is None else key_from_plain(ticket.after_key),
+                evaluate=evaluate,
+            )
         # A little is read soonest by the thread that asks; a stream is sent while more is read.
         alone = ROW_GROUP_ROWS if until is None else ALONE_ROWS
-        production.begin(sources.iterators, self._threads if sources.rows > alone else None)
+        iterators = [_watched(source, replica) for source in sources.iterators]
+        production.begin(iterators, self._threads if sources.rows > alone else None)
         return Scanner(ticket.scanner, ticket.tablet_id, production, sources.counters, replica.leader_address)
 
     def _view(
@@ -183,3 +188,9 @@ class ScanService:
         """End all scans."""
         self._scanners.close_all(_CLOSE_SECONDS)
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _watched(batches: Iterator[Batch], replica: Scannable) -> Iterator[Batch]:
+    """Yield the same batches; an error of a damaged file becomes one on which the client reads another replica."""
+    with Watched(replica.met):
+        yield from batches

@@ -178,7 +178,7 @@ class TabletServer:
                 limit_bytes=options.memory_limit_bytes,
                 background=options.background,
                 also=(self.scans.expire, self.tablets.keep_house),
-                disk_failed=self.tablets.disk_failed,
+                failed=self.tablets.met,
             )
             self._service = Service(self.tablets, self.scans, self.maintenance, self.status, self._completions)
             self._rpc.handlers = self._service.handlers(FAULTS.set if options.allow_faults else None)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -99,6 +100,8 @@ class TabletManager:
         )
         self._listener = ReplicaListener(self._changed, self.copies.ask)
         self._openers = ThreadPoolExecutor(OPENERS, "nyala-open")
+        self._told: weakref.WeakKeyDictionary[Replica, str] = weakref.WeakKeyDictionary()
+        """The errors of replicas that were logged."""
 
     # ---- what there is -------------------------------------------------------------------------------------------
 
@@ -260,6 +263,8 @@ class TabletManager:
         """To be called every second, without locks."""
         self._removal.keep_house()
         self.copies.sources.expire()
+        for replica in self.replicas():
+            replica.step_down_if_damaged()
 
     def _release(self, tablet_id: str) -> None:
         """Let go of what nobody waits for, of a tablet that is to be removed."""
@@ -271,9 +276,19 @@ class TabletManager:
     def _changed(self, replica: Replica) -> None:
         """A replica tells that it has changed; perhaps it has failed."""
         self._slots.note(replica.tablet_id)
-        if replica.state == "FAILED":
-            _log.error("tablet failed", extra={"fields": {"tablet": replica.tablet_id, "error": replica.error}})
+        if replica.error and replica.error != self._told.get(replica):
+            self._told[replica] = replica.error
+            event = "tablet failed" if replica.state == "FAILED" else "tablet is damaged"
+            _log.error(event, extra={"fields": {"tablet": replica.tablet_id, "error": replica.error}})
             self.disk_failed(replica.tablet_id)
+
+    def met(self, tablet_id: str, error: Exception) -> None:
+        """Background work on a tablet has ended with an error: judge it (`Replica.met`)."""
+        slot = self._slots.get(tablet_id)
+        if slot is not None and slot.replica is not None:
+            slot.replica.met(error)
+        if isinstance(error, DiskError):
+            self.disk_failed(tablet_id)
 
     def disk_failed(self, tablet_id: str) -> None:
         """Work on a tablet's files has failed: it may be the whole directory."""

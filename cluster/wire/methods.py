@@ -265,7 +265,8 @@ class AlterTablet(Request, frozen=True, tag="alter_tablet"):
 
 class TabletReport(Struct, frozen=True, kw_only=True):
     """A replica about itself. `state`: "RUNNING", "COPYING" (remote bootstrap), "BOOTSTRAPPING" (opening), "FAILED"
-    (with `error`), "TOMBSTONED"."""
+    (with `error`), "TOMBSTONED". A RUNNING one with an `error` is damaged and the only one. `votes`: it takes part in
+    the tablet's consensus, though it may have failed: its data cannot be read, its log can."""
 
     tablet_id: str
     table_id: str
@@ -282,6 +283,7 @@ class TabletReport(Struct, frozen=True, kw_only=True):
     rows: int = 0
     bytes: int = 0
     error: str = ""
+    votes: bool = False
 
 
 class TabletReports(Reply, frozen=True):

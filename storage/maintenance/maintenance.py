@@ -169,6 +169,8 @@ class MaintenanceManager:
         Log of all tablets together above which flushes make log free.
     clock : callable
         Seconds, never going back.
+    failed : callable
+        Called with the tablet and the error when work on a tablet, or a look at it, has failed.
     """
 
     def __init__(
@@ -178,12 +180,14 @@ class MaintenanceManager:
         memory_is_short: Callable[[], bool],
         log_target_bytes: int = LOG_TARGET_BYTES,
         clock: Callable[[], float] = time.monotonic,
+        failed: Callable[[Tablet, Exception], None] = lambda tablet, error: None,
     ):
         self._tablets = tablets
         self._policy = policy
         self._memory_is_short = memory_is_short
         self._log_target_bytes = log_target_bytes
         self._clock = clock
+        self._failed = failed
         self._random = random.Random(1)
         self._pace = Pace(clock)
         self._lock = threading.Lock()
@@ -245,6 +249,7 @@ class MaintenanceManager:
                 if tablet in self._tablets():  # and not dropped meanwhile
                     self._give_rest(tablet)
                     self._record_failed_look(tablet, error)
+                    self._failed(tablet, error)
                 continue
             found += [o for o in mine if state is not tablet.state or _key(o) not in fruitless]
         return found
@@ -269,6 +274,7 @@ class MaintenanceManager:
         # Whatever is wrong with one tablet, the others go on; the record says what it was.
         except Exception as failure:
             error = f"{type(failure).__name__}: {failure}"
+            self._failed(tablet, failure)
         finally:
             self._running = None
         self._note(operation, before, failed=bool(error))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace as replace_struct
 from nyala.cluster.admin.ksck import Health, describe, ksck
 from nyala.cluster.admin.view import ClusterView, ServerView, TabletView
 from nyala.cluster.raft.messages import Configuration, Peer, PeerRole
-from nyala.cluster.wire.methods import NamedServer, ServerStatus, TabletReport
+from nyala.cluster.wire.methods import ChecksumReply, NamedServer, ServerStatus, TabletReport
+from nyala.errors import CorruptionError, DiskError
 
 PEERS = tuple(Peer(id, f"{id}:1") for id in "abc")
 
@@ -60,6 +63,7 @@ LEARNER = (*PEERS, Peer("d", "d:1", PeerRole.PRE_VOTER))
         ({"a": report(leads=True), "b": report()}, PEERS, Health.UNDER_REPLICATED, "the replica at c:1 is missing"),
         ({"a": report(leads=True), "b": report()}, PEERS[:2], Health.UNDER_REPLICATED, "2 replicas with a vote"),
         (WHOLE | {"c": report(state="FAILED", error="EIO")}, PEERS, Health.UNDER_REPLICATED, "is FAILED: EIO"),
+        (WHOLE | {"c": report(error="checksum")}, PEERS, Health.UNDER_REPLICATED, "c:1 is damaged: checksum"),
         (WHOLE | {"c": report(state="COPYING")}, PEERS, Health.RECOVERING, "is COPYING"),
         (WHOLE | {"d": report()}, LEARNER, Health.RECOVERING, "a change of its replicas"),
         (WHOLE | {"b": report(index=7)}, PEERS, Health.RECOVERING, "a change of its replicas"),
@@ -93,3 +97,32 @@ def test_servers() -> None:
         assert told in found.servers
         assert not found.is_clean
         assert describe(found).endswith("FAILED")
+
+
+class Answers:
+    """Channels to replicas that answer a `ChecksumTablet` with these, or raise them."""
+
+    def __init__(self, answers: dict[str, ChecksumReply | Exception]):
+        self._answers = answers
+
+    def get(self, address: str) -> Any:
+        answer = self._answers[address]
+
+        def call(request: Any, timeout: float) -> ChecksumReply:
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        return SimpleNamespace(call=call)
+
+
+def test_checksums_go_on_past_replicas_that_cannot_be_read() -> None:
+    summed = ChecksumReply(rows=7, checksum="00000000000000ff")
+    damaged = CorruptionError("checksum 1 instead of 2", "/b/rowsets/x.col", "page 0")
+    found = ksck(view(WHOLE), cast(Any, Answers({"a:1": summed, "b:1": damaged, "c:1": DiskError("cannot read /c/y")})))
+    assert found.health is Health.UNDER_REPLICATED
+    assert found.checksums == {"t": (7, "00000000000000ff")}
+    assert found.to_dict()["tablets"][0]["reasons"] == (
+        "the replica at b:1: CorruptionError: /b/rowsets/x.col: page 0: checksum 1 instead of 2",
+        "the replica at c:1: DiskError: cannot read /c/y",
+    )

@@ -30,6 +30,7 @@ def view(
     dead: str = "",
     leaving: str = "",
     failed: str = "",
+    damaged: str = "",
     tombstoned: str = "",
     outside: str = "",
     leader: str = "a",
@@ -44,10 +45,18 @@ def view(
     told = configuration(*peers, index=7)
     reports = {}
     for peer in told.peers:
-        state = "FAILED" if peer.id in failed else "RUNNING"
+        state = "FAILED" if peer.id in failed + damaged else "RUNNING"
         role = "LEADER" if peer.id == leader else "FOLLOWER"
         if peer.id not in silent:
-            reports[peer.id] = report(role=role, leader=leader, peers=peers, index=7, state=state, version=version)
+            reports[peer.id] = report(
+                role=role,
+                leader=leader,
+                peers=peers,
+                index=7,
+                state=state,
+                version=version,
+                votes=peer.id in damaged,
+            )
     for id_ in outside:
         reports[id_] = report(peers=("a", "b", id_), index=5, state="TOMBSTONED" if id_ in tombstoned else "RUNNING")
     observed = Observed(told, leader, 1, reports)
@@ -112,6 +121,14 @@ def orders(cluster: ClusterView) -> list[str]:
         (view(["a", "b"], servers="abc", outside="c", tombstoned="c"), ["add c at a"]),
         # two failed of three: no majority is left to risk
         (view(["a", "b", "c"], servers="abc", failed="bc"), []),
+        # but those whose data are damaged still vote: one after the other is made anew
+        (view(["a", "b", "c"], servers="abc", damaged="bc"), ["remove b at a"]),
+        (view(["a", "c"], servers="abc", damaged="c"), ["add b at a"]),
+        (view(["a", "b", "c"], servers="abcd", damaged="bc"), ["add d at a"]),
+        (view(["a", "b", "c"], servers="abc", damaged="b", dead="c"), []),
+        # never fewer voters than a majority of what the table wants
+        (view(["a", "b"], servers="ab", failed="b"), []),
+        (view(["a", "b"], servers="ab", damaged="b"), []),
         # a server leaves: like a dead one, and the leader hands over
         (view(["a", "b", "c"], leaving="a"), ["add d at a"]),
         (view(["a", "b", "c", "d"], leaving="a"), ["lead b at a"]),
@@ -191,7 +208,8 @@ def clusters(draw: st.DrawFn) -> ModelCluster:
 
 events = st.lists(
     st.tuples(
-        st.sampled_from(["kill", "revive", "fail", "leave", "stay", "drop", "alter", "nothing"]), st.integers(0, 99)
+        st.sampled_from(["kill", "revive", "fail", "damage", "leave", "stay", "drop", "alter", "nothing"]),
+        st.integers(0, 99),
     ),
     max_size=25,
 )
@@ -217,12 +235,13 @@ def befall(model: ModelCluster, event: str, number: int) -> None:
             tablet.is_dropped = number % 5 == 0 or tablet.is_dropped
         case "alter":
             tablet.version += 1
-        case "fail":
+        case "fail" | "damage":
             replica = tablet.replicas.get(server.id)
             if replica is not None and tablet.configuration.peer(server.id) is not None:
-                replica.state = "FAILED"
+                before = replica.state, replica.votes
+                replica.state, replica.votes = "FAILED", event == "damage" and (replica.state == "RUNNING" or before[1])
                 if tablet.id in had and not model.has_majority(tablet):
-                    replica.state = "RUNNING"
+                    replica.state, replica.votes = before
 
 
 @settings(max_examples=300)
