@@ -17,7 +17,7 @@ from typing import Any
 
 from ...errors import ClusterError, Error
 from ..raft.messages import Peer, PeerRole
-from ..wire.methods import ChecksumReply, ChecksumTablet
+from ..wire.methods import ChecksumReply, ChecksumTablet, ServerStatus
 from ..wire.rpc import Channels
 from .view import ClusterView, TabletView, call
 
@@ -90,6 +90,8 @@ def _server_findings(view: ClusterView) -> list[str]:
     leaders = [m.address for m in view.masters if m.status is not None and m.status.is_leader]
     if len(leaders) != 1:
         found.append(f"{len(leaders)} masters say that they lead" + (f": {', '.join(leaders)}" if leaders else ""))
+    if any(m.status is not None and m.status.details.get("repair_is_paused") for m in view.masters):
+        found.append("so many replicas do not work that the master replaces none: look for what they have in common")
     for server in view.tservers:
         answer = view.answers.get(server.id)
         if answer is None or answer.status is None:
@@ -99,6 +101,19 @@ def _server_findings(view: ClusterView) -> list[str]:
             found.append(f"tablet server {server.address} does not answer, {heard}{why}")
         elif server.state == "DEAD":
             found.append(f"tablet server {server.address} answers, but the master has not heard of it")
+        if answer is not None and answer.status is not None:
+            found += _directory_findings(server.address, answer.status)
+    return found
+
+
+def _directory_findings(address: str, status: ServerStatus) -> list[str]:
+    """What is wrong with the disks of a tablet server."""
+    found: list[str] = []
+    for directory in status.details.get("directories", ()):
+        if directory.get("full"):
+            found.append(f"tablet server {address} takes no writes: {directory['full']}")
+        if directory.get("error"):
+            found.append(f"tablet server {address} does not use {directory['path']}: {directory['error']}")
     return found
 
 
@@ -110,6 +125,8 @@ def _tablet_finding(view: ClusterView, tablet: TabletView) -> TabletFinding:
         if report is not None and report.state == "RUNNING":
             if report.error:
                 reasons.append(f"the replica at {peer.address} is damaged: {report.error}")
+            if report.disk_full:
+                reasons.append(f"the replica at {peer.address} cannot be written: {report.disk_full}")
             running += peer.role is PeerRole.VOTER
             recovering += peer.role is PeerRole.PRE_VOTER
             continue

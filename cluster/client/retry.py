@@ -27,6 +27,7 @@ from ...errors import (
     Cancelled,
     ConnectionRefused,
     DeadlineExceeded,
+    DiskError,
     Error,
     NotTheLeader,
     ReplicaUnavailable,
@@ -94,6 +95,7 @@ class Attempts:
     __slots__ = (
         "_attempt",
         "_check",
+        "_disk",
         "_end",
         "_is_mixed",
         "_over",
@@ -126,6 +128,8 @@ class Attempts:
         self._over: DeadlineExceeded | None = None
         """What `give_up` has raised."""
         self.last: BaseException | None = None
+        self._disk: DiskError | None = None
+        """A server whose disk is full, or fails, has said so: that is why, whatever the others say."""
         self._is_mixed = False
         """Was there another failure in this round than `AuthenticationFailed`?"""
 
@@ -143,6 +147,8 @@ class Attempts:
         if error is self._over:
             raise error  # nobody's answer: a pause was too long, and there is still some time left
         self.last = error
+        if isinstance(error, DiskError):
+            self._disk = error
         self._is_mixed = self._is_mixed or not isinstance(error, AuthenticationFailed)
         if not isinstance(error, ConnectionRefused):
             self._refused_since = None
@@ -176,5 +182,7 @@ class Attempts:
     def give_up(self) -> NoReturn:
         """Raise `DeadlineExceeded` with what was the matter last."""
         why = "" if self.last is None else f"; the last answer was {type(self.last).__name__}: {self.last}"
+        if self._disk is not None and self._disk is not self.last:
+            why += f"; before, {self._disk}"
         self._over = DeadlineExceeded(f"{self._what} was not done within {self._seconds:g} seconds{why}")
         raise self._over from self.last

@@ -14,6 +14,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
+from ..disk_errors import is_full
 from ..raft.messages import Entry, Peer
 from .interfaces import ReplicatedState
 from .raft_log import RaftLog
@@ -40,6 +41,9 @@ class Applier:
         Has a job done `POSTPONED` seconds from now; it takes the lock itself.
     applied : callable
         Called with the lock when `applied_index` has grown.
+    full : callable
+        Called without the lock with the error of an entry for which the disk has no space; the entry is applied again
+        a moment later.
     fail : callable
         Called without the lock when the replica or the log raised an error; nothing is applied any more.
 
@@ -63,6 +67,7 @@ class Applier:
         submit: Callable[[Job], None],
         postpone: Callable[[Job], None],
         applied: Callable[[], None],
+        full: Callable[[Exception], object],
         fail: Callable[[Exception], None],
     ):
         self.applied_index = applied_index
@@ -79,6 +84,7 @@ class Applier:
         self._postpone = postpone
         self._is_postponed = False
         self._applied = applied
+        self._full = full
         self._fail = fail
         self._is_stopped = False
 
@@ -167,7 +173,20 @@ class Applier:
                 if has_entries:
                     self._apply(first, last)
             except Exception as error:
+                if has_entries and is_full(error):
+                    self._full(error)
+                    self._rest()
+                    return
                 self._fail(error)
+
+    def _rest(self) -> None:
+        """Give the thread back; go on a moment later."""
+        with self._changed:
+            self.is_busy, self.worker = False, None
+            self._changed.notify_all()
+            if not self._is_postponed:
+                self._is_postponed = True
+                self._postpone(self._end_postponement)
 
     def _apply(self, first: int, last: int) -> None:
         entries = self._log.entries(first, last, APPLY_BYTES)

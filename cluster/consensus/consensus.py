@@ -267,6 +267,16 @@ class Consensus:
         """Start an election now: for the first leader of a new tablet."""
         self._driver.step(Campaign())
 
+    # ---- the disk ------------------------------------------------------------------------------------------------
+
+    def note_space(self, is_full: bool) -> None:
+        """The disk with this peer's files has become full, or has space again."""
+        self._driver.note_space(is_full)
+
+    def voters_without_space(self) -> list[Peer]:
+        """As leader: the voters whose disks are full, where too few others are left to commit anything."""
+        return self._driver.voters_without_space()
+
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def close(self) -> None:

@@ -56,6 +56,9 @@ class ConsensusHost:
     is_missing : callable
         Has this server no data of a tablet that is not open? Then a leader is told so, and sends a copy. Not given: so
         it is with all that are not open.
+    disk_full : callable
+        Called with a tablet's id and the error when there was no space for its log; it takes no time. True: somebody
+        says when there is space again (`Consensus.note_space`).
     deciding : callable
         Makes what threads of the host are in while they send messages or may decide entries, and leave without any
         lock.
@@ -73,6 +76,7 @@ class ConsensusHost:
         log_threads: int = 1,
         is_missing: Callable[[str], bool] | None = None,
         deciding: Callable[[], AbstractContextManager[object]] = nullcontext,
+        disk_full: Callable[[str, Exception], bool] = lambda tablet_id, error: False,
         segment_bytes: int = SEGMENT_BYTES,
         wall_clock: Callable[[], int] = wall_microseconds,
     ):
@@ -100,6 +104,7 @@ class ConsensusHost:
         self.on_pool = self._pool.submit
         self.schedule = self._timer.schedule
         self.deciding = deciding
+        self.disk_full = disk_full
 
     # ---- what peers use (`peer_driver.Services`) -------------------------------------------------------------------
 

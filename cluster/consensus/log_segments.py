@@ -13,6 +13,7 @@ log without gaps.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from array import array
 from bisect import bisect_right
@@ -206,6 +207,8 @@ class LogSegments:
             self._fs.sync_directory(self._directory)
         except DiskError:
             file.close()
+            with contextlib.suppress(DiskError):
+                self._fs.remove(path)
             raise
         self._file = file
         segment = LogSegment(path, first_index, schema, array("Q"), len(header))
@@ -238,6 +241,14 @@ class LogSegments:
         with self._mutex:
             newest.size = newest.offsets[kept]
             del newest.offsets[kept:]
+
+    def restore(self, last_index: int) -> None:
+        """Take away the entries behind `last_index`, and whatever else a write that failed has left behind them."""
+        self.cut(last_index)
+        if self._segments:
+            newest = self._segments[-1]
+            self._fs.truncate(newest.path, newest.size)
+        self._is_synced = False
 
     def remove_through(self, index: int) -> None:
         """Remove the segments, but the newest, all of whose entries are at or below `index`, oldest first."""

@@ -12,6 +12,9 @@
   term or vote is not on the disk.
 - After a disk error, or anything else that must not happen, the peer has failed: it says nothing any more, and what
   waits for it is told so. It never calls durable what is not.
+- A full disk is no such error. Entries that cannot be written wait in memory and are not acknowledged, messages that
+  need the consensus file stay held; heartbeats, votes and commits that need neither go on. The file is tried again
+  every `FULL_SECONDS`, as there is a reserve for it; more than `FULL_LOG_BYTES` of log wait for `note_space`.
 """
 
 from __future__ import annotations
@@ -24,11 +27,14 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Protocol
 
+import msgspec
+
 from ...errors import ClusterError, NotTheLeader, ReplicaUnavailable
 from ...storage.clock import LOGICAL_BITS, HybridClock
 from ...storage.store import Timestamp
+from ..disk_errors import is_full
 from ..raft.events import Event, Persisted, RaftRole, Ready, Received, Renew, Send, Tick
-from ..raft.messages import AppendRequest, Message, Peer
+from ..raft.messages import AppendRequest, AppendResponse, Message, Peer
 from ..raft.node import RaftNode
 from .applier import POSTPONED, Applier
 from .consensus_file import ConsensusFile
@@ -43,6 +49,13 @@ _LEAD_MARGIN = 1_000_000
 """Microseconds by which the clock lead in the consensus file is greater than was needed when it was written."""
 _LEAD_EXCESS = 4_000_000
 """A lead that is greater than needed by this much is written anew: after a restart, all of it counts as promised."""
+FULL_SECONDS = 0.5
+FULL_LOG_BYTES = 4 << 20
+"""Of entries that are written though the disk is full, half of the reserve: what was on its way when it became full, so
+that reads need not wait for its decision, and the entries of an election or a change of peers. New writes are refused
+before they come here."""
+_MOST_HELD = 256
+"""Messages that wait for a consensus file for which there is no space: older ones are lost, as in a network."""
 _RENEW_INTERVAL = 0.02
 """Seconds between rounds that are begun because somebody waits for a lease."""
 
@@ -68,6 +81,10 @@ class Services(Protocol):
 
     def schedule(self, when: float, job: Job) -> None: ...
 
+    def disk_full(self, tablet_id: str, error: Exception) -> bool:
+        """A tablet's log or consensus file found no space. Called without locks. True: `PeerDriver.note_space` will say
+        when there is some again; False: nobody does, so all is tried again every `FULL_SECONDS`."""
+
     def send_later(self, job: Job) -> None:
         """Call this in a moment, once, however often it is asked for."""
 
@@ -89,6 +106,8 @@ class PeerDriver:
         The last ALTER entry that was proposed; while it is not applied, nothing else may be.
     error : Exception or None
         Why the peer has stopped.
+    full_peers : set of str
+        Ids of the peers that have told this one, as leader, that their disk is full.
     on_closed : callable
         Called by `close`.
     """
@@ -115,6 +134,7 @@ class PeerDriver:
         self.is_serving = False
         self.altering_index = 0
         self.silent: dict[str, Peer] = {}
+        self.full_peers: set[str] = set()
         self.on_closed: Job = lambda: None
         self.proposals = Proposals(applied_index)
         self.applier = Applier(
@@ -123,6 +143,7 @@ class PeerDriver:
             self.changed,
             applied_index,
             submit=services.on_pool,
+            full=lambda error: services.disk_full(tablet_id, error),
             postpone=lambda job: services.schedule(services.now() + POSTPONED, job),
             applied=self._applied,
             fail=self.fail,
@@ -133,6 +154,9 @@ class PeerDriver:
         self._needs_file = False
         self._is_writing_file = False
         self._is_disk_busy = False
+        self._is_full = False
+        self._waits_for_space = False
+        """The disk is full: nothing is given to a log thread until `_try_again`."""
         self._seen_limit = 0
         self._renewed_at = 0.0
         self._timer_at = float("inf")
@@ -164,6 +188,8 @@ class PeerDriver:
         if isinstance(message, AppendRequest) and message.entries:
             self.services.clock.update(Timestamp(message.entries[-1].timestamp))
         with self.lock:
+            if isinstance(message, AppendResponse):
+                (self.full_peers.add if message.is_full else self.full_peers.discard)(sender.id)
             if self.error is None:
                 with contextlib.suppress(ClusterError):
                     self.step_locked(Received(message, sender))
@@ -253,6 +279,8 @@ class PeerDriver:
             self._needs_file = True
         if self._needs_file or self._is_writing_file:
             self._held += ready.messages
+            if self._is_full:
+                del self._held[:-_MOST_HELD]
         else:
             self._send(ready.messages)
         if ready.commit_index is not None:
@@ -267,9 +295,8 @@ class PeerDriver:
         if ready.is_leader_changed:
             self._log_leadership()
             self.applier.tell_leadership()
-        if not self._is_disk_busy and (self._needs_file or (self.log.has_work and not ready.is_held)):
-            self._is_disk_busy = True
-            self.services.on_disk(self._work_on_disk)
+        if self._needs_file or (self.log.has_work and not ready.is_held):
+            self._start_disk_work()
         self._schedule()
         if self.waiting:
             self.changed.notify_all()
@@ -278,6 +305,8 @@ class PeerDriver:
 
     def _send(self, messages: list[tuple[Peer, Message]]) -> None:
         for peer, message in messages:
+            if self._is_full and isinstance(message, AppendResponse):
+                message = msgspec.structs.replace(message, is_full=True)
             self.services.send(peer, self.tablet_id, message)
 
     def _cut_off(self, last_index: int) -> None:
@@ -355,11 +384,21 @@ class PeerDriver:
 
     # ---- the disk --------------------------------------------------------------------------------------------------
 
+    def _start_disk_work(self) -> None:
+        if not self._is_disk_busy and not self._waits_for_space:
+            self._is_disk_busy = True
+            self.services.on_disk(self._work_on_disk)
+
+    def _has_disk_work(self) -> bool:
+        if self._needs_file:
+            return True
+        return self.log.has_work and not (self._is_full and self.log.unwritten_bytes > FULL_LOG_BYTES)
+
     def _work_on_disk(self) -> None:
         """A log thread's: until nothing is left to be made durable."""
         while True:
             with self.lock:
-                if self.error is not None or not (self._needs_file or self.log.has_work):
+                if self.error is not None or self._waits_for_space or not self._has_disk_work():
                     self._is_disk_busy = False
                     self.changed.notify_all()
                     return
@@ -377,11 +416,49 @@ class PeerDriver:
                         clock_lead=max(0, self._clock_lead(limit)) + _LEAD_MARGIN,
                     )
                     self._release()
-                if self.log.has_work:
+                if self.log.has_work and not (self._is_full and self.log.unwritten_bytes > FULL_LOG_BYTES):
                     with self.services.deciding():
                         self._persist()
             except Exception as error:
-                self.fail(error)
+                if is_full(error):
+                    self.note_full(error)
+                else:
+                    self.fail(error)
+
+    def note_full(self, error: Exception) -> None:
+        """There was no space for the log or the consensus file: try again later. Takes the lock."""
+        with self.lock:
+            self._is_full = self._waits_for_space = True
+            self._needs_file = self._needs_file or self._is_writing_file
+            self._is_writing_file = False
+        if not self.services.disk_full(self.tablet_id, error):
+            with self.lock:
+                self._is_full = False
+        self.services.schedule(self.services.now() + FULL_SECONDS, self._try_again)
+
+    def note_space(self, is_full: bool) -> None:
+        """The disk has become full, or has space again. Takes the lock."""
+        with self.lock:
+            self._is_full = is_full
+        if not is_full:
+            self._try_again()
+
+    def voters_without_space(self) -> list[Peer]:
+        """The voters whose disks are full, this one among them, if the others are no majority; else none. Takes the
+        lock."""
+        with self.lock:
+            if not self.full_peers:
+                return []
+            own = {self.node.id} if self._is_full else set()
+            voters = self.node.configuration.voters
+            full = [peer for peer in voters if peer.id in self.full_peers | own]
+            return full if len(voters) - len(full) < self.node.configuration.majority else []
+
+    def _try_again(self) -> None:
+        with self.lock:
+            self._waits_for_space = False
+            if self.error is None and self._has_disk_work():
+                self._start_disk_work()
 
     def _release(self) -> None:
         """The file is written: what was held may go, unless it must be written again."""

@@ -24,6 +24,7 @@ import pyarrow as pa
 from ...errors import OperationalError
 from ...storage.files.filesystem import FileSystem
 from ...storage.log.wal_format import EntryKind, LogEntry
+from ..disk_errors import is_full
 from ..raft.messages import Entry
 from .log_segments import LogSegments
 
@@ -45,7 +46,8 @@ class RaftLog:
     Attributes
     ----------
     failure : Exception or None
-        Why the files cannot be trusted to take anything any more.
+        Why the files cannot be trusted to take anything any more. A full disk is no failure: what may be in the files
+        of a write that failed is cut off before the next one.
     configurations : list of Entry
         The CONFIGURATION entries that were found when the log was opened, ascending.
     newest_timestamp : int
@@ -104,6 +106,8 @@ class RaftLog:
         self._cut: int | None = None
         """The files are to be cut behind this entry, before anything is written."""
         self._truncations = 0
+        self._is_torn = False
+        """May there be something in the files behind `_cut`, of a write for which there was no space?"""
         self._disk = threading.Lock()
         self._mutex = threading.Lock()
 
@@ -160,6 +164,13 @@ class RaftLog:
     def memory_bytes(self) -> int:
         """Bodies of the entries that are in memory: those that are not written, and a few others."""
         return self._tail_bytes
+
+    @property
+    def unwritten_bytes(self) -> int:
+        """Bodies of the entries that are not in the files yet."""
+        with self._mutex:
+            count = self._last_index - self._written_index
+            return sum(len(entry.body) for entry in self._tail[len(self._tail) - count :]) if count else 0
 
     def term(self, index: int) -> int | None:
         """The term of an entry, `base_index` included; None where it is not there."""
@@ -265,8 +276,8 @@ class RaftLog:
         """Bring the files to where the memory is, durably.
 
         Returns (index, term) of the last entry that is durable now, all before it are; None where the log was truncated
-        meanwhile: call it again. Raises `DiskError` where the disk fails, or has failed before. One thread at a time
-        works, others wait.
+        meanwhile: call it again. Raises `DiskError` where the disk fails, or has failed before; after one that says
+        that it is full, it may be called again. One thread at a time works, others wait.
         """
         syncs = self._syncs or force
         with self._disk:
@@ -279,13 +290,17 @@ class RaftLog:
                 entries = self._tail[len(self._tail) - count :] if count else []
                 self._file_index = last
             try:
-                if cut is not None:
+                if self._is_torn:
+                    self._segments.restore(min(last if cut is None else cut, self._written_index))
+                    self._is_torn = False
+                elif cut is not None:
                     self._segments.cut(cut)
                 self._segments.write(entries, durable, self.schema_at)
                 if syncs:
                     self._segments.sync()
             except (OperationalError, OSError) as error:
-                self.failure = error
+                if not is_full(error) or not self._take_back(cut):
+                    self.failure = error
                 raise
             with self._mutex:
                 reached = last if self._cut is None else min(last, self._cut)
@@ -299,6 +314,17 @@ class RaftLog:
                 term = self._term(reached)
         assert term is not None, "a log that was not cut has its entries"
         return reached, term
+
+    def _take_back(self, cut: int | None) -> bool:
+        """Prepare to write once more what could not be written. False where entries that were not synced are not in
+        memory any more: a sync that failed may have lost them."""
+        with self._mutex:
+            if self._last_index - len(self._tail) > self._synced_index:
+                return False
+            self._written_index = min(self._written_index, self._synced_index)
+            self._cut = self._written_index if cut is None else min(cut, self._written_index)
+            self._is_torn = True
+            return True
 
     def tell(self, index: int) -> None:
         """The node has been told that entries up to here are durable."""

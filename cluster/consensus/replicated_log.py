@@ -30,6 +30,7 @@ from ...storage.clock import format_timestamp
 from ...storage.log.wal import LogMark, LogTicket
 from ...storage.log.wal_format import EntryKind
 from ...storage.store import Timestamp
+from ..disk_errors import is_full
 from ..raft.events import Propose
 from .log_retention import LogRetention
 from .peer_driver import PeerDriver
@@ -288,7 +289,10 @@ class ReplicatedLog:
             try:
                 driver.log.persist(force=True)
             except Exception as error:
-                driver.fail(error)
+                if is_full(error):
+                    driver.note_full(error)
+                else:
+                    driver.fail(error)
                 raise
 
     # ---- segments ------------------------------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from .options import MasterOptions
 from .order_book import OrderBook
 from .orders import AddReplica, AlterReplicas, AskReport, CreateReplica, Order, RemoveReplica, request_of
 from .records import TableRecord
-from .repair import Limits, decide
+from .repair import Limits, decide, is_braked
 from .threads import Callers
 
 ROUND_SECONDS = 0.5
@@ -75,6 +75,8 @@ class Coordinator:
         self._wrote = 0.0
         self._kept_house = 0.0
         self._last_round = manager.monotonic()
+        self.is_braked = False
+        """So many replicas do not work that none is replaced (`repair.Limits`)."""
         self._stopped = False
         self._callers = Callers("master-order", _THREADS)
         self._thread = threading.Thread(target=self._run, name="nyala-master-coordinator", daemon=True)
@@ -134,12 +136,20 @@ class Coordinator:
         self._place_anew()
         view = self._view()
         orders = decide(view, Limits(), self._rng)
+        self._note_brake(is_braked(view, Limits()))
         if orders:
             # One that was deposed and does not know it must not delete what its successor has made.
             self._manager.rows.check_leader()
         self._give(view, orders)
         is_settled = is_written and not (orders or self._creating or self._surplus.since or len(self._book))
         self._seen = seen if is_settled else None
+
+    def _note_brake(self, is_braked: bool) -> None:
+        if is_braked != self.is_braked:
+            self.is_braked = is_braked
+            _log.warning(
+                "too many replicas do not work: none is replaced" if is_braked else "replicas are replaced again"
+            )
 
     def _allow_for_pauses(self) -> None:
         """Where this process stood still (or its machine), the servers that it did not hear of have not been silent."""

@@ -45,6 +45,10 @@ class Limits:
 
     copies: int = 10
     copies_per_server: int = 2
+    bad: int = 10
+    bad_share: float = 0.5
+    """With more than `bad` replicas that do not work, and more than this share of all: something is wrong with the
+    cluster as a whole (its network, its power, a fault of its own), and no replica is replaced until that is over."""
 
 
 def decide(view: ClusterView, limits: Limits, rng: random.Random) -> list[Order]:
@@ -56,11 +60,26 @@ def decide(view: ClusterView, limits: Limits, rng: random.Random) -> list[Order]
         orders += _bring_up(tablet, view)
         orders += _delete_outsiders(tablet, view)
     repairs = _Repairs(view, limits, rng)
+    if is_braked(view, limits):
+        return orders
     for tablet in sorted(view.tablets.values(), key=lambda t: len(healthy_voters(t, view.servers)) - t.replicas):
         order = repairs.of(tablet)
         if order is not None:
             orders.append(order)
     return orders
+
+
+def is_braked(view: ClusterView, limits: Limits) -> bool:
+    """True if so many replicas do not work at once that none is to be replaced."""
+    peers = [(tablet, peer) for tablet in view.tablets.values() for peer in tablet.configuration.voters]
+    bad = sum(is_bad(tablet, peer, view) for tablet, peer in peers)
+    return bad > limits.bad and bad > limits.bad_share * len(peers)
+
+
+def is_bad(tablet: TabletView, peer: Peer, view: ClusterView) -> bool:
+    """True if a replica does not work: its server is dead, or it has failed itself."""
+    server, report = view.servers.get(peer.id), tablet.report(peer.id)
+    return server is None or not server.is_alive or (report is not None and report.state == FAILED)
 
 
 def _bring_up(tablet: TabletView, view: ClusterView) -> Iterator[Order]:
@@ -69,6 +88,27 @@ def _bring_up(tablet: TabletView, view: ClusterView) -> Iterator[Order]:
         yield from _create(tablet, view)
     elif tablet.observed.is_serving and tablet.observed.schema_version < tablet.schema_version:
         yield AlterReplicas(tablet.id, tablet.observed.leader, tablet.schema_version)
+    yield from _leave_full_disk(tablet, view)
+
+
+def _leave_full_disk(tablet: TabletView, view: ClusterView) -> Iterator[Order]:
+    """A leader whose disk is full takes no writes: another voter that has space is to lead."""
+    leader = tablet.observed.leader
+    report = tablet.report(leader)
+    if report is None or not report.disk_full or not tablet.observed.is_serving:
+        return
+    heirs = [
+        server
+        for server in healthy_voters(tablet, view.servers)
+        if not view.servers[server].is_leaving and not _is_full(tablet, server)
+    ]
+    if heirs:
+        yield MoveLeader(tablet.id, leader, least_leading(heirs, tablet.table_id, view.loads()))
+
+
+def _is_full(tablet: TabletView, server: str) -> bool:
+    report = tablet.report(server)
+    return report is not None and bool(report.disk_full)
 
 
 def _create(tablet: TabletView, view: ClusterView) -> Iterator[Order]:
@@ -106,7 +146,8 @@ class _Repairs:
         self._view = view
         self._limits = limits
         self._rng = rng
-        self._takers = view.takers()
+        full = {s for t in view.tablets.values() for s, report in t.observed.reports.items() if report.disk_full}
+        self._takers = {server: address for server, address in view.takers().items() if server not in full}
         self._loads: Loads | None = None
         self._copies = Counter(
             peer.id
@@ -140,8 +181,7 @@ class _Repairs:
         return observed.reports[observed.leader].configuration.index == tablet.configuration.index
 
     def _is_bad(self, tablet: TabletView, peer: Peer) -> bool:
-        server, report = self._view.servers.get(peer.id), tablet.report(peer.id)
-        return server is None or not server.is_alive or (report is not None and report.state == FAILED)
+        return is_bad(tablet, peer, self._view)
 
     def _is_unwanted(self, peer: Peer) -> bool:
         server = self._view.servers.get(peer.id)

@@ -261,6 +261,7 @@ class MasterServer:
                 "tables": len(state.tables),
                 "tablets": len(state.tablets),
                 "servers": len(directory.servers),
+                "repair_is_paused": self._coordinator is not None and self._coordinator.is_braked,
             }
         except Error:
             details["leader"] = self._tablet.leader_address

@@ -114,7 +114,8 @@ class AppendRequest(Struct, frozen=True, array_like=True, tag=3):
 class AppendResponse(Struct, frozen=True, array_like=True, tag=4):
     """`accepted`: the log agrees with the leader's up to `match_index`, and is durable up to there. Otherwise
     `match_index` is the peer's committed index, from where the leader goes on; `is_missing`: the server has no data of
-    the tablet, and wants a copy (`round` as in the request, then, or 0)."""
+    the tablet, and wants a copy (`round` as in the request, then, or 0). `is_full`: its disk is full, so that it cannot
+    make entries durable."""
 
     sender: str
     term: int
@@ -122,6 +123,7 @@ class AppendResponse(Struct, frozen=True, array_like=True, tag=4):
     accepted: bool
     match_index: int
     is_missing: bool = False
+    is_full: bool = False
 
 
 class TransferRequest(Struct, frozen=True, array_like=True, tag=5):

@@ -59,7 +59,7 @@ from ...storage.vector import Batch
 from ..consensus.consensus import Consensus
 from ..consensus.host import ConsensusHost
 from ..consensus.tracked import as_log_entry
-from ..disk_errors import is_damage
+from ..disk_errors import is_damage, is_full
 from ..raft.messages import Configuration, Entry, Peer
 from ..wire import methods
 from ..wire.methods import Call, ChecksumReply, TabletFacts, TabletReport
@@ -86,10 +86,13 @@ class ReplicaListener:
         Role, term, leader, configuration, version or state are others: the next report should have this replica.
     on_bootstrap : callable
         As leader: this peer must copy the data (`StartBootstrap`).
+    on_full : callable
+        There was no space for this replica's files. Returns the error to raise, which names server and directory.
     """
 
     on_change: Callable[[Replica], None] = lambda replica: None
     on_bootstrap: Callable[[Replica, Peer], None] = lambda replica, peer: None
+    on_full: Callable[[Replica, Exception], Exception] = lambda replica, error: error
 
 
 class Replica:
@@ -110,6 +113,8 @@ class Replica:
         "RUNNING", or "FAILED" and why. A replica that failed because its files are damaged serves nothing, but still
         takes part in the consensus: its log is whole, and a majority may need its vote until it is replaced. A damaged
         one that has the only vote goes on "RUNNING", with an error.
+    disk_full : str
+        Says that there is no space for the replica's files, and where; "" while there is some.
     watched : Watched
         What is done within is judged by `met` where it ends with an error.
     serving_since : int
@@ -138,6 +143,9 @@ class Replica:
         self.error = ""
         self.serving_since = 0
         self.watched = Watched(self.met)
+        self.disk_full = ""
+        self._applied_to = 0
+        """Entries up to here, of those given to `apply`, are in memory; one without space comes again with others."""
         self._stepped_down = False
         self._clock = clock
         self._listener = listener
@@ -261,15 +269,18 @@ class Replica:
     def apply(self, entries: Sequence[Entry]) -> None:
         """See `ReplicatedState`."""
         self._wait_open()
-        if not self._is_behind:
-            flush_overfull(self.tablet)
+        if not self._is_behind and not self.disk_full:
+            self._flush_overfull()
+        all_entries, entries = entries, [entry for entry in entries if entry.index > self._applied_to]
         start = 0
         for number, entry in enumerate(entries):
             if entry.kind == EntryKind.ALTER:
                 self._apply_rows(entries[start:number])
                 self._apply_alteration(entry)
+                self._applied_to = entry.index
                 start = number + 1
         self._apply_rows(entries[start:])
+        entries = all_entries
         self._clock.update(Timestamp(max(entry.timestamp for entry in entries)))
         if self._is_behind and entries[-1].index >= self._known_index:
             self._is_behind = False
@@ -293,6 +304,16 @@ class Replica:
                     self.serving_since = max(self.serving_since, entry.timestamp)
             self._applier.finish()
             self._log.note_applied(entries[-1].index)
+            self._applied_to = entries[-1].index
+
+    def _flush_overfull(self) -> None:
+        """Keep memory bounded; where there is no space for it, the entries are applied all the same."""
+        try:
+            flush_overfull(self.tablet)
+        except DiskError as error:
+            if not is_full(error):
+                raise
+            self.met(error)
 
     def _apply_alteration(self, entry: Entry) -> None:
         """Go over to another version of the table."""
@@ -348,9 +369,12 @@ class Replica:
     def met(self, error: Exception) -> Exception:
         """Judge an error of work on this replica, and return the one to raise.
 
-        Where a file of the replica proves to be damaged, the replica has failed from now on; what comes back then is a
-        `ReplicaUnavailable`, on which clients turn to another replica. Any other error comes back as it is.
+        Where there was no space, the error says so, and where. Where a file of the replica proves to be damaged, the
+        replica has failed from now on; what comes back then is a `ReplicaUnavailable`, on which clients turn to another
+        replica. Any other error comes back as it is.
         """
+        if is_full(error):
+            return self._listener.on_full(self, error)
         if not is_damage(error, self.directory):
             return error
         if self.state == "RUNNING" and not self.error:
@@ -583,6 +607,7 @@ class Replica:
             bytes=self.data_bytes,
             error=self.error,
             votes=not status.error,
+            disk_full=self.disk_full,
         )
 
     @property

@@ -25,6 +25,7 @@ from typing import Any
 from ...errors import ConfigurationRefused, DiskError, Error, ReplicaUnavailable, ServerUnavailable
 from ...storage.files.filesystem import FileSystem
 from ..consensus.consensus_file import read_consensus
+from ..disk_errors import is_full
 from ..raft.messages import Peer
 from ..tablets.bootstrap import BootstrapSources, copy_replica
 from ..tablets.replica import Replica
@@ -196,7 +197,9 @@ class Copies:
         try:
             self._removal.bury(slot, f"{type(error).__name__}: {error}")
         except DiskError as failure:
-            self._slots.set(slot, "FAILED", str(failure))
+            # Without space for a tombstone, the superblock still says COPYING: a start of the server buries it.
+            state = "TOMBSTONED" if is_full(failure) and slot.kept is not None else "FAILED"
+            self._slots.set(slot, state, str(failure))
         if isinstance(error, DiskError):
             self._disk_failed(slot.id)
 

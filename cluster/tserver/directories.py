@@ -7,10 +7,15 @@
         tablets/<tablet id>/
     DATA/instance     {id: of the server, kind, directory: its id}        each further data directory
          tablets/<tablet id>/
+         reserve          as in DIR: space for what must be written though the disk is full
 
 A tablet lies wholly in one directory. A further one that cannot be read when the server starts, or is not the one that
 was there before, or whose disk fails later, is out of use until the server starts again: its tablets have failed,
 `placement` knows which these are, and the others go on. DIR itself must be readable.
+
+A disk that is full is no disk that has failed. A directory on which there was no space is *full*: the reserve is given
+up, so that votes and terms can still be written, and writes to its tablets are refused. The reserve is tried to be made
+again every few seconds; as soon as it is there, the directory is not full any more.
 
 `placement` is written before a tablet's files are made, and after they have been removed. Where both contradict each
 other when the server starts, an entry without files is forgotten, and files in another place than the entry's are
@@ -20,6 +25,7 @@ removed.
 from __future__ import annotations
 
 import contextlib
+import random
 import threading
 import uuid
 from collections.abc import Mapping, Sequence
@@ -30,10 +36,14 @@ from ...errors import CorruptionError, DiskError, OperationalError, UnsupportedF
 from ...storage.files.checked_file import TEMPORARY_SUFFIX, read_checked, replace_checked
 from ...storage.files.filesystem import FileSystem
 from ...storage.tables.store_directory import make_durable_directory, require_format, write_format
+from ..disk_errors import is_full
 
 FORMAT = b"nyala server, format 1\n"
 KIND = "tserver"
 VERSION = 1
+RESERVE = "reserve"
+RESERVE_BYTES = 8 << 20
+"""For the log of what was on its way (`peer_driver.FULL_LOG_BYTES`), and small files that are replaced."""
 _INSTANCE_MAGIC = b"nyalaINS"
 _PLACEMENT_MAGIC = b"nyalaPLC"
 _FIRST_FILES = ("LOCK", "tablets", "instance", "instance.tmp", "FORMAT.tmp", "pid", "address", "address.tmp", "log")
@@ -42,11 +52,13 @@ _FIRST_FILES = ("LOCK", "tablets", "instance", "instance.tmp", "FORMAT.tmp", "pi
 
 @dataclass(eq=False, slots=True)
 class DataDirectory:
-    """A directory with tablets. `error` says why it is out of use; empty while it is in use."""
+    """A directory with tablets. `error` says why it is out of use; empty while it is in use. `full` says why nothing
+    more can be written, empty while something can."""
 
     id: str
     path: str
     error: str = ""
+    full: str = ""
 
     @property
     def tablets(self) -> str:
@@ -76,6 +88,8 @@ class ServerDirectories:
         The server's own; an empty or a new one is made one.
     further : sequence of str
         Data directories beside it.
+    reserve_bytes : int
+        Size of the reserve of each.
 
     Raises
     ------
@@ -85,8 +99,9 @@ class ServerDirectories:
         The server's own directory cannot be used, or holds something else.
     """
 
-    def __init__(self, fs: FileSystem, directory: str, further: Sequence[str] = ()):
+    def __init__(self, fs: FileSystem, directory: str, further: Sequence[str] = (), reserve_bytes: int = RESERVE_BYTES):
         self._fs = fs
+        self._reserve_bytes = reserve_bytes
         self._path = directory.rstrip("/") or "/"
         self._mutex = threading.Lock()
         """Guards `_placement` and its file, and the errors of directories."""
@@ -100,6 +115,9 @@ class ServerDirectories:
             others = [self._open_further(path.rstrip("/") or "/") for path in further]
             self._placement: dict[str, str] = self._read_placement()
             self.all = (self.own, *others, *self._missing(others))
+            for found in self.all:
+                if not found.error:
+                    self.look_again(found)
         except BaseException:
             self._lock.release()
             raise
@@ -230,9 +248,9 @@ class ServerDirectories:
         """Choose a directory for a new tablet, and note it durably: the one in use with fewest bytes, among equal ones
         with fewest tablets (`used`: both). `DiskError` where that fails, or none is in use."""
         with self._mutex:
-            usable = [directory for directory in self.all if not directory.error]
+            usable = [directory for directory in self.all if not directory.error and not directory.full]
             if not usable:
-                raise DiskError("no data directory is in use: " + "; ".join(d.error for d in self.all))
+                raise DiskError("no data directory can be used: " + "; ".join(d.error or d.full for d in self.all))
             chosen = min(usable, key=lambda directory: used.get(directory, (0, 0)))
             self._note(tablet_id, chosen)
             return chosen
@@ -261,7 +279,9 @@ class ServerDirectories:
 
     def probe(self, directory: DataDirectory) -> bool:
         """After an error of a tablet: does the directory's disk still take a file? If not, the directory is out of use
-        from now on."""
+        from now on, or full."""
+        if directory.full:
+            return True
         path = f"{directory.path}/probe{TEMPORARY_SUFFIX}"
         try:
             file = self._fs.create(path)
@@ -272,9 +292,43 @@ class ServerDirectories:
                 file.close()
             self._fs.remove(path)
         except DiskError as error:
+            if is_full(error):
+                self.note_full(directory, error)
+                return True
             self.fail(directory, str(error))
             return False
         return True
+
+    def note_full(self, directory: DataDirectory, error: Exception) -> bool:
+        """There was no space: the directory is full until `look_again` finds some. True where it was not before."""
+        with self._mutex:
+            if directory.full or directory.error:
+                return False
+            directory.full = f"disk full: {directory.path}: {error}"
+        self._give_reserve_up(directory)
+        return True
+
+    def look_again(self, directory: DataDirectory) -> bool:
+        """Try to make a directory's reserve; True where it is there: the directory is not full."""
+        path = f"{directory.path}/{RESERVE}"
+        try:
+            file = self._fs.create(path)
+            try:
+                file.write(random.randbytes(self._reserve_bytes))  # nothing packs it
+                file.sync()
+            finally:
+                file.close()
+        except DiskError as error:
+            if is_full(error):
+                self.note_full(directory, error)
+            self._give_reserve_up(directory)
+            return False
+        directory.full = ""
+        return True
+
+    def _give_reserve_up(self, directory: DataDirectory) -> None:
+        with contextlib.suppress(DiskError):
+            self._fs.remove(f"{directory.path}/{RESERVE}")
 
 
 def _read_instance(fs: FileSystem, path: str) -> dict[str, Any]:

@@ -83,7 +83,7 @@ class Maintenance:
         self.memory = Memory(self._memory_bytes, cache, self._relieve, limit_bytes)
         policy = CompactionPolicy(target_bytes=rowset_bytes)
         self._manager = MaintenanceManager(
-            self.tablets, policy, lambda: self.memory.is_short, failed=lambda tablet, error: failed(tablet.id, error)
+            self._workable, policy, lambda: self.memory.is_short, failed=lambda tablet, error: failed(tablet.id, error)
         )
         self._rounds = Rounds("nyala-maintenance", self._maintain, background)
         self._housekeeping = Rounds("nyala-housekeeping", self._keep_house, background)
@@ -94,6 +94,12 @@ class Maintenance:
             if replica.state == "RUNNING":
                 yield replica.tablet
 
+    def _workable(self) -> Iterator[Tablet]:
+        """Those that may be flushed and compacted: where a disk is full, what is left of it is for logs."""
+        for replica in self._replicas():
+            if replica.state == "RUNNING" and not replica.disk_full:
+                yield replica.tablet
+
     # ---- admission -----------------------------------------------------------------------------------------------
 
     def admit(self, size: int) -> None:
@@ -102,9 +108,11 @@ class Maintenance:
         try:
             self.memory.admit(size, waits=False)
         except MemoryLimitExceeded as error:
-            self._refusal, self._refuses_until = str(error), time.monotonic() + REFUSAL_SECONDS
+            full = next((replica.disk_full for replica in self._replicas() if replica.disk_full), "")
+            self._refusal = f"{error}; {full}" if full else str(error)
+            self._refuses_until = time.monotonic() + REFUSAL_SECONDS
             self.wake()
-            raise ServerOverloaded(str(error)) from None
+            raise ServerOverloaded(self._refusal) from None
 
     def is_overloaded(self) -> str:
         """Why no write would be admitted now; "" where one may be. Costs nothing: memory is not measured for it."""
@@ -118,6 +126,11 @@ class Maintenance:
             self._grown = 0
             if needs_flush(tablet):
                 self.wake()
+
+    def try_again(self) -> None:
+        """Do at once what has failed and would be tried again later: there is space again."""
+        self._manager.forget_failures()
+        self.wake()
 
     def wake(self) -> None:
         """Look now whether something is to be done."""

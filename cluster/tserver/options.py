@@ -45,6 +45,10 @@ class TabletServerOptions:
         Memory for batches of all scans that are read ahead, or kept for a stream that may break.
     drain_seconds : float
         How long a server that is told to stop lets calls and scans go on.
+    reserve_bytes : int
+        Space in each directory for what must be written though its disk is full.
+    full_check_seconds : float
+        A directory whose disk is full is looked at again after so long.
     allow_faults : bool
         Let clients make faults (`SetFaults`); for tests.
     background : bool
@@ -70,6 +74,8 @@ class TabletServerOptions:
     scan_threads: int = field(default_factory=lambda: max(2, min(4, os.cpu_count() or 2)))
     scanner_bytes: int = 256 << 20
     drain_seconds: float = 10.0
+    reserve_bytes: int = 8 << 20
+    full_check_seconds: float = 2.0
     raft: RaftOptions = field(default_factory=RaftOptions)
     allow_faults: bool = False
     background: bool = True

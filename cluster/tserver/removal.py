@@ -20,6 +20,7 @@ from ...errors import ConfigurationRefused, CorruptionError, DiskError, Error
 from ...storage.files.filesystem import FileSystem
 from ..consensus.consensus_file import NAME as CONSENSUS_FILE
 from ..consensus.consensus_file import ConsensusState, read_consensus
+from ..disk_errors import is_full
 from ..tablets.bootstrap import remove_data
 from ..tablets.replica import Replica
 from ..tablets.superblock import NAME as SUPERBLOCK_FILE
@@ -106,7 +107,14 @@ class Removal:
         """Leave nothing; the replica is retired."""
         if slot.description is not None and not slot.directory.error and self._fs.exists(slot.path):
             # Without it, a server that dies before the files are gone would open them again.
-            Superblock(slot.description, ReplicaState.TOMBSTONED).write(self._fs, slot.path)
+            try:
+                Superblock(slot.description, ReplicaState.TOMBSTONED).write(self._fs, slot.path)
+            except DiskError as error:
+                if not is_full(error):
+                    raise
+                # No space for it, and what is dropped makes space: a directory without a superblock is removed, too.
+                self._fs.remove(f"{slot.path}/{SUPERBLOCK_FILE}")
+                self._fs.sync_directory(slot.path)
         self._slots.set(slot, "FORGOTTEN")
         self._clear(slot)
 

@@ -22,6 +22,7 @@ from ...storage.files.filesystem import FileSystem
 from ...storage.files.os_filesystem import OsFileSystem
 from ...storage.files.page_cache import PageCache
 from ...storage.forks import stay_with_process
+from ...storage.maintenance.maintenance import Rounds
 from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer
 from ..wire.envelope import Caller
@@ -108,7 +109,9 @@ class TabletServer:
             files = FaultyFileSystem(files)
         stay_with_process(self, files)
         with ExitStack() as stack:
-            self._directories = ServerDirectories(files, options.directory, options.data_directories)
+            self._directories = ServerDirectories(
+                files, options.directory, options.data_directories, options.reserve_bytes
+            )
             stack.callback(self._directories.release)
             self._rpc = RpcServer(
                 options.bind,
@@ -140,6 +143,7 @@ class TabletServer:
                 log_threads=1 + len(options.data_directories),
                 deciding=self._deciding,
                 is_missing=lambda tablet_id: self.tablets.is_missing(tablet_id),
+                disk_full=lambda tablet_id, error: self.tablets.disk_full(tablet_id, error),
             )
             stack.callback(self._host.close)
             self._heartbeats = Heartbeats(
@@ -160,6 +164,7 @@ class TabletServer:
                 options=options.store,
                 on_change=self._heartbeats.note,
                 release_scans=lambda tablet_id: self.scans.release(tablet_id),
+                space_again=lambda: self.maintenance.try_again(),
             )
             stack.callback(self.tablets.close)
             self.scans = ScanService(
@@ -180,6 +185,10 @@ class TabletServer:
                 also=(self.scans.expire, self.tablets.keep_house),
                 failed=self.tablets.met,
             )
+            self._space = Rounds(
+                "nyala-space", self._look_for_space, options.background, interval=options.full_check_seconds
+            )
+            stack.callback(self._space.stop)
             self._service = Service(self.tablets, self.scans, self.maintenance, self.status, self._completions)
             self._rpc.handlers = self._service.handlers(FAULTS.set if options.allow_faults else None)
             self._rpc.later = self._service.later()
@@ -187,6 +196,9 @@ class TabletServer:
             self._rpc.exchange = self._transport.serve
             self._rpc.around = self._deciding
             stack.pop_all()
+
+    def _look_for_space(self) -> None:
+        self.tablets.look_for_space()
 
     def _deciding(self) -> _Deciding:
         return _Deciding(self._completions.here(), self._transport.holding())
@@ -231,6 +243,7 @@ class TabletServer:
             stack.callback(self.tablets.close)
             stack.callback(self.scans.close)
             stack.callback(self.maintenance.stop)
+            stack.callback(self._space.stop)
             stack.callback(self._rpc.stop)
             stack.callback(self._transport.close)  # a port with a peer's stream open is not given up
             stack.callback(self._heartbeats.stop)
@@ -253,7 +266,7 @@ class TabletServer:
             details={
                 "memory_limit_bytes": memory.limit,
                 "scans": self.scans.count,
-                "directories": [{"path": d.path, "error": d.error} for d in self._directories.all],
+                "directories": [{"path": d.path, "error": d.error, "full": d.full} for d in self._directories.all],
                 "masters": [
                     {"address": r.address, "is_leader": r.is_leader, "error": r.error}
                     for r in self._heartbeats.reporters

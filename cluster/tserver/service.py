@@ -94,6 +94,7 @@ class Service:
         batch = write_from_request(request)
         size = batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows
         if not request.check_only:
+            self._tablets.check_space(replica)
             self._maintenance.admit(size)
         result = replica.write(
             batch,
@@ -110,6 +111,7 @@ class Service:
         """One row, at the leader."""
         replica = self._tablets.get(request.tablet_id)
         op = op_of(request)
+        self._tablets.check_space(replica)
         self._maintenance.admit(ROW_BYTES)
         result = replica.write_row(
             op,
@@ -125,6 +127,7 @@ class Service:
         """`write_row` that is answered when it is decided."""
         replica = self._tablets.get(request.tablet_id)
         op = op_of(request)
+        self._tablets.check_space(replica)
         self._maintenance.admit(ROW_BYTES)
 
         def done(outcome: WriteResult | Exception) -> None:

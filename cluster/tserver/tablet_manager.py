@@ -24,6 +24,7 @@ from ...storage.files.page_cache import PageCache
 from ...storage.tablet.tablet import StoreOptions
 from ..consensus.consensus_file import read_consensus
 from ..consensus.host import ConsensusHost
+from ..disk_errors import is_full
 from ..raft.messages import Configuration, Peer
 from ..tablets.replica import Replica, ReplicaListener
 from ..tablets.superblock import ReplicaState, Superblock
@@ -61,6 +62,8 @@ class TabletManager:
         Told the id of each tablet about which there is something new to report.
     release_scans : callable
         Ends the scans of a tablet that nobody reads at this moment.
+    space_again : callable
+        Called when a directory that was full has space again.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class TabletManager:
         options: StoreOptions,
         on_change: Callable[[str], None],
         release_scans: Callable[[str], None],
+        space_again: Callable[[], None] = lambda: None,
     ):
         self._fs = fs
         self._directories = directories
@@ -86,6 +90,7 @@ class TabletManager:
         self._options = options
         self._slots = Slots(on_change)
         self._release_scans = release_scans
+        self._space_again = space_again
         self._removal = Removal(fs, directories, self._slots, self._release)
         self.copies = Copies(
             fs,
@@ -98,7 +103,7 @@ class TabletManager:
             place=self._place,
             disk_failed=self.disk_failed,
         )
-        self._listener = ReplicaListener(self._changed, self.copies.ask)
+        self._listener = ReplicaListener(self._changed, self.copies.ask, self._found_full)
         self._openers = ThreadPoolExecutor(OPENERS, "nyala-open")
         self._told: weakref.WeakKeyDictionary[Replica, str] = weakref.WeakKeyDictionary()
         """The errors of replicas that were logged."""
@@ -178,6 +183,8 @@ class TabletManager:
             listener=self._listener,
         )
         slot.description, slot.replica = replica.description, replica
+        replica.disk_full = slot.directory.full
+        replica.consensus.note_space(bool(replica.disk_full))
         self._slots.set(slot, "RUNNING")
         return replica
 
@@ -188,6 +195,10 @@ class TabletManager:
             yield
         # Whatever it is (a damaged file may raise anything), the other tablets go on.
         except Exception as error:
+            if is_full(error):  # opened when there is space again
+                self._slots.set(slot, "BOOTSTRAPPING", str(error))
+                self.disk_full(slot.id, error)
+                return
             self._slots.set(slot, "FAILED", f"{type(error).__name__}: {error}")
             _log.error("tablet failed", extra={"fields": {"tablet": slot.id, "error": slot.error}})
             if isinstance(error, DiskError):
@@ -287,8 +298,63 @@ class TabletManager:
         slot = self._slots.get(tablet_id)
         if slot is not None and slot.replica is not None:
             slot.replica.met(error)
-        if isinstance(error, DiskError):
+        if isinstance(error, DiskError) and not is_full(error):
             self.disk_failed(tablet_id)
+
+    # ---- full disks ----------------------------------------------------------------------------------------------
+
+    def check_space(self, replica: Replica) -> None:
+        """Raise `DiskError`, with nothing done, where a leader takes no writes because its disk is full, or those of so
+        many followers that nothing could be committed."""
+        if not replica.consensus.is_serving:
+            return
+        if replica.disk_full:
+            raise self._full_error(replica.disk_full)
+        full = replica.consensus.voters_without_space()
+        if full:
+            raise DiskError(
+                f"tablet {replica.tablet_id} takes no writes: disk full: {', '.join(peer.address for peer in full)}"
+            )
+
+    def disk_full(self, tablet_id: str, error: Exception) -> bool:
+        """There was no space for a tablet's files. True: its directory is full, and is looked at again."""
+        slot = self._slots.get(tablet_id)
+        if slot is None:
+            return False
+        if self._directories.note_full(slot.directory, error):
+            self._in_background(self._note_space, slot.directory)
+        return bool(slot.directory.full)
+
+    def _found_full(self, replica: Replica, error: Exception) -> Exception:
+        self.disk_full(replica.tablet_id, error)
+        slot = self._slots.get(replica.tablet_id)
+        return error if slot is None or not slot.directory.full else self._full_error(slot.directory.full)
+
+    def _full_error(self, why: str) -> DiskError:
+        return DiskError(f"tablet server {self._server.address} takes no writes: {why}")
+
+    def look_for_space(self) -> None:
+        """To be called every few seconds, without locks: see which full directories have space again."""
+        for directory in self._directories.all:
+            if directory.full and not directory.error and self._directories.look_again(directory):
+                self._note_space(directory)
+                self._space_again()
+
+    def _note_space(self, directory: DataDirectory) -> None:
+        """Have all replicas of a directory know whether it is full; open those for which there was no space."""
+        full = directory.full
+        fields = {"path": directory.path, "error": full}
+        (_log.error if full else _log.info)("disk full" if full else "space again", extra={"fields": fields})
+        for slot in self._slots.all():
+            if slot.directory is not directory:
+                continue
+            replica = slot.replica
+            if replica is not None:
+                replica.disk_full = full
+                replica.consensus.note_space(bool(full))
+                self._slots.note(slot.id)
+            elif slot.state == "BOOTSTRAPPING" and not full:
+                self._in_background(self._open_found, slot)
 
     def disk_failed(self, tablet_id: str) -> None:
         """Work on a tablet's files has failed: it may be the whole directory."""

@@ -3,6 +3,7 @@
     cut            traffic from and to these servers (ids or addresses, "*" for all) fails as if the network were down
     disk_delay     each sync of a file takes so many seconds longer
     broken_path    each operation on a path that contains this fails with EIO
+    full_path      each file made, and each write, on a path that contains this fails with ENOSPC, a write in its middle
 
 The switches are the process's own (`FAULTS`). Calls, scans and peer streams ask `check` on their way out and on their
 way in; files pass through `FaultyFileSystem`.
@@ -53,6 +54,17 @@ class Faults:
             error = OSError(errno.EIO, os.strerror(errno.EIO), path)
             raise errors.DiskError(f"{path}: {error.strerror} (made to fail for a test)") from error
 
+    def is_full(self, path: str) -> bool:
+        """Is there no space for a file of this path?"""
+        full = self._now.full_path
+        return bool(full) and full in path
+
+    def check_space(self, path: str) -> None:
+        """`DiskError` where there is no space for a file of this path."""
+        if self.is_full(path):
+            error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+            raise errors.DiskError(f"cannot write {path}: {error.strerror} (made to fail for a test)") from error
+
     def delay_sync(self) -> None:
         """Wait as long as a sync is to take longer."""
         if self._now.disk_delay > 0:
@@ -72,6 +84,7 @@ class FaultyFileSystem:
 
     def create(self, path: str) -> WritableFile:
         self._faults.check_path(path)
+        self._faults.check_space(path)
         return _FaultyWritableFile(self._fs.create(path), path, self._faults)
 
     def append(self, path: str) -> WritableFile:
@@ -129,6 +142,9 @@ class _FaultyWritableFile:
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
         self._faults.check_path(self._path)
+        if self._faults.is_full(self._path):
+            self._file.write(memoryview(data)[: len(data) // 2])
+            self._faults.check_space(self._path)
         self._file.write(data)
 
     def sync(self) -> None:

@@ -83,12 +83,14 @@ class GetStatus(Request, frozen=True, tag="status"):
 class SetFaults(Request, frozen=True, tag="faults"):
     """Test servers only (started with --allow-faults): drop all traffic from and to the servers with these ids or
     addresses ("*" for everybody but this method), until told otherwise; delay each write to the disk by
-    `disk_delay` seconds; fail operations on paths that contain `broken_path`."""
+    `disk_delay` seconds; fail operations on paths that contain `broken_path`; find no space for files whose paths
+    contain `full_path`."""
 
     reply = Done
     cut: tuple[str, ...] = ()
     disk_delay: float = 0.0
     broken_path: str = ""
+    full_path: str = ""
 
 
 # ---- tablet servers: rows -----------------------------------------------------------------------------------------
@@ -266,7 +268,8 @@ class AlterTablet(Request, frozen=True, tag="alter_tablet"):
 class TabletReport(Struct, frozen=True, kw_only=True):
     """A replica about itself. `state`: "RUNNING", "COPYING" (remote bootstrap), "BOOTSTRAPPING" (opening), "FAILED"
     (with `error`), "TOMBSTONED". A RUNNING one with an `error` is damaged and the only one. `votes`: it takes part in
-    the tablet's consensus, though it may have failed: its data cannot be read, its log can."""
+    the tablet's consensus, though it may have failed: its data cannot be read, its log can. `disk_full` says that
+    it cannot be written, and where there is no space."""
 
     tablet_id: str
     table_id: str
@@ -284,6 +287,7 @@ class TabletReport(Struct, frozen=True, kw_only=True):
     bytes: int = 0
     error: str = ""
     votes: bool = False
+    disk_full: str = ""
 
 
 class TabletReports(Reply, frozen=True):

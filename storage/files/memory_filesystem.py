@@ -8,7 +8,9 @@ may have happened or not.
 
 from __future__ import annotations
 
+import errno
 import fnmatch
+import os
 import random
 import threading
 from collections.abc import Callable
@@ -364,7 +366,9 @@ class FaultyFileSystem:
                 fault.seen += 1
                 if fault.nth <= fault.seen < fault.nth + fault.times:
                     self.failures += 1
-                    raise DiskError(f"cannot {operation} {path}: {fault.message}")
+                    number = next((n for n in errno.errorcode if os.strerror(n) == fault.message), None)
+                    cause = None if number is None else OSError(number, fault.message)
+                    raise DiskError(f"cannot {operation} {path}: {fault.message}") from cause
 
     def create(self, path: str) -> WritableFile:
         self.check("create", path)

@@ -57,9 +57,12 @@ class Rounds:
         Held weakly: a store that nobody refers to any more ends its thread.
     starts : bool
         False: there is no thread, and nothing happens.
+    interval : float
+        Seconds between rounds.
     """
 
-    def __init__(self, name: str, round_: Callable[[], object], starts: bool = True):
+    def __init__(self, name: str, round_: Callable[[], object], starts: bool = True, interval: float = INTERVAL):
+        self._interval = interval
         self._round = weakref.WeakMethod(round_)
         self._wake = threading.Event()
         self._stopped = False
@@ -80,7 +83,7 @@ class Rounds:
 
     def _run(self) -> None:
         while True:
-            self._wake.wait(INTERVAL)
+            self._wake.wait(self._interval)
             self._wake.clear()
             if self._stopped:
                 return
@@ -293,6 +296,10 @@ class MaintenanceManager:
             if state is not before:
                 self._fruitless[tablet] = (before, fruitless := set())
             fruitless.add(_key(operation))
+
+    def forget_failures(self) -> None:
+        """Let tablets be worked on at once that rest because something failed."""
+        self._failures.clear()
 
     def _give_rest(self, tablet: Tablet) -> None:
         """Something failed: the tablet is tried again later."""

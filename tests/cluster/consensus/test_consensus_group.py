@@ -223,7 +223,7 @@ def test_a_failing_disk_fails_the_replica_and_nothing_acknowledged() -> None:
         server.fs = faulty = FaultyFileSystem(server.fs)
         group.start(server)
         eventually(lambda: server.replica.bodies == [b"first"])
-        faulty.fail("sync", "*.log")
+        faulty.fail("sync", "*.log", message="Input/output error")
         group.write(b"second")
         eventually(lambda: server.replica.error is not None)
         with pytest.raises(ReplicaUnavailable, match="stopped here"):
@@ -244,13 +244,49 @@ def test_a_leader_whose_disk_fails_lets_its_waiters_know() -> None:
         server.fs = faulty = FaultyFileSystem(server.fs)
         group.start(server)
         group.leader()
-        faulty.fail("write", "*.log")
+        faulty.fail("write", "*.log", message="Input/output error")
         ticket = server.replica.start(b"lost")
         with pytest.raises(ReplicaUnavailable):
             server.consensus.wait(ticket, soon())
         assert not ticket.durable
         eventually(lambda: server.replica.error is not None)
         faulty.heal()
+
+
+@pytest.mark.parametrize("full", [("leader",), ("follower",), ("leader", "follower"), ("leader", "follower", "other")])
+def test_a_full_disk_is_a_passing_state(full: tuple[str, ...]) -> None:
+    """What cannot be written is not acknowledged; a majority with space goes on; nothing fails, and all is healed when
+    there is space again, elections in between included."""
+    with Group() as group:
+        disks: dict[str, FaultyFileSystem] = {}
+        for server in list(group.running):
+            group.stop(server)
+            server.fs = disks[server.peer.id] = FaultyFileSystem(server.fs)
+            group.start(server)
+        group.write(b"first")
+        leader = group.leader()
+        names = dict(zip(("leader", "follower", "other"), [leader, *group.others(leader)]))
+        for name in full:
+            for operation in ("write", "create"):
+                disks[names[name].peer.id].fail(operation)
+        ticket = leader.replica.start(b"second")
+        if len(full) == 1:
+            leader.consensus.wait(ticket, soon())
+        else:
+            time.sleep(1.2)
+            assert not ticket.is_decided
+            assert leader.replica.error is None
+            if len(full) == 3:
+                assert leader.consensus.is_serving  # reads go on
+                leader.consensus.check_can_serve(leader.clock.now())
+        for disk in disks.values():
+            disk.heal()
+        # Its term cannot be written while it is full, so that somebody else may lead by now.
+        eventually(lambda: ticket.is_decided)
+        group.write(b"third")
+        expected = [b"first", b"second", b"third"] if ticket.error is None else [b"first", b"third"]
+        group.agree(expected)
+        assert all(server.replica.error is None for server in group.running)
 
 
 def test_an_error_while_applying_fails_the_replica() -> None:

@@ -265,7 +265,7 @@ def test_a_disk_that_fails_once_is_never_believed_again(operation: str) -> None:
     log.append([entry(1)])
     log.persist()
     log.append([entry(n) for n in range(2, 40)])
-    fs.fail(operation)
+    fs.fail(operation, message="Input/output error")
     with pytest.raises(DiskError):
         log.persist()
     fs.heal()
@@ -275,6 +275,53 @@ def test_a_disk_that_fails_once_is_never_believed_again(operation: str) -> None:
     log.close()
     found = contents(open_log(fs))
     assert found == [entry(n) for n in range(1, len(found) + 1)] and found
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.sampled_from(["append", "write", "sync", "create", "truncate", "heal"]), max_size=30))
+def test_a_disk_that_was_full_is_written_again_and_nothing_is_called_durable_before(steps: list[str]) -> None:
+    crashable = new_file_system()
+    fs = FaultyFileSystem(crashable)
+    log, model, durable = open_log(fs), [], 0
+    for step in [*steps, "append", "heal"]:
+        match step:
+            case "append":
+                new = [entry(len(model) + n, term=len(steps)) for n in range(1, 9)]
+                model += new
+                log.append(new)
+            case "truncate" if len(model) > durable:
+                del model[durable + (len(model) - durable) // 2 :]
+                log.truncate(len(model))
+            case "heal":
+                fs.heal()
+            case "write" | "sync" | "create":
+                fs.fail(step, nth=1 + len(model) % 3)
+        try:
+            found = log.persist()
+        except DiskError:
+            assert log.synced_index == durable
+        else:
+            assert found == (len(model), model[-1].term if model else 0)
+            durable = len(model)
+        assert contents(log) == model
+        assert log.failure is None
+    assert durable == len(model)
+    assert contents(open_log(crashable.crash(0.5, random.Random(len(steps))))) == model
+
+
+def test_entries_that_a_failed_sync_may_have_lost_are_a_failure() -> None:
+    """With durability "os" they are written and not synced; those that memory has no more cannot be written again."""
+    fs = FaultyFileSystem(new_file_system())
+    log = open_log(fs, syncs=False, cache_bytes=1000)
+    log.append([entry(n) for n in range(1, 60)])
+    log.persist()
+    log.append([entry(60)])
+    fs.fail("sync")
+    with pytest.raises(DiskError):
+        log.persist(force=True)
+    fs.heal()
+    with pytest.raises(DiskError):
+        log.persist()
 
 
 def test_the_bytes_are_those_of_the_embedded_log() -> None:
