@@ -18,6 +18,7 @@ from ..cluster.admin.local_cluster import LocalCluster, LocalServer
 from ..cluster.admin.masters import ask_master
 from ..cluster.admin.moves import ReplicaMover
 from ..cluster.admin.rebalance import Led, Move, Placed, plan_leaders, plan_moves
+from ..cluster.admin.unsafe import Forcing
 from ..cluster.admin.view import ClusterView, look
 from ..cluster.wire.methods import ListServers
 from ..cluster.wire.rpc import Channels
@@ -147,7 +148,7 @@ def rebalance_command(arguments: argparse.Namespace) -> int:
 
 def _moves(view: ClusterView) -> list[Move]:
     tablets = [Placed(t.id, t.table, frozenset(peer.id for peer in t.replicas)) for t in view.tablets]
-    alive = [server.id for server in view.tservers if server.state != "DEAD"]
+    alive = [server.id for server in view.tservers if server.state not in ("DEAD", "REPLACED")]
     return plan_moves(tablets, alive, [server.id for server in view.tservers if server.state == "LEAVING"])
 
 
@@ -166,8 +167,7 @@ def leave_command(arguments: argparse.Namespace) -> int:
             return 0
         leaving.begin(has_to_end=arguments.wait)
         if not arguments.wait:
-            dead = "is dead; what it held is made anew elsewhere, where there is room"
-            print(f"{leaving.name} {dead if leaving.is_dead else 'is being emptied'}")
+            print(f"{leaving.name} {leaving.fate}")
             return 0
         leaving.wait(lambda told: print(told, file=sys.stderr, flush=True), arguments.timeout)
     print(f"{leaving.name} holds no replica any more")
@@ -231,6 +231,20 @@ def step_down_command(arguments: argparse.Namespace) -> int:
     with _connected(arguments) as reached:
         tablet, leader = reached.mover().step_down(arguments.tablet, arguments.to, arguments.timeout)
     print(f"tablet {tablet} is led by {leader.address}")
+    return 0
+
+
+def unsafe_change_config_command(arguments: argparse.Namespace) -> int:
+    """`nyala tablet unsafe-change-config`."""
+    with _connected(arguments) as reached:
+        forcing = Forcing(reached.channels, reached.masters, reached.local, arguments.tablet, arguments.survivor)
+        for line in forcing.warning():
+            print(line, file=sys.stderr, flush=True)
+        if not arguments.accept_data_loss:
+            print("nothing was changed; to go on, say --accept-data-loss", file=sys.stderr)
+            return 1
+        told = forcing.force(arguments.timeout)
+    print(told)
     return 0
 
 

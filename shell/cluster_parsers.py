@@ -296,6 +296,23 @@ def _add_tablet(commands: Commands) -> None:
     down.examples = ("nyala tablet leader-step-down demo t000001-p0000",)
     down.set_defaults(run=_step_down)
 
+    unsafe = steps.add_parser(
+        "unsafe-change-config",
+        help="give up the lost majority of a tablet",
+        description="The last resort for a tablet most of whose replicas are lost for good: one that is left goes on "
+        "alone, with what it has. Writes that the others had acknowledged without it are lost. The lost servers must "
+        "never run again with their old directories. Further replicas are made from it where there are servers.",
+    )
+    _add_target(unsafe)
+    unsafe.add_argument("tablet", metavar="TABLET", help=_TABLET_HELP)
+    unsafe.add_argument("--survivor", required=True, metavar="SERVER", help="with the replica that goes on")
+    unsafe.add_argument(
+        "--accept-data-loss", action="store_true", help="do it; without this, only what would happen is printed"
+    )
+    _add_timeout(unsafe, 60.0, "until the tablet has a leader")
+    unsafe.examples = ("nyala tablet unsafe-change-config demo t000001-p0000 --survivor tserver-3 --accept-data-loss",)
+    unsafe.set_defaults(run=_unsafe_change_config)
+
 
 def add_client_tls(parser: argparse.ArgumentParser) -> None:
     """Add the options of whoever calls a cluster with TLS."""
@@ -436,3 +453,9 @@ def _step_down(arguments: argparse.Namespace) -> int:
     from .cluster_command import step_down_command
 
     return step_down_command(arguments)
+
+
+def _unsafe_change_config(arguments: argparse.Namespace) -> int:
+    from .cluster_command import unsafe_change_config_command
+
+    return unsafe_change_config_command(arguments)

@@ -15,7 +15,8 @@ from nyala.cluster.consensus.host import ConsensusHost
 from nyala.cluster.raft.messages import Configuration, Message, Peer, PeerRole
 from nyala.cluster.raft.options import RaftOptions
 from nyala.cluster.tablets.bootstrap import BootstrapSources, copy_replica
-from nyala.cluster.tablets.replica import Replica, ReplicaListener
+from nyala.cluster.tablets.health import ReplicaListener
+from nyala.cluster.tablets.replica import Replica
 from nyala.cluster.wire.methods import BeginBootstrap, Call, EndBootstrap, ReadFile, Tablet
 from nyala.cluster.wire.peers import PeerBatch
 from nyala.cluster.wire.plain import table_to_plain

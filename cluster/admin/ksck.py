@@ -94,7 +94,12 @@ def _server_findings(view: ClusterView) -> list[str]:
         found.append("so many replicas do not work that the master replaces none: look for what they have in common")
     for server in view.tservers:
         answer = view.answers.get(server.id)
-        if answer is None or answer.status is None:
+        if server.state == "REPLACED":
+            found.append(
+                f"tablet server {server.id} is lost, as another one runs at its address {server.address}: "
+                f"{server.replicas} replicas that it had are still to be made anew"
+            )
+        elif answer is None or answer.status is None:
             why = "" if answer is None else f"; {answer.error}"
             heard = f"the master heard of it {server.seconds_silent:.0f} s ago"
             heard = f"and counts as dead: {heard}" if server.state == "DEAD" else f"although {heard}"

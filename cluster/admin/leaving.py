@@ -44,7 +44,19 @@ class Leaving:
         self._server = self._names.server(server)
         self.name = self._names.of(self._server.address)
         """What people call it."""
-        self.is_dead = self._server.state == "DEAD"
+        self.is_dead = self._server.state in ("DEAD", "REPLACED")
+
+    @property
+    def fate(self) -> str:
+        """What becomes of it now."""
+        if self._server.state == "REPLACED":
+            return (
+                f"({self._server.id}) has lost its directory, as another server runs at its address: it is forgotten "
+                "as soon as its replicas are made anew; name the other one by its id"
+            )
+        if self.is_dead:
+            return "is dead; what it held is made anew elsewhere, where there is room, and then it is forgotten"
+        return "is being emptied"
 
     def begin(self, *, has_to_end: bool = False) -> None:
         """Have the master empty it. `InterfaceError` where that could never come to an end. A dead one is taken

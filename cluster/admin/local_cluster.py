@@ -247,7 +247,7 @@ class LocalCluster:
         try:
             while True:
                 known = ask_master(channels, self.masters, ListServers(), end - time.monotonic())
-                alive = {server.address for server in known.tservers if server.state != "DEAD"}
+                alive = {server.address for server in known.tservers if server.state not in ("DEAD", "REPLACED")}
                 if wanted <= alive:
                     return
                 if time.monotonic() > end:

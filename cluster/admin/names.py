@@ -43,9 +43,13 @@ class Names:
         return f"{name} at {address}" if name else address
 
     def find(self, wanted: str, among: Iterable[S]) -> S | None:
-        """The one of some servers, or replicas, that is meant."""
+        """The one of some servers, or replicas, that is meant. Of several that were at one address, only the last is
+        there: it is meant last, since the others are what somebody wants to be rid of."""
         address = self._local.get(wanted, wanted)
-        return next((one for one in among if wanted == one.id or address == one.address), None)
+        found = [one for one in among if wanted == one.id or address == one.address]
+        exact = [one for one in found if wanted == one.id]
+        replaced = [one for one in found if getattr(one, "state", "") == "REPLACED"]
+        return next(iter(exact or replaced or found), None)
 
     def there_are(self, wanted: str, among: Iterable[_Addressed]) -> str:
         """The end of an error where `find` finds none."""

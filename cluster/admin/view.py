@@ -80,7 +80,7 @@ def look(channels: Channels, masters: Sequence[str], clock: int, seconds: float 
         asked = list(pool.map(lambda address: _status(channels, address), masters))
         known = ask_master(channels, masters, ListServers(), seconds)
         catalog = ask_master(channels, masters, GetCatalog(), seconds)
-        answers = dict(pool.map(lambda server: (server.id, _status(channels, server.address)), known.tservers))
+        answers = dict(pool.map(lambda server: (server.id, _status_of(channels, server)), known.tservers))
         reports = dict(pool.map(lambda server: (server.id, _reports(channels, server, answers)), known.tservers))
     found: list[TabletView] = []
     for table in catalog.tables or ():
@@ -111,6 +111,14 @@ def _status(channels: Channels, address: str) -> ServerView:
         return ServerView(address, call(channels, address, GetStatus()))
     except ClusterError as error:
         return ServerView(address, None, str(error))
+
+
+def _status_of(channels: Channels, server: NamedServer) -> ServerView:
+    """A tablet server about itself; where another one runs at its address, that is no answer of this one."""
+    answer = _status(channels, server.address)
+    if answer.status is not None and answer.status.id != server.id:
+        return ServerView(server.address, None, f"another server runs there, {answer.status.id}")
+    return answer
 
 
 def _reports(channels: Channels, server: NamedServer, answers: Mapping[str, ServerView]) -> Mapping[str, TabletReport]:

@@ -133,6 +133,7 @@ class Coordinator:
         if seen == self._seen:
             return
         is_written = self._write_down()
+        self._forget_gone()
         self._place_anew()
         view = self._view()
         orders = decide(view, Limits(), self._rng)
@@ -143,6 +144,13 @@ class Coordinator:
         self._give(view, orders)
         is_settled = is_written and not (orders or self._creating or self._surplus.since or len(self._book))
         self._seen = seen if is_settled else None
+
+    def _forget_gone(self) -> None:
+        with self._manager.changed:
+            state, directory = self._manager.leading()
+            gone = directory.forget_gone(state.leaving, self._manager.monotonic(), self._options.dead_after)
+        for server in gone:
+            _log.info("a server is forgotten", extra={"fields": {"id": server.id, "address": server.address}})
 
     def _note_brake(self, is_braked: bool) -> None:
         if is_braked != self.is_braked:

@@ -15,7 +15,7 @@ that comes late is passed over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from ..raft.events import RaftRole
@@ -43,6 +43,11 @@ class Server:
     has_reported: bool = False
     reports: dict[str, TabletReport] = field(default_factory=dict)
     """Of all its replicas, by tablet id."""
+
+    @property
+    def is_replaced(self) -> bool:
+        """Another server runs at its address: its directory was lost, and it does not come back there."""
+        return self.last_heard == _NEVER
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +238,23 @@ class TabletDirectory:
             observed = self.tablets.get(tablet_id)
             if observed is not None:
                 self.tablets[tablet_id] = observed.removed(server.id)
+
+    def forget_gone(self, leaving: Container[str], now: float, dead_after: float) -> list[Server]:
+        """Forget the servers that will not come back, as another one has their address, or they are dead and are to
+        leave, once no tablet's configuration names them; which they were."""
+        named = {peer.id for observed in self.tablets.values() for peer in observed.configuration.peers}
+        gone = [
+            server
+            for server in self.servers.values()
+            if server.id not in named
+            and (server.is_replaced or (server.id in leaving and now - server.last_heard >= dead_after))
+        ]
+        for server in gone:
+            for tablet_id in list(server.reports):
+                self._remove(server, tablet_id)
+            del self.servers[server.id]
+            self.version += 1
+        return gone
 
     # ---- questions -------------------------------------------------------------------------------------------------
 

@@ -128,7 +128,9 @@ def _named_servers(
         NamedServer(
             id=server.id,
             address=server.address,
-            state=_server_state(server.id in state.leaving, now - server.last_heard < dead_after),
+            state="REPLACED"
+            if server.is_replaced
+            else _server_state(server.id in state.leaving, now - server.last_heard < dead_after),
             seconds_silent=min(now - server.last_heard, _LONG_SECONDS),
             replicas=replicas.get(server.id, 0),
             leaders=leaders.get(server.id, 0),

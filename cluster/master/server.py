@@ -29,7 +29,8 @@ from ...storage.maintenance.maintenance import MaintenanceManager, Rounds, note_
 from ...storage.tablet.tablet import StoreOptions
 from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer
-from ..tablets.replica import Replica, ReplicaListener
+from ..tablets.health import ReplicaListener
+from ..tablets.replica import Replica
 from ..wire.envelope import Caller
 from ..wire.faults import FAULTS, FaultyFileSystem
 from ..wire.methods import (

@@ -30,7 +30,8 @@ from ...storage.tablet.tablet import Tablet as StorageTablet
 from ...storage.types import BINARY, STRING
 from ..consensus.host import ConsensusHost
 from ..raft.messages import Configuration, Peer, PeerRole
-from ..tablets.replica import Replica, ReplicaListener
+from ..tablets.health import ReplicaListener
+from ..tablets.replica import Replica
 from ..tablets.superblock import ReplicaState, Superblock
 from ..wire.methods import Tablet
 from ..wire.plain import table_to_plain

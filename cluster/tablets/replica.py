@@ -17,12 +17,10 @@ Locks, in the order in which they are taken: `Tablet.flush_lock`, `Tablet.write_
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from typing import Any
 
 from ...errors import DeadlineExceeded, DiskError, OperationalError, ReplicaUnavailable, StoreClosed
@@ -56,16 +54,15 @@ from ...storage.tablet.tablet_apply import TabletApplier
 from ...storage.tablet.tablet_metadata import TabletMetadata
 from ...storage.tablet.tablet_replay import open_rowsets, tablet_with_log
 from ...storage.vector import Batch
-from ..consensus.consensus import Consensus
 from ..consensus.host import ConsensusHost
 from ..consensus.tracked import as_log_entry
-from ..disk_errors import is_damage, is_full
+from ..disk_errors import is_full
 from ..raft.messages import Configuration, Entry, Peer
 from ..wire import methods
 from ..wire.methods import Call, ChecksumReply, TabletFacts, TabletReport
 from .checksum import checksum
-from .damage import Watched, damage_of
 from .facts import data_bytes, tablet_facts
+from .health import ReplicaHealth, ReplicaListener
 from .layout import ReplicaLayout, decode_description, encode_description, schema_behind
 from .leader_writes import Done, Later, LeaderWrites
 from .reads import ReplicaReads
@@ -76,26 +73,7 @@ from .superblock import ReplicaState, Superblock
 _ROWS = frozenset((EntryKind.WRITE, EntryKind.ROW, EntryKind.TRACKED))
 
 
-@dataclass(frozen=True, slots=True)
-class ReplicaListener:
-    """Whom a replica tells. Called by threads of the consensus: it should return soon.
-
-    Parameters
-    ----------
-    on_change : callable
-        Role, term, leader, configuration, version or state are others: the next report should have this replica.
-    on_bootstrap : callable
-        As leader: this peer must copy the data (`StartBootstrap`).
-    on_full : callable
-        There was no space for this replica's files. Returns the error to raise, which names server and directory.
-    """
-
-    on_change: Callable[[Replica], None] = lambda replica: None
-    on_bootstrap: Callable[[Replica, Peer], None] = lambda replica, peer: None
-    on_full: Callable[[Replica, Exception], Exception] = lambda replica, error: error
-
-
-class Replica:
+class Replica(ReplicaHealth):
     """See the module's page. Safe for several threads. Implements `consensus.interfaces.ReplicatedState`.
 
     Deadlines are of `time.monotonic`; `schema_version` is the version of the table that the caller knows (`StaleSchema`
@@ -110,21 +88,12 @@ class Replica:
     layout : ReplicaLayout
         Replaced under the tablet's `write_lock`.
     state, error : str
-        "RUNNING", or "FAILED" and why. A replica that failed because its files are damaged serves nothing, but still
-        takes part in the consensus: its log is whole, and a majority may need its vote until it is replaced. A damaged
-        one that has the only vote goes on "RUNNING", with an error.
-    disk_full : str
-        Says that there is no space for the replica's files, and where; "" while there is some.
-    watched : Watched
-        What is done within is judged by `met` where it ends with an error.
+        See `ReplicaHealth`.
     serving_since : int
         Hybrid time of the newest NO_OP entry: a leader that serves gave out no timestamp of its term before.
     schema_index : int
         The log entry by which the table came to be as it is; 0: since the tablet was made.
     """
-
-    tablet: Tablet
-    consensus: Consensus
 
     def __init__(
         self,
@@ -134,19 +103,14 @@ class Replica:
         clock: HybridClock,
         listener: ReplicaListener,
     ):
+        super().__init__(directory)
         self.fs = fs
-        self.directory = directory
         self.layout = ReplicaLayout.of(superblock.tablet)
         self.schema_index = superblock.schema_index
         self.results = Results(SavedResults.read(fs, directory))
-        self.state = "RUNNING"
-        self.error = ""
         self.serving_since = 0
-        self.watched = Watched(self.met)
-        self.disk_full = ""
         self._applied_to = 0
         """Entries up to here, of those given to `apply`, are in memory; one without space comes again with others."""
-        self._stepped_down = False
         self._clock = clock
         self._listener = listener
         self._altering: LogTicket | None = None
@@ -255,10 +219,6 @@ class Replica:
         """The table as it is here."""
         return self.layout.table
 
-    def _check_running(self) -> None:
-        if self.state != "RUNNING":
-            raise ReplicaUnavailable(f"the replica of tablet {self.tablet_id} has failed: {self.error}")
-
     # ---- told by the consensus -----------------------------------------------------------------------------------
 
     def _wait_open(self) -> None:
@@ -366,45 +326,13 @@ class Replica:
         self.state = "FAILED"
         self._listener.on_change(self)
 
-    def met(self, error: Exception) -> Exception:
-        """Judge an error of work on this replica, and return the one to raise.
-
-        Where there was no space, the error says so, and where. Where a file of the replica proves to be damaged, the
-        replica has failed from now on; what comes back then is a `ReplicaUnavailable`, on which clients turn to another
-        replica. Any other error comes back as it is.
-        """
-        if is_full(error):
-            return self._listener.on_full(self, error)
-        if not is_damage(error, self.directory):
-            return error
-        if self.state == "RUNNING" and not self.error:
-            found = damage_of(self.tablet, str(error))
-            if not found:
-                return error
-            self._damaged(f"{type(error).__name__}: {error}")
-        if self.state == "RUNNING":
-            return error
-        return ReplicaUnavailable(f"the replica of tablet {self.tablet_id} has failed: {self.error}")
-
-    def _damaged(self, why: str) -> None:
-        self.error = why
-        if len(self.consensus.committed_configuration.voters) > 1:
-            self.state = "FAILED"
+    def _told(self) -> None:
+        """See `ReplicaHealth`."""
         self._listener.on_change(self)
-        self.step_down_if_damaged()
 
-    def step_down_if_damaged(self) -> None:
-        """Have another voter lead in place of a damaged replica; to be called again while this one leads."""
-        if self.state != "FAILED":
-            return
-        status = self.consensus.status()
-        if status.role == "LEADER":
-            others = [peer.id for peer in status.configuration.voters if peer.id != status.leader]
-            # At first the one that is furthest; where that did not help (it may be damaged as well), any.
-            target = random.choice(others) if others and self._stepped_down else None
-            self._stepped_down = True
-            with suppress(OperationalError):
-                self.consensus.transfer(target)
+    def _found_full(self, error: Exception) -> Exception:
+        """See `ReplicaHealth`."""
+        return self._listener.on_full(self, error)
 
     @property
     def decided_index(self) -> int:

@@ -174,12 +174,14 @@ class Copies:
                 )
             self._removal.retire(slot)
             slot.kept = read_consensus(self._fs, slot.path)
-            self._wait_unread(slot)
+            self.wait_unread(slot)
         elif self._removal.is_read(slot):
-            self._wait_unread(slot)
+            self.wait_unread(slot)
         self._slots.set(slot, "COPYING")
 
-    def _wait_unread(self, slot: Slot) -> None:
+    def wait_unread(self, slot: Slot) -> None:
+        """Return when nobody reads the files of a slot's retired replicas any more; `ReplicaUnavailable` where somebody
+        still does after `RELEASE_SECONDS`. Needs the slot's lock."""
         ends = time.monotonic() + RELEASE_SECONDS
         while not self._removal.release(slot):
             self._check_open()

@@ -14,6 +14,7 @@ from ...storage.rowsets.memrowset import INDEX_BYTES
 from ...storage.store import Timestamp, WriteResult
 from ..wire import methods
 from ..wire.methods import Done, Reply, Request
+from ..wire.repair_methods import UnsafeChangeConfig
 from ..wire.rows import write_from_request
 from ..wire.server import Answer, CallContext, Later
 from ..wire.values import key_from_plain, row_from_plain
@@ -73,6 +74,7 @@ class Service:
             methods.ChecksumTablet: self.checksum_tablet,
             methods.ChangeReplicas: self.change_replicas,
             methods.StepDown: self.step_down,
+            UnsafeChangeConfig: self.unsafe_change_config,
             methods.StartBootstrap: self.start_bootstrap,
             methods.BeginBootstrap: self.begin_bootstrap,
             methods.ReadFile: self.read_file,
@@ -221,6 +223,11 @@ class Service:
         consensus = self._tablets.get(request.tablet_id).consensus
         changed = consensus.change(request.kind, request.peer, request.configuration_index, context.deadline)
         return methods.ConfigurationReply(configuration=changed)
+
+    def unsafe_change_config(self, request: UnsafeChangeConfig, context: CallContext) -> methods.ConfigurationReply:
+        """A configuration forced on the replica here."""
+        forced = self._tablets.unsafe_change_config(request.tablet_id, request.survivors)
+        return methods.ConfigurationReply(configuration=forced)
 
     def step_down(self, request: methods.StepDown, context: CallContext) -> Done:
         """Leadership to another replica."""

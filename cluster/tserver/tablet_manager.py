@@ -14,19 +14,23 @@ import contextlib
 import logging
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ...errors import DiskError, Error, ReplicaUnavailable
+from ...errors import ConfigurationRefused, DiskError, Error, ReplicaUnavailable
 from ...storage.clock import HybridClock
 from ...storage.files.filesystem import FileSystem
 from ...storage.files.page_cache import PageCache
+from ...storage.log.wal_format import log_schema
 from ...storage.tablet.tablet import StoreOptions
 from ..consensus.consensus_file import read_consensus
 from ..consensus.host import ConsensusHost
+from ..consensus.unsafe_configuration import force_configuration
 from ..disk_errors import is_full
 from ..raft.messages import Configuration, Peer
-from ..tablets.replica import Replica, ReplicaListener
+from ..tablets.health import ReplicaListener
+from ..tablets.layout import schema_behind
+from ..tablets.replica import Replica
 from ..tablets.superblock import ReplicaState, Superblock
 from ..wire import methods
 from ..wire.methods import TabletReport
@@ -269,6 +273,49 @@ class TabletManager:
         finally:
             slot.lock.release()
         self.keep_house()
+
+    def unsafe_change_config(self, tablet_id: str, survivors: Sequence[str]) -> Configuration:
+        """Make some peers the whole configuration of a tablet whose majority is lost (`force_configuration`).
+
+        Raises `ConfigurationRefused` where the tablet has a leader, or the peers are not such; `ReplicaUnavailable`
+        where the replica here is not open.
+        """
+        slot = self._slots.get(tablet_id)
+        if slot is None or slot.replica is None:
+            raise ReplicaUnavailable(f"{self._server.address} has no open replica of tablet {tablet_id}")
+        with slot.lock:
+            open_one = slot.replica
+            if open_one is None or slot.state != "RUNNING":
+                raise ReplicaUnavailable(f"the replica of tablet {tablet_id} is {slot.state}")
+            status = open_one.consensus.status()
+            if status.is_serving or (status.leader and status.leader != self._server.id and not status.error):
+                raise ConfigurationRefused(
+                    f"tablet {tablet_id} has a leader, {status.leader}: its configuration is changed there, by moves"
+                )
+            schema, applied = log_schema(open_one.table.schema), open_one.tablet.metadata.replay_index
+            del open_one
+            self._removal.retire(slot)
+            self.copies.wait_unread(slot)
+            fields = {"tablet": tablet_id, "survivors": list(survivors), "term": status.term}
+            _log.warning("a configuration is forced: acknowledged writes may be lost", extra={"fields": fields})
+            try:
+                forced = force_configuration(
+                    self._fs,
+                    slot.path,
+                    schema,
+                    self._server.id,
+                    survivors,
+                    self._clock,
+                    applied_index=applied,
+                    alter_schema=schema_behind,
+                )
+            finally:
+                with self._failing(slot):
+                    opened = self._open(slot)
+            if len(forced.voters) == 1 and slot.replica is not None:
+                with contextlib.suppress(Error):
+                    opened.consensus.campaign()
+            return forced
 
     def keep_house(self) -> None:
         """To be called every second, without locks."""

@@ -19,6 +19,7 @@ from typing import Final
 from ...errors import AccessDenied
 from . import load_methods, methods
 from .methods import Request
+from .repair_methods import UnsafeChangeConfig
 
 _PREFIX: Final = "nyala-"
 
@@ -80,6 +81,7 @@ _ADMINISTRATORS: Final = (
     methods.ChecksumTablet,
     methods.ChangeReplicas,
     methods.StepDown,
+    UnsafeChangeConfig,
     methods.LeaveCluster,
     methods.SetFaults,
 )

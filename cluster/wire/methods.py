@@ -455,7 +455,8 @@ class EndBootstrap(Request, frozen=True, tag="end_bootstrap"):
 
 class NamedServer(Struct, frozen=True, kw_only=True):
     """A tablet server as the master knows it. `state`: "ALIVE", "DEAD" (silent for too long), "LEAVING" (its replicas
-    move away)."""
+    move away), "REPLACED" (another server runs at its address, so that it will not come back; its replicas are made
+    anew, and then it is forgotten)."""
 
     id: str
     address: str

@@ -1,0 +1,141 @@
+"""Real processes: servers whose directories are lost. One that comes back empty, and two of three that never do."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import nyala
+import pytest
+from cluster_workload import check_replicas
+from nyala.cluster.wire.methods import ListServers, NamedServer
+from nyala.errors import OperationalError
+from nyala.testing import MiniCluster
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[MiniCluster]:
+    with MiniCluster(tservers=3, directory=tmp_path / "c", options={"master.dead-after": "3"}) as cluster:
+        yield cluster
+
+
+def run(*words: object) -> tuple[int, str]:
+    ended = subprocess.run(
+        [sys.executable, "-m", "nyala", *map(str, words)], capture_output=True, text=True, timeout=120
+    )
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+def servers(cluster: MiniCluster) -> list[NamedServer]:
+    return list(cluster.ask_master(ListServers()).tservers)
+
+
+def lose(cluster: MiniCluster, name: str) -> None:
+    """Kill a server and lose its directory."""
+    cluster.kill(name)
+    shutil.rmtree(cluster.directory / name)
+
+
+def test_a_server_that_comes_back_empty_takes_the_place_of_the_one_before(own: MiniCluster) -> None:
+    with nyala.connect(own.url) as connection:
+        connection.execute("CREATE TABLE t (k INT PRIMARY KEY)")
+        connection.execute("INSERT INTO t VALUES (1)")
+        before = {server.id for server in servers(own)}
+        lose(own, "tserver-2")
+        own.start("tserver-2")
+
+        def is_whole() -> bool:
+            return run("cluster", "ksck", own.directory, "--checksum")[0] == 0
+
+        own.wait_until(is_whole, "ksck is clean, without a restart of the master")
+        now = servers(own)
+        assert [server.state for server in now] == ["ALIVE"] * 3
+        assert len({server.id for server in now} - before) == 1
+        assert connection.execute("SELECT k FROM t").fetchall() == [(1,)]
+        check_replicas(own)
+
+
+@pytest.mark.parametrize("called", ["id", "address", "name"])
+def test_what_is_lost_for_good_is_told_and_can_be_told_to_leave(own: MiniCluster, called: str) -> None:
+    """The only replica of a table was on the server: nothing can be made anew, and ksck tells the truth of that."""
+    with nyala.connect(own.url) as connection:
+        connection.execute("CREATE TABLE t (k INT PRIMARY KEY) REPLICAS 1")
+        name = own.leader("t")
+        lost = next(server for server in servers(own) if server.address == own.local.addresses[name])
+        lose(own, name)
+        own.start(name)
+        told = run("cluster", "ksck", own.directory)
+        assert told[0] == 1
+        assert f"tablet server {lost.id} is lost, as another one runs at its address {lost.address}" in told[1]
+        assert "has not heard of it" not in told[1]
+        words = {"id": lost.id, "address": lost.address, "name": name}
+        status, left = run("cluster", "leave", own.directory, words[called])
+        assert status == 0
+        assert f"({lost.id}) has lost its directory" in left
+        connection.execute("DROP TABLE t")
+        own.wait_until(lambda: all(server.id != lost.id for server in servers(own)), "it is forgotten")
+        own.wait_until(lambda: run("cluster", "ksck", own.directory)[0] == 0, "ksck is clean")
+        assert all(server.state == "ALIVE" for server in servers(own)), "the one that runs there did not leave"
+
+
+def test_a_server_that_is_dead_and_left_is_forgotten(own: MiniCluster) -> None:
+    added = own.add_tserver()
+    (gone,) = [server.id for server in servers(own) if server.address == own.local.addresses[added]]
+    own.kill(added)
+    own.wait_until(lambda: any(s.state == "DEAD" for s in servers(own)), "it is dead")
+    assert run("cluster", "leave", own.directory, added)[0] == 0
+    own.wait_until(lambda: all(server.id != gone for server in servers(own)), "it is forgotten")
+    own.wait_until(lambda: run("cluster", "ksck", own.directory)[0] == 0, "ksck is clean")
+
+
+def test_one_replica_goes_on_where_the_majority_is_lost_for_good(own: MiniCluster) -> None:
+    with nyala.connect(own.url, deadline=5) as connection:
+        connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v STRING)")
+        connection.execute("INSERT INTO t SELECT k, 'v' || k FROM generate_series(1, 1000) AS s(k)")
+        survivor, *others = [own.leader("t"), *own.followers("t")]
+        (tablet,) = [location.tablet_id for location in own.locations("t")]
+        command = ("tablet", "unsafe-change-config", own.directory, tablet, "--survivor", survivor)
+        status, told = run(*command, "--accept-data-loss")
+        assert status != 0
+        assert "has a leader" in told or "is led" in told
+        for name in others:
+            lose(own, name)
+        with pytest.raises(OperationalError):
+            connection.execute("INSERT INTO t VALUES (5000, 'x')")
+        status, told = run(*command)
+        assert status == 1
+        assert "LOST FOR EVER" in told
+        assert "nothing was changed" in told
+        with pytest.raises(OperationalError):
+            connection.execute("SELECT count(*) FROM t")
+        status, told = run(*command, "--accept-data-loss")
+        assert status == 0, told
+        (count,) = connection.execute("SELECT count(*) FROM t").fetchone()
+        assert count in (1000, 1001)
+        assert connection.execute("SELECT v FROM t WHERE k = 77").fetchall() == [("v77",)]
+        connection.execute("UPSERT INTO t VALUES (5000, 'x'), (77, 'new')")
+        assert connection.execute("SELECT v FROM t WHERE k IN (77, 5000) ORDER BY k").fetchall() == [("new",), ("x",)]
+        own.restart(survivor)
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (1001,)
+        for name in others:  # empty machines in their places: the tablet gets its three replicas again
+            own.start(name)
+        own.wait_until(lambda: run("cluster", "ksck", own.directory)[0] == 0, "it has three replicas again", 90)
+        check_replicas(own)
+        assert connection.execute("SELECT count(*) FROM t").fetchone() == (1001,)
+
+
+def test_a_configuration_is_forced_only_on_a_replica_of_the_tablet(own: MiniCluster) -> None:
+    added = own.add_tserver()
+    with nyala.connect(own.url) as connection:
+        connection.execute("CREATE TABLE t (k INT PRIMARY KEY) REPLICAS 1")
+    holder = own.leader("t")
+    other = next(name for name in (*own.tservers, added) if name != holder)
+    (tablet,) = [location.tablet_id for location in own.locations("t")]
+    status, told = run("tablet", "unsafe-change-config", own.directory, tablet, "--survivor", other)
+    assert status != 0
+    assert "has no replica of tablet" in told
