@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import nyala
-from nyala.cluster.wire.methods import ChecksumTablet, StepDown, WorkOnTablet
+from nyala.cluster.wire.methods import ChecksumTablet, GetStatus, StepDown, WorkOnTablet
 from nyala.errors import AlreadyPresent, OperationalError
 from nyala.storage.clock import HybridClock
 from nyala.testing import MiniCluster
@@ -210,7 +210,9 @@ def damage_files(cluster: MiniCluster, name: str, table: str, place: int = 0) ->
     again then. What the replica has in memory is flushed first, so that all its rows are in these files."""
     tablet_id = cluster.locations(table)[place].tablet_id
     # The sum waits until the replica has all that was written before: otherwise it comes from the log once more.
-    cluster.call(name, ChecksumTablet(tablet_id=tablet_id, snapshot=HybridClock().now()), 60.0)
+    # A leader's timestamps may be ahead of this machine's clock: the servers' own tell.
+    now = max(cluster.call(server, GetStatus()).clock for server in cluster.tservers)
+    cluster.call(name, ChecksumTablet(tablet_id=tablet_id, snapshot=now), 60.0)
     cluster.call(name, WorkOnTablet(tablet_id=tablet_id, work="flush"), 60.0)
     cluster.kill(name)
     files = sorted((cluster.directory / name / "tablets" / tablet_id / "rowsets").glob("*.col"))
