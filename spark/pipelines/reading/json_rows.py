@@ -22,6 +22,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ....cluster.decoders import json_decoder
 from ....errors import InterfaceError
 from .csv_rows import BATCH_ROWS
 from .listing import LISTING_OPTIONS
@@ -29,12 +30,12 @@ from .raw_files import BOM, Span, can_seek, chunks
 
 SPAN_BYTES: Final = 64 << 20
 _ENCODINGS: Final = ("utf-8", "utf8")
-_OBJECT: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_OBJECT: Final = json_decoder(dict[str, msgspec.Raw])
 _STRINGS: Final = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _KINDS: Final = {"n": "null", '"': "text", "{": "nested", "[": "nested", "t": "boolean", "f": "boolean"}
 _NULL: Final = msgspec.Raw(b"null")
-_ARRAY: Final = msgspec.json.Decoder(list[msgspec.Raw])
-_TEXT: Final = msgspec.json.Decoder(str)
+_ARRAY: Final = json_decoder(list[msgspec.Raw])
+_TEXT: Final = json_decoder(str)
 Object: TypeAlias = Mapping[str, Any]
 """An object's values by key, each as its bytes in JSON."""
 
