@@ -16,7 +16,7 @@ import pyarrow.csv as pa_csv
 
 from ...errors import DataError
 from .csv_text import Block, CsvText, Dialect
-from .csv_values import FALSE_TEXTS, TRUE_TEXTS, NoValue, from_texts, guessed_types, refused_values
+from .csv_values import FALSE_TEXTS, TRUE_TEXTS, NoValue, from_texts, guessed_types, is_spelt, refused_values
 
 GUESSED_BYTES = 1 << 22
 """Of a file: its types are guessed from as many."""
@@ -139,7 +139,10 @@ class _File:
         """The rows of a block: columns `chosen` (name to field) as their `types`."""
         wanted = {name: types.get(name, pa.string()) for name in chosen}
         try:
-            arrow = {chosen[n]: pa.string() if n in self._as_texts else type_ for n, type_ in wanted.items()}
+            arrow = {
+                chosen[n]: pa.string() if n in self._as_texts or is_spelt(type_) else type_
+                for n, type_ in wanted.items()
+            }
             found = self.parsed(block, arrow, list(chosen.values()))
         except pa.ArrowInvalid:
             found = self.parsed(block, dict.fromkeys(chosen.values(), pa.string()), list(chosen.values()))

@@ -10,6 +10,7 @@ takes one that is none in SQL (`0x1F`, the year 0, 1e400 as infinity), so does t
 | TINYINT to BIGINT | `+1`, white space around it | `1.0`, `0x1F` |
 | DECIMAL | | more digits behind the point than the column has: they would be lost |
 | FLOAT, DOUBLE | `inf`, `nan` | finite numbers that are too large |
+| BINARY | `\\x6162`, `\\000` | other single backslashes |
 
 A guess keeps what is written: a column with `007`, `+49...` or `0x1F` is a STRING, whole numbers of more than 18 digits
 are DECIMAL(38,0).
@@ -61,6 +62,21 @@ def from_texts(texts: pa.Array, type_: pa.DataType) -> tuple[pa.Array, bool]:
         raise _first_wrong(texts, type_, as_clause(str(error))) from None
 
 
+def is_spelt(type_: pa.DataType) -> bool:
+    """True if Arrow's parser takes every text for a value of this type: BINARY. Its texts are always read as texts."""
+    return bool(pa.types.is_binary(type_))
+
+
+def spelt_bytes(array: pa.Array) -> pa.Array:
+    r"""BINARY values as texts that spell them: `\x6162`, as PostgreSQL writes them."""
+    _, offsets, data = array.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1] if len(array) else [0]
+    digits = memoryview(data or b"")[bounds[0] : bounds[-1]].hex().encode()
+    places = pa.py_buffer((2 * (np.asarray(bounds, np.int64) - bounds[0])).astype(np.int32))
+    texts = pa.Array.from_buffers(pa.string(), len(array), [None, places, pa.py_buffer(digits)])
+    return pc.if_else(array.is_valid(), pc.binary_join_element_wise("\\x", texts, ""), pa.scalar(None, pa.string()))
+
+
 def refused_values(array: pa.Array, text: bytes) -> bool:
     """True if Arrow's parser may have taken something for a value of this column that SQL does not; `text` is the
     block of the file."""
@@ -81,6 +97,8 @@ def _is_beyond(array: pa.Array) -> bool:
 def _doubtful(array: pa.Array, texts: pa.Array) -> bool:
     if pa.types.is_integer(array.type):
         return bool(pc.any(pc.match_substring(texts, "x", ignore_case=True)).as_py())
+    if is_spelt(array.type):
+        return bool(pc.any(pc.match_substring(texts, "\\")).as_py())
     return _is_beyond(array)
 
 

@@ -26,6 +26,7 @@ from ...sql.file_options import compression_of
 from ...storage.types import Kind
 from ..context import ExecutionContext
 from ..statements.results import arrow_batches
+from .csv_values import spelt_bytes
 
 ROW_GROUP_SIZE = 1 << 17
 """Rows of a Parquet row group, unless the statement says otherwise."""
@@ -124,12 +125,16 @@ def _refuse_repeated(columns: tuple[Column, ...], shown: str) -> None:
             raise ProgrammingError(f"{shown} would have two columns {name}; give one of them another name with AS")
 
 
+_MOST_TEXT = 1 << 27
+"""Bytes of a batch that becomes text at once: Arrow's texts end at 2 GiB; a byte of BINARY is two digits."""
+
+
 class _Csv(_Sink):
     """Writes text: NULL as the option says, values in quotes where they could be taken for something else."""
 
     def __init__(self, path: str, columns: tuple[Column, ...], options: dict[str, Any], shown: str):
         for column in columns:
-            if column.type.kind in (Kind.BINARY, Kind.INTERVAL):
+            if column.type.kind is Kind.INTERVAL:
                 raise NotSupportedError(
                     f"column {column.name} of type {column.type} has no text form in CSV files; cast it to STRING, or "
                     "write a Parquet file"
@@ -151,7 +156,11 @@ class _Csv(_Sink):
         self._stream.close()
 
     def write(self, rows: pa.RecordBatch) -> None:
-        if rows.num_rows and rows.num_columns:
+        if rows.nbytes > _MOST_TEXT and rows.num_rows > 1:
+            middle = rows.num_rows // 2
+            self.write(rows.slice(0, middle))
+            self.write(rows.slice(middle))
+        elif rows.num_rows and rows.num_columns:
             self._put([array.dictionary_decode() if pa.types.is_dictionary(array.type) else array for array in rows])
 
     def _put(self, arrays: list[pa.Array]) -> None:
@@ -162,7 +171,7 @@ class _Csv(_Sink):
 
     def _texts(self, array: pa.Array) -> pa.Array:
         """A column as it stands in the file."""
-        text = array.cast(pa.string())
+        text = spelt_bytes(array) if pa.types.is_binary(array.type) else array.cast(pa.string())
         doubtful = pc.equal(text, self._null)
         if self._is_single:  # PostgreSQL before 18 takes a line of these two characters for the end of the file
             doubtful = pc.or_(doubtful, pc.equal(text, "\\."))

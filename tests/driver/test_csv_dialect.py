@@ -145,6 +145,7 @@ VALUES: dict[str, Any] = {
     "BOOLEAN": st.booleans(),
     "DATE": st.dates(),
     "TIMESTAMP": st.datetimes(),
+    "BINARY": st.binary(max_size=6),
 }
 
 
@@ -169,6 +170,7 @@ WAYS_OUT = [
 @example(table=(["STRING"], [("a",), (None,), ("",), (None,)]), way=WAYS_OUT[0])
 @example(table=(["BIGINT"], [(None,), (1,), (None,)]), way=WAYS_OUT[1])
 @example(table=(["STRING"], [("\\.",), ("a",)]), way=WAYS_OUT[0])
+@example(table=(["BINARY"], [(b"\\x61",), (b"",), (None,), (b"\xff",)]), way=WAYS_OUT[3])
 def test_every_table_comes_back(database: Any, folder: Path, table: Any, way: Any) -> None:
     types, rows = table
     names = [f"c{i}" for i in range(len(types))]
@@ -189,6 +191,32 @@ def test_every_table_comes_back(database: Any, folder: Path, table: Any, way: An
     if rows:
         texts = database.execute(f"SELECT * FROM read_csv('{path}', all_varchar => true, {way[1]})").fetchall()
         assert [[v is None for v in row] for row in texts] == [[v is None for v in row] for row in expected]
+
+
+def test_texts_that_spell_bytes(database: Any, folder: Path, postgres: Any) -> None:
+    data = b'\\x6162\n\\x61 62\n\\x\n"a\\000\\\\"\n\xc3\xa9\n""\n\nplain\n'
+    path = folder / "b.csv"
+    path.write_bytes(data)
+    found = rows_of(database, path, 1, kind="BINARY")
+    assert found == [(v,) for v in (b"ab", b"ab", b"", b"a\0\\", b"\xc3\xa9", b"", None, b"plain")]
+    cursor = postgres.cursor()
+    cursor.execute("CREATE TEMPORARY TABLE b (v bytea, n serial)")
+    with cursor.copy("COPY b (v) FROM STDIN (FORMAT csv)") as copy:
+        copy.write(data)
+    assert cursor.execute("SELECT v FROM b ORDER BY n").fetchall() == found
+    database.execute(f"COPY t TO '{path}' (HEADER false)")
+    with cursor.copy("COPY (SELECT v FROM b ORDER BY n) TO STDOUT (FORMAT csv)") as copy:
+        assert path.read_bytes() == b"".join(copy)
+    postgres.rollback()
+    query = f"SELECT CAST(column1 AS BINARY) FROM read_csv('{path}', header => false)"
+    assert database.execute(query).fetchall() == found
+    path.write_bytes(b"c0\n" + path.read_bytes())
+    database.execute("TRUNCATE TABLE t")
+    database.load("t", str(path))
+    assert database.execute("SELECT * FROM t").fetchall() == found
+    path.write_bytes(b"\\x61\na\\b\n")
+    with pytest.raises(DataError, match=r"line 2, column c0: 'a\\\\b' is no BINARY"):
+        rows_of(database, path, 1, kind="BINARY")
 
 
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
