@@ -5,6 +5,7 @@ Each kind of syntax node has one handler; `HANDLERS` is the whole list of what a
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,10 +13,11 @@ from sqlglot import exp
 
 from ...errors import InvalidText, NotSupportedError, SqlSyntaxError, TypeMismatch, WindowError
 from ...storage.clock import wall_time
-from ...storage.types import BINARY, BOOLEAN, DATE, STRING, TIMESTAMP, Kind
+from ...storage.types import BINARY, BOOLEAN, DATE, INTERVAL, STRING, TIMESTAMP, Kind
 from .. import arithmetic, functions, literals
 from ..coercion import cast, comparands, convert, is_cut, is_text_literal, meeting_type, unify
 from ..expressions import Call, Case, Expr, InValues, Literal
+from ..late_parameters import LateParameter
 from . import binder_bits, binder_patterns
 from .binder_rows import check_lengths, ordered_rows
 from .binder_rows import operands as _operands
@@ -57,9 +59,27 @@ def _hex(node: exp.HexString, frame: Frame) -> Expr:
 
 def _interval(node: exp.Interval, frame: Frame) -> Expr:
     value, unit = node.this, node.args.get("unit")
+    if isinstance(value, exp.Placeholder | exp.Parameter):
+        return _given_interval(_parameter(value, frame), _qualifier(unit), frame)
     if not isinstance(value, exp.Literal) or (unit is not None and not isinstance(unit, exp.Var | exp.IntervalSpan)):
         raise NotSupportedError("an INTERVAL must be a constant, for instance INTERVAL '3' MONTH")
     return literals.interval(str(value.this), _qualifier(unit))
+
+
+def _given_interval(value: Expr, unit: str | None, frame: Frame) -> Expr:
+    """`INTERVAL ? DAY`. The statement is bound anew for other values: a DATE plus days is a DATE, plus hours it is
+    none."""
+    if isinstance(value, LateParameter):
+        frame.context.momentary.append("INTERVAL ?")
+        value = value.sample
+    assert isinstance(value, Literal)
+    if value.value is None:
+        return Literal(INTERVAL, True, None)
+    if value.type != STRING and not value.type.is_numeric:
+        advice = "; give it without INTERVAL" if value.type == INTERVAL else ""
+        raise TypeMismatch(f"INTERVAL takes a text or a number, such as '3' or 3, not {value.type}{advice}")
+    given = value.type.to_python(value.value)
+    return literals.interval(given if value.type == STRING else f"{decimal.Decimal(str(given)):f}", unit)
 
 
 def _qualifier(unit: Any) -> str | None:

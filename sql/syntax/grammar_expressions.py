@@ -150,14 +150,17 @@ class PlacedParser(parser.Parser):
         return found
 
     def _parse_interval(self, *args: Any, **kwargs: Any) -> Any:
-        """`INTERVAL '90' DAY`, `INTERVAL '1 year 2 months'`; a word after it that is no unit is an alias."""
+        """`INTERVAL '90' DAY`, `INTERVAL '1 year 2 months'`, `INTERVAL ? DAY`; a word after it that is no unit is an
+        alias."""
         start, index = self._curr, self._index
         if not self._match(TokenType.INTERVAL):
             return None
-        if not self._match_set((TokenType.STRING, TokenType.NUMBER)):
+        text = self._parse_placeholder()
+        if text is None and self._match_set((TokenType.STRING, TokenType.NUMBER)):
+            text = self.expression(exp.Literal.string(self._prev.text), self._prev)
+        if text is None:
             self._retreat(index)  # a column of that name
             return None
-        text = self.expression(exp.Literal.string(self._prev.text), self._prev)
         unit = None
         if unit_name(self._word()) is not None:
             self._advance()
