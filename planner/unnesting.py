@@ -18,6 +18,7 @@ from dataclasses import replace
 from ..errors import InternalError
 from ..sql.expressions import ZERO_OVER_NOTHING, Case, Column, Expr, Literal, conjuncts
 from ..sql.expressions import Aggregate as AggregateCall
+from ..sql.functions import is_volatile
 from ..storage.types import BIGINT
 from .logical import (
     Aggregate,
@@ -205,7 +206,8 @@ def _correlated_equality(part: Expr, inside: frozenset[int]) -> tuple[Expr, Expr
 class Domain:
     """The distinct values of outer columns, to be joined into a subquery as often as needed.
 
-    `values` gives them, one column for each of `references`; those numbered in `solid` hold no NULL.
+    `values` gives them, one column for each of `references`; those numbered in `solid` hold no NULL. `per_row`: they
+    are the rows themselves, and what draws random values draws them for each row.
     """
 
     def __init__(
@@ -215,8 +217,10 @@ class Domain:
         solid: frozenset[int],
         new_key: Callable[[], int],
         numbers: Numbers,
+        per_row: bool = False,
     ):
         self._source = values
+        self._per_row = per_row
         self._key = new_key()
         self._solid = solid
         self.new_key = new_key
@@ -229,9 +233,11 @@ class Domain:
         """Recursive queries that were: the new key by the old."""
 
     def is_read(self, node: Node) -> bool:
-        """Does a plan read an outer column, or rows of a recursive query that do?"""
+        """True if a plan's rows may differ from one outer row to another."""
         outer = {column.id for column in self.references}
-        return bool(free_columns(node) & outer) or (bool(self.working) and self._reads_working_table(node))
+        if free_columns(node) & outer or (self._per_row and is_drawn(node)):
+            return True
+        return bool(self.working) and self._reads_working_table(node)
 
     def _reads_working_table(self, root: Node) -> bool:
         for node in nodes(root):
@@ -255,6 +261,14 @@ class Domain:
             a, b = first[outer.id], second[outer.id]
             found.append(call("eq", a, b) if outer.id in self._solid else same_or_both_null(a, b))
         return found
+
+
+def is_drawn(plan: Node) -> bool:
+    """True if an expression of the plan gives another value whenever it is evaluated, as random() does. A shared plan
+    is evaluated once."""
+    if isinstance(plan, Shared):
+        return False
+    return any(map(is_volatile, node_expressions(plan))) or any(map(is_drawn, plan.children()))
 
 
 def same_or_both_null(first: Expr, second: Expr) -> Expr:

@@ -10,6 +10,7 @@
 | scalar aggregate, correlated by equality | anywhere | left join with the aggregate grouped by the correlated columns |
 | the same over tables that the outer query joins under the same conditions | anywhere | window over its rows |
 | scalar, correlated otherwise | anywhere | single join |
+| correlated, with `random()` or the like | anywhere | join with its answers for every row, by the row's number |
 | LATERAL, or in the ON of an outer join over both its sides | FROM | join with all answers at once |
 
 >>> from nyala.planner.testing import show
@@ -85,7 +86,7 @@ from ..trees import (
     passing,
     substitute,
 )
-from ..unnesting import CannotPull, Domain, inject, may_be_true, over_no_rows, pull, pull_through_groups
+from ..unnesting import CannotPull, Domain, inject, is_drawn, may_be_true, over_no_rows, pull, pull_through_groups
 from .order_joins import order_joins
 from .pushdown_predicates import pushdown_predicates
 
@@ -104,6 +105,8 @@ class _Unnester:
         self._known: dict[int, tuple[Query, Expr, Guard]] = {}
         """What scalar subqueries give, by the `id` of their queries, which are kept so that these stay theirs; and for
         which rows."""
+        self._guards: set[int] = set()
+        """Columns of the outer queries that the subqueries themselves do not name."""
 
     def plan(self, node: Node) -> Node:
         """The plan without subquery expressions; innermost subqueries first."""
@@ -305,6 +308,8 @@ class _Unnester:
 
     def _unnested(self, node: Node, plan: Node) -> tuple[Node, Node, list[Expr]]:
         """The outer plan, the subquery's plan without references to it, and the conditions that link them."""
+        if self._is_drawn_per_row(node, plan):
+            return self._for_each_row(node, plan)
         try:
             inner, conditions = pull(plan, self._numbers)
             return node, inner, conditions
@@ -316,7 +321,18 @@ class _Unnester:
             own = {column.id: column for column in domain.references}
             return node, inner, domain.equal(own, carried)
 
-    def _domain(self, node: Node, wanted: frozenset[int]) -> tuple[Node, Domain]:
+    def _is_drawn_per_row(self, node: Node, plan: Node) -> bool:
+        return bool(free_columns(plan) & column_ids(node) - self._guards) and is_drawn(plan)
+
+    def _for_each_row(self, node: Node, plan: Node) -> tuple[Node, Node, list[Expr]]:
+        """`_unnested` for a subquery that has other answers for equal rows."""
+        numbering = WindowCall(BIGINT, False, "row_number")
+        number = self._numbers.column(numbering, "row")
+        node, domain = self._domain(Window(node, ((number, numbering),)), free_columns(plan) | {number.id}, True)
+        inner, carried = inject(plan, domain)
+        return node, inner, [call("eq", number, carried[number.id])]
+
+    def _domain(self, node: Node, wanted: frozenset[int], per_row: bool = False) -> tuple[Node, Domain]:
         """The outer plan, made to run once for two uses, and the domain of those of its columns that are wanted."""
         key, solid = self._context.share_key(), not_null_columns(node)
         node = Project(node, passing(node.columns))  # fixes the order of the columns, whatever happens to a join below
@@ -325,7 +341,7 @@ class _Unnester:
         references = [column for column in node.columns if column.id in wanted]
         places = [own for own, column in zip(fresh[1], node.columns, strict=True) if column.id in wanted]
         values = Aggregate(again, passing(places), ())
-        domain = Domain(values, references, solid, self._context.share_key, self._numbers)
+        domain = Domain(values, references, solid, self._context.share_key, self._numbers, per_row)
         return Project(Shared(key, node, fresh[0]), tuple(zip(node.columns, fresh[0], strict=True))), domain
 
     # ---- subqueries inside larger expressions ------------------------------------------------------------------
@@ -386,6 +402,7 @@ class _Unnester:
 
     def _guard_column(self, node: Node, guard: Guard) -> tuple[Node, Column]:
         column = self._numbers.column(TRUE, "guard")
+        self._guards.add(column.id)
         return Project(node, (*passing(node.columns), (column, guard.condition()))), column
 
     def _scalar_once(self, node: Node, query: Query | None, guard: Guard) -> tuple[Node, Expr]:
@@ -404,6 +421,10 @@ class _Unnester:
         return node, value
 
     def _scalar(self, node: Node, plan: Node, guard: Guard = EVERY_ROW) -> tuple[Node, Expr]:
+        if not free_columns(plan) and is_drawn(plan):  # once, also where the query around it is one for each row
+            plan = Project(plan, passing(plan.columns))
+            fresh = tuple(self._numbers.column(column) for column in plan.columns)
+            plan = Shared(self._context.share_key(), plan, fresh)
         value = replace(plan.columns[0], nullable=True)
         node, plan = self._guarded(node, plan, guard)
         if not free_columns(plan):
@@ -428,6 +449,8 @@ class _Unnester:
     def _scalar_aggregate(self, node: Node, plan: Node, value: Expr) -> tuple[Node, Expr]:
         """The usual case: `SELECT f(agg(x)) FROM ... WHERE inner = outer`; `f` moves above the join, so that it sees
         0 for the COUNT of nothing and NULL for the other aggregates of nothing."""
+        if self._is_drawn_per_row(node, plan):
+            raise CannotPull
         while not isinstance(plan, Aggregate):
             if isinstance(plan, Project):
                 value = substitute(value, {column.id: expr for column, expr in plan.items})
