@@ -289,6 +289,12 @@ class NumericOutOfRange(DataError):
     sqlstate = "22003"
 
 
+class TextTooLong(DataError):
+    """Shorten the text or widen the column: it has more characters than its VARCHAR(n) or CHAR(n) takes."""
+
+    sqlstate = "22001"
+
+
 class DivisionByZero(DataError):
     """Guard the divisor, for instance with NULLIF(x, 0)."""
 

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import DataError, InterfaceError, InvalidText, NumericOutOfRange
+from ..errors import DataError, InterfaceError, InvalidText, NumericOutOfRange, TextTooLong
 from ..sql.coercion import assignable
 from ..sql.literals import from_python
 from ..storage.python_values import EXACT, plain_value, stored_value
@@ -212,6 +212,6 @@ def _by_distinct(array: pa.Array, type_: DataType) -> pa.Array:
     try:
         values = [column_value(type_, value) for value in encoded.dictionary]
     except (DataError, InterfaceError) as error:
-        kind = type(error) if isinstance(error, InvalidText | NumericOutOfRange) else InvalidText
+        kind = type(error) if isinstance(error, InvalidText | NumericOutOfRange | TextTooLong) else InvalidText
         raise kind(str(error)) from error
     return pa.array(values, type_.arrow).take(encoded.indices)

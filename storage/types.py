@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ..errors import InvalidText, NotSupportedError, NumericOutOfRange
+from ..errors import InvalidText, NotSupportedError, NumericOutOfRange, TextTooLong
 
 MAX_PRECISION = 38
 
@@ -322,7 +322,7 @@ def _to_string(type_: DataType, value: Any) -> str:
     if not isinstance(value, str):
         raise TypeError(value)
     if type_.length is not None and len(value) > type_.length:
-        raise NumericOutOfRange(f"a text of {len(value)} characters is too long for {type_}")
+        raise TextTooLong(f"a text of {len(value)} characters is too long for {type_}")
     return value
 
 

@@ -18,6 +18,7 @@ _OURS: Final = re.compile(r"^(?:nyala\.errors\.)(\w+): (.*)$", re.MULTILINE)
 _STATES: Final = {
     "22012": errors.DivisionByZero,
     "22003": errors.NumericOutOfRange,
+    "22001": errors.TextTooLong,
     "21000": errors.CardinalityViolation,
     "22018": errors.InvalidText,
     "22007": errors.InvalidText,

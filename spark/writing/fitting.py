@@ -30,6 +30,7 @@ from ...errors import (
     NotNullViolation,
     NotSupportedError,
     NumericOutOfRange,
+    TextTooLong,
     TypeMismatch,
     UnknownColumn,
     did_you_mean,
@@ -121,8 +122,8 @@ class Fitting:
     def _check_limits(self, batch: pa.RecordBatch, rows: pa.RecordBatch) -> None:
         try:
             whole = conform(self._table, rows)
-        except NumericOutOfRange as error:
-            raise NumericOutOfRange(f"{error}: {_example(batch, _too_long(self.columns, rows))}") from error
+        except TextTooLong as error:
+            raise TextTooLong(f"{error}: {_example(batch, _too_long(self.columns, rows))}") from error
         errors = limit_errors(self._table, whole)
         if errors:
             raise errors[0].error

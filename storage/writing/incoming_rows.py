@@ -20,8 +20,8 @@ from ...errors import (
     LimitExceeded,
     NoPartition,
     NotNullViolation,
-    NumericOutOfRange,
     ProgrammingError,
+    TextTooLong,
     TypeMismatch,
     UnknownColumn,
     did_you_mean,
@@ -119,8 +119,7 @@ def _without_unset(
 def conform(table: Table, rows: pa.RecordBatch | pa.Table) -> pa.Table | pa.RecordBatch:
     """The rows with all columns of the table in its order and Arrow types; columns left out get their default.
 
-    Raises `UnknownColumn`, `TypeMismatch`, `NotNullViolation` (a key column is missing) or `NumericOutOfRange` (a
-    text too long for its VARCHAR(n)).
+    Raises `UnknownColumn`, `TypeMismatch`, `NotNullViolation` (a key column is missing) or `TextTooLong`.
     """
     given: dict[str, Any] = {}
     for name, array in zip(rows.schema.names, rows.columns):
@@ -300,7 +299,7 @@ def _check_length(table: Table, column: ColumnSchema, array: pa.Array, limit: in
         return
     longest = pc.max(pc.utf8_length(array)).as_py()
     if longest > limit:
-        raise NumericOutOfRange(
+        raise TextTooLong(
             f"a text of {longest} characters is too long for column {column.name} of table {table.name}, {column.type}"
         )
 

@@ -30,7 +30,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ...errors import InvalidText, NumericOutOfRange, TypeMismatch, UnknownColumn, did_you_mean
+from ...errors import InvalidText, NumericOutOfRange, TextTooLong, TypeMismatch, UnknownColumn, did_you_mean
 from ..keys.key_codec import KeyCodec
 from ..keys.key_encoding import key_width
 from ..schema import ColumnSchema, Table
@@ -113,7 +113,7 @@ class RowCodec:
     def take(self, row: Mapping[str, Any]) -> tuple[list[Any], list[Any]]:
         """A row as (physical values, stored values), in the schema's order, `MISSING` where the row says nothing.
 
-        Raises `UnknownColumn`, `TypeMismatch`, `NumericOutOfRange` or `InvalidText`; NULLs are not looked at.
+        Raises `UnknownColumn`, `TypeMismatch`, `NumericOutOfRange`, `TextTooLong` or `InvalidText`; NULLs pass.
         """
         if len(row) == self._width:
             return self._take_whole(row)
@@ -369,7 +369,7 @@ def _texts(table: Table, column: ColumnSchema) -> Taker:
                 raise mismatch(table, column, value)
             value = str.__str__(value)  # a subclass may spell itself otherwise
         if limit is not None and len(value) > limit:
-            raise NumericOutOfRange(
+            raise TextTooLong(
                 f"a text of {len(value)} characters is too long for column {column.name} of table {table.name}, "
                 f"{column.type}"
             )

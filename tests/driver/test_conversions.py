@@ -17,7 +17,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from nyala import col
-from nyala.errors import DataError, InterfaceError, RowsRefused
+from nyala.errors import DataError, InterfaceError, RowsRefused, TextTooLong
 
 
 class Status(str, enum.Enum):  # noqa: UP042
@@ -149,8 +149,15 @@ def test_every_way_in_stores_what_the_page_says(database: Any, place: int, way: 
 
 
 def test_a_refusal_is_of_one_class(database: Any) -> None:
-    database.execute("DROP TABLE IF EXISTS t; CREATE TABLE t (k INT PRIMARY KEY, v INT)")
-    for value, kind in ((1.5, "InvalidText"), (2**40, "NumericOutOfRange"), (uuid.UUID(int=1), "InterfaceError")):
+    for type_, value, kind in (
+        ("INT", 1.5, "InvalidText"),
+        ("INT", 2**40, "NumericOutOfRange"),
+        ("INT", uuid.UUID(int=1), "InterfaceError"),
+        ("VARCHAR(3)", "four", "TextTooLong"),
+        ("CHAR(3)", 1234, "TextTooLong"),
+        ("VARCHAR(3)", Loud("four"), "TextTooLong"),
+    ):
+        database.execute(f"DROP TABLE IF EXISTS t; CREATE TABLE t (k INT PRIMARY KEY, v {type_})")
         for name, way in WAYS.items():
             database.execute("DELETE FROM t")
             with pytest.raises((DataError, InterfaceError, RowsRefused)) as raised:
@@ -249,9 +256,16 @@ def test_texts_of_values_are_never_cut(database: Any) -> None:
         "INSERT INTO t VALUES (1, 12345)",
         "INSERT INTO t VALUES (1, DATE '2024-01-31')",
         "INSERT INTO t SELECT 1, 12.25",
+        "INSERT INTO t VALUES (1, 'four')",
+        "UPSERT INTO t SELECT 1, s FROM (VALUES ('four')) AS v (s)",
     ):
-        with pytest.raises(DataError, match="too long"):
+        with pytest.raises(TextTooLong, match="too long") as raised:
             database.execute(text)
+        assert raised.value.sqlstate == "22001"
+    for array in (pa.array(["four"]), pa.array(["four"]).dictionary_encode(), pa.array(["four"], pa.large_string())):
+        for write in (lambda rows: database.load("t", rows), database.table("t").insert):
+            with pytest.raises(TextTooLong, match="too long"):
+                write(pa.table({"k": [1], "v": array}))
 
 
 def test_the_table_is_read_whole() -> None:

@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from nyala.bench.postgres import PostgresServer, connect, is_installed
-from nyala.errors import DataError, Error, NotNullViolation, StatementError
+from nyala.errors import DataError, Error, NotNullViolation, StatementError, TextTooLong
 from nyala.executor.files import csv_text
 
 MALFORMED = st.lists(
@@ -449,7 +449,7 @@ def test_rows_that_the_table_refuses_are_told_with_their_line(database: Any, fol
     database.execute("DROP TABLE IF EXISTS h; CREATE TABLE h (k INT PRIMARY KEY, s VARCHAR(3))")
     for data, error, message in (
         ('k,s\n1,"a\nb"\n,b\n', NotNullViolation, "line 4: NULL in column k of table h, which is NOT NULL"),
-        ("k,s\n1,abc\n2,abcd\n", DataError, "line 3: a text of 4 characters is too long"),
+        ("k,s\n1,abc\n2,abcd\n", TextTooLong, "line 3: a text of 4 characters is too long"),
     ):
         path.write_text(data)
         with pytest.raises(error, match=message):

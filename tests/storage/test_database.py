@@ -18,11 +18,11 @@ from nyala.errors import (
     InvalidTableDefinition,
     NoPartition,
     NotNullViolation,
-    NumericOutOfRange,
     OperationalError,
     ProgrammingError,
     StoreClosed,
     StoreLocked,
+    TextTooLong,
     TypeMismatch,
     UnknownColumn,
     UnknownTable,
@@ -178,7 +178,7 @@ def test_batches_that_do_not_fit_the_table_are_refused_whole(db):
         write(k=pa.array([1], pa.int64()))
     with pytest.raises(NotNullViolation, match="key column k of table t is missing"):
         write(s=pa.array(["x"]))
-    with pytest.raises(NumericOutOfRange, match=r"a text of 4 characters is too long for column s .* VARCHAR\(3\)"):
+    with pytest.raises(TextTooLong, match=r"a text of 4 characters is too long for column s .* VARCHAR\(3\)"):
         write(k=k, s=pa.array(["four"]))
     assert write(k=k, s=pa.array(["äöü"])).applied == 1  # three characters, six bytes
     for number, texts in enumerate([pa.array(["a"]).dictionary_encode(), pa.array(["a"], pa.large_string())]):

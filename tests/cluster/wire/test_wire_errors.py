@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from nyala import errors
-from nyala.cluster.wire.errors import raised_by_flight
+from nyala.cluster.wire.errors import error_from_body, error_to_body, raised_by_flight
 from pyarrow import flight
 
 _UNREACHED = "Flight returned unavailable error, with message: failed to connect to all addresses; last error: "
@@ -67,3 +68,12 @@ def test_a_server_of_something_else() -> None:
     found = raised_by_flight(flight.FlightServerError(text), "m:7051")
     assert isinstance(found, errors.ProtocolError)
     assert str(found) == "m:7051 does not answer as a server of nyala: inner bug"
+
+
+def test_a_text_too_long_keeps_its_class() -> None:
+    body = error_to_body(errors.TextTooLong("a text of 4 characters is too long for VARCHAR(3)"))
+    found = error_from_body(body)
+    assert type(found) is errors.TextTooLong
+    assert (found.sqlstate, str(found)) == ("22001", "a text of 4 characters is too long for VARCHAR(3)")
+    older = msgspec.structs.replace(body, classes=("Unheard", *body.classes[1:]))
+    assert type(error_from_body(older)) is errors.DataError
