@@ -244,8 +244,8 @@ class LimitExceeded(IntegrityError):
 
 @dataclass(frozen=True, slots=True)
 class RefusedRow:
-    """Why one of several rows was refused: its number among those given (from 0), its primary key by column name (as
-    far as it was given), and the error."""
+    """Why one of several rows was refused: its number among those given (from 0; texts count from 1), its primary key
+    by column name (as far as it was given), and the error."""
 
     row: int
     key: Mapping[str, Any]
@@ -253,7 +253,7 @@ class RefusedRow:
 
     def __str__(self) -> str:
         key = ", ".join(f"{name} = {value!r}" for name, value in self.key.items())
-        return f"row {self.row} ({key}): {type(self.error).__name__}: {self.error}"
+        return f"row {self.row + 1} ({key}): {type(self.error).__name__}: {self.error}"
 
 
 class RowsRefused(IntegrityError):

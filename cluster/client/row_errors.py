@@ -21,7 +21,7 @@ def _error(row: WrittenRow, number: int) -> errors.IntegrityError:
     message = row.message
     if known is errors.NotNullViolation:
         # The one message of a tablet that counts rows, and it counts those that it was given.
-        message = message.replace(f"row {row.row} leaves it out", f"row {number} leaves it out")
+        message = message.replace(f"row {row.row + 1} leaves it out", f"row {number + 1} leaves it out")
     if not (isinstance(known, type) and issubclass(known, errors.IntegrityError)):
         known = errors.IntegrityError
     return known(message)

@@ -84,7 +84,7 @@ class Keys:
                 ) from None
             if vector.validity is not None and not vector.validity.all():
                 row = int(np.argmin(vector.validity))
-                raise NotNullViolation(f"key column {column.name} is NULL in row {row} of the batch")
+                raise NotNullViolation(f"key column {column.name} is NULL in row {row + 1} of the batch")
             vectors.append(vector)
         return cls(tuple(c.type for c in columns), tuple(vectors))
 

@@ -167,7 +167,7 @@ def row_errors(table: Table, batch: IncomingRows) -> list[RowError]:
             else:
                 bad = bad & given & ~deletes
             for row in np.flatnonzero(bad).tolist():
-                found.setdefault(row, _null_error(table, column, row))
+                found.setdefault(row, _null_error(table, column, batch.rows, row))
         if column.type.is_text:
             too_long = _long_cells(array)
             for row in too_long[~deletes[too_long] | is_key].tolist():
@@ -183,7 +183,7 @@ def null_errors(table: Table, rows: pa.RecordBatch | pa.Table) -> list[RowError]
         if column.nullable or not array.null_count:
             continue
         for row in np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)).tolist():
-            found.setdefault(row, _null_error(table, column, row))
+            found.setdefault(row, _null_error(table, column, rows, row))
     return [RowError(row, found[row]) for row in sorted(found)]
 
 
@@ -218,8 +218,23 @@ def missing_column(table: Table, given: Sequence[Given], row: int) -> str:
     raise AssertionError("the row lacks no column")
 
 
-def _null_error(table: Table, column: ColumnSchema, row: int) -> NotNullViolation:
-    return NotNullViolation(f"column {column.name} of table {table.name} is NOT NULL; row {row} has NULL")
+def _null_error(table: Table, column: ColumnSchema, rows: pa.RecordBatch | pa.Table, row: int) -> NotNullViolation:
+    """Rows are counted from 1 in texts; their values are shown as far as they are short."""
+    return NotNullViolation(
+        f"column {column.name} of table {table.name} is NOT NULL; row {row + 1} has NULL: {_shown(rows, row)}"
+    )
+
+
+def _shown(rows: pa.RecordBatch | pa.Table, row: int) -> str:
+    """The first values of a row, the key's before others: `k = 1, v = NULL`."""
+    found = []
+    for name, value in rows.select(rows.schema.names[:_SHOWN_COLUMNS]).slice(row, 1).to_pylist()[0].items():
+        text = "NULL" if value is None else repr(value) if isinstance(value, str | bytes) else str(value)
+        found.append(f"{name} = {text[:40]}{'...' if len(text) > 40 else ''}")
+    return ", ".join(found) + (", ..." if rows.num_columns > _SHOWN_COLUMNS else "")
+
+
+_SHOWN_COLUMNS = 6
 
 
 def _check_numbers(table: Table, column: ColumnSchema, batch: IncomingRows, found: dict[int, IntegrityError]) -> None:
@@ -231,7 +246,9 @@ def _check_numbers(table: Table, column: ColumnSchema, batch: IncomingRows, foun
         found.setdefault(row, IntegrityError(message))
     for row in np.flatnonzero(~inserts & ~np.broadcast_to(given, len(batch))).tolist():
         op = Op(batch.ops[row]).name
-        message = f"key column {column.name} of table {table.name} is missing in row {row}; {op} needs the whole key"
+        message = (
+            f"key column {column.name} of table {table.name} is missing in row {row + 1}; {op} needs the whole key"
+        )
         found.setdefault(row, NotNullViolation(message))
 
 
@@ -244,7 +261,7 @@ def _long_cells(array: pa.Array) -> Array:
 def _cell_error(table: Table, column: ColumnSchema, value: pa.Scalar, row: int) -> LimitExceeded:
     size = value.as_buffer().size
     return LimitExceeded(
-        f"column {column.name} of table {table.name}: the value in row {row} takes {size:,} bytes; "
+        f"column {column.name} of table {table.name}: the value in row {row + 1} takes {size:,} bytes; "
         f"the limit is {MAX_CELL_BYTES:,}"
     )
 
@@ -260,7 +277,7 @@ def _check_key_lengths(table: Table, rows: pa.RecordBatch, found: dict[int, Inte
     for row, size in zip(sound.tolist(), pc.binary_length(encoded).to_pylist()):
         if size > MAX_KEY_BYTES:
             found[row] = LimitExceeded(
-                f"the primary key of row {row} takes {size:,} bytes in table {table.name}; "
+                f"the primary key of row {row + 1} takes {size:,} bytes in table {table.name}; "
                 f"the limit is {MAX_KEY_BYTES:,}"
             )
 

@@ -152,7 +152,7 @@ class TabletWrite:
         if refusal == Refusal.INCOMPLETE:
             name, number = missing_column(table, self._batch.given, row), self._numbers[row]
             return NotNullViolation(
-                f"column {name} of table {table.name} is NOT NULL and has no default; row {number} leaves it out"
+                f"column {name} of table {table.name} is NOT NULL and has no default; row {number + 1} leaves it out"
             )
         key = describe_key(table, self._keys.values_at(row))
         if refusal == Refusal.NOT_FOUND:

@@ -98,7 +98,7 @@ def test_rows_are_deleted_by_key_whatever_else_is_given(table):
 
 def test_refused_rows_are_listed_and_the_others_are_written(table):
     table.insert([(1, "a", 1.0, 1)])
-    with pytest.raises(RowsRefused, match=r"(?s)2 of 4 rows .* row 1 \(k = 1, j = 'a'\): AlreadyPresent") as caught:
+    with pytest.raises(RowsRefused, match=r"(?s)2 of 4 rows .* row 2 \(k = 1, j = 'a'\): AlreadyPresent") as caught:
         table.insert([(0, "a", 1.0, 1), (1, "a", 2.0, 2), (2, "a", 1.0, None), (3, "a", 1.0, 1)])
     found = caught.value
     assert [(r.row, r.key["k"], type(r.error)) for r in found.refused] == [

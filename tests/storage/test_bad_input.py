@@ -83,7 +83,12 @@ def test_a_batch_that_does_not_fit_the_table(
 
 LONG = "x" * (MAX_CELL_BYTES + 1)
 WRONG_ROWS: list[tuple[dict[str, Any], Op, type[Error], str]] = [
-    ({"k": None, "v": "x"}, Op.INSERT, NotNullViolation, "column k of table t is NOT NULL; row 1 has NULL"),
+    (
+        {"k": None, "v": "x"},
+        Op.INSERT,
+        NotNullViolation,
+        "column k of table t is NOT NULL; row 2 has NULL: k = NULL",
+    ),
     ({"k": 500, "v": "x"}, Op.INSERT, NoPartition, "k = 500.*it has: k < 100; 100 <= k < 200"),
     ({"k": 5, "v": LONG}, Op.INSERT, LimitExceeded, "column v of table t.*the limit is 1,048,576"),
     ({"k": 5, "v": "x"}, Op.UPDATE, NotFound, "no row with key .k = 5. is in table t"),
@@ -114,7 +119,7 @@ def test_a_load_refuses_what_writes_refuse(db: Database, table: Table) -> None:
     for row, op, error, words in WRONG_ROWS:
         if op is Op.INSERT:
             rows = pa.RecordBatch.from_pylist([row], schema=SCHEMA.arrow)
-            with pytest.raises(error, match=words.replace("row 1", "row 0")), db.bulk_loader(table) as loader:
+            with pytest.raises(error, match=words.replace("row 2", "row 1")), db.bulk_loader(table) as loader:
                 loader.append(rows)
 
 

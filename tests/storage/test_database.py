@@ -192,9 +192,9 @@ def test_nulls_and_gaps_are_refused_row_by_row(db):
     result = db.write(table, WriteBatch(rows))
     assert result.applied == 2
     assert errors_of(result) == [
-        (1, "NotNullViolation: column k of table t is NOT NULL; row 1 has NULL"),
+        (1, "NotNullViolation: column k of table t is NOT NULL; row 2 has NULL: k = NULL, n = 'b'"),
         (2, "NoPartition: no partition of table t covers the row with key (k = 250); it has: k < 100; 100 <= k < 200"),
-        (3, "NotNullViolation: column n of table t is NOT NULL; row 3 has NULL"),
+        (3, "NotNullViolation: column n of table t is NOT NULL; row 4 has NULL: k = 3, n = NULL"),
     ]
     assert isinstance(result.errors[1].error, NoPartition)
     missing = db.write(table, WriteBatch(pa.record_batch({"k": [5]})))

@@ -209,7 +209,7 @@ def test_a_chunked_table_is_read_whole() -> None:
 @pytest.mark.parametrize(
     ("column", "error", "message"),
     [
-        (pa.array([1, None, None]), NotNullViolation, "key column k is NULL in row 1"),
+        (pa.array([1, None, None]), NotNullViolation, "key column k is NULL in row 2 of the batch"),
         (pa.array([1, 2**40]), InvalidText, "key column k: int64 does not become INT"),
         (pa.array([[1]]), InvalidText, r"list<item: int64> does not become INT"),
     ],

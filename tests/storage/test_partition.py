@@ -299,7 +299,7 @@ def test_a_range_below_the_empty_text_is_refused() -> None:
 
 
 def test_a_null_in_a_partition_column_is_refused() -> None:
-    with pytest.raises(NotNullViolation, match="key column a is NULL in row 1"):
+    with pytest.raises(NotNullViolation, match="key column a is NULL in row 2 of the batch"):
         Partitioner(SCHEMA, TWO_LEVELS).route(pa.table({"a": pa.array([1, None], pa.int32())}))
 
 
