@@ -10,7 +10,7 @@
 CREATE TABLE makes the files first and the catalog durable last, DROP TABLE the other way round: a table is in the
 catalog with all its files or not at all. Opening removes folders that no table owns.
 
-A dropped table's files stay until the last scan, token or batch that reads them is gone.
+A dropped table's files stay until the last scan, token or batch that reads them is gone (`dropped_folders`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from functools import partial
 from os import PathLike
 from typing import Any
 
-from ..errors import CorruptionError, DataError, DiskError, InterfaceError, StoreClosed, UnknownTable
+from ..errors import DataError, DiskError, InterfaceError, StoreClosed, TabletGone, UnknownTable
 from .alterations import AlterStep
 from .clock import HybridClock, format_timestamp, split_timestamp
 from .columns.encodings import check_encoding
@@ -67,11 +67,12 @@ from .store import (
 from .tables.altered_table import apply_steps, check_same_columns
 from .tables.analysis import table_storage
 from .tables.bulk_load import TableBulkLoader
-from .tables.catalog import Catalog, CatalogEntry
+from .tables.catalog import Catalog
 from .tables.durable_catalog import DurableCatalog
 from .tables.housekeeping import flush_commit_holders, keep_house
 from .tables.store_directory import check_format, make_durable_directory
-from .tables.table_alteration import alter, remove_dropped
+from .tables.table_alteration import alter
+from .tables.table_folders import TableFolders
 from .tables.table_store import TableStore
 from .tables.tablet_descriptions import describe_tablets, key_samples
 from .tablet.tablet import StoreOptions, Tablet
@@ -80,6 +81,8 @@ from .vector import Batch
 MEMORY = ":memory:"
 _GROWTH_BYTES = 1 << 20
 """Single rows are written so far until somebody looks whether a flush is due."""
+_DROP_PATIENCE = 2.0
+"""Seconds that DROP waits for a flush or compaction of what it drops. Later the housekeeping thread removes the files."""
 _IO_THREADS = 8
 """Threads that wait for the disk: syncs of several logs, opening of many tablets."""
 
@@ -161,7 +164,6 @@ class Database:
         self._cache = PageCache(default_cache_bytes(limit) if cache_bytes is None else cache_bytes)
         self._ddl_lock = threading.Lock()
         self._stores: dict[str, TableStore] = {}
-        self._doomed: list[TableStore] = []
         self._closed = False
         stay_with_process(self, self._fs)
         with ExitStack() as stack:
@@ -190,40 +192,23 @@ class Database:
         self._catalog = DurableCatalog(self._fs, f"{self._directory}/catalog")
         self.history_seconds = self._catalog.keep_history(history_seconds)
         self._options = replace(self._options, history_seconds=self.history_seconds)
-        entries = self._catalog.current.entries.values()
-        owned = {entry.table.id for entry in entries}
-        for name in self._fs.list(f"{self._directory}/tables"):
-            if name not in owned:
-                self._fs.remove_tree(f"{self._directory}/tables/{name}")
+        self._folders = TableFolders(
+            self._fs,
+            f"{self._directory}/tables",
+            self._cache,
+            self.clock,
+            self._options,
+            self._io_pool,
+            self._commits,
+        )
         with ExitStack() as stack:
             stack.callback(self._commits.close)
-            for entry in entries:
-                store = self._open_store(entry)
-                stack.callback(store.close)
-                self._stores[entry.table.id] = store
+            self._stores = self._folders.open_all(self._catalog.current.entries.values())
             stack.pop_all()
         self._commits.opened()
         known = split_timestamp(self.clock.latest)[0]
         self.clock.steady = SteadyClock(known, min(self.history_seconds, PATIENCE_SECONDS)).now
         self.clock.now()  # logs where it is ahead
-
-    def _open_store(self, entry: CatalogEntry) -> TableStore:
-        directory = self._table_directory(entry.table)
-        if not self._fs.exists(directory):
-            raise CorruptionError("it is missing", directory, f"folder of table {entry.table.name}")
-        return TableStore.open(
-            self._fs,
-            directory,
-            entry,
-            cache=self._cache,
-            clock=self.clock,
-            options=self._options,
-            pool=self._io_pool,
-            commits=self._commits,
-        )
-
-    def _table_directory(self, table: Table) -> str:
-        return f"{self._directory}/tables/{table.id}"
 
     def close(self) -> None:
         """Release everything; acknowledged writes are durable already. Closing again does nothing."""
@@ -239,8 +224,7 @@ class Database:
             stack.callback(self._pool.shutdown)
             stack.callback(self._io_pool.shutdown)
             stack.callback(self._commits.close)
-            for store in self._doomed:
-                stack.callback(self._remove, store)
+            stack.callback(self._folders.close)
             for store in self._stores.values():
                 stack.callback(store.close)
 
@@ -303,15 +287,12 @@ class Database:
             # Whatever happens from here on, the number is taken.
             catalog.current = replace(catalog.current, next_table=changed.next_table)
             entry = changed.entries[definition.name]
-            directory = self._table_directory(entry.table)
-            self._fs.make_directory(directory)
-            TableStore.create(self._fs, directory, entry)
-            self._fs.sync_directory(f"{self._directory}/tables")
-            store = self._open_store(entry)
+            store = self._folders.make(entry)
             try:
                 catalog.write(changed)
             except DiskError:
-                store.close()
+                # The catalog that names the table may be on the disk until the current one is written again.
+                self._folders.drop(store, lambda: catalog.is_durable)
                 raise
             self._stores[entry.table.id] = store
             catalog.current = changed
@@ -323,9 +304,8 @@ class Database:
         with self._ddl_lock:
             table = self.table(name)
             self._catalog.replace(self._catalog.current.without([name], views))
-            store = self._stores.pop(table.id)
-            self._doomed.append(store)
-        self._remove_doomed()
+            self._folders.drop(self._stores.pop(table.id))
+        self._folders.remove_dropped(_DROP_PATIENCE)
 
     def alter_table(self, name: str, steps: Sequence[AlterStep]) -> Table:
         """Change a table in one atomic step (`alterations`); no stored row is rewritten. `InvalidTableDefinition`,
@@ -337,7 +317,7 @@ class Database:
             table = apply_steps(before, steps, [other for other in taken if other != name])
             changed = catalog.current.with_altered(name, table)
             catalog.settle()
-            alter(
+            dropped = alter(
                 self._stores[table.id],
                 changed.entries[table.name],
                 partial(catalog.write, changed),
@@ -345,6 +325,8 @@ class Database:
                 options=self._options,
             )
             catalog.current = changed
+            self._folders.drop_tablets(table.name, dropped)
+        self._folders.remove_dropped(_DROP_PATIENCE)
         self._maintenance.wake()
         return table
 
@@ -376,23 +358,6 @@ class Database:
             with self._ddl_lock:
                 self._catalog.settle()
 
-    def _remove_doomed(self) -> None:
-        """Remove the files of dropped tables and range partitions that nobody reads any more."""
-        with self._ddl_lock:
-            for store in self._stores.values():
-                remove_dropped(store)
-            free = [store for store in self._doomed if not any(store.views())]
-            self._doomed = [store for store in self._doomed if store not in free]
-        for store in free:
-            self._remove(store)
-
-    def _remove(self, store: TableStore) -> None:
-        # What cannot be removed now is removed when the store opens: the catalog does not know it.
-        with contextlib.suppress(DiskError):
-            store.close()
-        with contextlib.suppress(DiskError):
-            self._fs.remove_tree(store.directory)
-
     def open_table(self, table: Table) -> TableStore:
         """The table with its tablets, for whoever serves them; `UnknownTable` where it has been dropped."""
         self._check_open()
@@ -401,19 +366,32 @@ class Database:
             raise UnknownTable(f"table {table.name} has been dropped")
         return store
 
+    @contextlib.contextmanager
+    def _opened(self, table: Table) -> Iterator[TableStore]:
+        """`open_table`, for work that a concurrent DROP TABLE may take the files away from: `UnknownTable` then."""
+        store = self.open_table(table)
+        try:
+            yield store
+        except (DiskError, StoreClosed, TabletGone):
+            self.open_table(table)
+            raise
+
     # ---- reading -------------------------------------------------------------------------------------------------
 
     def statistics(self, table: Table) -> TableStatistics:
         """What is known of a table's rows and columns; cheap."""
-        return self.open_table(table).statistics()
+        with self._opened(table) as store:
+            return store.statistics()
 
     def analyze_table(self, table: Table, check: Callable[[], None] | None = None) -> AnalyzeResult:
         """Bring the table's statistics up to date with all updates and deletions, durably."""
-        return self.open_table(table).analyze(check)
+        with self._opened(table) as store:
+            return store.analyze(check)
 
     def table_storage(self, table: Table) -> TableStorage:
         """How the table lies on disk."""
-        return table_storage(table, self.open_table(table).tablets)
+        with self._opened(table) as store:
+            return table_storage(table, store.tablets)
 
     def tablet_count(self, table: Table) -> int:
         """How many tablets the table has."""
@@ -425,7 +403,8 @@ class Database:
 
     def key_samples(self, table: Table, tablet_id: str) -> Sequence[tuple[Any, ...]]:
         """Primary keys (physical values, ascending) of every 4,096th row of each DiskRowSet of a tablet."""
-        return key_samples(self.open_table(table).layout, tablet_id)
+        with self._opened(table) as store:
+            return key_samples(store.layout, tablet_id)
 
     def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
         """The units of a scan; tablets and rowsets that the predicates rule out are left out.
@@ -442,7 +421,9 @@ class Database:
                 f"cannot read table {table.name} as of {format_timestamp(spec.snapshot)}: it is only "
                 f"{format_timestamp(now)}"
             )
-        return store.scan_tokens(table, spec)
+        tokens = store.scan_tokens(table, spec)
+        self.open_table(table)  # where it was dropped meanwhile, its files were perhaps gone before the pins
+        return tokens
 
     def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Generator[Batch]:
         """Read a token: batches of at most 131,072 rows with the spec's columns, read lazily."""
@@ -472,7 +453,11 @@ class Database:
             raise DataError(
                 f"cannot read table {table.name} as of {format_timestamp(snapshot)}: it is only {format_timestamp(now)}"
             )
-        return store.read_row(table, key, columns, snapshot)
+        try:
+            return store.read_row(table, key, columns, snapshot)
+        except (DiskError, StoreClosed):
+            self.open_table(table)  # `UnknownTable`: it was dropped meanwhile, with its files
+            raise
 
     def now(self) -> Timestamp:
         """A timestamp that every write acknowledged so far is at or below."""
@@ -492,7 +477,8 @@ class Database:
         check_same_columns(table, store.table, batch.rows.schema.names)
         self._settle_catalog()
         self._memory.admit(batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows)
-        result = store.write(batch)
+        with self._opened(table):
+            result = store.write(batch)
         if any(needs_flush(tablet) for tablet in store.tablets):
             self._maintenance.wake()
         return result
@@ -508,7 +494,11 @@ class Database:
             store = self.open_table(table)
         self._settle_catalog()
         self._memory.admit(ROW_BYTES)
-        result = store.write_row(table, op, row, physical)
+        try:
+            result = store.write_row(table, op, row, physical)
+        except (DiskError, StoreClosed):
+            self.open_table(table)  # `UnknownTable`: it was dropped meanwhile, with its log
+            raise
         writer = store.rows.writer
         if writer.grown > _GROWTH_BYTES:
             writer.grown = 0
@@ -528,15 +518,19 @@ class Database:
         """Write what is in memory, of one table or all, to DiskRowSets; how many rows that were."""
         self._check_open()
         stores = list(self._stores.values()) if table is None else [self.open_table(table)]
-        return sum(flush(tablet) for store in stores for tablet in store.tablets)
+        rows = 0
+        for tablet in [tablet for store in stores for tablet in store.tablets]:
+            with contextlib.suppress(TabletGone):  # dropped meanwhile
+                rows += flush(tablet)
+        return rows
 
     def compact_table(self, table: Table, check: Callable[[], None] | None = None) -> CompactionResult:
         """Flush the table, bring all deltas into base data and merge overlapping rowsets, now and entirely. Reads and
         writes go on. What was compacted stays so after a `DiskError`, and where `check`, called before each step,
         raises."""
-        store = self.open_table(table)
         self._settle_catalog()
-        return compact_tablets(store.tablets, check)
+        with self._opened(table) as store:
+            return compact_tablets(store.tablets, check)
 
     # ---- in the background ---------------------------------------------------------------------------------------
 
@@ -581,7 +575,9 @@ class Database:
         """What must not wait for a long operation."""
         self._memory.measure()
         keep_house(lambda: list(self._stores.values()), self._commits, self._options.durability)
-        self._remove_doomed()
+        with contextlib.suppress(DiskError):
+            self._settle_catalog()
+        self._folders.remove_dropped()
 
     def _memory_bytes(self) -> int:
         return sum(memory_bytes(tablet) for tablet in self._tablets())

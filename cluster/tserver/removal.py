@@ -73,6 +73,7 @@ class Removal:
         slot.kept = ConsensusState(status.term, "", status.configuration)  # for reports, until the file is read
         replica.consensus.close()
         slot.replica = None
+        replica.tablet.is_dropped = True  # a flush that is about to begin would write files beside their removal
         with self._mutex:
             self._doomed.append(_Doomed(slot, replica))
 

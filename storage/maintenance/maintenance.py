@@ -249,7 +249,7 @@ class MaintenanceManager:
                 mine = known.candidates(now)
             # As in `_perform`: asking may read a file, and whatever is wrong with one tablet, the others go on.
             except Exception as error:
-                if tablet in self._tablets():  # and not dropped meanwhile
+                if not tablet.is_dropped:
                     self._give_rest(tablet)
                     self._record_failed_look(tablet, error)
                     self._failed(tablet, error)
@@ -276,12 +276,15 @@ class MaintenanceManager:
             self._pace.run(statistics, operation.run)
         # Whatever is wrong with one tablet, the others go on; the record says what it was.
         except Exception as failure:
-            error = f"{type(failure).__name__}: {failure}"
-            self._failed(tablet, failure)
+            if not tablet.is_dropped:
+                error = f"{type(failure).__name__}: {failure}"
+                self._failed(tablet, failure)
         finally:
             self._running = None
-        self._note(operation, before, failed=bool(error))
         record = replace(record, seconds=self._clock() - began, error=error)
+        if tablet.is_dropped:
+            return record
+        self._note(operation, before, failed=bool(error))
         self._completed.append(record)
         return record
 

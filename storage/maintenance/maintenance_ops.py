@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from ...errors import CorruptionError, DiskError
+from ...errors import CorruptionError, DiskError, TabletGone
 from ..keys.key_spans import RowSetExtent
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.rowset_writer import BACKGROUND_WORKERS
@@ -84,7 +84,7 @@ class TabletOperations:
     def candidates(self, now: float) -> list[Operation]:
         """What could be done now, at `time.monotonic`; nothing while somebody else works on the tablet."""
         tablet = self.tablet
-        if tablet.flush_lock.locked():
+        if tablet.is_dropped or tablet.flush_lock.locked():
             return []
         state = tablet.state
         found = [*self._log_gc(), *self._flush_memrowset(now)]
@@ -220,7 +220,7 @@ def flush_largest(tablets: Iterable[Tablet]) -> bool:
     tablets that somebody else works on. `DiskError` where the disk fails."""
     best, flush_it = 0, None
     for tablet in tablets:
-        if tablet.flush_lock.locked():
+        if tablet.is_dropped or tablet.flush_lock.locked():
             continue
         state = tablet.state
         size = sum(memrowset.nbytes for memrowset in state.memrowsets if memrowset.row_count)
@@ -232,7 +232,8 @@ def flush_largest(tablets: Iterable[Tablet]) -> bool:
                 best, flush_it = size, partial(flush_deltas, tablet, stored)
     if flush_it is None:
         return False
-    flush_it()
+    with contextlib.suppress(TabletGone):  # dropped since: its memory is free
+        flush_it()
     return True
 
 

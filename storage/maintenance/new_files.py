@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"-(\d+)\.\w+")
 
 class NewFiles:
     """Files of one piece of background work on a tablet, whose `flush_lock` is held. A context manager: an exception
-    before `publish` removes them."""
+    before `publish` removes them. `TabletGone` where the tablet has been dropped."""
 
     def __init__(self, tablet: Tablet):
         self._tablet = tablet
@@ -45,6 +45,7 @@ class NewFiles:
         self._may_be_named = False
 
     def __enter__(self) -> NewFiles:
+        self._tablet.check_not_dropped()
         return self
 
     def __exit__(
@@ -128,6 +129,7 @@ class NewFiles:
         `Tablet.write_metadata`. Takes `metadata_lock`; `DiskError` where the disk fails.
         """
         tablet = self._tablet
+        tablet.check_not_dropped()
         tablet.fs.sync_directory(tablet.rowset_directory)
         with tablet.metadata_lock:
             _check_agreement(tablet)

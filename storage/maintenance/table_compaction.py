@@ -10,8 +10,10 @@ call writes nothing.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from ...errors import TabletGone
 from ..rowsets.rowset_source import RowSetSource
 from ..rowsets.stored_rowset import StoredRowSet
 from ..store import CompactionResult
@@ -34,7 +36,8 @@ def compact_tablets(tablets: Iterable[Tablet], check: Callable[[], None] | None 
         rowsets = tablet.state.rowsets
         before += len(rowsets)
         sizes_before += _size(rowsets)
-        written += _compact_tablet(tablet, check or _go_on)
+        with contextlib.suppress(TabletGone):  # its range partition has been dropped meanwhile
+            written += _compact_tablet(tablet, check or _go_on)
         after += len(tablet.state.rowsets)
         sizes_after += _size(tablet.state.rowsets)
     return CompactionResult(before, after, sizes_before, sizes_after, written)

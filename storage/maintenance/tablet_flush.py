@@ -54,7 +54,7 @@ def flush_overfull(tablet: Tablet) -> None:
         return
     with tablet.flush_lock:
         # Of all writers that waited for the lock the first one flushes; what came since is not worth a rowset yet.
-        if is_overfull(tablet):
+        if is_overfull(tablet) and not tablet.is_dropped:
             _flush(tablet, WORKERS)
 
 
@@ -68,7 +68,7 @@ def is_overfull(tablet: Tablet) -> bool:
 
 def flush(tablet: Tablet, workers: int = WORKERS) -> int:
     """Flush what the MemRowSet holds now, with so many threads; how many rows were written. `DiskError` where the disk
-    fails."""
+    fails, `TabletGone` where the tablet has been dropped."""
     with tablet.flush_lock:
         return _flush(tablet, workers)
 

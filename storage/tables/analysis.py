@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 import pyarrow.compute as pc
 
-from ...errors import CorruptionError
+from ...errors import CorruptionError, TabletGone
 from ..columns.sketch import ColumnSketch, SketchBuilder
 from ..files.checked_file import read_checked, replace_checked
 from ..files.filesystem import FileSystem
@@ -103,7 +103,8 @@ def analyze(
     for tablet in tablets:
         if check is not None:
             check()
-        flushed += flush(tablet)
+        with contextlib.suppress(TabletGone):  # its range partition has been dropped meanwhile
+            flushed += flush(tablet)
     sketches: dict[str, dict[int, dict[int, SketchOfFile]]] = {}
     rows = rowsets = read = 0
     for tablet in tablets:

@@ -80,6 +80,16 @@ class TableBulkLoader(Loading):
     def _check_open(self) -> None:
         self._check()
 
+    @contextlib.contextmanager
+    def _step(self) -> Iterator[None]:
+        # Of a table that is dropped meanwhile, the files stay until the step has ended: it writes some.
+        pins = [tablet.pin() for tablet in self._layout.tablets]
+        try:
+            with super()._step():
+                yield
+        finally:
+            pins.clear()  # a traceback may keep this frame
+
     # ---- collecting ----------------------------------------------------------------------------------------------
 
     def _take(self, rows: pa.RecordBatch | pa.Table) -> None:

@@ -7,7 +7,7 @@
    after, and removes tablet folders that the catalog does not name.
 4. The tablets take over the new schema, and the store its new layout. A MemRowSet with rows of the old schema is
    flushed next. Nothing in this step can fail.
-5. Without the locks: tablets of dropped range partitions are closed and removed when nobody reads them any more.
+5. Without the locks: the folders of dropped range partitions are removed (`dropped_folders`).
 
 A scan that has its view goes on with the schema it began with. A writer that came too early finds another layout once
 it has the locks, and begins again.
@@ -39,8 +39,9 @@ def alter(
     *,
     cache: PageCache,
     options: StoreOptions,
-) -> None:
-    """Bring an open table to a new state; one alteration of a table at a time.
+) -> list[Tablet]:
+    """Bring an open table to a new state; one alteration of a table at a time. The tablets of dropped range partitions
+    are returned: nothing is written to them any more, but scans may still read them.
 
     Parameters
     ----------
@@ -66,16 +67,7 @@ def alter(
     except BaseException:
         _close(made)
         raise
-    store.dropped += [tablet for tablet in before.tablets if tablet not in after.tablets]
-
-
-def remove_dropped(store: TableStore) -> None:
-    """Remove the tablets of dropped range partitions that nobody reads any more."""
-    free = [tablet for tablet in store.dropped if not any(tablet.held_pins())]
-    store.dropped = [tablet for tablet in store.dropped if tablet not in free]
-    for tablet in free:
-        with tablet.flush_lock:  # a flush that had begun ends first
-            _remove(store, tablet)
+    return [tablet for tablet in before.tablets if tablet not in after.tablets]
 
 
 def _make_tablets(store: TableStore, entry: CatalogEntry, cache: PageCache, options: StoreOptions) -> list[Tablet]:
@@ -149,11 +141,3 @@ def _close(made: Sequence[Tablet]) -> None:
     for tablet in made:
         with contextlib.suppress(DiskError):
             tablet.close()
-
-
-def _remove(store: TableStore, tablet: Tablet) -> None:
-    # What cannot be removed now is removed when the store opens: the catalog does not know it.
-    with contextlib.suppress(DiskError):
-        tablet.close()
-    with contextlib.suppress(DiskError):
-        store.fs.remove_tree(tablet.directory)

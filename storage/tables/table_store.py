@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -123,8 +123,6 @@ class TableStore:
         """Loads that happened, but some tablet's metadata does not know it yet; guarded by `load_lock`."""
         self.repairs: list[Callable[[], None]] = []
         """What must succeed before the table is written again: traces of failed steps that a crash would revive."""
-        self.dropped: list[Tablet] = []
-        """Of range partitions that were dropped, and perhaps still read."""
         self.statistics_cache = StatisticsCache(entry.table, Analysis.read(fs, directory))
         self._rows: RowAccess | None = None
 
@@ -173,7 +171,7 @@ class TableStore:
     def close(self) -> None:
         """Sync the logs and close all files."""
         with ExitStack() as stack:
-            for tablet in (*self.tablets, *self.dropped):
+            for tablet in self.tablets:
                 stack.callback(tablet.close)
             with contextlib.suppress(DiskError):
                 self.finish_loads()  # the records stay, and the next opener finishes them
@@ -375,11 +373,6 @@ class TableStore:
             while self.unfinished_loads:
                 self.unfinished_loads[0].remove(self.fs, self.directory)
                 del self.unfinished_loads[0]
-
-    def views(self) -> Iterator[object]:
-        """The pins of views that some token, scan or batch still holds."""
-        for tablet in (*self.tablets, *self.dropped):
-            yield from tablet.held_pins()
 
 
 def _route(layout: TableLayout, rows: IncomingRows, errors: list[RowError]) -> list[TabletWrite]:

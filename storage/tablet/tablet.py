@@ -37,7 +37,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ...errors import DeadlineExceeded, DiskError, HistoryGone, OperationalError
+from ...errors import DeadlineExceeded, DiskError, HistoryGone, OperationalError, TabletGone
 from ..clock import format_timestamp
 from ..deltas.delta_memstore import DeltaMemStore
 from ..files.filesystem import FileSystem
@@ -198,6 +198,8 @@ class Tablet:
     before_forgetting: Callable[[int], None] | None = None
     """Called before the metadata says that log entries up to an index are never to be replayed again, for what else is
     in them; what it raises keeps the metadata as it is."""
+    is_dropped: bool = False
+    """The tablet's files are to be removed: no background work begins, and what runs ends without a result."""
     undecided: deque[LoggedWrite] = field(default_factory=deque)
     """Writes whose log entries were not known to be durable when last looked at; guarded by `write_lock`."""
     deciding: list[LoggedWrite] = field(default_factory=list)
@@ -270,6 +272,11 @@ class Tablet:
             self.table = table
 
     # ---- parts ---------------------------------------------------------------------------------------------------
+
+    def check_not_dropped(self) -> None:
+        """Raise `TabletGone` where the tablet's files are to be removed."""
+        if self.is_dropped:
+            raise TabletGone(f"tablet {self.id} of table {self.table.name} is gone: it was dropped")
 
     @property
     def rowset_directory(self) -> str:

@@ -256,7 +256,7 @@ def test_range_partitions_come_and_go_with_their_rows(db: Database, fs: Any) -> 
     assert len(tablet_folders(fs)) == 3
     del tokens
     gc.collect()
-    db._remove_doomed()
+    db._folders.remove_dropped()
     assert len(tablet_folders(fs)) == 2
     table = db.alter_table("t", [AddRangePartition(RangePartition((100,), (200,)))])
     assert keys_of(db, table) == [5, 6, 250]

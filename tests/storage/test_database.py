@@ -321,11 +321,11 @@ def test_scans_outlive_drop_and_files_go_with_the_last_of_them(tmp_path):
         db.drop_table("t")
         del tokens, batches
         # The batch alone still holds the files: its columns have not been read.
-        db._remove_doomed()
+        db._folders.remove_dropped()
         assert folder.exists()
         assert first.column(1).to_arrow()[5].as_py() == "v5"
         del first
-        db._remove_doomed()
+        db._folders.remove_dropped()
         assert not folder.exists()
 
 

@@ -1,0 +1,120 @@
+"""The folders under DIR/tables: opening those of the catalog's tables, making one, removing what no catalog names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
+from contextlib import ExitStack
+
+from ...errors import CorruptionError
+from ..clock import HybridClock
+from ..files.filesystem import FileSystem
+from ..files.page_cache import PageCache
+from ..log.commit_log import CommitLog
+from ..tablet.tablet import StoreOptions, Tablet
+from .catalog import CatalogEntry
+from .dropped_folders import DroppedFolders
+from .table_store import TableStore
+
+
+class TableFolders:
+    """Opens, makes and drops the tables of a store. Safe for several threads, but for the creation of one table twice.
+
+    Parameters
+    ----------
+    fs : FileSystem
+    directory : str
+        DIR/tables.
+    cache, clock, options
+        What all tablets share.
+    pool : Executor
+        For work that several tablets do at once.
+    commits : CommitLog
+        The store's, which decides on writes over several tablets.
+    """
+
+    def __init__(
+        self,
+        fs: FileSystem,
+        directory: str,
+        cache: PageCache,
+        clock: HybridClock,
+        options: StoreOptions,
+        pool: Executor,
+        commits: CommitLog,
+    ):
+        self._fs = fs
+        self._directory = directory
+        self._cache = cache
+        self._clock = clock
+        self._options = options
+        self._pool = pool
+        self._commits = commits
+        self._dropped = DroppedFolders(fs)
+
+    def open_all(self, entries: Iterable[CatalogEntry]) -> dict[str, TableStore]:
+        """Open all tables of the catalog, by id; remove the folders that no table owns."""
+        by_id = {entry.table.id: entry for entry in entries}
+        for name in self._fs.list(self._directory):
+            if name not in by_id:
+                self._fs.remove_tree(f"{self._directory}/{name}")
+        stores: dict[str, TableStore] = {}
+        with ExitStack() as stack:
+            for table_id, entry in by_id.items():
+                stores[table_id] = store = self._open(entry)
+                stack.callback(store.close)
+            stack.pop_all()
+        return stores
+
+    def make(self, entry: CatalogEntry) -> TableStore:
+        """Make the files of a new table and open it; an error leaves nothing of them."""
+        directory = f"{self._directory}/{entry.table.id}"
+        try:
+            self._fs.remove_tree(directory)  # what an opening of the store could not remove
+            self._fs.make_directory(directory)
+            TableStore.create(self._fs, directory, entry)
+            self._fs.sync_directory(self._directory)
+            return self._open(entry)
+        except BaseException:
+            self._dropped.add(f"table {entry.table.name}, which could not be created", directory)
+            raise
+
+    def _open(self, entry: CatalogEntry) -> TableStore:
+        directory = f"{self._directory}/{entry.table.id}"
+        if not self._fs.exists(directory):
+            raise CorruptionError("it is missing", directory, f"folder of table {entry.table.name}")
+        return TableStore.open(
+            self._fs,
+            directory,
+            entry,
+            cache=self._cache,
+            clock=self._clock,
+            options=self._options,
+            pool=self._pool,
+            commits=self._commits,
+        )
+
+    # ---- what is dropped -----------------------------------------------------------------------------------------
+
+    def drop(self, store: TableStore, may_go: Callable[[], bool] = lambda: True) -> None:
+        """Have the files of a table removed that the catalog has no more; `may_go` as for `DroppedFolders.add`."""
+        self._dropped.add(f"dropped table {store.table.name}", store.directory, store.tablets, may_go)
+
+    def drop_tablets(self, table: str, tablets: Sequence[Tablet]) -> None:
+        """Have the files of tablets removed whose range partitions were dropped from the table of this name."""
+        for tablet in tablets:
+            label = f"tablet {tablet.id} of table {table}, whose range partition was dropped"
+            self._dropped.add(label, tablet.directory, [tablet])
+
+    def remove_dropped(self, patience: float = 0.0) -> None:
+        """Remove what can be removed of it now: `DroppedFolders.remove_free`."""
+        self._dropped.remove_free(patience)
+
+    @property
+    def dropped_count(self) -> int:
+        """How many folders are still to be removed."""
+        return len(self._dropped)
+
+    def close(self) -> None:
+        """Remove what can be removed, whoever reads it: the store is closed."""
+        self._dropped.close()
