@@ -30,6 +30,8 @@ A mistake of the user's is one message on standard error and exit code 1; a wron
 from __future__ import annotations
 
 import argparse
+import contextlib
+import errno
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -41,6 +43,7 @@ from .bench.arguments import add_bench_commands
 from .errors import Error, did_you_mean
 from .shell.cluster_parsers import add_client_tls, add_cluster_commands, directory_first
 from .shell.spark_parsers import add_spark_commands
+from .storage.files.disk_errors import disk_error
 from .tpch.arguments import add_threads, add_tpch_commands, natural
 
 EXIT_ERROR = 1
@@ -222,22 +225,45 @@ def _add_completion(commands: Commands) -> None:
     parser.set_defaults(run=_completion)
 
 
+_OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+"""What writing to standard output may meet; such an error names no file."""
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     arguments = build_parser().parse_args(argv)
     handler: Callable[[argparse.Namespace], int] = arguments.run
+    if sys.stdout is None:  # closed by whoever started this process
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
     try:
-        return handler(arguments)
+        code = handler(arguments)
+        sys.stdout.flush()  # at the interpreter's exit, an error would be a traceback
+        return code
     except Error as error:
-        print(f"nyala: error: {error}", file=sys.stderr)
-        return EXIT_ERROR
+        return _failed(str(error))
     except BrokenPipeError:
-        # The reader of our output has left (`| head`). Python must not try to flush what nobody wants.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of the output has left (`| head`), and expects no message.
+        _discard_output()
         return EXIT_ERROR
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
+    except OSError as error:
+        if error.filename is not None or error.errno not in _OUTPUT_ERRORS:
+            raise
+        _discard_output()
+        return _failed(str(disk_error("cannot write to standard output", error)))
+
+
+def _failed(message: str) -> int:
+    with contextlib.suppress(OSError):  # standard error is on a full disk, too
+        print(f"nyala: error: {message}", file=sys.stderr)
+    return EXIT_ERROR
+
+
+def _discard_output() -> None:
+    """Keep Python from flushing what is left of standard output at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -381,10 +381,39 @@ class MemoryLimitExceeded(OperationalError):
 
 
 class DiskError(OperationalError):
-    """Look at the disk (space, permissions, hardware); what was acknowledged is safe."""
+    """Look at the disk (hardware, mounts, limits of open files); what was acknowledged is safe.
+
+    Parameters
+    ----------
+    message : str
+        What could not be done, with which file, and the system's reason.
+    errno : int
+        The system's number of the reason; 0 where there is none.
+    """
 
     sqlstate = "58030"
     retryable = True
+
+    def __init__(self, message: str = "", errno: int = 0):
+        super().__init__(message)
+        self.errno = errno
+
+    def repeated(self) -> DiskError:
+        """The same failure, to be raised for another caller that it stops."""
+        return type(self)(str(self), self.errno)
+
+
+class DiskFull(DiskError):
+    """Free space on the disk, or raise the quota; what was acknowledged is safe, and nothing need be closed."""
+
+    sqlstate = "53100"
+
+
+class FileAccessError(DiskError):
+    """Mend the path or its permissions: the system refuses the file, and will refuse it again."""
+
+    sqlstate = "58000"
+    retryable = False
 
 
 class OutcomeUnknown(DiskError):

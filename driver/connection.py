@@ -114,6 +114,7 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
         The cluster's servers and this client do not trust each other, or only one side speaks TLS.
     """
     settings = _check_options(dict(options))
+    _check_target(target)
     of_store = _store_options(target, settings)
     shared = acquire(target, settings.get("threads") or os.cpu_count() or 1, **of_store)
     try:
@@ -403,6 +404,16 @@ def _give_up(shared: SharedStore, session: Session) -> None:
 def _whole_target(target: str | Path, options: dict[str, Any]) -> str | Path:
     """The target for others that are to open the store: with the TLS files that were options beside it."""
     return with_parameters(str(target), tls_options(str(target), options)) if is_cluster(target) else target
+
+
+def _check_target(target: object) -> None:
+    """`InterfaceError` for what names no place."""
+    choices = 'a directory, ":memory:" or nyala://host:port,host:port'
+    if not isinstance(target, (str, os.PathLike)):
+        raise InterfaceError(f"connect takes {choices}, not {target!r} of type {type(target).__name__}")
+    name = os.fspath(target)
+    if not isinstance(name, str) or not name.strip() or "\0" in name:
+        raise InterfaceError(f"{target!r} names no store: connect takes {choices}; the current directory is '.'")
 
 
 def _store_options(target: str | Path, settings: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from .runner import Shell
 
 def main(arguments: argparse.Namespace) -> int:
     """Run `-c`, `-f`, a pipe, or a session at the terminal; the exit code."""
-    target = arguments.target or ":memory:"
+    target = ":memory:" if arguments.target is None else arguments.target
     given = {"threads": arguments.threads, "engine": arguments.engine, **given_tls(arguments)}
     options = {name: value for name, value in given.items() if value is not None}
     sources = _sources(arguments)

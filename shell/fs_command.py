@@ -8,7 +8,7 @@ import shutil
 from dataclasses import asdict
 from pathlib import Path
 
-from ..errors import OperationalError
+from ..storage.files.disk_errors import disk_error
 from ..storage.files.os_filesystem import OsFileSystem
 from ..storage.inspect.check import check_store
 from ..storage.inspect.dump import describe_file
@@ -47,4 +47,4 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise OperationalError(f"cannot write {path}: {error.strerror or error}") from error
+        raise disk_error(f"cannot write {path}", error) from error

@@ -13,7 +13,8 @@ from typing import BinaryIO, Final, TextIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import InterfaceError, NotSupportedError, OperationalError
+from ..errors import InterfaceError, NotSupportedError
+from ..storage.files.disk_errors import disk_error
 from ..storage.types import DataType
 from . import formats
 
@@ -33,7 +34,7 @@ class OutputFile:
 
     Raises
     ------
-    OperationalError
+    DiskError
         It cannot be written.
     """
 
@@ -41,10 +42,11 @@ class OutputFile:
         self.path = path.expanduser()
         self.format = format or SUFFIXES.get(self.path.suffix.lower())
         self._results = 0
+        self._failed = False
         try:
             self._file = self.path.open("w", encoding="utf-8", newline="")
         except OSError as error:
-            raise OperationalError(f"cannot write {path}: {error.strerror or error}") from error
+            raise disk_error(f"cannot write {path}", error) from error
 
     def write(self, format: str, columns: Sequence[tuple[str, DataType]], batches: Iterator[pa.RecordBatch]) -> int:
         """Add a result, in the file's format if it has one; how many rows it had."""
@@ -59,8 +61,9 @@ class OutputFile:
                 # Half a result must not look like a whole one.
                 self._file.seek(0)
                 self._file.truncate()
+            self._failed = True
             if isinstance(error, OSError):
-                raise OperationalError(f"cannot write {self.path}: {error.strerror or error}") from error
+                raise disk_error(f"cannot write {self.path}", error) from error
             raise
         self._results += 1
         return count
@@ -71,8 +74,12 @@ class OutputFile:
         return self._file
 
     def close(self) -> None:
-        """The end of it."""
-        self._file.close()
+        """The end of it. `DiskError` where the rest cannot be written, unless `write` has failed before."""
+        try:
+            self._file.close()
+        except OSError as error:
+            if not self._failed:
+                raise disk_error(f"cannot write {self.path}", error) from error
 
 
 def write(format: str, columns: Sequence[tuple[str, DataType]], batches: Iterator[pa.RecordBatch], out: TextIO) -> int:

@@ -82,7 +82,7 @@ MEMORY = ":memory:"
 _GROWTH_BYTES = 1 << 20
 """Single rows are written so far until somebody looks whether a flush is due."""
 _DROP_PATIENCE = 2.0
-"""Seconds that DROP waits for a flush or compaction of what it drops. Later the housekeeping thread removes the files."""
+"""Seconds that DROP waits for a flush or compaction of what it drops; housekeeping removes the files later."""
 _IO_THREADS = 8
 """Threads that wait for the disk: syncs of several logs, opening of many tablets."""
 
@@ -155,6 +155,8 @@ class Database:
         if threads < 1:
             raise InterfaceError(f"threads={threads}: at least one is needed")
         self.path = str(path)
+        if not self.path:
+            raise InterfaceError(f"path={path!r}: a directory or {MEMORY!r} is needed")
         self._directory = "/store" if self.path == MEMORY else self.path.rstrip("/") or "/"
         keep_freed_blocks()
         self._fs: FileSystem = fs or (MemoryFileSystem() if self.path == MEMORY else OsFileSystem())

@@ -52,7 +52,7 @@ class Faults:
         broken = self._now.broken_path
         if broken and broken in path:
             error = OSError(errno.EIO, os.strerror(errno.EIO), path)
-            raise errors.DiskError(f"{path}: {error.strerror} (made to fail for a test)") from error
+            raise errors.DiskError(f"{path}: {error.strerror} (made to fail for a test)", errno.EIO) from error
 
     def is_full(self, path: str) -> bool:
         """Is there no space for a file of this path?"""

@@ -23,6 +23,7 @@ from ...planner import Plan
 from ...sql.bound import CopyTo
 from ...sql.expressions import Column
 from ...sql.file_options import compression_of
+from ...storage.files.disk_errors import disk_error
 from ...storage.types import Kind
 from ..context import ExecutionContext
 from ..statements.results import arrow_batches
@@ -61,9 +62,10 @@ def _replacing(path: str) -> Iterator[str]:
             os.fsync(file.fileno())
         temporary.replace(target)
     except OSError as error:
-        raise OperationalError(f"{path} cannot be written: {error.strerror or error}") from error
+        raise disk_error(f"{path} cannot be written", error) from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the error at hand tells more
+            temporary.unlink(missing_ok=True)
 
 
 class _Sink(ABC):

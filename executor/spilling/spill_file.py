@@ -6,7 +6,6 @@ system frees it when it is closed, when nobody holds it any more, and when the p
 
 from __future__ import annotations
 
-import errno
 import os
 import tempfile
 import threading
@@ -14,7 +13,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from ...errors import OperationalError
+from ...errors import DiskError, DiskFull, OperationalError
+from ...storage.files.disk_errors import disk_error
 from ...storage.files.temporary import TEMPORARY_PREFIX
 from ...storage.forks import finalize, stay_with_process
 
@@ -34,7 +34,7 @@ class SpillFile:
     Parameters
     ----------
     directory : str, optional
-        Where the file is made; None: where the system keeps temporary files. `OperationalError` where it cannot be.
+        Where the file is made; None: where the system keeps temporary files. `DiskError` where it cannot be.
     """
 
     def __init__(self, directory: str | None = None):
@@ -54,7 +54,7 @@ class SpillFile:
         return self._end
 
     def write(self, batch: pa.RecordBatch) -> Extent:
-        """Append a record batch as an IPC stream of its own. `OperationalError` where the disk is full or fails."""
+        """Append a record batch as an IPC stream of its own. `DiskError` where the disk is full or fails."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
@@ -91,9 +91,11 @@ class SpillFile:
 
     _abandon = close
 
-    def _failure(self, error: OSError) -> OperationalError:
-        what = "is full" if error.errno == errno.ENOSPC else f"cannot be used ({error.strerror or error})"
-        return OperationalError(
+    def _failure(self, error: OSError) -> DiskError:
+        failed = disk_error(self._directory, error)
+        what = "is full" if isinstance(failed, DiskFull) else f"cannot be used ({error.strerror or error})"
+        return type(failed)(
             f"the temporary directory {self._directory} {what}, and the statement needs more memory than memory_limit "
-            "allows; set temp_directory to another place, or raise memory_limit"
+            "allows; set temp_directory to another place, or raise memory_limit",
+            failed.errno,
         )

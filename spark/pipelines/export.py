@@ -28,8 +28,9 @@ import pyarrow.parquet as pq
 
 from ...driver.moments import Moment, hybrid_time
 from ...driver.owners import reachable
-from ...errors import InterfaceError, OperationalError, did_you_mean
+from ...errors import InterfaceError, did_you_mean
 from ...storage.clock import format_timestamp
+from ...storage.files.disk_errors import disk_error
 from ...storage.store import Timestamp
 from ...storage.types import DataType, Kind
 from .. import workers
@@ -202,7 +203,7 @@ def _make_room(place: Path, overwrite: bool) -> list[Path]:
         place.mkdir(parents=True, exist_ok=True)
         there = {path.name for path in place.iterdir() if not path.name.startswith("_writing-")}
     except OSError as error:
-        raise OperationalError(f"cannot write into {place}: {error.strerror or error}") from error
+        raise disk_error(f"cannot write into {place}", error) from error
     if not there:
         return []
     if MANIFEST not in there:
@@ -257,7 +258,7 @@ def _written(task: ExportTask, batches: Iterator[pa.RecordBatch]) -> ExportedFil
             os.fsync(file.fileno())
         return ExportedFile(place.name, rows, place.stat().st_size, digest(place))
     except OSError as error:
-        raise OperationalError(f"cannot write {place}: {error.strerror or error}") from error
+        raise disk_error(f"cannot write {place}", error) from error
 
 
 def _parquet(task: ExportTask, file: Any, batches: Iterator[pa.RecordBatch]) -> int:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...errors import DiskError, StoreLocked
+from .disk_errors import disk_error
 from .filesystem import FileSystem, Lock, ReadableFile, WritableFile
 
 BLOCK = 512
@@ -40,6 +41,13 @@ class _Directory:
 
 
 _Node: TypeAlias = "_File | _Directory"
+
+
+_NUMBERS = {os.strerror(number): number for number in errno.errorcode}
+
+
+def _refused(message: str, number: int) -> DiskError:
+    return disk_error(message, OSError(number, os.strerror(number)))
 
 
 class MemoryFileSystem:
@@ -91,7 +99,7 @@ class MemoryFileSystem:
                     child = _Directory()
                     self._change(node, {name: child})
                 if isinstance(child, _File):
-                    raise DiskError(f"cannot create directory {path}: File exists")
+                    raise _refused(f"cannot create directory {path}", errno.EEXIST)
                 node = child
 
     def rename(self, old: str, new: str) -> None:
@@ -101,7 +109,7 @@ class MemoryFileSystem:
             target, new_name = self._parent(new)
             node = source.entries.get(old_name)
             if node is None:
-                raise DiskError(f"cannot rename {old} to {new}: No such file or directory")
+                raise _refused(f"cannot rename {old} to {new}", errno.ENOENT)
             if source is target:
                 self._change(source, {old_name: None, new_name: node})
             else:
@@ -170,7 +178,7 @@ class MemoryFileSystem:
     def _directory(self, path: str) -> _Directory:
         node = self._find(path)
         if not isinstance(node, _Directory):
-            raise DiskError(f"cannot open directory {path}: No such file or directory")
+            raise _refused(f"cannot open directory {path}", errno.ENOENT)
         return node
 
     def _parent(self, path: str) -> tuple[_Directory, str]:
@@ -181,7 +189,7 @@ class MemoryFileSystem:
         with self._mutex:
             node = self._find(path)
         if not isinstance(node, _File):
-            raise DiskError(f"cannot open {path}: No such file or directory")
+            raise _refused(f"cannot open {path}", errno.ENOENT)
         return node
 
 
@@ -325,7 +333,7 @@ class FaultyFileSystem:
     >>> file.write(b"second")
     Traceback (most recent call last):
         ...
-    nyala.errors.DiskError: cannot write db/wal/1: No space left on device
+    nyala.errors.DiskFull: cannot write db/wal/1: No space left on device
     >>> fs.heal()
     """
 
@@ -366,9 +374,8 @@ class FaultyFileSystem:
                 fault.seen += 1
                 if fault.nth <= fault.seen < fault.nth + fault.times:
                     self.failures += 1
-                    number = next((n for n in errno.errorcode if os.strerror(n) == fault.message), None)
-                    cause = None if number is None else OSError(number, fault.message)
-                    raise DiskError(f"cannot {operation} {path}: {fault.message}") from cause
+                    cause = OSError(_NUMBERS.get(fault.message, 0), fault.message)
+                    raise disk_error(f"cannot {operation} {path}", cause) from cause
 
     def create(self, path: str) -> WritableFile:
         self.check("create", path)

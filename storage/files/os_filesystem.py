@@ -9,14 +9,16 @@ What makes a new file durable is three steps, and callers take them in this orde
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from ...errors import DiskError, StoreLocked
+from ...errors import FileAccessError, StoreLocked
 from ..forks import parent_process, stay_with_process
+from .disk_errors import disk_error
 from .filesystem import Lock, ReadableFile, WritableFile
 
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -28,7 +30,7 @@ def _disk_errors(action: str, path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise DiskError(f"cannot {action} {path}: {error.strerror or error}") from error
+        raise disk_error(f"cannot {action} {path}", error) from error
 
 
 class OsFileSystem:
@@ -160,15 +162,15 @@ class _OsWritable(_OpenFile):
                     self._size += written
                     view = view[written:]
         except OSError as error:
-            raise DiskError(f"cannot write {self._path}: {error.strerror or error}") from error
+            raise disk_error(f"cannot write {self._path}", error) from error
 
     def sync(self) -> None:
         if self._descriptor < 0:  # fsync calls that a ValueError
-            raise DiskError(f"cannot sync {self._path}: Bad file descriptor")
+            raise FileAccessError(f"cannot sync {self._path}: Bad file descriptor", errno.EBADF)
         try:  # as in `write`
             os.fsync(self._descriptor)
         except OSError as error:
-            raise DiskError(f"cannot sync {self._path}: {error.strerror or error}") from error
+            raise disk_error(f"cannot sync {self._path}", error) from error
 
 
 class _OsReadable(_OpenFile):

@@ -210,7 +210,7 @@ class WriteAheadLog:
                 self._repair()
             newest = self._room_for(sum(map(len, bodies)) + ENTRY_OVERHEAD * len(bodies))
             if after is not None and after.error is not None:
-                raise DiskError(str(cause_of(after.error))) from after.error
+                raise _raisable(cause_of(after.error)) from after.error
             last = self._last_index + len(bodies)
             pieces: list[bytes] = []
             for index, body in enumerate(bodies, self._last_index + 1):
@@ -500,9 +500,9 @@ def _in_doubt(failure: DiskError, error: DiskError) -> OutcomeUnknown:
     return doubt
 
 
-def _raisable(error: OperationalError) -> DiskError:
+def _raisable(error: BaseException) -> DiskError:
     """An error of the same kind for each thread that it is raised in."""
-    return OutcomeUnknown(str(error)) if isinstance(error, OutcomeUnknown) else DiskError(str(error))
+    return error.repeated() if isinstance(error, DiskError) else DiskError(str(error))
 
 
 def cause_of(error: BaseException) -> BaseException:

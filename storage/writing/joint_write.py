@@ -102,6 +102,8 @@ def _nothing_written(failure: OperationalError, tablets: int) -> OperationalErro
     """The error of a write that was aborted for certain, whatever is known of the part that failed."""
     if isinstance(failure, StoreClosed):
         return failure
-    error = DiskError(f"{cause_of(failure)}; nothing was written to any of the {tablets} tablets")
+    cause = cause_of(failure)
+    kind = type(cause) if isinstance(cause, DiskError) else DiskError
+    error = kind(f"{cause}; nothing was written to any of the {tablets} tablets")
     error.__cause__ = failure
     return error

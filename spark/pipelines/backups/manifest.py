@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ....errors import CorruptionError, OperationalError, UnsupportedFormat
+from ....storage.files.disk_errors import disk_error
 from ....storage.schema import Table, View
 from ....storage.store import Timestamp
 from ....storage.tables.plain_tables import table_from_dict, table_to_dict, view_from_list, view_to_list
@@ -242,7 +243,7 @@ def read(folder: Path) -> Backup:
             raise UnsupportedFormat(f"{path} has format {plain['format']}; this nyala reads {FORMAT}")
         return from_plain(json.loads(json.dumps(plain), object_hook=_bytes_from_plain))
     except OSError as error:
-        raise OperationalError(f"cannot read {path}: {error.strerror or error}") from error
+        raise disk_error(f"cannot read {path}", error) from error
     except (ValueError, KeyError, TypeError) as error:
         raise CorruptionError(f"it is no manifest: {type(error).__name__}: {error}", str(path), "manifest") from error
 

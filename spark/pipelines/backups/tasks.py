@@ -18,8 +18,9 @@ import pyarrow.parquet as pq
 
 from ....driver.connection import Connection
 from ....driver.scans import Scan
-from ....errors import CorruptionError, OperationalError
+from ....errors import CorruptionError
 from ....storage.change_columns import change_columns
+from ....storage.files.disk_errors import disk_error
 from ....storage.schema import ColumnSchema, Table
 from ....storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
 from ... import workers
@@ -106,7 +107,7 @@ def _write(task: SaveTask, scan: Scan) -> SavedFile | None:
         sync_directory(place.parent)
         return SavedFile(path, task.kind, task.tablet, rows, place.stat().st_size, digest(place))
     except OSError as error:
-        raise OperationalError(f"cannot write {place}: {error.strerror or error}") from error
+        raise disk_error(f"cannot write {place}", error) from error
 
 
 def _regrouped(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
