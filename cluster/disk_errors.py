@@ -22,7 +22,7 @@ def error_number(error: BaseException) -> int | None:
     """The system's number of an error, of its cause, or of the cause of that; None where none of them has one."""
     seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, OSError) and seen.errno is not None:
+        if isinstance(seen, OSError | DiskError) and seen.errno:
             return seen.errno
         seen = seen.__cause__
     return None

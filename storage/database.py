@@ -40,7 +40,13 @@ from .heap import keep_freed_blocks
 from .keys.partition import Partitioner
 from .log.commit_log import CommitLog
 from .maintenance.compaction_policy import BUDGET_BYTES, CompactionPolicy
-from .maintenance.maintenance import MaintenanceManager, MaintenanceStatus, OperationRecord, Rounds
+from .maintenance.maintenance import (
+    MaintenanceManager,
+    MaintenanceStatus,
+    OperationRecord,
+    QuarantinedTablet,
+    Rounds,
+)
 from .maintenance.maintenance_ops import flush_largest, memory_bytes
 from .maintenance.memory import Memory, MemoryStatus, default_cache_bytes, default_limit
 from .maintenance.table_compaction import compact_tablets
@@ -194,19 +200,14 @@ class Database:
         self._catalog = DurableCatalog(self._fs, f"{self._directory}/catalog")
         self.history_seconds = self._catalog.keep_history(history_seconds)
         self._options = replace(self._options, history_seconds=self.history_seconds)
-        self._folders = TableFolders(
-            self._fs,
-            f"{self._directory}/tables",
-            self._cache,
-            self.clock,
-            self._options,
-            self._io_pool,
-            self._commits,
-        )
+        tables, shared = f"{self._directory}/tables", (self._cache, self.clock, self._options)
+        self._folders = TableFolders(self._fs, tables, *shared, self._io_pool, self._commits)
         with ExitStack() as stack:
             stack.callback(self._commits.close)
-            self._stores = self._folders.open_all(self._catalog.current.entries.values())
+            self._stores = self._folders.open_all(self._catalog.current)
             stack.pop_all()
+        taken = self._folders.free_number(self._catalog.current.next_table)
+        self._catalog.current = replace(self._catalog.current, next_table=taken)
         self._commits.opened()
         known = split_timestamp(self.clock.latest)[0]
         self.clock.steady = SteadyClock(known, min(self.history_seconds, PATIENCE_SECONDS)).now
@@ -393,7 +394,7 @@ class Database:
     def table_storage(self, table: Table) -> TableStorage:
         """How the table lies on disk."""
         with self._opened(table) as store:
-            return table_storage(table, store.tablets)
+            return table_storage(table, store.whole_tablets)
 
     def tablet_count(self, table: Table) -> int:
         """How many tablets the table has."""
@@ -481,7 +482,7 @@ class Database:
         self._memory.admit(batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows)
         with self._opened(table):
             result = store.write(batch)
-        if any(needs_flush(tablet) for tablet in store.tablets):
+        if any(needs_flush(tablet) for tablet in store.whole_tablets):
             self._maintenance.wake()
         return result
 
@@ -506,7 +507,7 @@ class Database:
             writer.grown = 0
             for tablet in store.tablets:
                 flush_overfull(tablet)
-            if any(needs_flush(tablet) for tablet in store.tablets):
+            if any(needs_flush(tablet) for tablet in store.whole_tablets):
                 self._maintenance.wake()
         return result
 
@@ -519,9 +520,8 @@ class Database:
     def flush(self, table: Table | None = None) -> int:
         """Write what is in memory, of one table or all, to DiskRowSets; how many rows that were."""
         self._check_open()
-        stores = list(self._stores.values()) if table is None else [self.open_table(table)]
         rows = 0
-        for tablet in [tablet for store in stores for tablet in store.tablets]:
+        for tablet in self._tablets() if table is None else self.open_table(table).tablets:
             with contextlib.suppress(TabletGone):  # dropped meanwhile
                 rows += flush(tablet)
         return rows
@@ -537,7 +537,7 @@ class Database:
     # ---- in the background ---------------------------------------------------------------------------------------
 
     def _tablets(self) -> list[Tablet]:
-        return [tablet for store in list(self._stores.values()) for tablet in store.tablets]
+        return [tablet for store in list(self._stores.values()) for tablet in store.whole_tablets]
 
     def maintain(self, until_idle: bool = True) -> list[OperationRecord]:
         """Do by hand what the background does: operations until none is worth it, or only the next one.
@@ -551,9 +551,16 @@ class Database:
         return records
 
     def maintenance_status(self) -> MaintenanceStatus:
-        """The operation that runs, the last ones, and those that could be run, with their numbers."""
+        """The operation that runs, the last ones, those that could be run, with their numbers, and the tablets in
+        quarantine."""
         self._check_open()
-        return self._manager.status()
+        quarantined = [
+            QuarantinedTablet(tablet.table.name, tablet.id, str(tablet.damage))
+            for store in list(self._stores.values())
+            for tablet in store.tablets
+            if tablet.damage is not None
+        ]
+        return replace(self._manager.status(), quarantined=tuple(quarantined))
 
     def memory_status(self) -> MemoryStatus:
         """The memory that rows and pages take, beside the limit."""

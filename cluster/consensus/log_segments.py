@@ -23,8 +23,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ...errors import CorruptionError, DiskError
+from ...storage.files.file_identity import tablet_of
 from ...storage.files.filesystem import FileSystem, WritableFile
-from ...storage.log.wal import recover_segment, segment_index
 from ...storage.log.wal_format import (
     ENTRY_OVERHEAD,
     EntryKind,
@@ -33,6 +33,7 @@ from ...storage.log.wal_format import (
     encode_header,
     scan_entries,
 )
+from ...storage.log.wal_recovery import recover_segment, segment_index
 from ..raft.messages import Entry
 
 _WRITE_BYTES = 1 << 20
@@ -198,7 +199,7 @@ class LogSegments:
 
     def _begin(self, first_index: int, schema: pa.Schema) -> LogSegment:
         path = f"{self._directory}/{first_index:016x}.log"
-        header = encode_header(first_index, schema)
+        header = encode_header(first_index, schema, tablet_of(path))
         file = self._fs.create(path)
         try:
             file.write(header)

@@ -155,7 +155,7 @@ class Replica(ReplicaHealth):
             if name.endswith(TEMPORARY_SUFFIX):
                 fs.remove(f"{directory}/{name}")
         replica = cls(fs, directory, superblock, clock, listener or ReplicaListener())
-        metadata = TabletMetadata.read(fs, directory)
+        metadata = TabletMetadata.read(fs, directory, superblock.tablet.id)
         table = replica.layout.table
         rowsets = open_rowsets(fs, directory, table, metadata, cache)
         replica.consensus = host.open(

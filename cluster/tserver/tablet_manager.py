@@ -17,7 +17,7 @@ import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from ...errors import ConfigurationRefused, DiskError, Error, ReplicaUnavailable
+from ...errors import ConfigurationRefused, CorruptionError, DiskError, Error, ReplicaUnavailable
 from ...storage.clock import HybridClock
 from ...storage.files.filesystem import FileSystem
 from ...storage.files.page_cache import PageCache
@@ -31,6 +31,7 @@ from ..raft.messages import Configuration, Peer
 from ..tablets.health import ReplicaListener
 from ..tablets.layout import schema_behind
 from ..tablets.replica import Replica
+from ..tablets.superblock import NAME as SUPERBLOCK_FILE
 from ..tablets.superblock import ReplicaState, Superblock
 from ..wire import methods
 from ..wire.methods import TabletReport
@@ -168,6 +169,9 @@ class TabletManager:
                 if superblock is None:
                     self._removal.remove(slot)
                     return
+                if superblock.tablet.id != slot.id:
+                    message = f"is that of tablet {superblock.tablet.id}, expected {slot.id}: files were mixed up"
+                    raise CorruptionError(message, f"{slot.path}/{SUPERBLOCK_FILE}", "tablet id")
                 slot.description = superblock.tablet
                 if superblock.state is ReplicaState.READY:
                     slot.kept = read_consensus(self._fs, slot.path)

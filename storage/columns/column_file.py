@@ -25,7 +25,7 @@ wrong place, or of another file, is found out too. Every byte of a file is under
     dictionary  a record like a page's, nil if none   entries     number of entries of the dictionary
     bounds      per page [low, high] or nil: texts (cut to 64 bytes, high rounded up), floats, wide decimals
     firsts      of key columns: the value of every 4,096th row (the sparse key index), else nil
-    sketch      `ColumnSketch.to_dict`
+    sketch      `ColumnSketch.to_dict`                    file        `identity_of` it; not in old files
 
 **Page record**
 
@@ -88,6 +88,7 @@ import msgpack
 import numpy as np
 
 from ...errors import CorruptionError, UnsupportedFormat
+from ..files.file_identity import check_identity
 from ..schema import Encoding
 from ..types import DataType, Kind
 from ..vector import Array
@@ -136,6 +137,7 @@ class Footer:
     bounds: list[tuple[Any, Any] | None] | None
     firsts: list[Any] | None
     sketch: ColumnSketch
+    file: str = ""
 
     def page_length(self, number: int) -> int:
         """How many rows a page holds."""
@@ -208,12 +210,15 @@ def encode_footer(footer: Footer) -> bytes:
         "firsts": None if footer.firsts is None else [_pack(type_, v) for v in footer.firsts],
         "sketch": sketch,
     }
+    if footer.file:
+        fields["file"] = footer.file
     return bytes(msgpack.packb(fields))
 
 
 def decode_footer(data: bytes, type_: DataType, path: str) -> Footer:
     """The inverse of `encode_footer`, for a column of type `type_`; `CorruptionError` where it is of another."""
     fields = msgpack.unpackb(data, strict_map_key=False)
+    check_identity(fields.get("file", ""), path, "footer")
     if fields["type"] != [type_.kind.value, type_.precision, type_.scale]:
         raise CorruptionError(f"holds values of type {fields['type']}, {type_} expected", path, "footer")
     if fields["encoding"] not in Encoding.__members__:
@@ -236,6 +241,7 @@ def decode_footer(data: bytes, type_: DataType, path: str) -> Footer:
         bounds=None if bounds is None else [_unpack_bounds(type_, b) for b in bounds],
         firsts=None if firsts is None else [_unpack(type_, v) for v in firsts],
         sketch=ColumnSketch.from_dict(sketch | ends),
+        file=fields.get("file", ""),
     )
 
 

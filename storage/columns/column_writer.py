@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..files.file_identity import identity_of
 from ..files.filesystem import FileSystem, WritableFile
 from ..schema import ColumnSchema, Compression, Encoding
 from ..vector import Array, vector_from_arrow
@@ -79,7 +80,7 @@ def write_column(
     check_encoding(column)
     file = fs.create(path)
     try:
-        writer = _ColumnWriter(file, column, len(values))
+        writer = _ColumnWriter(file, column, len(values), identity_of(path))
         writer.write(values, page_rows)
         writer.finish(_firsts(column, values) if is_key else None)
         file.sync()
@@ -122,8 +123,9 @@ def _firsts(column: ColumnSchema, values: pa.Array) -> list[Any]:
 class _ColumnWriter:
     """Appends pages to a file and remembers what the footer tells of them."""
 
-    def __init__(self, file: WritableFile, column: ColumnSchema, rows: int):
+    def __init__(self, file: WritableFile, column: ColumnSchema, rows: int, identity: str = ""):
         self._file = file
+        self._identity = identity
         self._column = column
         self._rows = rows
         self._choice = Choice(Encoding.PLAIN, Compression.NONE)
@@ -180,6 +182,7 @@ class _ColumnWriter:
                 bounds=self._bounds,
                 firsts=firsts,
                 sketch=self._sketch.finish(),
+                file=self._identity,
             )
         )
         self._file.write(footer)

@@ -17,6 +17,7 @@ little-endian; header and tail are those of `column_file`.
                           head, columns]
               head: [offset, stored bytes, bytes after decompression, CRC32 of the stored bytes, compression]
               columns: per column that some delta of the block sets: [id, number of values, offset, stored, ...]
+    file      `file_identity.identity_of` the file; not in old files
 
 Compressions are numbered as in `column_file`. Every byte of a file is under one of the checksums.
 
@@ -59,6 +60,7 @@ from ...errors import CorruptionError, OperationalError
 from ..columns.column_file import HEADER, TAIL, check_footer, check_header, encode_header, encode_tail, footer_size
 from ..columns.compression import compress, decompress
 from ..files.file_handles import FileHandles
+from ..files.file_identity import identity_of
 from ..files.filesystem import FileSystem, WritableFile
 from ..files.page_cache import PageCache, new_owner
 from ..schema import Compression, Schema
@@ -109,7 +111,7 @@ def write_delta_file(fs: FileSystem, path: str, schema: Schema, deltas: Deltas) 
     file = fs.create(path)
     try:
         try:
-            _write(file, schema, deltas)
+            _write(file, schema, deltas, identity_of(path))
             file.sync()
             return file.size
         finally:
@@ -121,7 +123,7 @@ def write_delta_file(fs: FileSystem, path: str, schema: Schema, deltas: Deltas) 
         raise
 
 
-def _write(file: WritableFile, schema: Schema, deltas: Deltas) -> None:
+def _write(file: WritableFile, schema: Schema, deltas: Deltas, identity: str) -> None:
     types = column_types(schema, deltas)
     file.write(encode_header(MAGIC))
     blocks = []
@@ -137,7 +139,7 @@ def _write(file: WritableFile, schema: Schema, deltas: Deltas) -> None:
                 head, columns,
             )
         )  # fmt: skip
-    footer = encode_footer(DeltaFooter(types, tuple(blocks)))
+    footer = encode_footer(DeltaFooter(types, tuple(blocks), identity))
     file.write(footer)
     file.write(encode_tail(footer))
 

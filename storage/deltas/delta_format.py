@@ -19,6 +19,7 @@ from ...errors import CorruptionError
 from ..columns.column_file import ROW_GROUP_ROWS
 from ..columns.encodings import is_code_like, is_wide, narrowest
 from ..columns.page_layouts import offsets_of, pack_bits, unpack_bits
+from ..files.file_identity import check_identity
 from ..schema import Schema
 from ..types import DataType, Kind, type_from_arrow
 from ..vector import Array, physical_to_arrow, vector_from_arrow
@@ -64,6 +65,7 @@ class DeltaFooter:
 
     types: Mapping[int, DataType]
     blocks: tuple[BlockRecord, ...]
+    file: str = ""
 
 
 # ---- footer ------------------------------------------------------------------------------------------------------
@@ -71,7 +73,7 @@ class DeltaFooter:
 
 def encode_footer(footer: DeltaFooter) -> bytes:
     """The footer's msgpack map."""
-    fields = {
+    fields: dict[str, object] = {
         "types": [[column, t.kind.value, t.precision, t.scale] for column, t in footer.types.items()],
         "blocks": [
             [
@@ -82,6 +84,8 @@ def encode_footer(footer: DeltaFooter) -> bytes:
             for b in footer.blocks
         ],
     }
+    if footer.file:
+        fields["file"] = footer.file
     return bytes(msgpack.packb(fields))
 
 
@@ -93,7 +97,8 @@ def decode_footer(data: bytes, path: str) -> DeltaFooter:
         blocks = tuple(_block_record(*fields_of_block) for fields_of_block in fields["blocks"])
     except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
         raise CorruptionError(f"does not decode: {error}", path, "footer") from error
-    return DeltaFooter(types, blocks)
+    check_identity(fields.get("file", ""), path, "footer")
+    return DeltaFooter(types, blocks, fields.get("file", ""))
 
 
 def _block_record(

@@ -136,5 +136,8 @@ def _check_commits(fs: FileSystem, directory: str, report: Report) -> CommitLog 
         with report.reading(directory, "directory"):
             check_log(fs, directory, fs.list(directory), 0, 0, report)
     with report.reading(directory, "commit log"):
-        return CommitLog(ReadOnlyFileSystem(fs), directory)
+        found = CommitLog(ReadOnlyFileSystem(fs), directory, is_trial=True)
+        if found.damage is None:
+            return found
+        raise found.damage
     return None

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgpack
 
 from ...errors import CorruptionError
+from ..files.file_identity import check_tablet
 from ..files.filesystem import FileSystem
 from ..log.wal_format import (
     ENTRY_OVERHEAD,
@@ -66,6 +67,8 @@ def _check_segment(
             report.note(path, "header at offset 0", message)
             return
         raise
+    with report.reading(path):
+        check_tablet(header.tablet_id, path, "header at offset 0")
     if header.first_index != first:
         report.error(path, "header at offset 0", f"begins with entry {header.first_index}, its name says {first}")
     scan = scan_entries(data, header.length, header.first_index, path, follower is None, known_index)

@@ -245,7 +245,7 @@ class _TabletCheck:
             replace(self.metadata, rowsets=tuple(rowsets)),
             cache=self.cache,
             clock=HybridClock(),
-            options=StoreOptions(),
+            options=StoreOptions(is_trial=True),
             commits=commits,
         )
 

@@ -236,7 +236,7 @@ def read_bloom_filter(fs: FileSystem, path: str) -> BloomFilterContents:
         keys = min(ROW_GROUP_ROWS, fields["rows"] - number * ROW_GROUP_ROWS)
         filled, state = None, "ok"
         try:
-            bits = np.unpackbits(np.frombuffer(reader.chunk(number), np.uint8))
+            bits = np.unpackbits(np.frombuffer(reader.read_chunk(number), np.uint8))
             filled = float(bits.mean())
         except CorruptionError as error:
             state = damage(error)

@@ -10,7 +10,8 @@ words by its low half. Numpy builds and probes whole batches; a
 
     0           16   header as in `column_file`, magic "NYALABLM"
     16          ...  chunks, back to back: blocks of 8 u32
-    F           n    footer, msgpack: {"chunk_rows": 131072, "rows": r, "blocks": [per chunk], "crcs": [per chunk]}
+    F           n    footer, msgpack: {"chunk_rows": 131072, "rows": r, "blocks": [per chunk], "crcs": [per chunk],
+                         "file": `file_identity.identity_of` the file; not in old files}
     size - 12   12   tail as in `column_file`
 
 Block of hash h: ((h >> 32) * blocks) >> 32. Bit in word i: ((h mod 2**32) * SALT[i] mod 2**32) >> 27.
@@ -18,6 +19,7 @@ Block of hash h: ((h >> 32) * blocks) >> 32. Bit in word i: ((h mod 2**32) * SAL
 
 from __future__ import annotations
 
+import logging
 import threading
 import zlib
 from dataclasses import dataclass
@@ -25,7 +27,7 @@ from dataclasses import dataclass
 import msgpack
 import numpy as np
 
-from ...errors import CorruptionError
+from ...errors import CorruptionError, DiskError, UnsupportedFormat
 from ..columns.column_file import (
     HEADER,
     ROW_GROUP_ROWS,
@@ -37,9 +39,12 @@ from ..columns.column_file import (
     footer_size,
 )
 from ..files.file_handles import FileHandles
+from ..files.file_identity import check_identity, identity_of
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache, new_owner
 from ..vector import Array
+
+_log = logging.getLogger("nyala.storage")
 
 MAGIC = b"NYALABLM"
 BITS_PER_KEY = 10.5
@@ -111,8 +116,11 @@ def _block(hashes: Array, blocks: int) -> Array:
     return ((hashes >> np.uint64(32)) * np.uint64(blocks) >> np.uint64(32)).view(np.int64)
 
 
-def write_bloom(fs: FileSystem, path: str, hashes: Array) -> int:
-    """Write the filter of a rowset's keys in row order and make it durable; its size in bytes."""
+def write_bloom(fs: FileSystem, path: str, hashes: Array, place: str = "") -> int:
+    """Write the filter of a rowset's keys in row order and make it durable; its size in bytes.
+
+    `place` is the path that the file will have, where that is another than `path`.
+    """
     file = fs.create(path)
     try:
         file.write(encode_header(MAGIC))
@@ -125,6 +133,7 @@ def write_bloom(fs: FileSystem, path: str, hashes: Array) -> int:
                 "rows": len(hashes),
                 "blocks": [len(c) // _BLOCK_BYTES for c in chunks],
                 "crcs": [zlib.crc32(c) for c in chunks],
+                "file": identity_of(place or path),
             }
         )
         file.write(footer)
@@ -142,8 +151,16 @@ class _Index:
     crcs: list[int]
 
 
+_PASSES_ALL = b"\xff" * _BLOCK_BYTES
+"""A chunk that rules no key out."""
+
+
 class BloomReader:
-    """The filter of one DiskRowSet; reads chunks through the page cache. Safe for several threads."""
+    """The filter of one DiskRowSet; reads chunks through the page cache. Safe for several threads.
+
+    A filter only saves work: where its file is missing, damaged or of a newer version, every key passes, so that
+    look-ups stay right and are slower until the filter is made anew from the keys (`maintenance.derived_files`).
+    """
 
     def __init__(self, handles: FileHandles, path: str, rows: int, cache: PageCache):
         self.path = path
@@ -153,26 +170,48 @@ class BloomReader:
         self._owner = new_owner()
         self._lock = threading.Lock()
         self._index: _Index | None = None
+        self.damage = ""
+        """Why the file cannot be used; "" while it can."""
 
     def chunk(self, number: int) -> bytes:
-        """One chunk, checked. `CorruptionError` names file, chunk and offset where it is damaged."""
+        """One chunk, checked; one that every key passes where the file cannot be used."""
         found: bytes | None = self._cache.get(self._owner, number)
         if found is None:
-            found = self._read(number)
+            if self.damage:
+                return _PASSES_ALL
+            try:
+                found = self.read_chunk(number)
+            except (CorruptionError, UnsupportedFormat, DiskError) as error:
+                self.note_damage(str(error))
+                return _PASSES_ALL
             self._cache.put(self._owner, number, found, len(found))
         return found
+
+    def note_damage(self, reason: str) -> None:
+        """The file cannot be used."""
+        if not self.damage:
+            self.damage = reason
+            _log.warning("a Bloom filter cannot be used and is made anew, look-ups are slower until then: %s", reason)
+
+    def reopen(self) -> None:
+        """Go on with the file that has taken the place of the damaged one."""
+        self.close()
+        with self._lock:
+            self._index = None
+            self.damage = ""
 
     def check(self) -> None:
         """Read all there is; `CorruptionError` where anything is damaged."""
         for number in range(len(self._open().sizes)):
-            self._read(number)
+            self.read_chunk(number)
 
     def close(self) -> None:
         """Give up the chunks in the cache and the open file."""
         self._cache.forget(self._owner)
         self._handles.forget(self.path)
 
-    def _read(self, number: int) -> bytes:
+    def read_chunk(self, number: int) -> bytes:
+        """One chunk from the file. `CorruptionError` names file, chunk and offset where it is damaged."""
         index = self._open()
         offset, size = index.offsets[number], index.sizes[number]
         data = self._handles.read_at(self.path, offset, size)
@@ -195,6 +234,7 @@ class BloomReader:
         data = self._handles.read_at(self.path, size - TAIL.size - length, length)
         check_footer(data, tail, self.path)
         fields = msgpack.unpackb(data)
+        check_identity(fields.get("file", ""), self.path, "footer")
         if fields["rows"] != self._rows or fields["chunk_rows"] != ROW_GROUP_ROWS:
             raise CorruptionError(f"is about {fields['rows']} rows, {self._rows} expected", self.path, "footer")
         sizes = [blocks * _BLOCK_BYTES for blocks in fields["blocks"]]

@@ -28,6 +28,7 @@ folder before the first write over several tablets.
 from __future__ import annotations
 
 import contextlib
+import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -36,10 +37,13 @@ from dataclasses import dataclass, field
 import msgpack
 import pyarrow as pa
 
-from ...errors import OperationalError
+from ...errors import CorruptionError, OperationalError
 from ..files.filesystem import FileSystem
-from .wal import LogTicket, WriteAheadLog, segment_index
+from .wal import LogTicket, WriteAheadLog
 from .wal_format import EntryKind, LogEntry
+from .wal_recovery import segment_index
+
+_log = logging.getLogger("nyala.storage")
 
 SEGMENT_BYTES = 1 << 20
 CHUNK_RECORDS = 1024
@@ -70,9 +74,11 @@ class CommitLog:
         The folder of its segments, made when it is needed first.
     syncs : bool
         False: durability "os". A commit then survives the process, as the entries of its parts do.
+    is_trial : bool
+        Opened by a check that drops what recovery writes: nothing is logged.
     """
 
-    def __init__(self, fs: FileSystem, directory: str, syncs: bool = True):
+    def __init__(self, fs: FileSystem, directory: str, syncs: bool = True, is_trial: bool = False):
         self._fs = fs
         self._directory = directory
         self._has_directory = fs.exists(directory)
@@ -80,16 +86,43 @@ class CommitLog:
         self._recovered: set[int] = set()
         self._lock = threading.Lock()
         """Guards the chunks, and the making of the directory; taken before the log's mutex."""
-        self._log = self._open_log(syncs)
+        self.damage: CorruptionError | None = None
+        """Why the log cannot be read: what it does not decide on is unknown then, and it takes no record."""
+        try:
+            self._log = self._open_log(syncs, is_trial)
+        except CorruptionError as error:
+            self.damage = error
+            self._log = WriteAheadLog(fs, directory, _NO_COLUMNS)
+            _log.error(
+                "the commit log is damaged and left as it is, writes over several tablets are refused: %s", error
+            )
 
-    def _open_log(self, syncs: bool) -> WriteAheadLog:
+    def check_whole(self) -> None:
+        """Raise `CorruptionError` where the log takes no record."""
+        if self.damage is not None:
+            cause = str(self.damage).removeprefix(f"{self.damage.path}: {self.damage.place}: ")
+            raise CorruptionError(
+                f"{cause}; writes over several tablets are refused until the commit log is restored from a backup; "
+                "those of one tablet work",
+                self.damage.path,
+                self.damage.place,
+            )
+
+    def _open_log(self, syncs: bool, is_trial: bool) -> WriteAheadLog:
         fs, directory = self._fs, self._directory
         names = [name for name in fs.list(directory) if name.endswith(".log")] if self._has_directory else []
         if not names:
             return WriteAheadLog(fs, directory, _NO_COLUMNS, syncs=syncs, segment_bytes=SEGMENT_BYTES)
         forgotten = segment_index(directory, min(names)) - 1
         return WriteAheadLog.recover(
-            fs, directory, _NO_COLUMNS, forgotten, self._replay, syncs=syncs, segment_bytes=SEGMENT_BYTES
+            fs,
+            directory,
+            _NO_COLUMNS,
+            forgotten,
+            self._replay,
+            syncs=syncs,
+            segment_bytes=SEGMENT_BYTES,
+            is_trial=is_trial,
         )
 
     # ---- recovery ------------------------------------------------------------------------------------------------
@@ -99,8 +132,13 @@ class CommitLog:
         self._note(entry.index, msgpack.unpackb(entry.body))
 
     def is_committed(self, timestamp: int) -> bool:
-        """True if the log had a COMMIT of this timestamp when it was opened: for replay, until `opened`."""
-        return timestamp in self._recovered
+        """True if the log had a COMMIT of this timestamp when it was opened: for replay, until `opened`.
+        `CorruptionError` where that cannot be known."""
+        if timestamp in self._recovered:
+            return True
+        if self.damage is not None:
+            raise self.damage
+        return False
 
     def opened(self) -> None:
         """Release what only replay needs: all tablets are open."""

@@ -26,20 +26,12 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from ...errors import CorruptionError, DiskError, OperationalError, OutcomeUnknown, StoreClosed
+from ...errors import DiskError, OperationalError, OutcomeUnknown, StoreClosed
+from ..files.file_identity import tablet_of
 from ..files.filesystem import FileSystem, WritableFile
 from .commit_queue import CommitQueue
-from .wal_format import (
-    ENTRY_OVERHEAD,
-    EntryKind,
-    LogEntry,
-    SegmentScan,
-    decode_header,
-    encode_front,
-    encode_header,
-    find_entry,
-    scan_entries,
-)
+from .wal_format import ENTRY_OVERHEAD, EntryKind, encode_front, encode_header
+from .wal_recovery import Replay, Segment, read_log
 
 SEGMENT_BYTES = 64 << 20
 """A segment is removed as a whole, so it should be small against the memory that its rows take; Kudu has 8 MB."""
@@ -48,9 +40,6 @@ TERM = 1
 
 _JOINED_BYTES = 1 << 14
 """Joining what is written costs a copy, a second call to the system about as much as copying so many bytes."""
-
-Replay = Callable[[LogEntry, pa.Schema], None]
-"""Applies one entry; the schema is that of the segment's rows."""
 
 
 @dataclass(slots=True, eq=False)
@@ -77,16 +66,6 @@ class LogMark:
     indexes of failed entries are given again."""
 
     index: int
-
-
-@dataclass(slots=True)
-class Segment:
-    """A file of the log; without entries, `last_index` is that before the first one."""
-
-    path: str
-    first_index: int
-    last_index: int
-    size: int
 
 
 @dataclass(slots=True)
@@ -393,7 +372,7 @@ class WriteAheadLog:
     def _begin_segment(self) -> _Newest:
         first = self._last_index + 1
         path = f"{self._directory}/{first:016x}.log"
-        header = encode_header(first, self._schema)
+        header = encode_header(first, self._schema, tablet_of(path))
         file = self._fs.create(path)
         try:
             file.write(header)
@@ -457,35 +436,20 @@ class WriteAheadLog:
         syncs: bool = True,
         segment_bytes: int = SEGMENT_BYTES,
         known_index: int = 0,
+        before_changes: Callable[[], None] = lambda: None,
+        is_trial: bool = False,
     ) -> WriteAheadLog:
         """Open the log of a tablet whose rowsets hold everything up to `durable_index`; replay what lies above.
 
         A torn tail is cut. Raises `CorruptionError` where an entry that was durable is damaged or missing; those up to
-        `known_index` were.
+        `known_index` were. Files are changed only after all segments were read and `before_changes` has returned:
+        a damaged log stays as it is. With `is_trial`, nothing is logged.
         """
-        expected = durable_index + 1
-        segments: list[Segment] = []
-        names = [name for name in fs.list(directory) if name.endswith(".log")]
-        for name, follower in zip(names, [*names[1:], None]):
-            path = f"{directory}/{name}"
-            if follower is not None and segment_index(directory, follower) <= durable_index + 1:
-                fs.remove(path)  # all its entries are in rowsets: a removal that a crash undid
-                continue
-            is_last = follower is None
-            segment = recover_segment(fs, path, segment_index(directory, name), expected, is_last, known_index, replay)
-            if segment is None:
-                fs.remove(path)
-                continue
-            expected = max(expected, segment.last_index + 1)
-            segments.append(segment)
-        if expected <= known_index:
-            raise CorruptionError(
-                f"the log ends with entry {expected - 1}, but went on to entry {known_index}",
-                segments[-1].path if segments else directory,
-                "end",
-            )
-        log = cls(fs, directory, schema, expected - 1, syncs, segment_bytes)
-        log._old = segments
+        found = read_log(fs, directory, durable_index, known_index, replay)
+        before_changes()
+        found.settle(fs, is_trial)
+        log = cls(fs, directory, schema, found.last_index, syncs, segment_bytes)
+        log._old = [recovered.segment for recovered in found.segments]
         log.remove_through(durable_index)
         return log
 
@@ -524,68 +488,3 @@ def _write(file: WritableFile, pieces: Sequence[bytes]) -> None:
         size += len(piece)
     if joined:
         file.write(joined[0] if len(joined) == 1 else b"".join(joined))
-
-
-def segment_index(directory: str, name: str) -> int:
-    """The index of a segment's first entry, by its name."""
-    try:
-        return int(name.removesuffix(".log"), 16)
-    except ValueError:
-        raise CorruptionError("the name is not that of a log segment", f"{directory}/{name}", "file name") from None
-
-
-def recover_segment(
-    fs: FileSystem,
-    path: str,
-    first_index: int,
-    expected: int,
-    is_last: bool,
-    known_index: int,
-    replay: Replay,
-) -> Segment | None:
-    """Replay one segment from entry `expected` on; None where it holds none at all, and was not known to."""
-    file = fs.open(path)
-    try:
-        data = memoryview(file.read_at(0, file.size))
-    finally:
-        file.close()
-    try:
-        header = decode_header(data, path)
-    except CorruptionError:
-        if is_last and first_index > known_index and find_entry(data, 0) is None:
-            return None  # a crash while the segment was begun
-        raise
-    if header.first_index != first_index or first_index > expected:
-        raise CorruptionError(
-            f"expected a log from entry {expected} on, found one from {header.first_index} on", path, "header"
-        )
-    found: SegmentScan = scan_entries(data, header.length, first_index, path, is_last, known_index)
-    if is_last:
-        found = _without_half_a_write(found, known_index)
-    for entry in found.entries:
-        if entry.index >= expected:
-            replay(entry, header.schema)
-    last_index = first_index + len(found.entries) - 1
-    if not found.entries and is_last and first_index > known_index:
-        return None
-    if found.torn:
-        fs.truncate(path, found.end)
-    if is_last and last_index > known_index:
-        _sync(fs, path)  # they are acted upon from now on, but may have come from a process that died before its sync
-    return Segment(path, first_index, last_index, found.end)
-
-
-def _without_half_a_write(found: SegmentScan, known_index: int) -> SegmentScan:
-    """The entries of the newest segment without those at its end whose write goes on in entries that are not there."""
-    entries, end = list(found.entries), found.end
-    while entries and entries[-1].goes_on and entries[-1].index > known_index:
-        end -= ENTRY_OVERHEAD + len(entries.pop().body)
-    return found if end == found.end else SegmentScan(entries, end, torn=True)
-
-
-def _sync(fs: FileSystem, path: str) -> None:
-    file = fs.append(path)
-    try:
-        file.sync()
-    finally:
-        file.close()

@@ -9,7 +9,8 @@ A log is a folder of segments, `wal/<first index, 16 hex digits>.log`. All numbe
     12      4      CRC-32 of the header's other bytes, u32
     16      8      index of the segment's first entry, u64
     24      4      length of the schema, u32
-    28      ...    Arrow IPC schema of the rows in the segment, one field per column
+    28      ...    Arrow IPC schema of the rows in the segment, one field per column; since version 3 its metadata
+                   has the id of the tablet whose log it is
 
     entry
     0       4      length of the payload, u32
@@ -76,7 +77,11 @@ from .wal_row import RowPart, decode_row
 MAGIC = b"nyalaWAL"
 COLUMN_ID = b"nyala.column_id"
 """Field metadata of logged rows: the column's permanent id."""
+TABLET_ID = b"nyala.tablet"
+"""Schema metadata of a segment: whose log it is."""
 VERSION = 3
+"""Version 1 logged whole rows that were inserted, and nothing else. Version 2 had no PART and COMMIT entries, and did
+not name the tablet."""
 _SEGMENT = struct.Struct("<8sIIQI")
 _FRAME = struct.Struct("<II")
 _PREFIX = struct.Struct("<QQQQB?6x")
@@ -128,6 +133,8 @@ class SegmentHeader:
     first_index: int
     schema: pa.Schema
     length: int
+    tablet_id: str = ""
+    """Whose log it is; "" in segments before version 3."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +151,10 @@ class SegmentScan:
 # ---- writing -----------------------------------------------------------------------------------------------------
 
 
-def encode_header(first_index: int, schema: pa.Schema) -> bytes:
-    """The front of a segment."""
-    serialized: bytes = schema.serialize().to_pybytes()
+def encode_header(first_index: int, schema: pa.Schema, tablet_id: str = "") -> bytes:
+    """The front of a segment of a tablet's log."""
+    named = schema.with_metadata({TABLET_ID: tablet_id.encode()}) if tablet_id else schema
+    serialized: bytes = named.serialize().to_pybytes()
     bare = _SEGMENT.pack(MAGIC, VERSION, 0, first_index, len(serialized)) + serialized
     return _SEGMENT.pack(MAGIC, VERSION, zlib.crc32(bare), first_index, len(serialized)) + serialized
 
@@ -284,7 +292,8 @@ def decode_header(data: memoryview, path: str) -> SegmentHeader:
     if version > VERSION:
         raise UnsupportedFormat(f"{path} has log format version {version}; this nyala reads up to {VERSION}")
     schema = pa.ipc.read_schema(pa.py_buffer(data[_SEGMENT.size : end]))
-    return SegmentHeader(first_index, schema, end)
+    tablet_id = (schema.metadata or {}).get(TABLET_ID, b"").decode()
+    return SegmentHeader(first_index, schema.remove_metadata(), end, tablet_id)
 
 
 def scan_entries(

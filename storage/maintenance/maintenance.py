@@ -36,7 +36,7 @@ from .maintenance_ops import Operation, TabletOperations
 from .maintenance_policy import DISK_SHARE, LOG_TARGET_BYTES, StoreCondition, pick
 from .pace import Pace
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("nyala.storage")
 
 INTERVAL = 1.0
 """Seconds between rounds; with durability "os" a power failure costs about so much."""
@@ -142,12 +142,23 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class QuarantinedTablet:
+    """A tablet that maintenance leaves alone, since its files cannot be trusted: `damage` says which, and why."""
+
+    table: str
+    tablet_id: str
+    damage: str
+
+
+@dataclass(frozen=True, slots=True)
 class MaintenanceStatus:
-    """What maintenance does: the operation that runs, the last ones (newest first), and what could be done."""
+    """What maintenance does: the operation that runs, the last ones (newest first), what could be done, and the tablets
+    in quarantine, for which nothing is done."""
 
     running: OperationRecord | None
     completed: tuple[OperationRecord, ...]
     candidates: tuple[Candidate, ...]
+    quarantined: tuple[QuarantinedTablet, ...] = ()
 
 
 @dataclass(slots=True)
@@ -156,6 +167,7 @@ class _Failure:
 
     delay: float
     retry: float
+    error: str
 
 
 class MaintenanceManager:
@@ -250,7 +262,6 @@ class MaintenanceManager:
             # As in `_perform`: asking may read a file, and whatever is wrong with one tablet, the others go on.
             except Exception as error:
                 if not tablet.is_dropped:
-                    self._give_rest(tablet)
                     self._record_failed_look(tablet, error)
                     self._failed(tablet, error)
                 continue
@@ -284,14 +295,15 @@ class MaintenanceManager:
         record = replace(record, seconds=self._clock() - began, error=error)
         if tablet.is_dropped:
             return record
-        self._note(operation, before, failed=bool(error))
+        self._log_outcome(tablet, record)
+        self._note(operation, before, error)
         self._completed.append(record)
         return record
 
-    def _note(self, operation: Operation, before: object, failed: bool) -> None:
+    def _note(self, operation: Operation, before: object, error: str) -> None:
         tablet = operation.tablet
-        if failed:
-            self._give_rest(tablet)
+        if error:
+            self._give_rest(tablet, error)
             return
         self._failures.pop(tablet, None)
         if tablet.state is before:
@@ -304,18 +316,30 @@ class MaintenanceManager:
         """Let tablets be worked on at once that rest because something failed."""
         self._failures.clear()
 
-    def _give_rest(self, tablet: Tablet) -> None:
+    def _give_rest(self, tablet: Tablet, error: str) -> None:
         """Something failed: the tablet is tried again later."""
         last = self._failures.get(tablet)
         delay = FIRST_DELAY if last is None else min(2 * last.delay, LAST_DELAY)
-        self._failures[tablet] = _Failure(delay, self._clock() + delay)
+        self._failures[tablet] = _Failure(delay, self._clock() + delay, error)
+
+    def _log_outcome(self, tablet: Tablet, record: OperationRecord) -> None:
+        """Log the first of several equal failures of a tablet, and that it works again."""
+        before = self._failures.get(tablet)
+        said = "" if before is None else before.error
+        where = f"{record.kind} of tablet {record.tablet_id} of table {record.table}"
+        if record.error and record.error != said:
+            delay = FIRST_DELAY if before is None else min(2 * before.delay, LAST_DELAY)
+            _log.warning("%s failed, nothing was changed, next try in %.0f s: %s", where, delay, record.error)
+        elif said and not record.error:
+            _log.warning("%s succeeded after failures: %s", where, said)
 
     def _record_failed_look(self, tablet: Tablet, error: Exception) -> None:
         reason = "to see what could be done"
         told = f"{type(error).__name__}: {error}"
-        self._completed.append(
-            OperationRecord("look", tablet.table.name, tablet.id, "", reason, 0.0, time.time(), 0.0, told)
-        )
+        record = OperationRecord("look", tablet.table.name, tablet.id, "", reason, 0.0, time.time(), 0.0, told)
+        self._log_outcome(tablet, record)
+        self._give_rest(tablet, told)
+        self._completed.append(record)
 
 
 def _key(operation: Operation) -> tuple[str, str]:

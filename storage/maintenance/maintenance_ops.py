@@ -8,6 +8,7 @@
     CompactRowSets          several rowsets become ones that do not overlap    rowset_compaction.compact_rowsets
     UndoDeltaGC             UNDO deltas that no read can ask for               history.perform
     DeletedRowsetGC         rowsets whose rows were all deleted long ago       history.perform
+    RebuildBloomFilter      a filter that is missing or damaged                derived_files.rebuild_bloom
 
 Asking is cheap, since it is done before each operation: numbers in memory and footers that are read once. What costs
 more, the choice of rowsets to merge and the age of UNDO files, is asked again only when the rowsets have changed, or
@@ -32,6 +33,7 @@ from ..tablet.tablet import Tablet
 from .compaction_policy import Choice, CompactionPolicy
 from .delta_compaction import compact_major, compact_minor
 from .delta_policy import major_columns, major_score, minor_compaction, minor_score
+from .derived_files import rebuild_bloom
 from .history import ancient_bytes, is_dead, next_mark, perform
 from .maintenance_policy import OpKind, OpStatistics, flush_score
 from .rowset_compaction import compact_rowsets
@@ -39,6 +41,9 @@ from .tablet_flush import flush, flush_deltas
 
 HISTORY_SECONDS = 60.0
 """UNDO files of unchanged rowsets are looked at again after so long: they only get older."""
+
+_BLOOM_SCORE = 1.0
+"""Of a rowset without its Bloom filter: each look-up reads a page of it, as of one rowset more."""
 
 _REMEMBERED = 64
 """Merges whose outputs are remembered."""
@@ -92,6 +97,8 @@ class TabletOperations:
             found += self._flush_deltas(stored, now)
             if stored.redo:
                 found += self._compact_deltas(stored)
+            if stored.rowset.bloom.damage:
+                found.append(self._rebuild_bloom(stored))
         return [*found, *self._compact_rowsets(state.rowsets), *self._collect_history(state.rowsets, now)]
 
     # ---- memory and log ------------------------------------------------------------------------------------------
@@ -184,6 +191,10 @@ class TabletOperations:
         merged = compact_rowsets(self.tablet, rowsets, next_mark(self.tablet), BACKGROUND_WORKERS)
         self._outputs.append(frozenset(stored.metadata.id for stored in merged.rowsets))
         _warm(merged.rowsets)
+
+    def _rebuild_bloom(self, stored: StoredRowSet) -> Operation:
+        statistics = OpStatistics(OpKind.REBUILD_BLOOM, score=_BLOOM_SCORE)
+        return self._operation(statistics, _name(stored), lambda: rebuild_bloom(self.tablet, stored))
 
     # ---- disk ----------------------------------------------------------------------------------------------------
 

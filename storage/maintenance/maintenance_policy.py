@@ -41,6 +41,7 @@ class OpKind(Enum):
     MINOR_DELTA_COMPACTION = "MinorDeltaCompaction"
     MAJOR_DELTA_COMPACTION = "MajorDeltaCompaction"
     COMPACT_ROWSETS = "CompactRowSets"
+    REBUILD_BLOOM = "RebuildBloomFilter"
 
 
 @dataclass(frozen=True, slots=True)

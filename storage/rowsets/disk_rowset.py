@@ -102,6 +102,11 @@ class DiskRowSet:
                 return
 
     @property
+    def bloom(self) -> BloomReader:
+        """The filter of its keys."""
+        return self._bloom
+
+    @property
     def readers(self) -> list[ColumnReader | BloomReader]:
         """What reads its files."""
         return [*self._readers.values(), self._bloom]

@@ -14,13 +14,14 @@ The file is no truth about rows, and nothing is lost with it: one that is damage
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import pyarrow.compute as pc
 
-from ...errors import CorruptionError, TabletGone
+from ...errors import TabletGone
 from ..columns.sketch import ColumnSketch, SketchBuilder
 from ..files.checked_file import read_checked, replace_checked
 from ..files.filesystem import FileSystem
@@ -32,6 +33,8 @@ from ..store import AnalyzeResult, ColumnStorage, ScanCounters, TableStorage
 from ..tablet.tablet import Tablet, TabletView
 from ..types import DataType
 from .value_sketches import add_values
+
+_log = logging.getLogger("nyala.storage")
 
 MAGIC = b"nyalaSTA"
 VERSION = 1
@@ -73,11 +76,11 @@ class Analysis:
 
     @classmethod
     def read(cls, fs: FileSystem, directory: str) -> Analysis:
-        """The file of a table's directory; nothing where there is none that can be read."""
+        """The file of a table's directory; nothing where none can be read: the next ANALYZE writes one."""
         path = f"{directory}/{FILE}"
         if not fs.exists(path):
             return cls()
-        with contextlib.suppress(CorruptionError):
+        try:
             content = read_checked(fs, path, MAGIC, VERSION)
             return cls(
                 {
@@ -88,7 +91,10 @@ class Analysis:
                     for tablet, rowsets in content.items()
                 }
             )
-        return cls()
+        # Whatever is wrong with it (damage, a newer version, a disk that fails), the rows do not depend on it.
+        except Exception as error:
+            _log.warning("statistics are passed over until the next ANALYZE TABLE: %s", error)
+            return cls()
 
 
 def analyze(

@@ -83,7 +83,7 @@ class TableBulkLoader(Loading):
     @contextlib.contextmanager
     def _step(self) -> Iterator[None]:
         # Of a table that is dropped meanwhile, the files stay until the step has ended: it writes some.
-        pins = [tablet.pin() for tablet in self._layout.tablets]
+        pins = [tablet.pin() for tablet in self._layout.tablets if tablet.damage is None]
         try:
             with super()._step():
                 yield
@@ -98,6 +98,8 @@ class TableBulkLoader(Loading):
             self._rows += batch.num_rows
             self._buffered += batch.nbytes
             for place, mine in routed(self._table, self._layout.partitioner, batch):
+                if tablets[place].damage is not None:
+                    tablets[place].refuse()
                 self._buffers[tablets[place].id].batches.append(mine)
             if self._buffered >= self._buffer_bytes:
                 self._write_runs()

@@ -14,6 +14,20 @@ HISTORY_SECONDS = 7 * 24 * 3600
 """How long the past stays readable where nobody has said otherwise."""
 
 
+def _read(fs: FileSystem, path: str) -> Catalog:
+    """The catalog in the file. `CorruptionError` says what to do: without the catalog no table is known."""
+    try:
+        if not fs.exists(path):
+            raise CorruptionError("the file is missing", path, "whole file")
+        return Catalog.read(fs, path)
+    except CorruptionError as error:
+        cause = str(error).removeprefix(f"{error.path}: {error.place}: ")
+        advice = (
+            "no table can be opened without it: restore the catalog from a backup; the tables' files are left alone"
+        )
+        raise CorruptionError(f"{cause}; {advice}", error.path, error.place) from error
+
+
 class DurableCatalog:
     """Holds a catalog and replaces it, the file first. Whoever replaces it holds a lock; anybody may look at it.
 
@@ -26,11 +40,9 @@ class DurableCatalog:
     """
 
     def __init__(self, fs: FileSystem, path: str):
-        if not fs.exists(path):
-            raise CorruptionError("the file is missing", path, "whole file")
         self._fs = fs
         self._path = path
-        self.current = Catalog.read(fs, path)
+        self.current = _read(fs, path)
         self.is_durable = True
 
     def write(self, catalog: Catalog) -> None:

@@ -20,7 +20,7 @@ million writes over several tablets."""
 def keep_house(stores: Callable[[], Sequence[TableStore]], commits: CommitLog, durability: str) -> None:
     """Sync what nobody waits for, remove what nobody needs any more, finish what a failing disk has left. What cannot
     be done now is tried again next time. `stores` returns the tables that there are when it is called."""
-    tablets = [tablet for store in stores() for tablet in store.tablets]
+    tablets = [tablet for store in stores() for tablet in store.whole_tablets]
     if durability == "os":
         sync_logs(tablets)
         with contextlib.suppress(DiskError):

@@ -22,6 +22,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ...errors import CorruptionError
 from ..files.checked_file import TEMPORARY_SUFFIX, read_checked, replace_checked
 from ..files.filesystem import FileSystem
 from ..rowsets.rowset_metadata import RowSetMetadata
@@ -81,6 +82,23 @@ class LoadRecord:
         if fs.exists(path):
             fs.remove(path)
         fs.sync_directory(table_directory)
+
+    @staticmethod
+    def timestamp_of(name: str) -> int:
+        """The timestamp in a record's file name; a name that has none is above all loads."""
+        try:
+            return int(name.removeprefix(PREFIX), 16)
+        except ValueError:
+            return 1 << 64
+
+    def check_place(self, path: str, table_id: str) -> None:
+        """`CorruptionError` where the record is of another load than its file's name says, or of another table."""
+        if not path.endswith(f"/{self.name}"):
+            raise CorruptionError(f"holds the load {self.name}: files were mixed up", path, "file name")
+        for tablet_id in self.tablets:
+            if not tablet_id.startswith(f"{table_id}-p"):
+                message = f"is of tablet {tablet_id}, expected one of table {table_id}: files were mixed up"
+                raise CorruptionError(message, path, "payload at offset 24")
 
     @classmethod
     def read(cls, fs: FileSystem, path: str) -> LoadRecord:

@@ -53,13 +53,15 @@ def alter(
     Raises `DiskError`: the table is as it was.
     """
     before = store.layout
+    _refuse_damaged(before, entry)
     made = _make_tablets(store, entry, cache, options)
     tablets = {tablet.id: tablet for tablet in (*before.tablets, *made)}
     after = TableLayout.of(entry.table, [tablets[tablet_id] for tablet_id in entry.tablet_ids])
     try:
         with ExitStack() as locks:
             for tablet in before.tablets:
-                locks.enter_context(quiet(tablet))
+                if tablet.damage is None:
+                    locks.enter_context(quiet(tablet))
             for tablet in before.tablets:
                 locks.enter_context(tablet.write_lock)
             locks.enter_context(store.alter_lock)
@@ -68,6 +70,15 @@ def alter(
         _close(made)
         raise
     return [tablet for tablet in before.tablets if tablet not in after.tablets]
+
+
+def _refuse_damaged(before: TableLayout, entry: CatalogEntry) -> None:
+    """Raise `CorruptionError` where columns change and a tablet that stays is in quarantine: its log would have to
+    begin a segment for the new ones. Its range partition can be dropped, and others can come and go."""
+    if before.table.schema != entry.table.schema:
+        for tablet in before.tablets:
+            if tablet.damage is not None and tablet.id in entry.tablet_ids:
+                tablet.refuse()
 
 
 def _make_tablets(store: TableStore, entry: CatalogEntry, cache: PageCache, options: StoreOptions) -> list[Tablet]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import logging
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 
-from ...errors import CorruptionError
+from ...errors import DiskError
 from ..clock import HybridClock
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
 from ..log.commit_log import CommitLog
 from ..tablet.tablet import StoreOptions, Tablet
-from .catalog import CatalogEntry
+from .catalog import Catalog, CatalogEntry
 from .dropped_folders import DroppedFolders
 from .table_store import TableStore
+
+_log = logging.getLogger("nyala.storage")
 
 
 class TableFolders:
@@ -52,12 +55,12 @@ class TableFolders:
         self._commits = commits
         self._dropped = DroppedFolders(fs)
 
-    def open_all(self, entries: Iterable[CatalogEntry]) -> dict[str, TableStore]:
+    def open_all(self, catalog: Catalog) -> dict[str, TableStore]:
         """Open all tables of the catalog, by id; remove the folders that no table owns."""
-        by_id = {entry.table.id: entry for entry in entries}
+        by_id = {entry.table.id: entry for entry in catalog.entries.values()}
         for name in self._fs.list(self._directory):
             if name not in by_id:
-                self._fs.remove_tree(f"{self._directory}/{name}")
+                self._remove_unowned(name, catalog.next_table)
         stores: dict[str, TableStore] = {}
         with ExitStack() as stack:
             for table_id, entry in by_id.items():
@@ -66,11 +69,28 @@ class TableFolders:
             stack.pop_all()
         return stores
 
+    def _remove_unowned(self, name: str, next_table: int) -> None:
+        """Remove a folder that a crash left of a CREATE or a DROP. One with data whose table the catalog cannot know
+        yet is kept: the catalog was perhaps restored from an older backup than the tables."""
+        path = f"{self._directory}/{name}"
+        if _table_number(name) >= next_table and _has_rows(self._fs, path):
+            message = "%s is not in the catalog, holds rows and is left alone: is the catalog of an older backup?"
+            _log.error(message, path)
+            return
+        try:
+            self._fs.remove_tree(path)
+            _log.info("removed %s, which no table owns: left of a CREATE or DROP", path)
+        except DiskError as error:
+            _log.warning("%s, which no table owns, cannot be removed: %s", path, error)
+
+    def free_number(self, next_table: int) -> int:
+        """The first number at or above `next_table` above those of all folders that there are."""
+        return max([next_table, *(_table_number(name) + 1 for name in self._fs.list(self._directory))])
+
     def make(self, entry: CatalogEntry) -> TableStore:
         """Make the files of a new table and open it; an error leaves nothing of them."""
         directory = f"{self._directory}/{entry.table.id}"
         try:
-            self._fs.remove_tree(directory)  # what an opening of the store could not remove
             self._fs.make_directory(directory)
             TableStore.create(self._fs, directory, entry)
             self._fs.sync_directory(self._directory)
@@ -81,8 +101,6 @@ class TableFolders:
 
     def _open(self, entry: CatalogEntry) -> TableStore:
         directory = f"{self._directory}/{entry.table.id}"
-        if not self._fs.exists(directory):
-            raise CorruptionError("it is missing", directory, f"folder of table {entry.table.name}")
         return TableStore.open(
             self._fs,
             directory,
@@ -118,3 +136,18 @@ class TableFolders:
     def close(self) -> None:
         """Remove what can be removed, whoever reads it: the store is closed."""
         self._dropped.close()
+
+
+def _table_number(name: str) -> int:
+    """The number in the name of a table's folder; -1 where it has none."""
+    digits = name.removeprefix("t")
+    return int(digits) if name.startswith("t") and digits.isdecimal() else -1
+
+
+def _has_rows(fs: FileSystem, path: str) -> bool:
+    """True if a table's folder has log segments or files of rowsets: a CREATE TABLE that a crash ended has none."""
+    try:
+        folders = [f"{path}/{tablet}/{part}" for tablet in fs.list(path) for part in ("wal", "rowsets")]
+        return any(fs.exists(folder) and fs.list(folder) for folder in folders)
+    except DiskError:
+        return False

@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...errors import CorruptionError, DiskError, NoPartition, OperationalError, TabletGone, UnknownColumn
+from ...errors import DiskError, NoPartition, OperationalError, TabletGone, UnknownColumn
 from ..clock import HybridClock
-from ..files.checked_file import TEMPORARY_SUFFIX
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
 from ..keys.partition import Partitioner
@@ -44,17 +43,16 @@ from ..store import (
 )
 from ..tablet.mvcc import start_together
 from ..tablet.tablet import StoreOptions, Tablet
-from ..tablet.tablet_metadata import TabletMetadata
-from ..tablet.tablet_replay import open_tablet
 from ..writing.incoming_rows import IncomingRows, incoming, no_partition, row_errors, rows_without
 from ..writing.joint_write import finish_together
 from ..writing.tablet_write import TabletWrite
 from .altered_table import check_same_columns
 from .analysis import Analysis, analyze
 from .catalog import CatalogEntry
-from .load_record import LoadRecord, complete_loads
+from .load_record import LoadRecord
 from .row_access import RowAccess
 from .table_statistics import StatisticsCache
+from .tablet_opening import TabletOpening
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,6 +134,11 @@ class TableStore:
         """The tablets that there are now."""
         return self.layout.tablets
 
+    @property
+    def whole_tablets(self) -> list[Tablet]:
+        """Those that are not in quarantine."""
+        return [tablet for tablet in self.layout.tablets if tablet.damage is None]
+
     @staticmethod
     def create(fs: FileSystem, directory: str, entry: CatalogEntry) -> None:
         """Make the files of an empty table durable, but for the name of `directory` itself."""
@@ -156,16 +159,8 @@ class TableStore:
         pool: Executor,
         commits: CommitLog,
     ) -> TableStore:
-        """Recover a table: finish interrupted loads, then open its tablets."""
-        _check_tablets(fs, directory, entry)
-        metadata = [TabletMetadata.read(fs, f"{directory}/{tablet_id}") for tablet_id in entry.tablet_ids]
-        metadata = complete_loads(fs, directory, metadata)
-
-        def opened(mine: TabletMetadata) -> Tablet:
-            path = f"{directory}/{mine.tablet_id}"
-            return open_tablet(fs, path, entry.table, mine, cache=cache, clock=clock, options=options, commits=commits)
-
-        tablets = list(pool.map(opened, metadata))
+        """Recover a table: finish interrupted loads, then open its tablets. Those that are damaged are set aside."""
+        tablets = TabletOpening(fs, directory, entry, cache, clock, options, pool, commits).run()
         return cls(fs, directory, entry, tablets, clock, pool, commits)
 
     def close(self) -> None:
@@ -196,6 +191,8 @@ class TableStore:
         rows = incoming(layout.table, batch)
         errors = row_errors(layout.table, rows)
         parts = _route(layout, rows, errors)
+        if len(parts) > 1:
+            self.commits.check_whole()
         for part in parts:
             flush_overfull(part.tablet)
             part.probe()
@@ -339,7 +336,7 @@ class TableStore:
 
     def statistics(self) -> TableStatistics:
         """Estimates for the planner; computed again when rowsets have changed."""
-        return self.statistics_cache.get({tablet.id: tablet.pin() for tablet in self.tablets})
+        return self.statistics_cache.get({tablet.id: tablet.pin() for tablet in self.whole_tablets})
 
     def analyze(
         self, check: Callable[[], None] | None = None, tablets: Sequence[Tablet] | None = None
@@ -367,7 +364,7 @@ class TableStore:
         with self.load_lock:
             if not self.unfinished_loads:
                 return
-            for tablet in self.tablets:
+            for tablet in self.whole_tablets:
                 with tablet.metadata_lock:
                     tablet.metadata.write(tablet.fs, tablet.directory)
             while self.unfinished_loads:
@@ -420,18 +417,3 @@ def _finish(part: TabletWrite) -> DiskError | None:
     except DiskError as error:
         return error
     return None
-
-
-def _check_tablets(fs: FileSystem, directory: str, entry: CatalogEntry) -> None:
-    """Every tablet's files must be there; what a crash left of a replacement or of an ALTER TABLE goes."""
-    for name in fs.list(directory):
-        if name.startswith(f"{entry.table.id}-p") and name not in entry.tablet_ids:
-            fs.remove_tree(f"{directory}/{name}")
-    for tablet_id in entry.tablet_ids:
-        path = f"{directory}/{tablet_id}"
-        for name in ("metadata", "wal", "rowsets"):
-            if not fs.exists(f"{path}/{name}"):
-                raise CorruptionError("it is missing", f"{path}/{name}", f"tablet of table {entry.table.name}")
-        for name in fs.list(path):
-            if name.endswith(TEMPORARY_SUFFIX):
-                fs.remove(f"{path}/{name}")

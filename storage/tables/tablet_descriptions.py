@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Sequence
+from dataclasses import replace
 from heapq import merge
 from typing import Any
 
@@ -16,16 +17,15 @@ from .table_store import TableLayout
 def describe_tablets(layout: TableLayout, directory: str | None) -> list[TabletDescription]:
     """The tablets of a table, in the order of partitions. `directory` is where their store is, None: in memory."""
     replica = Replica(socket.gethostname(), directory)
-    return [
-        TabletDescription(
-            tablet.id,
-            partition.describe(),
-            tablet.row_count,
-            sum(stored.metadata.data_bytes for stored in tablet.state.rowsets),
-            (replica,),
-        )
-        for tablet, partition in zip(layout.tablets, layout.partitioner.partitions, strict=True)
-    ]
+    damaged = replace(replica, role="QUARANTINED")
+    found = []
+    for tablet, partition in zip(layout.tablets, layout.partitioner.partitions, strict=True):
+        if tablet.damage is not None:
+            found.append(TabletDescription(tablet.id, partition.describe(), 0, 0, (damaged,)))
+            continue
+        size = sum(stored.metadata.data_bytes for stored in tablet.state.rowsets)
+        found.append(TabletDescription(tablet.id, partition.describe(), tablet.row_count, size, (replica,)))
+    return found
 
 
 def sampled_keys(pin: Pin) -> list[tuple[Any, ...]]:

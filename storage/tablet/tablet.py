@@ -36,8 +36,9 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import NoReturn
 
-from ...errors import DeadlineExceeded, DiskError, HistoryGone, OperationalError, TabletGone
+from ...errors import CorruptionError, DeadlineExceeded, DiskError, HistoryGone, OperationalError, TabletGone
 from ..clock import format_timestamp
 from ..deltas.delta_memstore import DeltaMemStore
 from ..files.filesystem import FileSystem
@@ -88,6 +89,8 @@ class StoreOptions:
     rowset_bytes: int = 64 << 20
     deltamemstore_bytes: int = 32 << 20
     history_seconds: int = 7 * 24 * 3600
+    is_trial: bool = False
+    """Opened by a check that drops what recovery writes: recovery logs nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -200,6 +203,8 @@ class Tablet:
     in them; what it raises keeps the metadata as it is."""
     is_dropped: bool = False
     """The tablet's files are to be removed: no background work begins, and what runs ends without a result."""
+    damage: CorruptionError | None = None
+    """Why the tablet is in quarantine (`damaged_tablet`); None of one that is whole."""
     undecided: deque[LoggedWrite] = field(default_factory=deque)
     """Writes whose log entries were not known to be durable when last looked at; guarded by `write_lock`."""
     deciding: list[LoggedWrite] = field(default_factory=list)
@@ -272,6 +277,18 @@ class Tablet:
             self.table = table
 
     # ---- parts ---------------------------------------------------------------------------------------------------
+
+    def refuse(self) -> NoReturn:
+        """Raise the error of a statement that needs a tablet in quarantine."""
+        assert self.damage is not None
+        cause = str(self.damage).removeprefix(f"{self.damage.path}: {self.damage.place}: ")
+        raise CorruptionError(
+            f"{cause}; tablet {self.id} of table {self.table.name} was set aside when the store was opened, and all "
+            "others work: restore the file and open the store again, save the rows that can be read with nyala fs "
+            "salvage, or drop the table",
+            self.damage.path,
+            self.damage.place,
+        )
 
     def check_not_dropped(self) -> None:
         """Raise `TabletGone` where the tablet's files are to be removed."""

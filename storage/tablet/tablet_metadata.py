@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...errors import CorruptionError
 from ..files.checked_file import read_checked, replace_checked
 from ..files.filesystem import FileSystem
 from ..rowsets.rowset_metadata import RowSetMetadata
@@ -114,6 +115,11 @@ class TabletMetadata:
         replace_checked(fs, f"{directory}/metadata", MAGIC, VERSION, self.to_dict())
 
     @classmethod
-    def read(cls, fs: FileSystem, directory: str) -> TabletMetadata:
-        """The metadata of the tablet in `directory`; `CorruptionError` where it is damaged."""
-        return cls.from_dict(read_checked(fs, f"{directory}/metadata", MAGIC, VERSION))
+    def read(cls, fs: FileSystem, directory: str, tablet_id: str = "") -> TabletMetadata:
+        """The metadata of the tablet in `directory`; `CorruptionError` where it is damaged, or is that of another
+        tablet than `tablet_id`."""
+        found = cls.from_dict(read_checked(fs, f"{directory}/metadata", MAGIC, VERSION))
+        if tablet_id and found.tablet_id != tablet_id:
+            message = f"is that of tablet {found.tablet_id}, expected {tablet_id}: files were mixed up"
+            raise CorruptionError(message, f"{directory}/metadata", "tablet id")
+        return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -24,6 +26,8 @@ from .tablet import StoreOptions, Tablet, TabletState, rowset_files
 from .tablet_apply import PendingRows, apply_rows, number_after
 from .tablet_metadata import TabletMetadata
 
+_log = logging.getLogger("nyala.storage")
+
 
 def open_tablet(
     fs: FileSystem,
@@ -36,9 +40,13 @@ def open_tablet(
     options: StoreOptions,
     commits: CommitLog,
 ) -> Tablet:
-    """Recover a tablet: remove files that no metadata names, replay the log but for parts of writes that are not in
-    `commits`. `CorruptionError` names a file that is damaged or missing."""
-    rowsets = open_rowsets(fs, directory, table, metadata, cache)
+    """Recover a tablet: replay the log but for parts of writes that are not in `commits`, remove files that no metadata
+    names. `CorruptionError` names a file that is damaged or missing; no file has been changed then."""
+    began = time.monotonic()
+    rowset_directory = f"{directory}/rowsets"
+    leftovers = unnamed_files(fs, rowset_directory, metadata)
+    rowsets = _opened_rowsets(fs, rowset_directory, table, metadata, cache)
+    _number_after(table.schema, rowsets)  # reads footers, which may be damaged: before any file is changed
     replay = Replay(table.schema, rowsets, cache, metadata.durable_index, f"{directory}/wal")
 
     def add(entry: LogEntry, schema: pa.Schema) -> None:
@@ -55,10 +63,24 @@ def open_tablet(
         syncs=options.durability == "fsync",
         segment_bytes=options.segment_bytes,
         known_index=metadata.known_index,
+        before_changes=replay.finish,
+        is_trial=options.is_trial,
     )
-    replay.finish()
+    for name in leftovers:
+        fs.remove(f"{rowset_directory}/{name}")
+    if not options.is_trial:
+        seconds = time.monotonic() - began
+        _log_recovery(table, metadata.tablet_id, len(leftovers), replay.entries, seconds)
     tablet = tablet_with_log(
-        fs, directory, table, metadata, replay.state, log, cache=cache, clock=clock, options=options
+        fs,
+        directory,
+        table,
+        metadata,
+        replay.state,
+        log,
+        cache=cache,
+        clock=clock,
+        options=options,
     )
     log.on_durable = tablet.mvcc.commit_all
     tablet.commits = commits
@@ -72,8 +94,20 @@ def open_rowsets(
 ) -> list[StoredRowSet]:
     """The files of a tablet, without what the log has; removes those that no metadata names."""
     rowset_directory = f"{directory}/rowsets"
-    check_files(fs, rowset_directory, metadata)
-    return [open_rowset(fs, rowset_directory, table.schema, m, cache) for m in metadata.rowsets]
+    for name in unnamed_files(fs, rowset_directory, metadata):
+        fs.remove(f"{rowset_directory}/{name}")
+    return _opened_rowsets(fs, rowset_directory, table, metadata, cache)
+
+
+def _opened_rowsets(
+    fs: FileSystem, directory: str, table: Table, metadata: TabletMetadata, cache: PageCache
+) -> list[StoredRowSet]:
+    found = [open_rowset(fs, directory, table.schema, m, cache) for m in metadata.rowsets]
+    for stored in found:
+        bloom = stored.rowset.bloom
+        if not fs.exists(bloom.path):
+            bloom.note_damage(f"{bloom.path}: whole file: the file is missing")
+    return found
 
 
 def tablet_with_log(
@@ -108,14 +142,25 @@ def tablet_with_log(
     )
 
 
-def check_files(fs: FileSystem, directory: str, metadata: TabletMetadata) -> None:
-    """Remove what a crash left of unfinished flushes and loads; `CorruptionError` where a rowset's file is missing."""
+def unnamed_files(fs: FileSystem, directory: str, metadata: TabletMetadata) -> list[str]:
+    """The names of files that a crash left of unfinished flushes and loads; `CorruptionError` where a rowset's file is
+    missing. A Bloom filter may be: it is made anew from the keys (`derived_files`)."""
     wanted = {name for rowset in metadata.rowsets for name in rowset_files(rowset)}
+    derivable = {rowset.bloom_file for rowset in metadata.rowsets}
     found = set(fs.list(directory))
-    if missing := sorted(wanted - found):
+    if missing := sorted(wanted - derivable - found):
         raise CorruptionError("the file is missing", f"{directory}/{missing[0]}", "whole file")
-    for name in sorted(found - wanted):
-        fs.remove(f"{directory}/{name}")
+    return sorted(found - wanted)
+
+
+def _log_recovery(table: Table, tablet_id: str, leftovers: int, entries: int, seconds: float) -> None:
+    """Say what recovery did, where it did anything."""
+    if leftovers:
+        message = "table %s: tablet %s: removed %d files of an unfinished flush or load"
+        _log.info(message, table.name, tablet_id, leftovers)
+    if entries:
+        message = "table %s: tablet %s: replayed %d log entries in %.2f s"
+        _log.info(message, table.name, tablet_id, entries, seconds)
 
 
 def _number_after(schema: Schema, rowsets: Sequence[StoredRowSet]) -> int:
@@ -149,6 +194,8 @@ class Replay:
         self.state = TabletState.of(MemRowSet(schema), None, rowsets, cache)
         self.newest = 0
         """The greatest timestamp of an entry."""
+        self.entries = 0
+        """How many entries were taken."""
         self.next_number = 1
         """Above all numbers that the AUTO_INCREMENT column was given."""
         self._schema = schema
@@ -159,6 +206,7 @@ class Replay:
     def add(self, entry: LogEntry, schema: pa.Schema) -> None:
         """Take the next entry; `schema` is that of its segment."""
         self.newest = max(self.newest, entry.timestamp)
+        self.entries += 1
         if self._pending.add(entry, schema, self._durable_index):
             self.finish()
 

@@ -69,7 +69,7 @@ def test_every_flipped_byte_and_every_cut_is_found() -> None:
         for data in (damaged, intact[:place]):
             fs.put("b", data)
             with pytest.raises(CorruptionError):
-                open_bloom(fs, 30).chunk(0)
+                open_bloom(fs, 30).read_chunk(0)
     fs.put("b", intact[:20] + b"\xff" + intact[21:])
     with pytest.raises(CorruptionError, match="b: chunk 0 at offset 16: the checksum is wrong"):
-        open_bloom(fs, 30).chunk(0)
+        open_bloom(fs, 30).read_chunk(0)

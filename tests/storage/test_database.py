@@ -466,14 +466,15 @@ def test_damage_and_loss_are_named(tmp_path):
             bad = bytearray(good)
             bad[place] ^= 0x40
             path.write_bytes(bad)
-            with pytest.raises((CorruptionError, UnsupportedFormat), match=str(path)):
-                Database(tmp_path / "db")
+            with pytest.raises((CorruptionError, UnsupportedFormat), match=str(path)), Database(tmp_path / "db") as db:
+                keys_of(db, table)
         path.write_bytes(good)
-    bloom = next(tablet.glob("rowsets/*.bloom"))
-    bloom.rename(tmp_path / "elsewhere")
-    with pytest.raises(CorruptionError, match=rf"{bloom}: whole file: the file is missing"):
-        Database(tmp_path / "db")
-    (tmp_path / "elsewhere").rename(bloom)
+    column = next(tablet.glob("rowsets/*.col"))
+    column.rename(tmp_path / "elsewhere")
+    missing = pytest.raises(CorruptionError, match=rf"{column}: whole file: the file is missing")
+    with Database(tmp_path / "db") as db, missing:
+        keys_of(db, table)
+    (tmp_path / "elsewhere").rename(column)
     with Database(tmp_path / "db") as db:
         assert keys_of(db, table) == list(range(10))
 

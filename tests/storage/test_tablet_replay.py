@@ -287,8 +287,11 @@ def test_a_log_that_ends_too_early_is_noticed():
         wal = f"{tablet.directory}/wal"
     for name in fs.list(wal):
         fs.remove(f"{wal}/{name}")
-    with pytest.raises(CorruptionError, match=r"the log ends with entry \d+, but went on to entry \d+"):
-        quiet(fs)
+    with (
+        quiet(fs) as db,
+        pytest.raises(CorruptionError, match=r"the log ends with entry \d+, but went on to entry \d+"),
+    ):
+        keys_of(db, table)
 
 
 def test_metadata_from_before_there_were_deltas_is_read():

@@ -1,0 +1,51 @@
+"""Files that are made anew where they are missing or damaged, since all that they hold is derived from others.
+
+    Bloom filters      from the key columns of their rowset
+
+The new file is written beside the old one, under a temporary name, and takes its place atomically: a crash leaves the
+damaged file, or the whole one. Metadata names it as before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+
+import numpy as np
+
+from ...errors import OperationalError
+from ..files.checked_file import TEMPORARY_SUFFIX
+from ..keys.bloom import write_bloom
+from ..rowsets.stored_rowset import StoredRowSet
+from ..tablet.tablet import Tablet, rowset_keys
+
+_log = logging.getLogger("nyala.storage")
+
+
+def rebuild_bloom(tablet: Tablet, stored: StoredRowSet) -> int:
+    """Write the Bloom filter of a rowset anew: its size in bytes; 0 where the rowset is not in the tablet's state any
+    more, or its filter is whole.
+
+    Takes `flush_lock`; costs reading the key columns. `CorruptionError` where these are damaged, `DiskError` where the
+    disk fails: the filter stays as it is.
+    """
+    with tablet.flush_lock:
+        tablet.check_not_dropped()
+        current = next((r for r in tablet.state.rowsets if r.metadata.id == stored.metadata.id), None)
+        if current is None or not current.rowset.bloom.damage:
+            return 0
+        bloom = current.rowset.bloom
+        hashes = np.concatenate([keys.hashes() for keys in rowset_keys(tablet.table.schema, current.rowset)])
+        temporary = bloom.path + TEMPORARY_SUFFIX
+        try:
+            size = write_bloom(tablet.fs, temporary, hashes, bloom.path)
+            tablet.fs.rename(temporary, bloom.path)
+        except BaseException:
+            with contextlib.suppress(OperationalError):  # the error at hand tells more
+                if tablet.fs.exists(temporary):
+                    tablet.fs.remove(temporary)
+            raise
+        tablet.fs.sync_directory(tablet.rowset_directory)
+        bloom.reopen()
+        _log.info("made the Bloom filter %s anew from %d keys", bloom.path, len(hashes))
+        return size
