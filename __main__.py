@@ -116,6 +116,18 @@ def _fs_layout(arguments: argparse.Namespace) -> int:
     return layout_command(arguments)
 
 
+def _fs_salvage(arguments: argparse.Namespace) -> int:
+    from .shell.fs_command import salvage_command
+
+    return salvage_command(arguments)
+
+
+def _fs_cut_log(arguments: argparse.Namespace) -> int:
+    from .shell.fs_command import cut_log_command
+
+    return cut_log_command(arguments)
+
+
 def _completion(arguments: argparse.Namespace) -> int:
     from .shell.completion_scripts import completion_script
 
@@ -174,7 +186,9 @@ def _add_shell(commands: Commands) -> None:
 
 def _add_fs(commands: Commands) -> None:
     fs = commands.add_parser(
-        "fs", help="look at a store's files", description="Look at a store's files. Nothing is changed."
+        "fs",
+        help="look at a store's files, and save what is left of damaged ones",
+        description="Look at a store's files. Nothing is changed but by cut-log.",
     )
     fs.examples = ("nyala fs check weather", "nyala fs layout weather readings")
     steps = fs.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -207,6 +221,32 @@ def _add_fs(commands: Commands) -> None:
     layout.add_argument("--svg", type=Path, metavar="FILE", help="draw it here as well")
     layout.examples = ("nyala fs layout weather readings", "nyala fs layout weather readings --svg readings.svg")
     layout.set_defaults(run=_fs_layout)
+
+    salvage = steps.add_parser(
+        "salvage",
+        help="save the rows of a damaged table to Parquet",
+        description="Write the rows that can be read of a table whose files are damaged, and say what is lost. The "
+        "store must not be open; nothing of it is changed. Exit code 1 if anything is lost.",
+    )
+    salvage.add_argument("directory", type=Path, metavar="DIR", help="the store's directory")
+    salvage.add_argument("table", metavar="TABLE", help="a table of the store")
+    salvage.add_argument("file", type=Path, metavar="FILE", help="the Parquet file to write")
+    salvage.examples = ("nyala fs salvage weather readings readings.parquet",)
+    salvage.set_defaults(run=_fs_salvage)
+
+    cut = steps.add_parser(
+        "cut-log",
+        help="give up what is behind a damaged log entry",
+        description="Cut the log of one tablet at its first damaged entry, so that the tablet opens again. "
+        "ACKNOWLEDGED WRITES ARE GIVEN UP. What is cut off is kept beside the log.",
+    )
+    cut.add_argument("directory", type=Path, metavar="DIR", help="the store's directory")
+    cut.add_argument("tablet", metavar="TABLET", help="a tablet's id, as errors and fs check name it")
+    cut.add_argument(
+        "--lose-acknowledged-writes", action="store_true", help="really: without it, nothing is done but a warning"
+    )
+    cut.examples = ("nyala fs cut-log weather t000001-p0000 --lose-acknowledged-writes",)
+    cut.set_defaults(run=_fs_cut_log)
 
 
 def _add_completion(commands: Commands) -> None:

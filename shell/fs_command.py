@@ -1,4 +1,4 @@
-"""`nyala fs`: check, dump and layout. What they say is made in `storage.inspect`; here is only how it is printed."""
+"""`nyala fs`: check, dump, layout, salvage and cut-log. The work is done in `storage.inspect`; here it is printed."""
 
 from __future__ import annotations
 
@@ -8,14 +8,19 @@ import shutil
 from dataclasses import asdict
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
+from ..errors import InterfaceError
 from ..storage.files.disk_errors import disk_error
 from ..storage.files.os_filesystem import OsFileSystem
 from ..storage.inspect.check import check_store
+from ..storage.inspect.cut_log import cut_log
 from ..storage.inspect.dump import describe_file
 from ..storage.inspect.findings import describe_report
 from ..storage.inspect.layout import table_layout
 from ..storage.inspect.layout_svg import draw_layout
 from ..storage.inspect.layout_text import describe_layout
+from ..storage.inspect.salvage import salvage_table
 
 
 def check_command(arguments: argparse.Namespace) -> int:
@@ -40,6 +45,41 @@ def layout_command(arguments: argparse.Namespace) -> int:
         print(describe_layout(layout, shutil.get_terminal_size((100, 24)).columns))
     if arguments.svg is not None:
         _write(arguments.svg, draw_layout(layout))
+    return 0
+
+
+def salvage_command(arguments: argparse.Namespace) -> int:
+    """`nyala fs salvage DIR TABLE FILE`: 1 where something of the table is lost."""
+    salvage = salvage_table(OsFileSystem(), str(arguments.directory), arguments.table)
+    rows = 0
+    try:
+        with pq.ParquetWriter(arguments.file, salvage.schema, compression="zstd") as writer:
+            for batch in salvage.batches:
+                writer.write_batch(batch)
+                rows += batch.num_rows
+    except OSError as error:
+        raise disk_error(f"cannot write {arguments.file}", error) from error
+    for line in salvage.lost:
+        print(f"lost: {line}")
+    print(
+        f"{rows:,} rows of table {arguments.table} are in {arguments.file}; things that are lost: {len(salvage.lost)}"
+    )
+    return 1 if salvage.lost else 0
+
+
+def cut_log_command(arguments: argparse.Namespace) -> int:
+    """`nyala fs cut-log DIR TABLET`."""
+    if not arguments.lose_acknowledged_writes:
+        raise InterfaceError(
+            f"cutting the log of tablet {arguments.tablet} GIVES UP ACKNOWLEDGED WRITES for good: all behind the first "
+            "damaged entry, of this tablet alone, so that statements over several tablets are undone in part. Restore "
+            "a backup if there is one, and run `nyala fs salvage` first. To do it, say --lose-acknowledged-writes"
+        )
+    done = cut_log(OsFileSystem(), str(arguments.directory), arguments.tablet)
+    print(f"the log of tablet {arguments.tablet} ends with entry {done.last_index:,} now")
+    print(f"ACKNOWLEDGED WRITES THAT ARE GIVEN UP: at least {done.known_lost:,} log entries")
+    for path in done.kept:
+        print(f"what was cut off is kept in {path}")
     return 0
 
 

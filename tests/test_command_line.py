@@ -117,7 +117,7 @@ def test_completion_scripts_know_every_command_and_their_shell_reads_them(shell,
     ("words", "answers"),
     [
         (["nyala", "f"], {"fs"}),
-        (["nyala", "fs", ""], {"check", "dump", "layout"}),
+        (["nyala", "fs", ""], {"check", "cut-log", "dump", "layout", "salvage"}),
         (["nyala", "fs", "layout", "--"], {"--help", "--json", "--svg"}),
         (["nyala", "shell", "--format", "p"], {"parquet"}),
     ],

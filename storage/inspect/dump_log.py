@@ -62,7 +62,7 @@ def read_segment(fs: FileSystem, path: str, rows: int) -> SegmentContents:
     """Read a segment up to its end or to the first damage; `CorruptionError` where its header is damaged."""
     data = memoryview(read_file(fs, path))
     header = decode_header(data, path)
-    found, damage = _entries(data, header, path)
+    found, damage = good_entries(data, header, path)
     entries = []
     shown: list[list[str]] = []
     place = header.length
@@ -75,7 +75,7 @@ def read_segment(fs: FileSystem, path: str, rows: int) -> SegmentContents:
     return SegmentContents(path, len(data), header, entries, damage, shown)
 
 
-def _entries(data: memoryview, header: SegmentHeader, path: str) -> tuple[list[LogEntry], str]:
+def good_entries(data: memoryview, header: SegmentHeader, path: str) -> tuple[list[LogEntry], str]:
     """The good entries from the start, and what is wrong behind them."""
     try:
         scan = scan_entries(data, header.length, header.first_index, path, is_last=True)
