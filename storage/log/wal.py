@@ -19,6 +19,7 @@ is never behind one that was acknowledged.
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -32,6 +33,8 @@ from ..files.filesystem import FileSystem, WritableFile
 from .commit_queue import CommitQueue
 from .wal_format import ENTRY_OVERHEAD, EntryKind, encode_front, encode_header
 from .wal_recovery import Replay, Segment, read_log
+
+_log = logging.getLogger("nyala.storage")
 
 SEGMENT_BYTES = 64 << 20
 """A segment is removed as a whole, so it should be small against the memory that its rows take; Kudu has 8 MB."""
@@ -123,6 +126,8 @@ class WriteAheadLog:
         self._newest: _Newest | None = None
         self._syncing = False
         self._closed = False
+        self._is_refused = False
+        """The last write or sync failed; said once, and once that it works again."""
         self._marks: weakref.WeakSet[LogMark] = weakref.WeakSet()
         self.on_durable: Callable[[Sequence[int]], None] | None = None
         """Told the timestamps of the tickets that have one, before their writers know that they are durable. A writer
@@ -213,9 +218,12 @@ class WriteAheadLog:
         if not self._syncs:
             try:
                 _write(newest.file, pieces)
-            except DiskError:
+            except DiskError as error:
                 newest.needs_cut = True
+                self._note_outcome(error)
                 raise
+            if self._is_refused:
+                self._note_outcome(None)
         newest.segment.size += sum(map(len, pieces))
         newest.segment.last_index = self._last_index = index
         ticket = LogTicket(index, durable=not self._syncs, count=count)
@@ -285,6 +293,8 @@ class WriteAheadLog:
         finally:
             self._mutex.acquire()
             self._syncing = False
+            if failure is not None or self._is_refused:
+                self._note_outcome(failure)
             if failure is None:
                 self._settle(newest, covered, size, index)
             elif self._syncs:
@@ -293,6 +303,14 @@ class WriteAheadLog:
             self._queue.wake()
         if failure is not None and not self._syncs:
             raise failure
+
+    def _note_outcome(self, failure: DiskError | None) -> None:
+        """Log that the disk begins to refuse writes, or takes them again."""
+        if failure is not None and not self._is_refused:
+            _log.warning("the log takes no writes until the disk does, reads go on: %s", failure)
+        elif failure is None and self._is_refused:
+            _log.warning("the log takes writes again: %s", self._directory)
+        self._is_refused = failure is not None
 
     def _settle(self, newest: _Newest, covered: int, size: int, index: int) -> None:
         tickets = newest.pending[:covered]

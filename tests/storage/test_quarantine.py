@@ -378,3 +378,70 @@ def test_a_newer_format_of_what_cannot_be_derived_is_refused_before_anything_is_
     with pytest.raises(UnsupportedFormat, match="format version 99"):
         Database(store)
     assert tree(store / "tables") == before
+
+
+# ---- what the log says -------------------------------------------------------------------------------------------
+
+
+def said(caplog: Any) -> list[str]:
+    found = [r.getMessage() for r in caplog.records if r.name == "nyala.storage"]
+    caplog.clear()
+    return found
+
+
+def test_recovery_says_what_it_did(store: Path, caplog: Any) -> None:
+    caplog.set_level("INFO", "nyala.storage")
+    log = sorted(folder(store).glob("wal/*.log"))[-1]
+    with log.open("ab") as file:
+        file.write(b"torn" * 10)
+    (folder(store) / "rowsets" / "rowset-00000077.bloom").write_bytes(b"x")
+    (store / "tables" / "t000099").mkdir()
+    check_store(OsFileSystem(), str(store))
+    assert said(caplog) == []  # a check changes nothing, and says so in its report
+    with Database(store, background=False):
+        lines = said(caplog)
+    assert f"cut a torn tail of 40 bytes, never acknowledged, from {log}" in lines
+    assert f"table bad: tablet {BAD}-p0000: removed 1 files of an unfinished flush or load" in lines
+    assert any(line.startswith(f"table bad: tablet {BAD}-p0000: replayed 1 log entries in ") for line in lines)
+    assert f"removed {store}/tables/t000099, which no table owns: left of a CREATE or DROP" in lines
+    with Database(store, background=False) as db:
+        db.flush()
+    said(caplog)
+    with Database(store, background=False):
+        assert said(caplog) == []
+
+
+@pytest.mark.parametrize("durability", ["fsync", "os"])
+def test_a_full_disk_is_said_when_it_begins_and_when_it_ends(caplog: Any, durability: str) -> None:
+    fs = FaultyFileSystem(MemoryFileSystem())
+    with Database("db", fs=fs, background=False, durability=durability) as db:
+        table = db.create_table(definition())
+        insert(db, table, range(10))
+        said(caplog)
+        fs.fail("write")
+        for _ in range(3):
+            with pytest.raises(nyala.errors.DiskFull):
+                insert(db, table, [10])
+        (line,) = said(caplog)
+        assert line.startswith("the log takes no writes until the disk does") and "No space left on device" in line
+        fs.heal()
+        insert(db, table, range(10, 20))
+        assert said(caplog) == [f"the log takes writes again: db/tables/{table.id}/{table.id}-p0000/wal"]
+
+
+def test_a_failed_flush_is_said_with_its_cause_and_that_it_works_again(caplog: Any) -> None:
+    fs = FaultyFileSystem(MemoryFileSystem())
+    with Database("db", fs=fs, background=False, memrowset_bytes=1000) as db:
+        table = db.create_table(definition())
+        insert(db, table, range(500))
+        said(caplog)
+        fs.fail("create", "*.col")
+        for _ in range(3):
+            db.maintain()
+        (line,) = said(caplog)
+        assert line.startswith(f"FlushMemRowSet of tablet {table.id}-p0000 of table t failed, nothing was changed")
+        assert "DiskFull" in line and "next try in 1 s" in line
+        fs.heal()
+        db._manager._clock = lambda: 1e12  # the time of the next try has come
+        db.maintain()
+        assert any("succeeded after failures" in line for line in said(caplog))

@@ -261,6 +261,23 @@ def test_a_damaged_tablet_fails_alone(one: Servers) -> None:
         one.read(0, bad)
 
 
+@pytest.mark.parametrize("part", ["metadata", "replica", "wal"])
+def test_files_of_two_tablets_that_were_mixed_up_fail_both_and_not_the_server(one: Servers, part: str) -> None:
+    good, first, second = one.create(), one.create(tablet("t1-p1")), one.create(tablet("t1-p2"))
+    for number, id in enumerate((good, first, second)):
+        one.write(id, rows(range(number * 100, number * 100 + 10)))
+    path = one.path / "s0" / "tablets"
+    one.stop(0)
+    (path / first / part).rename(path / "aside")
+    (path / second / part).rename(path / first / part)
+    (path / "aside").rename(path / second / part)
+    one.start(0)
+    for id, other in ((first, second), (second, first)):
+        report = wait_for(lambda id=id: (r := one.report(0, id)) and r.state == "FAILED" and r)
+        assert f"tablet {other}, expected {id}: files were mixed up" in report.error
+    wait_for(lambda: one.keys(0, good) == list(range(10)))
+
+
 # ---- memory ------------------------------------------------------------------------------------------------------
 
 
