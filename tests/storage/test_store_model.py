@@ -7,14 +7,43 @@ import random
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
-from nyala.errors import AlreadyPresent
+from nyala.errors import AlreadyPresent, CorruptionError, DiskError
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem
+from nyala.storage.inspect.check import check_store
 from nyala.storage.predicates import Range
 from nyala.storage.store import Op, ScanSpec, WriteBatch
 from tablet_support import HASHED, ONE_TABLET, batch, definition, insert, load, read, read_tokens
 
 KEYS = st.lists(st.integers(0, 60), min_size=1, max_size=12)
+
+
+def files_below(fs: CrashableFileSystem, path: str) -> list[str]:
+    """The files in a directory and those below it."""
+    found = []
+    for name in fs.list(path):
+        inner = f"{path}/{name}"
+        try:
+            found += files_below(fs, inner)
+        except DiskError:
+            found.append(inner)
+    return found
+
+
+def spoil(fs: CrashableFileSystem, paths: list[str], how: str, rng: random.Random) -> None:
+    """Damage a file: one bit is another, its end is missing, all of it is, or it is in another's place."""
+    contents = [bytearray(fs.open(path).read_at(0, fs.open(path).size)) for path in paths]
+    if how == "remove":
+        fs.remove(paths[0])
+        return
+    if how == "flip":
+        contents[0][rng.randrange(len(contents[0]))] ^= 1 << rng.randrange(8)
+    elif how == "cut":
+        del contents[0][rng.randrange(len(contents[0])) :]
+    else:
+        contents.reverse()
+    for path, content in zip(paths, contents):
+        fs.create(path).write(bytes(content))
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -88,6 +117,35 @@ class StoreMachine(RuleBasedStateMachine):
         crashed = self.fs.crash(keep, random.Random(seed))
         self.db.close()
         self.begin(crashed)
+
+    @rule(seed=st.integers(0, 2**32), how=st.sampled_from(["flip", "cut", "remove", "exchange"]))
+    def damage_a_copy(self, seed, how):
+        """A store of which one file was damaged since it was closed: right rows, or an error that names the file."""
+        rng = random.Random(seed)
+        self.db.close()
+        copy, whole = self.fs.crash(1.0, rng), self.fs.crash(1.0, rng)
+        self.begin(whole)
+        paths = [path for path in files_below(copy, "db/tables") if copy.open(path).size]
+        if not paths:
+            return
+        damaged = [rng.choice(paths) for _ in range(2 if how == "exchange" else 1)]
+        spoil(copy, damaged, how, rng)
+        report = check_store(copy, "db")
+        try:
+            with Database("db", fs=copy, background=False, **self.options) as db:
+                assert read(db, db.table("t")) == sorted(self.rows.items()), (how, damaged)
+        except CorruptionError as error:
+            folders = [path.rpartition("/")[0] for path in damaged]
+            assert any(place in str(error) for place in (*damaged, *folders)), (how, damaged, str(error))
+            assert report.errors, (how, damaged, str(error))
+
+    @rule(keys=KEYS)
+    def make_and_drop_another_table(self, keys):
+        other = self.db.create_table(definition("other", partitions=HASHED))
+        insert(self.db, other, keys, op=Op.INSERT_IGNORE)
+        self.db._maintenance.wake()
+        self.db.drop_table("other")
+        assert other.id not in self.fs.list("db/tables") or self.db._folders.dropped_count
 
     def begin(self, fs: CrashableFileSystem) -> None:
         self.fs = fs
