@@ -128,6 +128,8 @@ class CommitLog:
     # ---- recovery ------------------------------------------------------------------------------------------------
 
     def _replay(self, entry: LogEntry, schema: pa.Schema) -> None:
+        if entry.kind is not EntryKind.COMMIT:
+            raise CorruptionError(f"an entry of kind {entry.kind.name}", self._directory, f"entry {entry.index}")
         self._recovered.add(entry.timestamp)
         self._note(entry.index, msgpack.unpackb(entry.body))
 

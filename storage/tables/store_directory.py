@@ -66,7 +66,7 @@ def write_format(fs: FileSystem, directory: str, content: bytes) -> None:
 
 
 def _begin(fs: FileSystem, directory: str, path: str) -> None:
-    strangers = [name for name in fs.list(directory) if name not in _FIRST_FILES]
+    strangers = [name for name in fs.list(directory) if name not in (*_FIRST_FILES, "commits")]
     if strangers:
         raise OperationalError(
             f"{directory} is no nyala store and not empty (it holds {listed(strangers, 5)}); "
@@ -81,6 +81,6 @@ def _begin(fs: FileSystem, directory: str, path: str) -> None:
 def _refuse_to_begin_over_data(fs: FileSystem, directory: str, path: str) -> None:
     """A crash while a store is begun leaves neither tables nor a catalog that names some: this is another case."""
     tables, catalog = f"{directory}/tables", f"{directory}/catalog"
-    has_tables = fs.exists(tables) and fs.list(tables)
+    has_tables = (fs.exists(tables) and fs.list(tables)) or fs.exists(f"{directory}/commits")
     if has_tables or (fs.exists(catalog) and Catalog.read(fs, catalog).entries):
         raise CorruptionError("the file is missing, but the store holds tables", path, "whole file")
