@@ -40,7 +40,7 @@ from typing import TypeAlias
 
 from . import __version__
 from .bench.arguments import add_bench_commands
-from .errors import Error, did_you_mean
+from .errors import Error, StoreLocked, did_you_mean
 from .shell.cluster_parsers import add_client_tls, add_cluster_commands, directory_first
 from .shell.spark_parsers import add_spark_commands
 from .storage.files.disk_errors import disk_error
@@ -172,6 +172,11 @@ def _add_shell(commands: Commands) -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", help="write results to this file")
     parser.add_argument("--keep-going", action="store_true", help="go on behind an error; the exit code tells of it")
     parser.add_argument("--no-rc", action="store_true", help="do not run ~/.nyalarc at the start of a session")
+    parser.add_argument(
+        "--no-serve",
+        action="store_true",
+        help="do not let other processes reach the store while a session at a terminal has it open",
+    )
     parser.add_argument("--timing", action="store_true", help="print how long each statement takes")
     parser.add_argument("--engine", metavar="NAME", help="what runs queries: nyala (the default), or spark")
     add_threads(parser)
@@ -269,6 +274,14 @@ _OUTPUT_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBAD
 """What writing to standard output may meet; such an error names no file."""
 
 
+def _message(error: Error) -> str:
+    if not isinstance(error, StoreLocked):
+        return str(error)
+    from .shell.serving import message_of
+
+    return message_of(error)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
     arguments = build_parser().parse_args(argv)
@@ -280,7 +293,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()  # at the interpreter's exit, an error would be a traceback
         return code
     except Error as error:
-        return _failed(str(error))
+        return _failed(_message(error))
     except BrokenPipeError:
         # The reader of the output has left (`| head`), and expects no message.
         _discard_output()

@@ -34,10 +34,11 @@ IDLE_EXIT_SECONDS: Final = 60.0
 START_SECONDS: Final = 60.0
 """For an owner to open the store, which may have a log to replay, or to close it."""
 _POLL_SECONDS = 0.03
-_ADVICE = (
+ADVICE: Final = (
     "close it there, or let that process serve it (`Connection.serve()`, `nyala.driver.owners.serve(connection)`), or "
     "start it with `nyala serve`"
 )
+"""What to do about a directory that another process has for itself."""
 
 
 def reachable(target: str | Path, *, create: bool = False, idle_exit: float = IDLE_EXIT_SECONDS) -> str:
@@ -89,7 +90,7 @@ def owner_of(directory: str, seconds: float = START_SECONDS) -> str:
 
 def locked(error: StoreLocked) -> StoreLocked:
     """The error of a directory that another process has for itself, with what to do about it."""
-    return StoreLocked(f"{error}. That process does not serve it: {_ADVICE}")
+    return StoreLocked(f"{error}. That process does not serve it: {ADVICE}")
 
 
 # ---- owner processes -------------------------------------------------------------------------------------------------

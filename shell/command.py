@@ -13,6 +13,7 @@ from .arguments import given_tls
 from .output import OutputFile
 from .rerunning import read_file
 from .runner import Shell
+from .serving import is_directory
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -28,12 +29,13 @@ def main(arguments: argparse.Namespace) -> int:
             timing=arguments.timing,
             keep_going=arguments.keep_going,
             screen=sys.stdout.isatty(),
+            target=target,
         )
         try:
             if arguments.output is not None:
                 shell.file = OutputFile(arguments.output, arguments.format)
             if sources is None and sys.stdin.isatty():
-                return _interact(shell, "in memory" if target == ":memory:" else str(target), not arguments.no_rc)
+                return _interact(shell, rc=not arguments.no_rc, serve=not arguments.no_serve)
             return _run(shell, [sys.stdin] if sources is None else ([text] for text in sources))
         finally:
             shell.close()
@@ -60,11 +62,14 @@ def _run(shell: Shell, sources: Iterable[Iterable[str]]) -> int:
     return code
 
 
-def _interact(shell: Shell, target: str, rc: bool) -> int:
+def _interact(shell: Shell, *, rc: bool, serve: bool) -> int:
     # The terminal's libraries are loaded for a terminal only.
     from .repl import interact
 
     shell.timing = True
     shell.paging = shell.screen
+    is_served = serve and is_directory(shell.target)
+    if is_served:
+        shell.serving.start()
     path = Path(os.environ.get("NYALA_RC") or Path.home() / ".nyalarc")
-    return interact(shell, target, path if rc and path.is_file() else None)
+    return interact(shell, path if rc and path.is_file() else None, is_served=is_served)

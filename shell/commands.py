@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..errors import InterfaceError, did_you_mean
-from . import describing, formats, rerunning
+from . import describing, formats, rerunning, serving
 from .output import OutputFile
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ COMMANDS: Final = (
     Command("\\x", "\\x [on|off|auto]", "print a line per value, for wide rows", _expanded, ("on", "off", "auto")),
     Command("\\rows", "\\rows [N|all]", "how many rows of a table a terminal gets", _rows, ("all",)),
     Command("\\pager", "\\pager [on|off]", "show what does not fit the screen through $PAGER", _pager, ("on", "off")),
+    Command("\\serve", "\\serve", "let other processes reach this store, and say how", serving.serve),
     Command("\\timing", "\\timing [on|off]", "print how long each statement takes", _timing, ("on", "off")),
     Command("\\?", "\\?", "this list", _help),
     Command("\\q", "\\q", "leave (so does Ctrl-D)", _quit),

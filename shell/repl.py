@@ -18,6 +18,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
 
 from .. import __version__
+from ..driver.stores import MEMORY
 from .completion import SqlCompleter
 from .highlighting import NyalaLexer
 from .reader import StatementReader, is_blank, split
@@ -30,9 +31,14 @@ _EDIT = re.compile(r"(.*)^\s*\\e\s*", re.DOTALL | re.MULTILINE)
 """A last line that sends what stands above it to the editor."""
 
 
-def interact(shell: Shell, target: str, rc: Path | None = None) -> int:
-    """Run the file `rc`, then read, run and print until the user leaves; the exit code."""
+def interact(shell: Shell, rc: Path | None = None, *, is_served: bool = False) -> int:
+    """Run the file `rc`, then read, run and print until the user leaves; the exit code.
+
+    `is_served`: other processes reach the store, which the banner says."""
+    target = "in memory" if shell.target == MEMORY else shell.target
     print(f"nyala {__version__}, {target}. SQL ends with a semicolon; \\? explains the commands, \\q leaves.")
+    if is_served:
+        print("Other processes of this machine can connect to the directory meanwhile; \\serve says how.")
     # A parent that runs things in the background may have had Ctrl-C ignored, and children inherit that.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     session = _session(shell, target)
@@ -144,6 +150,8 @@ def status(shell: Shell, target: str) -> StyleAndTextTuples:
         facts.append(shell.format)
     if shell.expanded != "off":
         facts.append(f"\\x {shell.expanded}")
+    if shell.serving.has_failed:
+        facts.append("not served: \\serve says why")
     if shell.seconds is not None:
         facts.append(f"last {1000 * shell.seconds:,.1f} ms")
     return [("", " " + "  |  ".join(facts) + " ")]

@@ -28,6 +28,7 @@ from . import commands, formats, output, pager
 from .progress_bar import ProgressBar
 from .reader import Statement, StatementReader
 from .rerunning import AlreadyTold, edit
+from .serving import Serving
 
 Columns: TypeAlias = Sequence[tuple[str, DataType]]
 MOST_ROWS: Final = 10_000
@@ -59,6 +60,8 @@ class Shell:
         Is `out` a terminal? Then there are progress bars, and large tables are cut.
     paging : bool
         Show what does not fit the screen through a pager; with `screen` only.
+    target : str
+        What the connection was opened with.
 
     Attributes
     ----------
@@ -88,6 +91,7 @@ class Shell:
         keep_going: bool = False,
         screen: bool = False,
         paging: bool = False,
+        target: str = ":memory:",
     ):
         self.connection = connection
         self.format = format
@@ -98,6 +102,8 @@ class Shell:
         self.keep_going = keep_going
         self.screen = screen
         self.paging = paging
+        self.target = target
+        self.serving = Serving(connection)
         self.expanded = "off"
         self.most_rows: int | None = MOST_ROWS
         self.file: output.OutputFile | None = None
@@ -286,6 +292,7 @@ class Shell:
 
     def close(self) -> None:
         """End the output file and the look at the past."""
+        self.serving.wait()
         self.read_at(None)
         if self.file is not None:
             self.file.close()

@@ -37,5 +37,5 @@ def test_an_interrupted_prompt_comes_again(ctrl_c, monkeypatch, interrupted):
     monkeypatch.setattr(repl, "_session", lambda shell, target: prompts)
     out = io.StringIO()
     with nyala.connect(":memory:") as connection:
-        assert repl.interact(Shell(connection, out=out), "in memory") == 0
+        assert repl.interact(Shell(connection, out=out)) == 0
     assert "42" in out.getvalue()

@@ -1,6 +1,9 @@
 """Sessions at a pseudo-terminal, as a user has them."""
 
+import re
 import stat
+import subprocess
+import sys
 
 import nyala
 import pytest
@@ -211,3 +214,38 @@ def test_the_rc_file_runs_at_the_start_unless_it_is_refused(start, tmp_path):
     terminal = start("--no-rc")
     terminal.type("SELECT 1 AS a;\r")
     terminal.wait_for(r"a\n-\n1\n\(1 row\)\nTime")
+
+
+COUNT = "import sys, nyala; print(nyala.connect(sys.argv[1]).execute('SELECT count(*) FROM t').fetchone()[0])"
+
+
+def run(*arguments):
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_session_at_a_terminal_lets_scripts_into_its_directory(terminal, directory):
+    terminal.wait_for("Other processes .* can connect to the directory")
+    terminal.type("\\serve\r")
+    url = re.search(r"nyala://127.0.0.1:\d+", terminal.wait_for(r'nyala.connect\("nyala://[^"]+"\)'))[0]
+    for target in (directory, url):
+        assert run("-c", COUNT, target) == (0, "2\n", "")
+    assert run("-m", "nyala", "shell", directory, "-c", "SELECT 1 AS a", "--format", "csv") == (0, "a\n1\n", "")
+    terminal.type("\\q\r")
+    assert terminal.end() == 0
+    assert run("-c", COUNT, directory) == (0, "2\n", "")
+
+
+def test_a_session_that_was_told_so_keeps_its_directory_until_serve(start, directory):
+    terminal = start("--no-serve")
+    terminal.type("SELECT 1 AS a;\r")
+    assert "Other processes" not in terminal.wait_for(r"\(1 row\)")
+    code, _, message = run("-m", "nyala", "shell", directory, "-c", "SELECT 1")
+    assert code == 1
+    assert "\\serve" in message and "`nyala serve DIR`" in message and "--no-serve" in message
+    assert "Connection" not in message and "driver" not in message
+    terminal.type("\\serve\r")
+    terminal.wait_for(r'reach this store by\n  nyala.connect\("/.*"\)\n  nyala.connect\("nyala://')
+    assert run("-c", COUNT, directory) == (0, "2\n", "")
