@@ -1,14 +1,16 @@
-"""Completion of keywords, functions, settings, tables, views and columns.
+"""Completion of keywords, functions, settings, tables, views, columns and files.
 
 Behind FROM, JOIN, INTO and the like a table or view is wanted, one of WITH, or a function that gives rows; behind SET
-and RESET a setting. Elsewhere columns of the tables that the statement names come first, then keywords, then everything
-else. Of several statements only the one under the cursor counts.
+and RESET a setting; in a quoted text behind FROM or COPY a file. Elsewhere columns of the tables that the statement
+names come first, then keywords, then everything else. Of several statements only the one under the cursor counts.
+
+Names are offered as a statement has to write them: `"Weird col"` in quotes.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
@@ -16,26 +18,25 @@ from prompt_toolkit.document import Document
 
 from ..driver.connection import Connection
 from ..errors import Error
+from ..sql.syntax.grammar_catalog import SHOWN
+from ..sql.syntax.written_names import written_name
 from .commands import COMMANDS
+from .completion_places import (
+    TABLES,
+    VIEWS,
+    Cursor,
+    cursor_of,
+    is_column_wanted,
+    is_in_from,
+    is_path_wanted,
+    is_setting_wanted,
+    relations_wanted,
+)
 from .reader import split
 from .words import FROM_FUNCTIONS, FUNCTIONS, KEYWORDS, SETTINGS
 
-_TABLE_WANTED: Final = re.compile(r"\b(from|join|into|table|view|describe|copy|upsert)\s+[\w.]*$", re.IGNORECASE)
-_TABLE_POSSIBLE: Final = re.compile(
-    r"\b(using|update|desc|truncate|analyze|partitions|stats(\s+for)?)\s+[\w.]*$", re.IGNORECASE
-)
-"""Words behind which a table may come, and other words as well: `DO UPDATE SET`, `k DESC LIMIT`, `USING (`."""
-_NEXT_TABLE: Final = re.compile(r"\b(from|join|using)\s+[\w.]+(\s+(as\s+)?\w+)?\s*(,[^()]*)?,\s*\w*$", re.IGNORECASE)
-"""Behind a comma of FROM."""
-_COLUMN_WANTED: Final = re.compile(
-    r"(\b(select|distinct|where|and|or|not|on|by|having|set|returning|case|when|then|else|between)|[,(=<>+*/-])\s*$",
-    re.IGNORECASE,
-)
-"""Behind these a name comes, so that Tab shows the columns before a letter is typed."""
 _WITH_NAME: Final = re.compile(r"(?:\bwith(?:\s+recursive)?|,)\s+(\w+)\s*(?:\([^()]*\)\s*)?as\s*\(", re.IGNORECASE)
-_ROWS_WANTED: Final = re.compile(r"\b(from|join|using|lateral)\s+\w+$", re.IGNORECASE)
-_SETTING_WANTED: Final = re.compile(r"(^|;)\s*(set|reset|show)\s+\w*$", re.IGNORECASE)
-_WORD: Final = re.compile(r"[\w]+$")
+_SHOW_WORDS: Final = (*sorted(SHOWN), "ALL")
 
 
 class SqlCompleter(Completer):
@@ -48,7 +49,7 @@ class SqlCompleter(Completer):
         text, before = _statement(document)
         command = re.match(r"\s*(\\\S*)(\s+)?", before)
         if command is None:
-            yield from self._sql(text, before)
+            yield from self._sql(text, before, complete_event)
         elif command[2] is None:
             yield from _matching(command[1], [command.name for command in COMMANDS], "command")
         else:
@@ -57,54 +58,87 @@ class SqlCompleter(Completer):
     def _argument(self, name: str, rest: str, event: CompleteEvent) -> Iterator[Completion]:
         takes = next((command.takes for command in COMMANDS if command.name == name), ())
         if takes == "sql":
-            yield from self._sql(rest, rest)
+            yield from self._sql(rest, rest, event)
         elif takes == "files":
             yield from PathCompleter(expanduser=True).get_completions(Document(rest), event)
         elif takes == "tables":
-            yield from _matching(rest, self._tables(), "table")
+            yield from _named(cursor_of(rest), self._relations(), "table")
         elif not isinstance(takes, str):
             yield from _matching(rest, takes, "")
 
-    def _sql(self, text: str, before: str) -> Iterator[Completion]:
-        match = _WORD.search(before)
-        word = match[0] if match else ""
-        tables = self._tables()
-        if _SETTING_WANTED.search(before):
-            yield from _matching(word, SETTINGS, "setting")
-        possible = _TABLE_POSSIBLE.search(before)
-        if possible or _TABLE_WANTED.search(before) or _in_from(before):
-            yield from _matching(word, [*_WITH_NAME.findall(text), *tables], "table")
-            if _ROWS_WANTED.search(before):
-                yield from _matching(word, FROM_FUNCTIONS, "function")
-            if possible and word:
-                yield from _matching(word, _in_case(KEYWORDS, word), "keyword")
-        elif word or before.endswith(".") or _COLUMN_WANTED.search(before):
-            yield from self._columns(text, before, word, tables)
-            if word and not _qualified(before, word):
-                yield from _matching(word, _in_case(KEYWORDS, word), "keyword")
-                yield from _matching(word, FUNCTIONS, "function")
-                yield from _matching(word, tables, "table")
-
-    def _columns(self, text: str, before: str, word: str, tables: dict[str, list[str]]) -> Iterator[Completion]:
-        """Columns of the tables named anywhere in the statement; behind `table.` of that table alone."""
-        qualifier = _qualified(before, word)
-        if qualifier and qualifier not in tables:
-            qualifier = _aliased(text, qualifier, tables)
-        if qualifier in tables:
-            yield from _matching(word, tables[qualifier], qualifier)
+    def _sql(self, text: str, before: str, event: CompleteEvent) -> Iterator[Completion]:
+        cursor = cursor_of(before)
+        if cursor.quote == "'" and is_path_wanted(cursor.head):
+            yield from PathCompleter().get_completions(Document(cursor.word), event)
+        if cursor.quote not in ("", '"'):
+            return  # a text, or a comment
+        if cursor.quote:  # which is not closed: quotes behind the cursor would pair with it
+            text = cursor.head + text[len(before) :]
+        if is_setting_wanted(cursor.head):
+            yield from self._settings(cursor)
             return
-        words = {name.lower() for name in re.findall(r"\w+", text)}
-        for table in tables:
+        wanted, is_certain = relations_wanted(cursor.head)
+        if wanted:
+            yield from self._tables_wanted(text, cursor, wanted)
+            if not is_certain and cursor.word:
+                yield from _matching(cursor.word, _in_case(KEYWORDS, cursor.word), "keyword")
+        elif cursor.word or before.endswith(".") or is_column_wanted(before):
+            yield from self._anything(text, cursor)
+
+    def _settings(self, cursor: Cursor) -> Iterator[Completion]:
+        if re.search(r"\bshow\s+$", cursor.head, re.IGNORECASE):
+            yield from _matching(cursor.word, _in_case(_SHOW_WORDS, cursor.word), "keyword")
+        yield from _matching(cursor.word, SETTINGS, "setting")
+
+    def _tables_wanted(self, text: str, cursor: Cursor, wanted: str) -> Iterator[Completion]:
+        if wanted != VIEWS and is_in_from(cursor.head):
+            yield from _matching(cursor.word, _WITH_NAME.findall(text), "table")
+        if wanted != VIEWS:
+            yield from _named(cursor, self._tables(), "table")
+        if wanted != TABLES:
+            yield from _named(cursor, self._views(), "view")
+        if is_in_from(cursor.head) and cursor.word and not cursor.quote:
+            yield from _matching(cursor.word, FROM_FUNCTIONS, "function")
+
+    def _anything(self, text: str, cursor: Cursor) -> Iterator[Completion]:
+        relations = self._relations()
+        yield from self._columns(text, cursor, relations)
+        if cursor.word and not cursor.qualifier and not cursor.quote:
+            yield from _matching(cursor.word, _in_case(KEYWORDS, cursor.word), "keyword")
+            yield from _matching(cursor.word, FUNCTIONS, "function")
+        if cursor.word and not cursor.qualifier:
+            yield from _named(cursor, self._tables(), "table")
+            yield from _named(cursor, self._views(), "view")
+
+    def _columns(self, text: str, cursor: Cursor, relations: Mapping[str, list[str]]) -> Iterator[Completion]:
+        """Columns of the tables named anywhere in the statement; behind `table.` of that table alone."""
+        qualifier = cursor.qualifier
+        if qualifier and qualifier not in relations:
+            qualifier = _aliased(text, qualifier, relations)
+        if qualifier in relations:
+            yield from _named(cursor, relations[qualifier], qualifier)
+            return
+        words = _names_in(text)
+        for table in relations:
             if table in words:
-                yield from _matching(word, tables[table], table)
+                yield from _named(cursor, relations[table], table)
+
+    # ---- the catalog ----------------------------------------------------------------------------------------------
+
+    def _relations(self) -> dict[str, list[str]]:
+        return self._views() | self._tables()
 
     def _tables(self) -> dict[str, list[str]]:
         try:
-            store = self._connection.store
-            views = {view.name: list(view.columns) for view in store.views()}
-            return views | {table.name: table.schema.names for table in store.tables()}
+            return {table.name: table.schema.names for table in self._connection.store.tables()}
         except Error:
             # Completion must never interrupt typing; the statement itself will tell what is wrong.
+            return {}
+
+    def _views(self) -> dict[str, list[str]]:
+        try:
+            return {view.name: list(view.columns) for view in self._connection.store.views()}
+        except Error:
             return {}
 
 
@@ -116,25 +150,31 @@ def _statement(document: Document) -> tuple[str, str]:
     return document.text[start:stop], document.text[start : document.cursor_position]
 
 
-def _in_from(before: str) -> bool:
-    """Is a table wanted behind a comma: of FROM, and of no clause behind it?"""
-    found = _NEXT_TABLE.search(before)
-    return found is not None and not re.search(
-        r"\b(where|group|order|having|limit|on|select|set|values)\b", found[0], re.IGNORECASE
-    )
-
-
-def _qualified(before: str, word: str) -> str:
-    match = re.search(r"(\w+)\.$", before[: len(before) - len(word)])
-    return match[1].lower() if match else ""
+def _names_in(text: str) -> set[str]:
+    """All words of a statement, folded, and its quoted names."""
+    quoted = {name.replace('""', '"') for name in re.findall(r'"((?:[^"]|"")+)"', text)}
+    return quoted | {name.lower() for name in re.findall(r"\w+", text)}
 
 
 def _aliased(text: str, alias: str, tables: Iterable[str]) -> str:
     """The table that the statement gives an alias to; else the alias itself."""
-    for table in re.findall(rf"(\w+)\s+(?:as\s+)?{re.escape(alias)}\b", text, re.IGNORECASE):
-        if table.lower() in tables:
-            return str(table.lower())
+    pattern = rf'(?:(\w+)|"((?:[^"]|"")+)")\s+(?:as\s+)?"?{re.escape(alias)}\b'
+    for plain, quoted in re.findall(pattern, text, re.IGNORECASE):
+        table = quoted.replace('""', '"') or plain.lower()
+        if table in tables:
+            return str(table)
     return alias
+
+
+def _named(cursor: Cursor, names: Iterable[str], what: str) -> Iterator[Completion]:
+    """Names of the catalog that begin with the word, written as a statement needs them; in quotes where one is open."""
+    for name in names:
+        if name.lower().startswith(cursor.word.lower()):
+            written = written_name(name)
+            if cursor.quote and not written.startswith('"'):
+                written = f'"{written}"'
+            start = -len(cursor.word) - len(cursor.quote)
+            yield Completion(written, start_position=start, display_meta=what)
 
 
 def _matching(word: str, names: Iterable[str], what: str) -> Iterator[Completion]:

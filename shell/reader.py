@@ -57,6 +57,27 @@ def split(text: str) -> tuple[list[tuple[int, int]], bool]:
     return spans, False
 
 
+def open_quote(text: str) -> tuple[str, int]:
+    """The quote or comment that is open at the end of a text, by its first character, and where it begins; ("", -1)
+    outside.
+
+    >>> open_quote("select 'a', \"b"), open_quote("select 1 -- 'a")
+    (('"', 12), ('-', 9))
+    """
+    position = 0
+    while (match := _TOKEN.search(text, position)) is not None:
+        position = match.end()
+        if match["open"]:
+            position = _comment_end(text, position)
+        elif match["quote"]:
+            position = text.find(match["quote"], position) + 1
+        elif match["line"] and position == len(text):
+            position = 0
+        if position <= 0:
+            return match[0][0], match.start()
+    return "", -1
+
+
 def _comment_end(text: str, position: int) -> int:
     """Behind the comment that is open at `position`, comments inside it included; 0 where it does not end."""
     depth = 1

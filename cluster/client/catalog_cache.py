@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
 
-from ...errors import Error, UnknownColumn, UnknownTable, did_you_mean
+from ...errors import Error, UnknownColumn, UnknownTable, did_you_mean, quoted_name
 from ...storage.keys.partition import Partitioner
 from ...storage.schema import Table, View
 from ...storage.tables.catalog import CatalogEntry
@@ -101,7 +101,7 @@ class CatalogCache:
             found = self.current.tables.get(name)
         if found is None:
             known = (*self.current.tables, *self.current.views)
-            raise UnknownTable(f"there is no table {name}{did_you_mean(name, known)}")
+            raise UnknownTable(f"there is no table {name}{did_you_mean(name, known, written=quoted_name)}")
         return found.table
 
     def known(self, table: Table) -> KnownTable:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
-from ...errors import UnknownTable, did_you_mean
+from ...errors import UnknownTable, did_you_mean, quoted_name
 from ...storage.alterations import AlterStep
 from ...storage.columns.encodings import check_encoding
 from ...storage.keys.partition import Partitioner
@@ -91,7 +91,7 @@ def views_dropped(state: CatalogState, names: Collection[str]) -> Change:
     """Without some views; `UnknownTable` where one is not there."""
     for name in names:
         if name not in state.catalog.views:
-            raise UnknownTable(f"there is no view {name}{did_you_mean(name, state.catalog.views)}")
+            raise UnknownTable(f"there is no view {name}{did_you_mean(name, state.catalog.views, written=quoted_name)}")
     removes = tuple((ViewRecord.kind, name) for name in sorted(set(names)))
     return Change((_cluster(state, state.catalog.without((), names)),), removes)
 

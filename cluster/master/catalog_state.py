@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ...errors import UnknownTable, did_you_mean
+from ...errors import UnknownTable, did_you_mean, quoted_name
 from ...storage.tables.catalog import Catalog
 from .records import (
     CallRecord,
@@ -83,7 +83,7 @@ class CatalogState:
         entry = self.catalog.entries.get(name)
         if entry is None:
             known = (*self.catalog.entries, *self.catalog.views)
-            raise UnknownTable(f"there is no table {name}{did_you_mean(name, known)}")
+            raise UnknownTable(f"there is no table {name}{did_you_mean(name, known, written=quoted_name)}")
         return self.tables[entry.table.id]
 
     def fate(self, table_id: str, tablet_id: str) -> Fate:

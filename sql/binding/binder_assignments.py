@@ -12,11 +12,12 @@ from typing import Any
 
 from sqlglot import exp
 
-from ...errors import NotNullViolation, StatementError, TypeMismatch, UnknownColumn, did_you_mean
+from ...errors import NotNullViolation, StatementError, TypeMismatch, UnknownColumn
 from ...storage.schema import ColumnSchema, Table
 from ..bound import Query, Select
 from ..coercion import assign, assign_value
 from ..expressions import Expr, Literal, ScalarSubquery
+from ..syntax.written_names import did_you_mean
 from .context import Context, Frame, name_of
 from .query_casts import select_from
 

@@ -14,12 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import StatementError, UnknownColumn, did_you_mean
+from ...errors import StatementError, UnknownColumn
 from ...storage.schema import Table
 from ...storage.store import Op
 from ...storage.types import BOOLEAN, INT
 from ..bound import Join, MergeStatement, Query, Select, SubqueryRef, TableRef
 from ..expressions import Call, Case, Column, Expr, Literal
+from ..syntax.written_names import did_you_mean
 from .binder_assignments import bind_assignments
 from .binder_expressions import compare, condition, connect, negation
 from .binder_returning import WrittenRows, bind_returning, table_fields

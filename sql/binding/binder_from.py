@@ -23,7 +23,6 @@ from ...errors import (
     StatementError,
     TypeMismatch,
     UnknownColumn,
-    did_you_mean,
 )
 from ...storage.schema import Table
 from ...storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN
@@ -31,6 +30,7 @@ from ...storage.types import Kind
 from ..bound import Join, Query, Relation, SeriesRef, SubqueryRef, TableRef, TimeTravel, WorkingRef
 from ..coercion import unify
 from ..expressions import Call, Column, Expr
+from ..syntax.written_names import did_you_mean
 from .binder_expressions import compare, condition, connect
 from .binder_files import bind_file, is_file
 from .binder_information import information

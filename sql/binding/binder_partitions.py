@@ -10,7 +10,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from ...errors import InvalidTableDefinition, UnknownColumn, did_you_mean
+from ...errors import InvalidTableDefinition, UnknownColumn
 from ...storage.schema import (
     ColumnSchema,
     HashRule,
@@ -24,6 +24,7 @@ from ...storage.types import EPOCH_DATE, EPOCH_TIMESTAMP, INTEGER_WIDTHS, DataTy
 from ..coercion import assign
 from ..expressions import Literal
 from ..syntax import nodes
+from ..syntax.written_names import did_you_mean
 from .context import Context, Frame, name_of
 from .scope import Scope
 

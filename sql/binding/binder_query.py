@@ -6,12 +6,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from ...errors import NotSupportedError, SqlSyntaxError, TypeMismatch, UnknownColumn, did_you_mean
+from ...errors import NotSupportedError, SqlSyntaxError, TypeMismatch, UnknownColumn
 from ...storage.types import BIGINT, STRING, DataType, Kind
 from ..bound import Query, SetOperation, Values
 from ..coercion import comparand, convert, unify
 from ..expressions import SUBQUERIES, Column, Expr, Literal, OrderItem, Parameter, walk
 from ..late_parameters import LateParameter
+from ..syntax.written_names import did_you_mean
 from .binder_select import bind_select, output_position
 from .binder_with import bind_with
 from .context import Context, Frame, name_of, only, unsupported

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from ...errors import InvalidTableDefinition, NotSupportedError, StatementError, UnknownColumn, did_you_mean
+from ...errors import InvalidTableDefinition, NotSupportedError, StatementError, UnknownColumn
 from ...storage.columns.encodings import check_encoding
 from ...storage.schema import (
     ColumnSchema,
@@ -30,6 +30,7 @@ from ..bound import CreateTable, CreateTableAs, DropTable, Query
 from ..coercion import assign
 from ..expressions import Literal
 from ..syntax import nodes
+from ..syntax.written_names import did_you_mean
 from .binder_partitions import bind_partitions, whole_number
 from .binder_query import bind_query
 from .binder_views import dependents

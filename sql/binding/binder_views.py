@@ -18,12 +18,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from ...errors import Error, InvalidTableDefinition, StatementError, UnknownTable, did_you_mean
+from ...errors import Error, InvalidTableDefinition, StatementError, UnknownTable
 from ...storage.schema import Table, View
 from ...storage.store import Timestamp
 from ..bound import Query
 from ..bound_catalog import CreateView, DescribeView, DropView
 from ..syntax.parser import generate, parse
+from ..syntax.written_names import did_you_mean
 from .context import Catalog, Context, name_of
 from .names import refuse_taken, table_name
 from .scope import CommonTable, Field, Scope

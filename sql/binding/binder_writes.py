@@ -7,12 +7,13 @@ from typing import Any
 
 from sqlglot import exp
 
-from ...errors import NotNullViolation, StatementError, TypeMismatch, UnknownColumn, did_you_mean
+from ...errors import NotNullViolation, StatementError, TypeMismatch, UnknownColumn
 from ...storage.schema import ColumnSchema, Table
 from ...storage.store import Op
 from ..bound import InsertStatement, MergeStatement, Query, Select, SubqueryRef, Values
 from ..coercion import assign
 from ..expressions import Column, Expr, Literal
+from ..syntax.written_names import did_you_mean
 from .binder_assignments import assign_node, default_of, is_default
 from .binder_conflicts import (
     Proposal,

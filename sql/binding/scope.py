@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from ...errors import AmbiguousColumn, UnknownColumn, UnknownTable, did_you_mean
+from ...errors import AmbiguousColumn, UnknownColumn, UnknownTable
 from ..bound import Query
 from ..expressions import Column, Expr
+from ..syntax.written_names import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from sqlglot.tokens import TokenType
 
 from . import nodes
 from .grammar_expressions import PlacedParser
-
-SHOWN = "TABLES, VIEWS, FUNCTIONS, CREATE TABLE, CREATE VIEW, COLUMNS, PARTITIONS and STATS"
-"""What SHOW knows."""
 
 
 class CatalogParser(PlacedParser):
@@ -46,39 +44,70 @@ class CatalogParser(PlacedParser):
         return nodes.AnalyzeTable(this=self._parse_table_parts(schema=True) if self._curr else None)
 
     def _show(self) -> Any:
-        if self._match_text_seq("TABLES"):
-            return nodes.ShowTables(this=self._pattern())
-        if self._match_text_seq("FUNCTIONS"):
-            return nodes.ShowFunctions(this=self._pattern())
-        if self._match_text_seq("VIEWS"):
-            return nodes.ShowViews(this=self._pattern())
+        for phrase, method in SHOWN.items():
+            if self._match_text_seq(*phrase.split()):
+                return method(self)
         if self._match_text_seq("CREATE"):
-            return self._show_create()
+            self.raise_error("TABLE or VIEW expected")
         if self._match_text_seq("COLUMNS"):
-            if not self._match_set((TokenType.FROM, TokenType.IN)):
-                self.raise_error("FROM and a table expected")
-            return nodes.DescribeTable(this=self._parse_table_parts(schema=True))
-        if self._match_text_seq("PARTITIONS"):
-            return nodes.ShowPartitions(this=self._parse_table_parts(schema=True))
+            self.raise_error("FROM and a table expected")
         if self._match_text_seq("STATS"):
-            self._match_text_seq("FOR")
-            return nodes.ShowStats(this=self._parse_table_parts(schema=True))
+            return self._show_stats()
         if (setting := self._shown_setting()) is not None:
             return setting
         if self._curr:
-            return self.refuse(f"SHOW {self._curr.text.upper()}", self._curr, f"SHOW {SHOWN}")
-        return self.raise_error(f"{SHOWN.replace(' and ', ' or ')} expected")
+            return self.refuse(f"SHOW {self._curr.text.upper()}", self._curr, f"SHOW {_enumerated('and')}")
+        return self.raise_error(f"{_enumerated('or')} expected")
+
+    def _show_tables(self) -> Any:
+        return nodes.ShowTables(this=self._pattern())
+
+    def _show_views(self) -> Any:
+        return nodes.ShowViews(this=self._pattern())
+
+    def _show_functions(self) -> Any:
+        return nodes.ShowFunctions(this=self._pattern())
+
+    def _show_columns(self) -> Any:
+        return nodes.DescribeTable(this=self._parse_table_parts(schema=True))
+
+    def _show_partitions(self) -> Any:
+        return nodes.ShowPartitions(this=self._parse_table_parts(schema=True))
+
+    def _show_stats(self) -> Any:
+        return nodes.ShowStats(this=self._parse_table_parts(schema=True))
+
+    def _show_create_table(self) -> Any:
+        return nodes.ShowCreateTable(this=self._parse_table_parts(schema=True))
+
+    def _show_create_view(self) -> Any:
+        return nodes.ShowCreateTable(this=self._parse_table_parts(schema=True), view=True)
 
     def _pattern(self) -> Any:
         return self._text() if self._match(TokenType.LIKE) else None
 
-    def _show_create(self) -> Any:
-        if self._match(TokenType.VIEW):
-            return nodes.ShowCreateTable(this=self._parse_table_parts(schema=True), view=True)
-        if not self._match(TokenType.TABLE):
-            self.raise_error("TABLE or VIEW expected")
-        return nodes.ShowCreateTable(this=self._parse_table_parts(schema=True))
-
     def _describe(self) -> Any:
         self._match(TokenType.TABLE)
         return nodes.DescribeTable(this=self._parse_table_parts(schema=True))
+
+
+SHOWN: dict[str, Callable[[CatalogParser], Any]] = {
+    "TABLES": CatalogParser._show_tables,
+    "VIEWS": CatalogParser._show_views,
+    "FUNCTIONS": CatalogParser._show_functions,
+    "CREATE TABLE": CatalogParser._show_create_table,
+    "CREATE VIEW": CatalogParser._show_create_view,
+    "COLUMNS FROM": CatalogParser._show_columns,
+    "COLUMNS IN": CatalogParser._show_columns,
+    "PARTITIONS": CatalogParser._show_partitions,
+    "STATS FOR": CatalogParser._show_stats,
+}
+"""What SHOW knows besides settings, by the words behind it."""
+
+
+def _enumerated(last: str) -> str:
+    """The names of what SHOW knows, as a sentence has them."""
+    shown = list(
+        dict.fromkeys(phrase.removesuffix(" FROM").removesuffix(" IN").removesuffix(" FOR") for phrase in SHOWN)
+    )
+    return f"{', '.join(shown[:-1])} {last} {shown[-1]}"

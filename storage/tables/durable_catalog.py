@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ...errors import CorruptionError, UnknownTable, did_you_mean
+from ...errors import CorruptionError, UnknownTable, did_you_mean, quoted_name
 from ..files.filesystem import FileSystem
 from ..schema import Table, View
 from .catalog import Catalog
@@ -82,7 +82,7 @@ class DurableCatalog:
         entry = self.current.entries.get(name)
         if entry is None:
             known = (*self.current.entries, *self.current.views)
-            raise UnknownTable(f"there is no table {name}{did_you_mean(name, known)}")
+            raise UnknownTable(f"there is no table {name}{did_you_mean(name, known, written=quoted_name)}")
         return entry.table
 
     def views(self) -> Sequence[View]:
@@ -100,5 +100,7 @@ class DurableCatalog:
         """Drop views; `UnknownTable` where one is not there."""
         for name in names:
             if name not in self.current.views:
-                raise UnknownTable(f"there is no view {name}{did_you_mean(name, self.current.views)}")
+                raise UnknownTable(
+                    f"there is no view {name}{did_you_mean(name, self.current.views, written=quoted_name)}"
+                )
         self.replace(self.current.without((), names))

@@ -6,6 +6,7 @@ from nyala.shell.completion import SqlCompleter
 from nyala.shell.highlighting import NyalaLexer
 from nyala.shell.words import FUNCTIONS, KEYWORDS
 from nyala.sql.syntax.grammar import STATEMENTS
+from nyala.sql.syntax.grammar_catalog import SHOWN
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 from pygments.token import Keyword, Name
@@ -89,7 +90,6 @@ def test_a_closed_connection_offers_no_tables():
 
 
 def test_behind_words_that_may_name_a_table_or_not(completer):
-    assert offered(completer, "DROP VIEW ") == ["items", "orders"]
     assert offered(completer, "truncate ") == ["items", "orders"]
     assert offered(completer, "SHOW STATS FOR it") == ["items"]
     assert offered(completer, "select * from orders order by o_key desc lim") == ["limit"]
@@ -123,3 +123,112 @@ def test_every_statement_and_function_is_known_and_highlighted():
         if function.upper() not in KEYWORDS:
             assert next(iter(lexer.get_tokens(f"{function}(1)"))) == (Name.Function, function)
     assert next(iter(lexer.get_tokens("hosts"))) == (Name, "hosts")
+
+
+@pytest.fixture(scope="module")
+def odd():
+    """A store whose names need quotes, and a view."""
+    with nyala.connect(":memory:") as connection:
+        connection.execute(
+            'CREATE TABLE "Order" (k INT PRIMARY KEY, "Weird col" INT, "order" INT, "a""b" INT, name INT)'
+        )
+        connection.execute("CREATE TABLE plain (k INT PRIMARY KEY)")
+        connection.execute("CREATE VIEW best AS SELECT k FROM plain")
+        yield connection
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("select We", ' from "Order"'),
+        ("select ord", ' from "Order"'),
+        ("select a", ' from "Order"'),
+        ("select na", ' from "Order"'),
+        ('select "we', ' from "Order"'),
+        ('select "name', ' from "Order"'),
+        ('select "Order".We', ' from "Order"'),
+        ("select o.We", ' from "Order" as o'),
+        ("select * from Ord", ""),
+        ('select * from "O', ""),
+        ("select * from main.Ord", ""),
+        ('insert into "Ord', " values (1, 2, 3, 4, 5)"),
+        ("describe or", ""),
+    ],
+)
+def test_what_tab_writes_runs(odd, before, after):
+    document = Document(before + after, len(before))
+    first = next(iter(SqlCompleter(odd).get_completions(document, CompleteEvent())))
+    odd.execute(before[: len(before) + first.start_position] + first.text + after)
+
+
+def test_hints_are_written_as_sql_has_to_write_them(odd):
+    for wrong, right in (
+        ('SELECT weird_col FROM "Order"', '"Weird col"'),
+        ('SELECT ordr FROM "Order"', '"order"'),
+        ("SELECT * FROM order", '"Order"'),
+        ('INSERT INTO "Order" (ordr) VALUES (1)', '"order"'),
+        ('UPDATE "Order" SET weird_col = 1', '"Weird col"'),
+    ):
+        with pytest.raises(nyala.Error) as caught:
+            odd.execute(wrong)
+        assert f"did you mean {right}?" in str(caught.value)
+
+
+def test_show_offers_all_its_forms_and_settings(odd):
+    found = offered(SqlCompleter(odd), "SHOW ")
+    assert {*SHOWN, "ALL"} == {word for word in found if word.isupper()}
+    assert {"TABLES", "STATS FOR", "CREATE TABLE"} <= set(found) and "threads" in found
+    assert offered(SqlCompleter(odd), "show sta") == ["stats for"]
+    for phrase in SHOWN:
+        kinds = {"VIEWS": [], "TABLES": [], "FUNCTIONS": [], "CREATE VIEW": ["best"]}
+        known = kinds.get(phrase, ['"Order"', "plain"])
+        assert offered(SqlCompleter(odd), f"SHOW {phrase} ")[: len(known)] == known
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("DROP TABLE ", ['"Order"', "plain"]),
+        ("DROP TABLE IF EXISTS ", ['"Order"', "plain"]),
+        ("UPDATE ", ['"Order"', "plain"]),
+        ("INSERT INTO ", ['"Order"', "plain"]),
+        ("UPSERT INTO ", ['"Order"', "plain"]),
+        ("DELETE FROM ", ['"Order"', "plain"]),
+        ("TRUNCATE TABLE ", ['"Order"', "plain"]),
+        ("ALTER TABLE ", ['"Order"', "plain"]),
+        ("ANALYZE ", ['"Order"', "plain"]),
+        ("DROP VIEW ", ["best"]),
+        ("DROP VIEW IF EXISTS ", ["best"]),
+        ("CREATE OR REPLACE VIEW ", ["best"]),
+        ("SELECT * FROM ", ['"Order"', "plain", "best"]),
+        ("SELECT * FROM plain, ", ['"Order"', "plain", "best"]),
+        ("DESCRIBE ", ['"Order"', "plain", "best"]),
+    ],
+)
+def test_views_are_offered_where_a_view_can_be(odd, before, expected):
+    assert offered(SqlCompleter(odd), before) == expected
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "select * from '",
+        "select * from plain join '",
+        "copy plain from '",
+        "copy (select 1 as a) to '",
+        "select * from read_csv('",
+        "select * from read_parquet(['",
+        "create table t (primary key (k)) as select * from '",
+    ],
+)
+def test_files_inside_quotes(odd, before, tmp_path, monkeypatch):
+    (tmp_path / "rain.csv").touch()
+    (tmp_path / "select.csv").touch()
+    assert offered(SqlCompleter(odd), f"{before}{tmp_path}/ra") == ["in.csv"]
+    monkeypatch.chdir(tmp_path)
+    assert offered(SqlCompleter(odd), f"{before}sel") == ["ect.csv"]
+
+
+def test_nothing_inside_texts_and_comments(odd):
+    for before in ("select 'sel", "select * from plain where k = 'ra", "select 1 -- sel", "select /* sel"):
+        assert offered(SqlCompleter(odd), before) == []
