@@ -11,6 +11,7 @@ from ..expressions import Call, Expr, walk
 from .aggregates import AGGREGATE
 from .conditional import CONDITIONAL
 from .dates import DATES
+from .foreign_names import instead_of
 from .function import Args, Function
 from .numbers import NUMBERS
 from .text import TEXT
@@ -73,7 +74,8 @@ def look_up(name: str) -> Function:
     try:
         return REGISTRY[name]
     except KeyError:
-        raise UnknownFunction(f"there is no function {name}{did_you_mean(name, REGISTRY, 'some are')}") from None
+        hint = instead_of(name) or did_you_mean(name, REGISTRY, "SHOW FUNCTIONS lists all, such as")
+        raise UnknownFunction(f"there is no function {name}{hint}") from None
 
 
 def build(name: str, args: Args) -> Expr:

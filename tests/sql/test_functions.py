@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,7 +12,9 @@ from nyala.errors import DataError, StatementError, UnknownFunction
 from nyala.executor.functions import FALLIBLE, GENERATORS, KERNELS, SKIPS_NULLS
 from nyala.shell.formats import texts
 from nyala.sql import generate, parse
+from nyala.sql.binding.binder_series import TABLE_FUNCTIONS
 from nyala.sql.functions import FUNCTIONS, REGISTRY, SCALARS, Function, build
+from nyala.sql.functions.foreign_names import FOREIGN
 from nyala.sql.functions.reference import page
 from sqlglot import exp
 
@@ -184,3 +187,15 @@ def test_operators_are_written_as_they_are_read(text: str) -> None:
     assert generate(parsed.tree) == text
     (again,) = parse(generate(parsed.tree))
     assert again.tree == parsed.tree
+
+
+def test_foreign_names_say_what_there_is_instead(connection):
+    for name, instead in FOREIGN.items():
+        assert name not in REGISTRY
+        for called in re.findall(r"\b([a-z_]\w*)\(", instead):
+            assert called in REGISTRY or called in TABLE_FUNCTIONS, f"{name}: {instead}"
+    for name, instead in FOREIGN.items():
+        with pytest.raises(UnknownFunction) as caught:
+            connection.execute(f"SELECT {name}(1)")
+        assert instead in str(caught.value)
+        assert caught.value.sqlstate == "42883"
