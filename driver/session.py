@@ -96,6 +96,8 @@ class Session:
         self.progress: Handler | None = None
         """Told how far each statement has come that starts from now on."""
         self.moment = moment
+        self.write_advice = "is for the connection that it was made from"
+        """What is said of a write in a session of a moment."""
         self.reads_latest = False
         """Of a cluster: read each tablet as it is when its leader is asked, at no common time."""
         self.last_write: Timestamp | None = None
@@ -211,8 +213,8 @@ class Session:
         """Raise `NotSupportedError` in a session of a moment: `what` is no reading."""
         if self.moment is not None:
             raise NotSupportedError(
-                f"this connection reads as of {format_timestamp(self.moment)} and changes nothing: {what} is for the "
-                "connection that it was made from"
+                f"this connection reads as of {format_timestamp(self.moment)} and changes nothing: {what} "
+                f"{self.write_advice}"
             )
 
     def execute(

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..driver.moments import Moment
-from ..errors import Error, InterfaceError, OperationalError
+from ..errors import DataError, Error, InterfaceError, NotSupportedError, OperationalError, ProgrammingError
 from .pager import ignoring_interrupts
 from .reader import Statement
 
@@ -160,9 +160,15 @@ def _moment(shell: Shell, text: str) -> Moment:
         return datetime.datetime.fromisoformat(text.strip("'")).isoformat(" ")
     except ValueError:
         pass
-    with shell.connection.cursor() as cursor:
-        cursor.execute(f"SELECT CAST({text} AS TIMESTAMP)")
-        moment: datetime.datetime | None = cursor.fetchall()[0][0]
+    try:
+        with shell.connection.cursor() as cursor:
+            cursor.execute(f"SELECT CAST({text} AS TIMESTAMP)")
+            moment: datetime.datetime | None = cursor.fetchall()[0][0]
+    except (ProgrammingError, DataError, NotSupportedError) as error:
+        raise InterfaceError(
+            f"\\asof {text}: {str(error).partition(chr(10))[0]}; a time is written 2026-05-01 12:00, "
+            "now() - INTERVAL '5' MINUTE, or as a hybrid timestamp"
+        ) from None
     if moment is None:
         raise InterfaceError(f"{text} is NULL, and no time")
     return moment

@@ -132,11 +132,13 @@ def timestamp_to_datetime(timestamp: Timestamp) -> datetime.datetime:
 
 
 def format_timestamp(timestamp: Timestamp) -> str:
-    """For people: the moment in UTC, and the logical count behind a `+` where it is not 0.
+    """For people: the moment in UTC, and the logical count behind a `#` (a `+` would read as a time zone).
+
+    A count of 0 is left out, and so is the greatest, which stands for the end of a microsecond.
 
     >>> format_timestamp(make_timestamp(1_767_225_600_000_000, 3))
-    '2026-01-01 00:00:00.000000 UTC+3'
+    '2026-01-01 00:00:00.000000 UTC#3'
     """
     moment = timestamp_to_datetime(timestamp).strftime("%Y-%m-%d %H:%M:%S.%f")
     logical = split_timestamp(timestamp)[1]
-    return f"{moment} UTC{f'+{logical}' if logical else ''}"
+    return f"{moment} UTC{f'#{logical}' if 0 < logical < _LOGICAL_MASK else ''}"
