@@ -22,6 +22,7 @@ def main(arguments: argparse.Namespace) -> int:
     given = {"threads": arguments.threads, "engine": arguments.engine, **given_tls(arguments)}
     options = {name: value for name, value in given.items() if value is not None}
     sources = _sources(arguments)
+    file = None if arguments.output is None else OutputFile(arguments.output, arguments.format)
     with connect(target, **options) as connection:
         shell = Shell(
             connection,
@@ -32,8 +33,7 @@ def main(arguments: argparse.Namespace) -> int:
             target=target,
         )
         try:
-            if arguments.output is not None:
-                shell.file = OutputFile(arguments.output, arguments.format)
+            shell.file = file
             if sources is None and sys.stdin.isatty():
                 return _interact(shell, rc=not arguments.no_rc, serve=not arguments.no_serve)
             return _run(shell, [sys.stdin] if sources is None else ([text] for text in sources))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..errors import InterfaceError, did_you_mean
 from . import describing, formats, rerunning, serving
-from .output import OutputFile
+from .output import SUFFIXES, OutputFile
 
 if TYPE_CHECKING:
     from .runner import Shell
@@ -105,10 +105,16 @@ def _format(shell: Shell, rest: str) -> None:
 
 
 def _output(shell: Shell, rest: str) -> None:
-    file = OutputFile(Path(rest)) if rest else None
+    file = OutputFile(Path(rest), _format_beside(rest, shell.format)) if rest else None
     if shell.file is not None:
         shell.file.close()
     shell.file = file
+
+
+def _format_beside(name: str, chosen: str) -> str | None:
+    """The format that `\\format` has chosen, for a file whose name says none."""
+    suffix = Path(name).suffix.lower()
+    return chosen if suffix and suffix not in SUFFIXES and chosen != "table" else None
 
 
 COMMANDS: Final = (

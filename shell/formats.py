@@ -175,7 +175,8 @@ def _csv_text(text: str) -> str:
 
 
 class JsonFormat:
-    """An array of objects, one per line; decimals are JSON numbers with all their digits."""
+    """An array of objects in one line, so that several results are lines of JSON; decimals are JSON numbers with all
+    their digits."""
 
     def __init__(self, out: Sink):
         self._out = out
@@ -194,11 +195,11 @@ class JsonFormat:
             for key, array, type_ in zip(self._keys, batch.columns, self._types)
         ]
         for row in zip(*columns):
-            self._out.write(("\n" if self._first else ",\n") + "{" + ", ".join(row) + "}")
+            self._out.write(("" if self._first else ", ") + "{" + ", ".join(row) + "}")
             self._first = False
 
     def end(self) -> None:
-        self._out.write("]\n" if self._first else "\n]\n")
+        self._out.write("]\n")
 
 
 class VerticalFormat:

@@ -175,7 +175,8 @@ class Shell:
                 cursor.execute(statement.placed)
                 if cursor.description is None:
                     bar.stop()
-                    self._note(_done(cursor.rowcount))
+                    if self._is_for_people:
+                        self._note(_done(cursor.rowcount))
                 else:
                     columns = [(column[0], column[1]) for column in cursor.description]
                     self._write(columns, cursor.record_batches(), bar)
@@ -184,7 +185,7 @@ class Shell:
         finally:
             self.seconds = time.perf_counter() - started - self._waited
         if self.timing:
-            print(f"Time: {1000 * self.seconds:,.1f} ms", file=self.out)
+            print(f"Time: {1000 * self.seconds:,.1f} ms", file=self.out if self._is_for_people else self.err)
 
     @contextmanager
     def observed(self) -> Iterator[ProgressBar]:
@@ -215,6 +216,7 @@ class Shell:
         else:
             exact = hybrid_time(moment, self.connection.store.now())
             past = self.connection.at(exact)
+            past.session.write_advice = "runs after \\asof off"
             text = format_timestamp(exact).partition(" UTC")[0]
         if self._past is not None:
             self._past.close()
@@ -235,6 +237,11 @@ class Shell:
             count = output.write(format, columns, _stopping(batches, bar), self.out)
             if format in ("table", "vertical"):
                 self._note(f"({_rows(count)})")
+
+    @property
+    def _is_for_people(self) -> bool:
+        """True if lines beside the results may go to `out`; False where a program reads it as CSV, JSON or Parquet."""
+        return self.screen or self.format in _FOR_READING
 
     def _chosen(self) -> str:
         return "vertical" if self.expanded == "on" and self.format == "table" else self.format

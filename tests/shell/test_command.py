@@ -156,6 +156,78 @@ def test_files_that_run_files(directory, tmp_path):
     assert "seems to run itself" in done.stderr
 
 
+@pytest.mark.parametrize("name", ["t.tsv", "t.xlsx", "t.jsonl", "| cat"])
+def test_a_file_whose_name_says_no_format_is_refused_before_anything_runs(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    done = nyala("shell", tmp_path / "db", "--output", name, "-c", "CREATE TABLE t (k INT PRIMARY KEY)")
+    assert done.returncode == 1
+    assert "to a command" in done.stderr if "|" in name else ".csv, .json, .md, .txt and .parquet" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+    done = nyala("shell", stdin=f"\\o {name}\nSELECT 1 AS a;\n")
+    assert done.returncode == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_names_take_the_format_that_is_named(tmp_path):
+    nyala("shell", "--output", tmp_path / "t.tsv", "--format", "csv", "-c", "SELECT 1 AS a")
+    assert (tmp_path / "t.tsv").read_text() == "a\n1\n"
+    nyala("shell", stdin=f"\\format csv\n\\o {tmp_path}/s.tsv\nSELECT 1 AS a;\n")
+    assert (tmp_path / "s.tsv").read_text() == "a\n1\n"
+    nyala("shell", "--output", tmp_path / "t.txt", "-c", "SELECT 1 AS a")
+    assert (tmp_path / "t.txt").read_text() == "a\n-\n1\n"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "json", "md", "txt", "parquet"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE t (k INT PRIMARY KEY)",
+        "SELECT oops",
+        "SELECT 1 / (k - 299999) AS x FROM generate_series(1, 300000) AS s (k)",
+    ],
+)
+def test_a_file_stays_as_it_was_without_a_whole_result(tmp_path, suffix, text):
+    file = tmp_path / f"old.{suffix}"
+    file.write_text("precious")
+    file.chmod(0o640)
+    nyala("shell", "--output", file, "-c", text)
+    assert file.read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [file]
+    done = nyala("shell", "--output", file, "-c", "SELECT 1 AS a")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "precious" not in file.read_bytes().decode("latin-1")
+    assert file.stat().st_mode & 0o777 == 0o640
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_half_a_result_is_cut_off_behind_a_whole_one(tmp_path):
+    bad = "SELECT 1 / (k - 299999) AS x FROM generate_series(1, 300000) AS s (k)"
+    nyala("shell", "--output", tmp_path / "t.json", "--keep-going", "-c", f"SELECT 1 AS a; {bad}; SELECT 2 AS b")
+    assert [json.loads(line) for line in (tmp_path / "t.json").read_text().splitlines()] == [[{"a": 1}], [{"b": 2}]]
+
+
+def test_several_results_are_lines_of_json_with_nothing_else(directory, tmp_path):
+    text = (
+        "CREATE TABLE u (k INT PRIMARY KEY); INSERT INTO u VALUES (1), (2); SELECT k FROM u ORDER BY k; SELECT 'a' AS v"
+    )
+    done = nyala("shell", "--format", "json", "--timing", "-c", text)
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [[{"k": 1}, {"k": 2}], [{"v": "a"}]]
+    assert "Time:" in done.stderr
+    nyala("shell", "--output", tmp_path / "o.json", "-c", text)
+    assert (tmp_path / "o.json").read_text() == done.stdout
+
+
+def test_asof_speaks_of_itself(directory):
+    done = nyala("shell", directory, "--keep-going", stdin="\\asof yesterday\n\\asof 2026-13-01\n\\asof now(\n")
+    assert done.stderr.count("error: \\asof ") == 3
+    assert done.stderr.count("a time is written 2026-05-01 12:00") == 3
+    assert "CAST" not in done.stderr and "SELECT" not in done.stderr
+    lines = "\\asof 2026-05-01 12:00\nINSERT INTO t VALUES (7, 'x');\n"
+    done = nyala("shell", directory, stdin=lines)
+    assert "as of 2026-05-01 12:00:00.000000 UTC and changes nothing" in done.stderr
+    assert "a statement that writes runs after \\asof off" in done.stderr
+
+
 def test_o_switches_between_a_file_and_the_output(directory, tmp_path):
     lines = f"\\format csv\n\\o {tmp_path}/o.json\nSELECT 1 AS a;\n\\o\nSELECT 2 AS b;\n"
     assert nyala("shell", directory, stdin=lines).stdout == "b\n2\n"
