@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from ..errors import InterfaceError, StatementError, did_you_mean
+from ..errors import InterfaceError, NotSupportedError, StatementError, did_you_mean
 
 MOST_THREADS: Final = 1024
 _UNITS: Final = {"": 1, "B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
@@ -107,7 +107,10 @@ def _engine(value: Any) -> str:
 
 def _timezone(value: Any) -> str:
     if str(value).upper() not in ("UTC", "Z", "GMT", "ETC/UTC", "0"):
-        raise StatementError(f"the time zone is UTC and cannot be set to {value}; timestamps have no time zone here")
+        raise NotSupportedError(
+            f"time zones are not supported: the time zone is UTC and cannot be set to {value}; add a fixed distance, "
+            "such as t + INTERVAL '2' HOUR, or convert in Python"
+        )
     return "UTC"
 
 

@@ -312,6 +312,8 @@ def call(node: exp.Anonymous, frame: Frame) -> Expr:
 def _now(node: Any, frame: Frame) -> Expr:
     """`now()`: the statement's time."""
     if frame.clause in ("DEFAULT", "RANGE"):
+        if frame.clause == "DEFAULT":
+            raise NotSupportedError("DEFAULT needs a constant: INSERT ... VALUES (now()) gives a row its time")
         raise TypeMismatch(f"{frame.clause} needs a constant; now() is another time in each statement")
     if frame.context.late_now is not None:
         return frame.context.late_now

@@ -48,7 +48,7 @@ def find_table(node: Any, context: Context) -> Table:
     with context.at(node):
         name = table_name(node)
         if context.catalog.view(name) is not None:
-            raise StatementError(f"{name} is a view, and this needs a table")
+            raise NotSupportedError(f"writing through views is not supported: {name} is a view; name its table")
         return context.catalog.table(name)
 
 
@@ -286,7 +286,9 @@ def _default(node: Any, name: str, type_: Any, context: Context) -> Any:
             raise InvalidTableDefinition(f"DEFAULT of column {name} must be a constant; it cannot read columns")
         found = assign(Frame(context, Scope(), "DEFAULT").bind(node), type_, name)
         if not isinstance(found, Literal):
-            raise InvalidTableDefinition(f"DEFAULT of column {name} must be a constant")
+            raise NotSupportedError(
+                f"DEFAULT of column {name} must be a constant; give the column its value in INSERT, such as now()"
+            )
         return found.value
 
 

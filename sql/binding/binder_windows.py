@@ -130,7 +130,8 @@ def _called(name: str, call: exp.Anonymous, frame: Frame) -> Expr:
         if isinstance(arg, exp.Distinct | exp.Order):
             word = "DISTINCT" if isinstance(arg, exp.Distinct) else "ORDER BY"
             with frame.context.at(call):
-                raise NotSupportedError(f"{word} in the arguments of a window call is not supported")
+                hint = "a subquery with GROUP BY can compute it before the window does"
+                raise NotSupportedError(f"{word} in the arguments of a window call is not supported; {hint}")
     if name == "count" and len(args) == 1 and isinstance(args[0], exp.Star):
         only(args[0])
         count = functions.look_up("count")

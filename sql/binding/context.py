@@ -22,6 +22,7 @@ from ..bound import Query
 from ..expressions import Aggregate, Column, Expr, Window
 from ..files import FileCatalog
 from ..late_parameters import LateParameter
+from ..syntax import not_supported
 from ..syntax.dialect import fold
 from ..syntax.parser import generate, place
 from .grouping_sets import GroupBy
@@ -222,6 +223,15 @@ class Frame:
         return replace(self, aggregates=None, within=aggregate, windows=None)
 
 
+_INSTEAD = {
+    exp.Collate: not_supported.CONSTRAINTS["COLLATE"],
+    exp.Pivot: not_supported.PIVOTS,
+    exp.TableSample: "ORDER BY random() LIMIT n takes some rows",
+    exp.DML: "a statement that writes stands alone, with RETURNING where its rows are wanted",
+}
+"""What to do instead of syntax that is refused as a whole."""
+
+
 def unsupported(node: Any) -> NotSupportedError:
     """The error for syntax that sqlglot reads and nyala does not have."""
     try:
@@ -229,7 +239,8 @@ def unsupported(node: Any) -> NotSupportedError:
     except Exception:  # a malformed tree cannot be printed either; its kind must do
         text = type(node).__name__
     shown = (text if len(text) <= 60 else text[:57] + "...") or type(node).__name__.upper()
-    return NotSupportedError(f"{shown} is not supported")
+    hint = next((hint for kind, hint in _INSTEAD.items() if isinstance(node, kind)), "")
+    return NotSupportedError(f"{shown} is not supported{hint and '; '}{hint}")
 
 
 def only(node: Any, *allowed: str) -> None:

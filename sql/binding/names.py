@@ -27,7 +27,8 @@ def schema_of(node: Any) -> str | None:
         raise SqlSyntaxError("a name is missing before the point")
     schema = name_of(node.args["db"])
     if schema not in (SCHEMA, INFORMATION_SCHEMA):
-        raise UnknownTable(f"there is no schema {schema}; there are {SCHEMA} and {INFORMATION_SCHEMA}")
+        where = f"write {node.name} or {SCHEMA}.{node.name}"
+        raise UnknownTable(f"there is no schema {schema}; there are {SCHEMA} and {INFORMATION_SCHEMA}: {where}")
     return schema
 
 

@@ -24,6 +24,7 @@ from ...storage.types import (
     DataType,
     Kind,
 )
+from ..syntax.not_supported import TYPES
 from .context import Context
 
 _T = exp.DataType.Type
@@ -97,8 +98,12 @@ def _foreign(node: Any) -> Exception:
         return NotSupportedError("TIMESTAMP WITH TIME ZONE is not supported; TIMESTAMP is in UTC")
     if kind == _T.USERDEFINED:
         name = str(node.args.get("kind") or "")
+        if name.upper() in TYPES:
+            return NotSupportedError(f"type {name.upper()} is not supported; {TYPES[name.upper()]}")
         return TypeMismatch(f"there is no type {name}{did_you_mean(name, NAMES, 'there are')}")
-    return NotSupportedError(f"type {kind.value if isinstance(kind, _T) else kind} is not supported")
+    name = str(kind.value if isinstance(kind, _T) else kind)
+    instead = f"; {TYPES[name.upper()]}" if name.upper() in TYPES else ""
+    return NotSupportedError(f"type {name} is not supported{instead}")
 
 
 def _decimal(sizes: list[int]) -> DataType:

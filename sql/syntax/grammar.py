@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from . import nodes
+from . import nodes, not_supported
 from .grammar_grouping import GroupingParser
 from .grammar_windows import WindowParser
 from .grammar_writes import WriteParser
@@ -32,6 +32,7 @@ UNSUPPORTED = {
     "LOCK": "LOCK",
     "MERGE": "MERGE",
     "PRAGMA": "PRAGMA",
+    "PIVOT": "PIVOT",
     "PREPARE": "PREPARE",
     "REFRESH": "REFRESH",
     "RENAME": "RENAME",
@@ -40,11 +41,22 @@ UNSUPPORTED = {
     "ROLLBACK": "ROLLBACK",
     "SAVEPOINT": "SAVEPOINT",
     "START": "START TRANSACTION",
+    "UNPIVOT": "UNPIVOT",
     "USE": "USE",
     "VACUUM": "VACUUM",
 }
 """Statements that other databases have: their first word and what to call them."""
 HINTS = {
+    "COMMIT": "each statement is durable when it returns",
+    "DECLARE": "a cursor of the driver fetches a result in pieces",
+    "GRANT": "there are no users and rights",
+    "LOCK": not_supported.LOCKS,
+    "PIVOT": not_supported.PIVOTS,
+    "REVOKE": "there are no users and rights",
+    "ROLLBACK": "each statement is all or nothing by itself, and stays",
+    "SAVEPOINT": "each statement is all or nothing by itself",
+    "UNPIVOT": "UNION ALL of a SELECT for each column makes rows of columns",
+    "USE": "there is one schema, main; connect to another directory for another store",
     "BEGIN": "each statement is all or nothing by itself",
     "COMMENT": "ALTER TABLE has COMMENT",
     "COMPUTE": "ANALYZE does that here",
@@ -119,6 +131,9 @@ class NyalaParser(GroupingParser, WindowParser, WriteParser):
 
     def _parse_table(self, *args: Any, **kwargs: Any) -> Any:
         table = super()._parse_table(*args, **kwargs)
+        name = getattr(table, "alias", "") or getattr(table, "name", "")
+        if name.upper() == "MATCH_RECOGNIZE" and self._match(TokenType.L_PAREN, advance=False):
+            self.refuse("MATCH_RECOGNIZE", self._prev, hint=not_supported.PATTERNS)
         time = table.args.get("hints") if isinstance(table, exp.Table) else None
         if time is not None:
             if table.args.get("version") is not None:
@@ -126,6 +141,17 @@ class NyalaParser(GroupingParser, WindowParser, WriteParser):
             table.set("hints", None)
             table.set("version", time)
         return table
+
+    def _parse_locks(self) -> Any:
+        """`FOR UPDATE` and its kin behind a query: there are none."""
+        if self._word() == "FOR" and self._next and self._next.text.upper() in ("UPDATE", "SHARE", "NO", "KEY"):
+            self.refuse(f"FOR {self._next.text.upper()}", self._curr, hint=not_supported.LOCKS)
+        return []
+
+    def _parse_at_time_zone(self, this: Any) -> Any:
+        if self._word() == "AT" and self._next and self._next.text.upper() == "TIME":
+            self.refuse("AT TIME ZONE", self._curr, hint=not_supported.ZONES)
+        return this
 
     def _moment(self) -> Any:
         return self._parse_bitwise() or self.raise_error("a point in time expected")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from . import nodes
+from . import nodes, not_supported
 from .grammar_catalog import CatalogParser
 
 _OTHERS = "DATABASE EXTENSION FUNCTION INDEX MATERIALIZED OR PROCEDURE ROLE SCHEMA SEQUENCE TEMP TEMPORARY TRIGGER TYPE"
@@ -30,7 +30,8 @@ class TableParser(CatalogParser):
         if not self._match(TokenType.TABLE):
             if self._word() in OTHER_OBJECTS:
                 having = f"{verb} TABLE" if verb == "ALTER" else f"{verb} TABLE and {verb} VIEW"
-                self.refuse(f"{verb} {self._word()}", self._curr, having)
+                hint = not_supported.OBJECTS.get(self._word(), "")
+                self.refuse(f"{verb} {self._word()}", self._curr, having, hint)
             self.raise_error("TABLE expected")
 
     def _create(self) -> Any:
@@ -68,7 +69,15 @@ class TableParser(CatalogParser):
             return nodes.NonUniqueKey(expressions=self._parse_wrapped(self._names_if_any))
         if self._match(TokenType.PRIMARY_KEY):
             return exp.PrimaryKey(expressions=self._parse_wrapped_csv(self._identifier))
+        if self._next and (self._next.token_type == TokenType.L_PAREN or self._word() in ("CONSTRAINT", "EXCLUDE")):
+            self._refuse_constraint()
         return self._parse_constraint() or self._column_definition()
+
+    def _refuse_constraint(self) -> None:
+        """Refuse a constraint that comes next and that is none of nyala's."""
+        word = self._word()
+        if self._curr and self._curr.token_type != TokenType.IDENTIFIER and word in not_supported.CONSTRAINTS:
+            self.refuse(word, self._curr, hint=not_supported.CONSTRAINTS[word])
 
     def _names_if_any(self) -> list[Any]:
         at_end = self._match(TokenType.R_PAREN, advance=False)
@@ -90,7 +99,11 @@ class TableParser(CatalogParser):
         if kind is None:
             self.raise_error("a column type expected")
         constraints = []
-        while (constraint := self._parse_column_constraint()) is not None:
+        while True:
+            if self._word() != "CONSTRAINT":  # a name of the column's PRIMARY KEY is passed over
+                self._refuse_constraint()
+            if (constraint := self._parse_column_constraint()) is None:
+                break
             constraints.append(constraint)
         return self.expression(exp.ColumnDef(this=name, kind=kind, constraints=constraints))
 
@@ -223,11 +236,16 @@ class TableParser(CatalogParser):
             self.refuse(f"ADD {self._word()}", self._curr, hint=ONLY_KEY)
         self._match(TokenType.COLUMN)
         exists = self._parse_exists(not_=True)
-        return nodes.AddColumn(this=self._column_definition(), exists=exists)
+        column = self._column_definition()
+        if self._word() in ("FIRST", "AFTER"):
+            self.refuse(f"ADD COLUMN ... {self._word()}", self._curr, hint=not_supported.ORDER_STAYS)
+        return nodes.AddColumn(this=column, exists=exists)
 
     def _drop(self) -> Any:
         if self._range_next():
             return nodes.DropPartition(this=self._range_bounds())
+        if self._word() == "CONSTRAINT" and self._next:
+            self.refuse("DROP CONSTRAINT", self._curr, hint=not_supported.CONSTRAINT_STAYS)
         self._match(TokenType.COLUMN)
         exists = self._parse_exists()
         return nodes.DropColumn(this=self._identifier("a column name expected"), exists=exists)

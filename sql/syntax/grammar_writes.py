@@ -19,7 +19,7 @@ from sqlglot import exp
 from sqlglot.tokens import TokenType
 
 from ..settings import SETTINGS
-from . import nodes
+from . import nodes, not_supported
 from .grammar_tables import TableParser
 
 _QUERY_STARTS = (TokenType.SELECT, TokenType.WITH, TokenType.VALUES, TokenType.L_PAREN)
@@ -123,7 +123,12 @@ class WriteParser(TableParser):
         changes = self._parse_csv(self._assignment)
         source = self._parse_from(joins=True)
         where = self._parse_where()
+        self._refuse_limit("UPDATE")
         return exp.Update(this=table, expressions=changes, from_=source, where=where, returning=self._returning())
+
+    def _refuse_limit(self, verb: str) -> None:
+        if self._word() in ("LIMIT", "ORDER BY"):
+            self.refuse(f"{verb} ... {self._word()}", self._curr, hint=not_supported.LIMITED_CHANGE)
 
     def _assignment(self) -> Any:
         """`column = value`, `(columns) = (values)` or `(columns) = (query)`."""
@@ -159,6 +164,7 @@ class WriteParser(TableParser):
         table = self._parse_table()
         using = self._parse_csv(lambda: self._parse_table(joins=True)) if self._match(TokenType.USING) else None
         where = self._parse_where()
+        self._refuse_limit("DELETE")
         return exp.Delete(this=table, using=using, where=where, returning=self._returning())
 
     # ---- COPY --------------------------------------------------------------------------------------------------------
@@ -182,7 +188,13 @@ class WriteParser(TableParser):
     def _path(self) -> Any:
         if self._word() in ("STDIN", "STDOUT", "PROGRAM"):
             self.refuse(f"COPY with {self._word()}", self._curr, "'the path of a file'")
-        return self._text()
+        return self._local(self._text())
+
+    def _local(self, path: Any) -> Any:
+        """The path of a file of the file system."""
+        if "://" in str(path.this):
+            self.refuse(f"reading and writing {str(path.this).partition('://')[0]}:// files", hint=not_supported.FILES)
+        return path
 
     def _copy_options(self) -> Any:
         """`[WITH] (NAME value, ...)`, or the same without parentheses and commas."""
@@ -218,7 +230,7 @@ class WriteParser(TableParser):
     def _parse_table_part(self, schema: bool = False) -> Any:
         """A quoted text in FROM is the path of a file."""
         if not schema and self._match(TokenType.STRING):
-            return self.expression(nodes.FileName(this=self._prev.text), self._prev)
+            return self._local(self.expression(nodes.FileName(this=self._prev.text), self._prev))
         return super()._parse_table_part(schema=schema)
 
     # ---- settings ----------------------------------------------------------------------------------------------------

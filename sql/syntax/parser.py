@@ -14,9 +14,11 @@ from sqlglot.tokens import Token, TokenType
 from ...errors import Error, NotSupportedError, SqlSyntaxError
 from .dialect import Nyala
 from .grammar_expressions import PlacedParseError
+from .not_supported import PLACEHOLDERS
 
 _DIALECT = Nyala()
 _QUOTES = {"'": "a text", '"': "a quoted name", "/*": "a comment"}
+_PLACEHOLDER = re.compile(r"%s\b|%\(\w+\)s\b")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 """Halves of UTF-16 pairs: Python's texts can hold them alone, UTF-8 and so the store cannot."""
 
@@ -61,6 +63,7 @@ def _parse_one(tokens: list[Token], text: str) -> ParsedStatement:
     try:
         trees = _DIALECT.parser().parse(tokens, text)
     except PlacedParseError as error:
+        _refuse_placeholders(tokens, text)
         raise SqlSyntaxError(error.message, text, error.start, max(1, error.end - error.start)) from None
     except (Error, RecursionError):
         raise
@@ -68,6 +71,14 @@ def _parse_one(tokens: list[Token], text: str) -> ParsedStatement:
         # sqlglot's parser trips over its own assumptions on some malformed texts; the text is at fault all the same.
         raise SqlSyntaxError("this statement cannot be read", text, tokens[0].start) from error
     return ParsedStatement(trees[0], text, tokens[0].start, tokens[-1].end + 1)
+
+
+def _refuse_placeholders(tokens: list[Token], text: str) -> None:
+    """Refuse the placeholders of other drivers in a statement that cannot be read."""
+    for token in tokens:
+        if token.token_type == TokenType.MOD and (found := _PLACEHOLDER.match(text, token.start)):
+            message = f"{found[0]} is not supported as a placeholder; {PLACEHOLDERS}"
+            raise NotSupportedError(str(SqlSyntaxError(message, text, token.start, len(found[0]))))
 
 
 def _chunks(tokens: list[Token]) -> Iterator[list[Token]]:

@@ -1,0 +1,82 @@
+"""What other databases have and nyala has not, by the word that says so, and what to do instead.
+
+`grammar` refuses these with a `NotSupportedError` and a caret under the word. docs/sql.md lists them under "What there
+is not".
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_IDS: Final = "gen_random_uuid() makes ids, a NON UNIQUE PRIMARY KEY numbers rows by itself"
+_KEY: Final = "the primary key is the only constraint, and a program checks the rest before it writes"
+_ONE_SCHEMA: Final = "there is one schema, main; put what a schema would say into the table's name"
+_NO_USERS: Final = "there are no users; the directory's permissions, or a cluster's certificates, say who may connect"
+_IN_PYTHON: Final = "write it in Python, around the statements"
+
+OBJECTS: Final = {
+    "DATABASE": "a directory is a database: connect to another one",
+    "EXTERNAL": "FROM 'file.parquet' and read_csv('file.csv') read files, CREATE VIEW names such a query",
+    "EXTENSION": _IN_PYTHON,
+    "FUNCTION": _IN_PYTHON,
+    "INDEX": "the primary key is the only index: put the columns that are searched for first in it, in that order",
+    "MATERIALIZED": "CREATE VIEW keeps the query, CREATE TABLE ... AS its rows",
+    "PROCEDURE": _IN_PYTHON,
+    "ROLE": _NO_USERS,
+    "SCHEMA": _ONE_SCHEMA,
+    "SEQUENCE": _IDS,
+    "TEMP": "connect(':memory:') has tables that end with the connection",
+    "TEMPORARY": "connect(':memory:') has tables that end with the connection",
+    "TRIGGER": "Connection.table(name).changes() gives the changes of a table to a program",
+    "TYPE": "a STRING column holds the names",
+    "UNIQUE": "the primary key is the only index, and unique",
+    "UNLOGGED": "connect(':memory:') has tables that end with the connection",
+    "USER": _NO_USERS,
+    "VIEW": "CREATE OR REPLACE VIEW changes one",
+}
+"""Behind CREATE, DROP and ALTER."""
+
+CONSTRAINTS: Final = {
+    "UNIQUE": _KEY,
+    "CHECK": _KEY,
+    "FOREIGN KEY": _KEY,
+    "REFERENCES": _KEY,
+    "CONSTRAINT": "a PRIMARY KEY has no name, and is the only constraint",
+    "EXCLUDE": _KEY,
+    "GENERATED": f"a view computes columns; {_IDS}",
+    "AS": "a view computes columns",
+    "AUTOINCREMENT": _IDS,
+    "AUTO_INCREMENT": _IDS,
+    "IDENTITY": _IDS,
+    "COLLATE": "texts are compared by code points; ORDER BY lower(text) ignores case",
+}
+"""In the definition of a column or table."""
+
+TYPES: Final = {
+    "SERIAL": f"BIGINT holds numbers; {_IDS}",
+    "BIGSERIAL": f"BIGINT holds numbers; {_IDS}",
+    "SMALLSERIAL": f"SMALLINT holds numbers; {_IDS}",
+    "UUID": "STRING holds what gen_random_uuid() makes",
+    "JSON": "STRING holds its text",
+    "JSONB": "STRING holds its text",
+    "VARIANT": "STRING holds its text",
+    "TIME": "INTERVAL in expressions, INT seconds in a table",
+    "ENUM": "STRING holds the names, and DICT encodes each once",
+    "ARRAY": "a table of its own has a row for each element",
+    "LIST": "a table of its own has a row for each element",
+    "MAP": "a table of its own has a row for each element",
+    "STRUCT": "each field is a column of its own",
+    "INTERVAL": "INTERVAL exists in expressions; a table keeps a BIGINT of seconds or days",
+    "MONEY": "DECIMAL(18, 2) holds amounts",
+}
+"""Of columns, by the names that a type goes by here."""
+
+LIMITED_CHANGE: Final = "WHERE key IN (SELECT key FROM ... LIMIT n) chooses the rows"
+LOCKS: Final = "UPDATE ... WHERE version = ? changes a row only if nobody else has changed it since"
+ZONES: Final = "timestamps are in UTC; add a fixed distance, such as t + INTERVAL '2' HOUR, or convert in Python"
+PATTERNS: Final = "window functions such as lag(value) OVER (ORDER BY key) compare rows with those before them"
+PIVOTS: Final = "sum(value) FILTER (WHERE key = 1) makes a column of a value"
+FILES: Final = "files are those of this machine's file system: download it, or mount it"
+CONSTRAINT_STAYS: Final = "the primary key is a table's only constraint, and stays"
+ORDER_STAYS: Final = "columns are added at the end; a view, or the select list, has them in another order"
+PLACEHOLDERS: Final = "parameters are written ?, $1 or :name"
