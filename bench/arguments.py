@@ -62,7 +62,11 @@ def _add_points(steps: Commands) -> None:
         "points", help="single rows", description="Single rows of lineitem, beside SQLite and DuckDB: writes, look-ups."
     )
     parser.add_argument(
-        "directory", type=Path, nargs="?", metavar="DIR", help="where the databases are made and removed"
+        "directory",
+        type=Path,
+        nargs="?",
+        metavar="DIR",
+        help="where this benchmark makes its databases, and removes them at the end (default: a temporary directory)",
     )
     _add_lineitem(parser)
     parser.examples = ("nyala bench points --sf 0.1",)

@@ -18,6 +18,7 @@ INTRODUCTION: Final = (
 )
 MET: Final = "met"
 MISSED: Final = "missed"
+NOT_MEASURED: Final = "not measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Report:
     def targets(self) -> Iterator[tuple[Entry, Target]]:
         """Of all sections: what was missed first."""
         every = [(one, target) for one in self.entries if one.section for target in one.section.targets]
-        yield from sorted(every, key=lambda pair: pair[1].is_met)
+        yield from sorted(every, key=lambda pair: (pair[1].is_met, not pair[1].is_measured))
 
     def of_status(self, status: str) -> list[Entry]:
         """The benchmarks that are done, failed or skipped."""
@@ -70,7 +71,25 @@ def moment(date: str) -> str:
     return f"{datetime.fromisoformat(date):%Y-%m-%d %H:%M} UTC"
 
 
+TRIAL: Final = (
+    "This is a trial (--quick): small data, each run once. Its numbers and its verdicts say that the benchmarks run, "
+    "and nothing of how fast anything is."
+)
+
+
+def is_trial(report: Report) -> bool:
+    """True if any of the benchmarks was run with --quick."""
+    return any(entry.record.quick for entry in report.entries)
+
+
 def counted(report: Report) -> tuple[int, int]:
-    """How many targets were met, and how many there are."""
-    found = [target.is_met for _, target in report.targets()]
+    """The number of targets that were met, and of those that were measured."""
+    found = [target.is_met for _, target in report.targets() if target.is_measured]
     return sum(found), len(found)
+
+
+def verdict(target: Target) -> str:
+    """The word for a target: met, missed or not measured."""
+    if not target.is_measured:
+        return NOT_MEASURED
+    return MET if target.is_met else MISSED

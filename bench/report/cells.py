@@ -59,23 +59,25 @@ def geometric_mean(numbers: Sequence[float]) -> float | None:
 
 
 def at_most(what: str, wanted: float, found: float | None, unit: str = "") -> Target:
-    """A target that is met by what is no more; one that was not measured is missed.
+    """A target that is met by what is no more; one that was not measured is neither met nor missed.
 
     >>> at_most("Q6", 0.5, 0.1234, "x")
-    Target(what='Q6', wanted='at most 0.5x', found='0.123x', is_met=True)
+    Target(what='Q6', wanted='at most 0.5x', found='0.123x', is_met=True, is_measured=True)
     """
     told = _found(found, unit, wanted)
-    return Target(what, f"at most {wanted:,g}{_unit(unit)}", told, found is not None and found <= wanted)
+    is_met = found is not None and found <= wanted
+    return Target(what, f"at most {wanted:,g}{_unit(unit)}", told, is_met, found is not None)
 
 
 def at_least(what: str, wanted: float, found: float | None, unit: str = "") -> Target:
-    """A target that is met by what is no less; one that was not measured is missed.
+    """A target that is met by what is no less; one that was not measured is neither met nor missed.
 
-    >>> at_least("insert", 8000, 7999.6, "per second")
-    Target(what='insert', wanted='at least 8,000 per second', found='7,999.6 per second', is_met=False)
+    >>> at_least("insert", 8000, 7999.6, "rows")
+    Target(what='insert', wanted='at least 8,000 rows', found='7,999.6 rows', is_met=False, is_measured=True)
     """
     told = _found(found, unit, wanted)
-    return Target(what, f"at least {wanted:,g}{_unit(unit)}", told, found is not None and found >= wanted)
+    is_met = found is not None and found >= wanted
+    return Target(what, f"at least {wanted:,g}{_unit(unit)}", told, is_met, found is not None)
 
 
 def _found(number: float | None, unit: str, limit: float) -> str:

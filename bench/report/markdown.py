@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from .assembled import INTRODUCTION, MET, MISSED, TITLE, Entry, Report, counted, moment
+from .assembled import INTRODUCTION, MISSED, TITLE, TRIAL, Entry, Report, counted, is_trial, moment, verdict
 from .cells import shown
 from .model import Grid, Target
 from .records import Record, duration, machine_in_words
@@ -22,6 +22,8 @@ def markdown(report: Report) -> str:
 
 def _summary(report: Report) -> Iterator[str]:
     met, asked = counted(report)
+    if is_trial(report):
+        yield from ("", f"**{_plain(TRIAL)}**")
     yield from ("", f"{met} of {asked} targets met. Made by `nyala bench all`.", "")
     for entry in (*report.of_status("failed"), *report.of_status("skipped")):
         yield f"- {_plain(entry.title)}: {entry.record.status}, {_plain(entry.record.reason)}"
@@ -33,7 +35,8 @@ def _summary(report: Report) -> Iterator[str]:
 
 
 def _target(target: Target, of: str) -> Sequence[str]:
-    return (target.what, of, target.wanted, target.found, MET if target.is_met else f"**{MISSED}**")
+    word = verdict(target)
+    return (target.what, of, target.wanted, target.found, f"**{word}**" if word == MISSED else word)
 
 
 def _section(entry: Entry) -> Iterator[str]:

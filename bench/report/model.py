@@ -43,6 +43,8 @@ class Target:
     wanted: str
     found: str
     is_met: bool
+    is_measured: bool = True
+    """False if there is no number: neither met nor missed."""
 
 
 @dataclass(frozen=True, slots=True)

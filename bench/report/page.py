@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from typing import Final
 
-from .assembled import INTRODUCTION, MET, MISSED, TITLE, Entry, Report, counted, moment
+from .assembled import INTRODUCTION, MET, MISSED, TITLE, TRIAL, Entry, Report, counted, is_trial, moment, verdict
 from .bars import drawn
 from .cells import shown
 from .model import Cell, Grid, Section, Target
@@ -52,7 +52,7 @@ def _contents(report: Report) -> str:
 
 
 def _content(entry: Entry) -> str:
-    targets = entry.section.targets if entry.section is not None else ()
+    targets = [target for target in entry.section.targets if target.is_measured] if entry.section is not None else []
     missed = sum(not target.is_met for target in targets)
     count = ""
     if entry.record.status != "done":
@@ -67,15 +67,19 @@ def _summary(report: Report) -> str:
     met, asked = counted(report)
     failed, skipped = report.of_status("failed"), report.of_status("skipped")
     done = len(report.of_status("done"))
+    unmeasured = sum(not target.is_measured for _, target in report.targets())
     cards = [
         _card(f"{met} of {asked}", "targets met", "good" if met == asked else ""),
         _card(str(asked - met), "targets missed", "bad" if met < asked else "good"),
         _card(str(done), "benchmarks done"),
         _card(str(len(failed)), "failed", "bad" if failed else "good"),
     ]
+    if unmeasured:
+        cards.append(_card(str(unmeasured), "targets not measured"))
     if skipped:
         cards.append(_card(str(len(skipped)), "skipped"))
-    parts = ['<section id="summary"><h2>Summary</h2>', f'<div class="cards">{"".join(cards)}</div>']
+    warning = f'<p class="trouble">{escape(TRIAL)}</p>' if is_trial(report) else ""
+    parts = ['<section id="summary"><h2>Summary</h2>', warning, f'<div class="cards">{"".join(cards)}</div>']
     dates = sorted(entry.record.date for entry in report.entries)
     if dates:
         newest = max(report.entries, key=lambda entry: entry.record.date).record
@@ -112,10 +116,12 @@ def _targets(rows: Iterable[tuple[Target, str]]) -> str:
     """A table of targets, each with a link or nothing."""
     lines = []
     for target, link in rows:
-        word, mark = (MET, "✓") if target.is_met else (MISSED, "✗")
+        word = verdict(target)
+        mark = {MET: "✓", MISSED: "✗"}.get(word, "·")
         place = f'<br><span class="note">{link}</span>' if link else ""
         lines.append(
-            f'<tr><td><span class="pill {word}">{mark} {word}</span></td><td>{escape(target.what)}{place}</td>'
+            f'<tr><td><span class="pill {word.replace(" ", "-")}">{mark} {word}</span></td>'
+            f"<td>{escape(target.what)}{place}</td>"
             f'<td data-label="wanted">{escape(target.wanted)}</td>'
             f'<td data-label="found">{escape(target.found)}</td></tr>'
         )

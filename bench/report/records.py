@@ -54,6 +54,8 @@ class Record:
     machine: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
     data: Any = None
+    quick: bool = False
+    """A trial (`--quick`), whose numbers say little."""
 
     def save(self, path: Path) -> None:
         """Write it as JSON."""

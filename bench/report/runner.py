@@ -25,7 +25,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -106,7 +106,8 @@ class Runner:
 
     def _begin(self, benchmark: Benchmark, status: records.Status = "done", reason: str = "") -> Record:
         command = self.shown(benchmark.command(self.settings))
-        return records.begin(benchmark.name, command, self.versions, status=status, reason=reason)
+        record = records.begin(benchmark.name, command, self.versions, status=status, reason=reason)
+        return replace(record, quick=self.settings.quick)
 
     def _measure(self, benchmark: Benchmark) -> Record:
         record = self._begin(benchmark)

@@ -79,7 +79,7 @@ tbody tr:hover { background: var(--shade); }
   white-space: nowrap; }
 .met { color: var(--good); background: var(--good-back); }
 .missed, .failed { color: var(--bad); background: var(--bad-back); }
-.skipped { color: var(--wait); background: var(--wait-back); }
+.skipped, .not-measured { color: var(--wait); background: var(--wait-back); }
 .origin { margin: .8rem 0 1rem; padding: .7rem .95rem; background: var(--shade); border-radius: 8px; font-size: .84rem;
   display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .15rem .9rem; }
 .origin dt { color: var(--soft); }

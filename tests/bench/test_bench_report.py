@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from nyala.bench import all as bench_all
 from nyala.bench.report import bars, records, sections, sections_cluster, sections_sql
-from nyala.bench.report.assembled import Entry, Report, entry
+from nyala.bench.report.assembled import Entry, Report, counted, entry
 from nyala.bench.report.cells import at_least, at_most
 from nyala.bench.report.markdown import markdown
 from nyala.bench.report.model import Chart, Grid, Section, Target
@@ -295,9 +295,19 @@ def test_targets_of_spark():
     assert found["TPC-H: times as fast as Spark on Parquet"] == ("20.0x", True)
 
 
-def test_a_target_without_a_number_is_missed():
-    assert at_most("x", 2, None).is_met is False
-    assert at_least("x", 2, None, "s") == Target("x", "at least 2 s", "not measured", False)
+def test_a_target_without_a_number_is_neither_met_nor_missed():
+    assert at_most("x", 2, None).is_measured is False
+    found = at_least("x", 2, None, "s")
+    assert found == Target("x", "at least 2 s", "not measured", False, False)
+    record = records.begin("x", "nyala bench x", {})
+    report = Report([Entry(record, Section("x", "X", "A text.", targets=[found, at_most("y", 1, 1)]))])
+    assert counted(report) == (1, 1)
+    html, text = page(report), markdown(report)
+    assert "missed" not in text and "| not measured |" in text and "1 of 1 targets met" in text
+    assert "✗" not in html and "pill not-measured" in html and "targets not measured" in html
+    assert "trial" not in html and "trial" not in text
+    trial = Report([replace(report.entries[0], record=replace(record, quick=True))])
+    assert "nothing of how fast" in page(trial) and "nothing of how fast" in markdown(trial)
     assert at_most("x", 2, 2.0001, "x") == Target("x", "at most 2x", "2.0001x", False)
 
 
