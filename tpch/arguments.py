@@ -81,7 +81,7 @@ def add_compare(parser: argparse.ArgumentParser, queries: str | None = None) -> 
         default="duckdb-parquet,duckdb,pyarrow-parquet",
         metavar="NAMES",
         help="some of duckdb-parquet, duckdb, pyarrow-parquet (nyala without its store), datafusion-parquet, "
-        "spark-parquet (default: the first three)",
+        "spark-parquet, spark-nyala (default: the first three)",
     )
     parser.add_argument(
         "--output",

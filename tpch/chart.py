@@ -7,15 +7,26 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .compare import US, Report
 from .run import geometric_mean
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Okabe and Ito's colours, which people with any kind of colour blindness tell apart.
 _COLOURS: Final = ("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#F0E442", "#000000")
 _GROUP_WIDTH: Final = 0.84
 """Of the bars of one query, where the next one's begin at 1."""
+
+
+_CHARACTER: Final = 0.078
+"""Inches that a character of a legend takes, generously; measured with the default font."""
+_MARKS: Final = 1.4
+"""Inches of the legend's marks and gaps, for two columns."""
+_LINE: Final = 0.22
+"""Inches of a line of the legend."""
 
 
 def missing() -> str | None:
@@ -27,17 +38,26 @@ def missing() -> str | None:
 
 def draw(report: Report, path: Path) -> None:
     """Write the chart as PNG; matplotlib must be there."""
+    figure_of(report).savefig(path, format="png", dpi=150)
+
+
+def figure_of(report: Report) -> Figure:
+    """The chart, wide and high enough for its bars, its title and its legend."""
     from matplotlib.figure import Figure  # not pyplot, which keeps figures and looks for a display
 
     groups = [f"Q{result.number}" for result in report.results] + ["mean"]
-    figure = Figure(figsize=(max(6.0, 0.09 * len(groups) * len(report.versions) + 2), 4.8), layout="constrained")
+    labels = [_label(report, name, version) for name, version in report.versions.items()]
+    wide = max(6.0, 0.09 * len(groups) * len(labels) + 2, max(map(len, labels)) * _CHARACTER + _MARKS)
+    columns = _legend_columns(labels, wide)
+    high = 4.8 + _LINE * max(0, -(-len(labels) // columns) - 3)
+    figure = Figure(figsize=(wide, high), layout="constrained")
     axes = figure.subplots()
     width = _GROUP_WIDTH / len(report.versions)
-    for number, (name, version) in enumerate(report.versions.items()):
+    for number, name in enumerate(report.versions):
         places, heights = _bars(report, name)
         offset = (number - (len(report.versions) - 1) / 2) * width
         colour = _COLOURS[number % len(_COLOURS)]
-        axes.bar([p + offset for p in places], heights, width, label=_label(report, name, version), color=colour)
+        axes.bar([p + offset for p in places], heights, width, label=labels[number], color=colour)
     axes.set_yscale("log")
     axes.set_xticks(range(len(groups)), groups)
     axes.set_xlim(-0.6, len(groups) - 0.4)
@@ -49,8 +69,13 @@ def draw(report: Report, path: Path) -> None:
     )
     axes.grid(axis="y", which="major", alpha=0.3)
     axes.set_axisbelow(True)
-    figure.legend(loc="outside lower left", ncols=2, frameon=False)
-    figure.savefig(path, format="png", dpi=150)
+    figure.legend(loc="outside lower left", ncols=columns, frameon=False)
+    return figure
+
+
+def _legend_columns(labels: list[str], wide: float) -> int:
+    """The number of columns that a legend has room for in a picture of `wide` inches."""
+    return 2 if 2 * max(map(len, labels)) * _CHARACTER + _MARKS <= wide else 1
 
 
 def _bars(report: Report, name: str) -> tuple[list[int], list[float]]:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import nyala
 import pyarrow as pa
@@ -206,6 +207,31 @@ def test_a_chart_of_an_engine_without_any_time(ours, database, tmp_path):
     pytest.importorskip("matplotlib")
     chart.draw(run(ours, database, Echo(no_rows)), tmp_path / "c.png")
     assert (tmp_path / "c.png").stat().st_size > 1000
+
+
+@pytest.mark.parametrize("queries", [(1,), (1, 6), (1, 3, 6, 9), tuple(range(1, 23))])
+@pytest.mark.parametrize("count", [2, 5, 8])
+def test_title_and_legend_stay_inside_the_picture(queries, count):
+    pytest.importorskip("matplotlib")
+    known = ["nyala", *peers.PEERS, "another", "one-more-peer"][:count]
+    versions = dict.fromkeys(known, "nyala without its store, 1.4.1")
+    results = [
+        SimpleNamespace(
+            number=number,
+            outcomes={name: SimpleNamespace(trouble="", median=0.01 * number + 0.001 * len(name)) for name in known},
+        )
+        for number in queries
+    ]
+    report = SimpleNamespace(
+        results=results, versions=versions, manifest=SimpleNamespace(scale_factor=0.1), threads=2, runs=3
+    )
+    report.mean_ratio = lambda name: 0.53
+    figure = chart.figure_of(report)
+    figure.draw_without_rendering()
+    for part in (*figure.legends, figure.axes[0].title):
+        inside = part.get_window_extent()
+        assert inside.x0 >= 0 and inside.y0 >= 0
+        assert inside.x1 <= figure.bbox.x1 and inside.y1 <= figure.bbox.y1
 
 
 def test_a_wrong_answer_ends_the_command_with_1(database, monkeypatch, capsys):
