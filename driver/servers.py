@@ -38,6 +38,12 @@ def servers(url: str) -> tuple[tuple[str, int], ...]:
     scheme, _, rest = url.partition("://")
     if scheme != SCHEME:
         raise InterfaceError(f"{url}: {scheme}:// is no target; give a directory, or ':memory:'")
+    if rest.startswith("/"):
+        path = rest.lstrip("/").partition("?")[0] or "DIR"
+        raise InterfaceError(
+            f"{url} names no server. For a directory write its path: nyala.connect({path!r}), or {'/' + path!r} from "
+            "the root; nyala:/// is SQLAlchemy's way to write it, for create_engine"
+        )
     _parameters(url)
     authority, slash, path = rest.partition("?")[0].partition("/")
     if path:

@@ -26,6 +26,12 @@ def test_options_then_the_url_then_the_environment() -> None:
     assert tls_options(URL, {**ALL, "tls_ca": "here/ca.crt"}, {})["tls_ca"] == str(Path.cwd() / "here/ca.crt")
 
 
+@pytest.mark.parametrize("url", ["nyala:///shop", "nyala:////data/shop", "nyala:///"])
+def test_a_directory_is_not_written_as_a_url(url: str) -> None:
+    with pytest.raises(InterfaceError, match=r"For a directory write its path: nyala.connect\('.*SQLAlchemy"):
+        nyala.connect(url)
+
+
 def test_parameters_stand_behind_the_servers() -> None:
     url = with_parameters("nyala://one:7051,two/", {"tls_ca": "/my files/ca&.crt", "tls_cert": "b", "tls_key": "c"})
     assert servers(url) == (("one", 7051), ("two", 7051))
