@@ -47,6 +47,7 @@ from .storage.files.disk_errors import disk_error
 from .tpch.arguments import add_threads, add_tpch_commands, natural
 
 EXIT_ERROR = 1
+EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 """As shells report an end by Ctrl-C."""
 
@@ -284,7 +285,12 @@ def _message(error: Error) -> str:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; its exit code."""
-    arguments = build_parser().parse_args(argv)
+    parser = build_parser()
+    if not (sys.argv[1:] if argv is None else argv):
+        # As git does: the help, and the exit code of a wrong command line, so that a script notices.
+        parser.print_help(sys.stderr)
+        return EXIT_USAGE
+    arguments = parser.parse_args(argv)
     handler: Callable[[argparse.Namespace], int] = arguments.run
     if sys.stdout is None:  # closed by whoever started this process
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115

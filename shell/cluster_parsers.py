@@ -46,7 +46,23 @@ def _add_serve(commands: Commands) -> None:
     parser.add_argument(
         "--bind", default="127.0.0.1:0", metavar="HOST:PORT", help="where to listen (default: a free port of 127.0.0.1)"
     )
-    parser.add_argument("--durability", choices=("fsync", "os"), default="fsync", help="as of `nyala.connect`")
+    parser.add_argument(
+        "--durability",
+        choices=("fsync", "os"),
+        default="fsync",
+        help="whether a write is on the disk, or with the system, when it is acknowledged (default fsync)",
+    )
+    parser.add_argument(
+        "--history-seconds",
+        type=int,
+        metavar="N",
+        help="how long the past can be read; kept with the store (default: what was set last, 7 days at first)",
+    )
+    parser.add_argument(
+        "--store-memory",
+        metavar="SIZE",
+        help="what the store may keep in memory, such as 2GB (default: a part of this machine's memory)",
+    )
     parser.examples = ("nyala serve weather", "nyala serve weather --idle-exit 600")
     parser.set_defaults(run=_serve)
 
@@ -163,7 +179,11 @@ def _add_cluster(commands: Commands) -> None:
     _add_directory(start)
     start.add_argument("--tservers", type=int, metavar="N", help="tablet servers (default 3, or as many as there are)")
     start.add_argument("--masters", type=int, choices=(1, 3), metavar="N", help="1 (default) or 3")
-    start.add_argument("--durability", choices=("fsync", "os"), help="as of `nyala tserver` (default fsync)")
+    start.add_argument(
+        "--durability",
+        choices=("fsync", "os"),
+        help="whether a write is on the disk, or with the system, when it is acknowledged (default fsync)",
+    )
     start.add_argument(
         "--tls", action="store_true", help="a new cluster with TLS alone, by certificates that are made in DIR"
     )
@@ -337,8 +357,7 @@ def _add_target(parser: Any) -> None:
 
 def _add_first(parser: Any, name: str, metavar: str, kind: Callable[[str], object], text: str) -> None:
     """A first argument that may be given as `--dir` as well (`directory_first`)."""
-    parser.add_argument(name, type=kind, metavar=metavar, help=text)
-    parser.add_argument("--dir", metavar=metavar, default=argparse.SUPPRESS, help=f"the same as {metavar}")
+    parser.add_argument(name, type=kind, metavar=metavar, help=f"{text}; --dir {metavar} says the same")
     parser.takes_directory = True
 
 

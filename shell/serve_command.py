@@ -3,20 +3,51 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from ..cluster.owner.process import OwnerOptions, run
+from ..cluster.owner.record import find_owner
+from ..driver.stores import directory_of
 from ..errors import InterfaceError
 from ..executor.fragments.evaluate import table_evaluator
+from ..sql.settings import parse_bytes
 
 
 def serve_command(arguments: argparse.Namespace) -> int:
     """`nyala serve`; its URL is what it prints."""
     if arguments.idle_exit is not None and arguments.idle_exit <= 0:
         raise InterfaceError(f"--idle-exit {arguments.idle_exit:g}: a number of seconds above 0 is needed")
+    if arguments.history_seconds is not None and arguments.history_seconds < 0:
+        raise InterfaceError(f"--history-seconds {arguments.history_seconds}: a whole number of seconds is needed")
+    if (url := _served(arguments)) is not None:
+        print(url, flush=True)
+        return 0
+    memory = arguments.store_memory
     options = OwnerOptions(
         directory=str(arguments.directory),
         bind=arguments.bind,
         idle_exit=arguments.idle_exit,
         durability=arguments.durability,
+        history_seconds=arguments.history_seconds,
+        memory_limit_bytes=None if memory is None else parse_bytes(memory, "store-memory"),
     )
     return run(options, fragments=table_evaluator, ready=lambda address: print(f"nyala://{address}", flush=True))
+
+
+def _served(arguments: argparse.Namespace) -> str | None:
+    """The URL of the process that serves the directory already; None where none does.
+
+    Raises
+    ------
+    InterfaceError
+        An option is given that only the process which opens the store can follow.
+    """
+    directory = directory_of(arguments.directory)
+    found = find_owner(directory) if (Path(directory) / "FORMAT").exists() else None
+    if found is None or not found.address:
+        return None
+    given = {"--history-seconds": arguments.history_seconds, "--store-memory": arguments.store_memory}
+    for name, value in given.items():
+        if value is not None:
+            raise InterfaceError(f"{name}: {directory} is served by process {found.pid}, which has opened it")
+    return found.url

@@ -12,6 +12,7 @@ import sys
 import nyala
 import pytest
 from nyala.__main__ import Parser, build_parser, main
+from nyala.tpch.peers import PEERS
 
 
 def parsers(parser: argparse.ArgumentParser) -> list[argparse.ArgumentParser]:
@@ -67,7 +68,7 @@ def test_commands_are_listed_where_they_belong(parser):
         ("shell --format xml", "there is no 'xml'; there are "),
         ("tpch load DIR --sf 0", "0 is not above 0"),
         ("completion tcsh", "there is no 'tcsh'; "),
-        ("", "the following arguments are required: COMMAND"),
+        ("fs", "the following arguments are required: COMMAND"),
     ],
 )
 def test_wrong_usage_is_2_with_a_guess(line, message, capsys):
@@ -91,6 +92,26 @@ def test_wrong_usage_is_2_with_a_guess(line, message, capsys):
 def test_a_clusters_directory_may_stand_in_front_or_be_an_option(line, values):
     found = vars(build_parser().parse_args(line.split()))
     assert {name: found[name] if name != "directory" else str(found[name]) for name in values} == values
+
+
+def test_nyala_alone_prints_the_help(capsys):
+    assert main([]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "examples:" in shown.err and "run SQL" in shown.err and "usage: nyala" in shown.err
+
+
+def test_peers_of_compare_are_all_named(capsys):
+    with pytest.raises(SystemExit):
+        main(["tpch", "compare", "--help"])
+    text = capsys.readouterr().out
+    assert all(name in text for name in PEERS)
+
+
+@pytest.mark.parametrize("parser", ALL, ids=prog)
+def test_no_help_sends_the_reader_elsewhere_for_a_default(parser):
+    for action in parser._actions:
+        assert "as of `nyala" not in (action.help or "")
 
 
 def test_version(capsys):

@@ -36,13 +36,17 @@ class OwnerOptions:
     idle_exit : float, optional
         It ends when it was not called for so many seconds.
     durability : {"fsync", "os"}
-        As `Database` has it.
+    history_seconds : int, optional
+    memory_limit_bytes : int, optional
+        As `Database` has them.
     """
 
     directory: str
     bind: str = LOOPBACK
     idle_exit: float | None = None
     durability: str = "fsync"
+    history_seconds: int | None = None
+    memory_limit_bytes: int | None = None
 
 
 class OwnerProcess:
@@ -53,7 +57,14 @@ class OwnerProcess:
         files = _AnnouncingFileSystem(directory)
         try:
             threads = os.cpu_count() or 1
-            self._store = Database(directory, durability=options.durability, threads=threads, fs=files)
+            self._store = Database(
+                directory,
+                durability=options.durability,
+                history_seconds=options.history_seconds,
+                threads=threads,
+                fs=files,
+                memory_limit_bytes=options.memory_limit_bytes,
+            )
         except BaseException:
             files.take_back()
             raise

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from nyala.shell import formats
 from nyala.shell.commands import COMMANDS
+from owner_support import ServeProcess
 
 SCRIPT = "CREATE TABLE t (k INT PRIMARY KEY, v STRING); INSERT INTO t VALUES (1, 'one'), (2, NULL);"
 
@@ -134,7 +135,7 @@ def test_half_a_result_is_no_parquet_file(directory, tmp_path):
     done = nyala("shell", directory, "--output", tmp_path / "t.parquet", "-c", text)
     assert done.returncode == 1
     assert "division by zero" in done.stderr
-    assert (tmp_path / "t.parquet").read_bytes() == b""
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_keep_going_runs_the_rest_and_still_fails(directory):
@@ -258,3 +259,17 @@ def test_the_document_has_every_command_and_option(directory):
     options = set(re.findall(r"--[a-z-]+", nyala("shell", "--help").stdout)) - {"--help", "--command", "--file"}
     assert options <= set(re.findall(r"--[a-z-]+", text))
     assert all(f"`{name}`" in text for name in formats.NAMES)
+
+
+def test_serve_of_a_served_directory_prints_its_url(tmp_path):
+    with ServeProcess(tmp_path / "db", "--history-seconds", "77", "--store-memory", "64MB") as owner:
+        done = nyala("serve", tmp_path / "db")
+        assert (done.returncode, done.stdout, done.stderr) == (0, f"{owner.url}\n", "")
+        for option in (("--history-seconds", "5"), ("--store-memory", "1GB")):
+            done = nyala("serve", tmp_path / "db", *option)
+            assert done.returncode == 1
+            assert done.stderr.startswith(f"nyala: error: {option[0]}: ") and "is served by process" in done.stderr
+    shown = nyala("shell", tmp_path / "db", "--format", "csv", "-c", "SHOW history_seconds")
+    assert "77" in shown.stdout
+    done = nyala("serve", tmp_path / "db", "--history-seconds", "-1")
+    assert (done.returncode, done.stdout) == (1, "")
