@@ -107,13 +107,14 @@ class OutputFile:
         return self._file
 
     def _opened(self) -> TextIO:
-        """A new file beside an old one, which is to stay until the first result is whole; else the file itself."""
-        if self.path.is_file():
+        """A new file, which takes the name when the first result is whole; a pipe or a device itself."""
+        if self.path.is_file() or not self.path.exists():
             place = self.path.resolve()
             waiting = place.with_name(f".{place.name}.{os.getpid()}.part")
             try:
                 file = waiting.open("x", encoding="utf-8", newline="")
-                shutil.copymode(place, waiting)
+                if place.exists():
+                    shutil.copymode(place, waiting)
                 self._waiting = waiting
                 return file
             except OSError:  # a directory in which nothing can be made, around a file that can be written
