@@ -11,11 +11,13 @@ import io
 import pkgutil
 import re
 import shlex
+import sys
 import tomllib
+from code import InteractiveConsole
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import nyala
@@ -111,6 +113,32 @@ def test_examples_in_documents_run(path: Path, tmp_path: Path, monkeypatch: pyte
     for value in names.values():
         if isinstance(value, Connection):
             value.close()
+
+
+@pytest.mark.parametrize("path", [p for p in DOCUMENTS if _blocks(p)], ids=_name)
+def test_plain_blocks_can_be_pasted_into_a_session_line_by_line(path: Path) -> None:
+    """Python before 3.13 ends a block at an empty line, and wants one before what follows. A class is for a file: its
+    methods stand apart."""
+    plain = [block for block in _blocks(path) if block[0] == "python" and ">>>" not in block[2]]
+    for _, line, code in (block for block in plain if not re.search("^class ", block[2], re.MULTILINE)):
+        session = _Session()
+        for text in [*code.splitlines(), ""]:
+            session.push(text)
+        assert not session.wrong, f"{_name(path)}:{line}: {session.wrong}"
+
+
+class _Session(InteractiveConsole):
+    """Compiles what is typed, and runs none of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wrong: list[str] = []
+
+    def runcode(self, code: CodeType) -> None:
+        pass
+
+    def showsyntaxerror(self, filename: str | None = None, **kwargs: Any) -> None:
+        self.wrong.append(str(sys.exc_info()[1]))
 
 
 def _run_python(path: Path, line: int, code: str, names: dict[str, Any]) -> dict[str, Any]:
