@@ -13,7 +13,7 @@ from .arguments import given_tls
 from .output import OutputFile
 from .rerunning import read_file
 from .runner import Shell
-from .serving import is_directory
+from .serving import is_directory, note_new
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -23,6 +23,7 @@ def main(arguments: argparse.Namespace) -> int:
     options = {name: value for name, value in given.items() if value is not None}
     sources = _sources(arguments)
     file = None if arguments.output is None else OutputFile(arguments.output, arguments.format)
+    note_new(target)
     with connect(target, **options) as connection:
         shell = Shell(
             connection,

@@ -11,6 +11,7 @@ from ..driver.stores import directory_of
 from ..errors import InterfaceError
 from ..executor.fragments.evaluate import table_evaluator
 from ..sql.settings import parse_bytes
+from .serving import note_new
 
 
 def serve_command(arguments: argparse.Namespace) -> int:
@@ -22,6 +23,8 @@ def serve_command(arguments: argparse.Namespace) -> int:
     if (url := _served(arguments)) is not None:
         print(url, flush=True)
         return 0
+    if arguments.idle_exit is None:  # one that is started for another process has said so there
+        note_new(arguments.directory)
     memory = arguments.store_memory
     options = OwnerOptions(
         directory=str(arguments.directory),

@@ -6,7 +6,9 @@ wait for. `\\serve` does it elsewhere, and reports how other processes connect.
 
 from __future__ import annotations
 
+import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..driver.connection import Connection
@@ -90,6 +92,13 @@ class Serving:
 def is_directory(target: str) -> bool:
     """True if a target is a store's directory: neither in memory nor a cluster."""
     return target != MEMORY and not is_cluster(target)
+
+
+def note_new(target: str | Path) -> None:
+    """Say on standard error that a directory will be made, before it is: a mistyped name shows at once."""
+    path = Path(target).expanduser()
+    if is_directory(str(target)) and not (path / "FORMAT").exists():
+        print(f"nyala: note: {path} holds no store yet; a new one is made", file=sys.stderr)
 
 
 def serve(shell: Shell, rest: str) -> None:

@@ -26,7 +26,7 @@ def nyala(*arguments, stdin=""):
 def directory(tmp_path_factory):
     path = tmp_path_factory.mktemp("shell") / "db"
     done = nyala("shell", path, "-c", SCRIPT)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, f"nyala: note: {path} holds no store yet; a new one is made\n")
     return path
 
 
@@ -259,6 +259,14 @@ def test_the_document_has_every_command_and_option(directory):
     options = set(re.findall(r"--[a-z-]+", nyala("shell", "--help").stdout)) - {"--help", "--command", "--file"}
     assert options <= set(re.findall(r"--[a-z-]+", text))
     assert all(f"`{name}`" in text for name in formats.NAMES)
+
+
+def test_a_mistyped_directory_is_noted_on_standard_error(directory, tmp_path):
+    done = nyala("shell", tmp_path / "wether", "--format", "json", "-c", "SELECT 1 AS a")
+    assert json.loads(done.stdout) == [{"a": 1}]
+    assert done.stderr == f"nyala: note: {tmp_path}/wether holds no store yet; a new one is made\n"
+    for target in (directory, tmp_path / "wether", ":memory:"):
+        assert nyala("shell", target, "-c", "SELECT 1 AS a").stderr == ""
 
 
 def test_serve_of_a_served_directory_prints_its_url(tmp_path):
