@@ -25,6 +25,7 @@ from ..errors import InterfaceError, NotRolledBackWarning, NotSupportedError
 from ..executor.memory import default_limit
 from ..executor.progress import Handler
 from ..sql.settings import parse_bytes, read_option
+from ..storage.clock import format_timestamp
 from ..storage.forks import stay_with_process
 from ..storage.store import Store, Timestamp
 from . import engines
@@ -154,6 +155,13 @@ class Connection:
         self._closed = False
         self._finalizer = close_when_dropped(self, shared.name, partial(_give_up, shared, session))
         stay_with_process(self)
+
+    def __repr__(self) -> str:
+        if self._closed:
+            return "<nyala.Connection, closed>"
+        moment = self._session.moment
+        when = "" if moment is None else f" as of {format_timestamp(moment)}"
+        return f"<nyala.Connection to {str(self._session.target)!r}{when}>"
 
     @property
     def autocommit(self) -> bool:

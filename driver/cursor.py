@@ -67,6 +67,14 @@ class Cursor:
         self._next = 0
         self._batch: pa.RecordBatch | None = None
 
+    def __repr__(self) -> str:
+        if self._closed:
+            return "<nyala.Cursor, closed>"
+        if self.description is None:
+            return f"<nyala.Cursor without a result, rowcount {self.rowcount}>"
+        columns = ", ".join(f"{column[0]} {column[1]}" for column in self.description)
+        return f"<nyala.Cursor of ({columns}); .df(), .arrow() and .fetchall() give its rows>"
+
     # ---- executing --------------------------------------------------------------------------------------------
 
     def execute(self, operation: str, parameters: Parameters | None = None) -> Cursor:

@@ -94,3 +94,20 @@ def test_wrong_targets_and_options(target, options, error, message):
 def test_options_of_none_are_defaults(tmp_path):
     with nyala.connect(tmp_path, threads=None, durability=None, memory_limit=None) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
+
+
+def test_connections_and_cursors_say_what_they_are(tmp_path):
+    connection = nyala.connect(tmp_path / "db")
+    assert repr(connection) == f"<nyala.Connection to '{tmp_path}/db'>"
+    cursor = connection.cursor()
+    assert repr(cursor) == "<nyala.Cursor without a result, rowcount -1>"
+    cursor.execute("CREATE TABLE t (k INT PRIMARY KEY, v STRING); INSERT INTO t VALUES (1, 'one')")
+    assert repr(cursor) == "<nyala.Cursor without a result, rowcount 1>"
+    cursor.execute("SELECT k, v FROM t")
+    assert repr(cursor) == "<nyala.Cursor of (k INT, v STRING); .df(), .arrow() and .fetchall() give its rows>"
+    assert cursor.fetchall() == [(1, "one")]
+    with connection.at("2026-01-01") as past:
+        assert repr(past) == f"<nyala.Connection to '{tmp_path}/db' as of 2026-01-01 00:00:00.000000 UTC>"
+    cursor.close()
+    connection.close()
+    assert (repr(cursor), repr(connection)) == ("<nyala.Cursor, closed>", "<nyala.Connection, closed>")
