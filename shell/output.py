@@ -17,7 +17,7 @@ from typing import BinaryIO, Final, TextIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import InterfaceError, NotSupportedError
+from ..errors import InterfaceError, NotSupportedError, OperationalError
 from ..storage.files.disk_errors import disk_error
 from ..storage.types import DataType
 from . import formats
