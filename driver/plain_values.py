@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from ..executor.statements.single_rows import SingleRow
 from ..sql.coercion import Assigned, fit
 from ..sql.expressions import Literal, Parameter
-from ..sql.late_parameters import Key, LateParameter, LateValues
+from ..sql.late_parameters import Decision, Key, LateParameter, LateValues
 from ..sql.literals import from_python
 from ..storage.types import EPOCH_DATE, INTEGER_WIDTHS, DataType, Kind
 from .parameters import Normalized
@@ -128,10 +128,13 @@ def value_takers(parameters: Sequence[Parameter], values: LateValues, keys: Sequ
     """
     if {getattr(parameter, "key", None) for parameter in parameters} != set(keys):
         return None
+    by_key: dict[Key, list[Decision]] = {}
+    for decision in values.decisions:
+        by_key.setdefault(decision.key, []).append(decision)
     found = []
     for parameter in parameters:
         assert isinstance(parameter, LateParameter)
-        decisions = [decision for decision in values.decisions if decision.key == parameter.key]
+        decisions = by_key.get(parameter.key, ())
         if not decisions and not parameter.path and parameter.key not in values.settled:
             make = _OWN.get(parameter.type.kind)
         elif parameter.key in values.settled and all(

@@ -47,6 +47,11 @@ MOST_TEXTS = 1000
 MOST_CHARACTERS = 1 << 22
 LONGEST_TEXT = 1 << 16
 """What is longer is made of data rather than written, and does not come again."""
+MOST_PARAMETERS = 1 << 14
+"""Of one statement, and of all that are kept together: each costs 1.5 to 3 kB."""
+FEW_PARAMETERS = 200
+"""A statement of more is prepared when its text comes a second time: preparing costs twice as much as running it once,
+and a list of values that a program made seldom has the same length again."""
 MOST_VARIANTS = 8
 """Of one text: more types of values than that do not alternate."""
 STATISTICS_SECONDS = 1.0
@@ -141,6 +146,11 @@ class _Entry:
     version: int
     variants: tuple[Prepared, ...]
 
+    @property
+    def parameters(self) -> int:
+        """The number of parameters of all variants."""
+        return sum(len(variant.keys) for variant in self.variants)
+
 
 class PlanCache:
     """The prepared statements of one session, the least recently used forgotten first. Threads may share it."""
@@ -150,6 +160,9 @@ class PlanCache:
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._characters = 0
+        self._parameters = 0
+        self._seen: OrderedDict[int, None] = OrderedDict()
+        """The hashes of texts of many parameters that came once."""
         self.enabled = True
         """Tests turn it off to have every statement bound with its values."""
         self.short_ways = True
@@ -172,32 +185,63 @@ class PlanCache:
             pass
         return entry.variants
 
-    def takes(self, text: str) -> bool:
-        """Is it worth while to prepare a statement?"""
-        return self.enabled and len(text) <= LONGEST_TEXT
+    def takes(self, text: str, parameters: int) -> bool:
+        """True if a statement with this number of parameters is worth preparing."""
+        if not self.enabled or len(text) > LONGEST_TEXT or parameters > MOST_PARAMETERS:
+            return False
+        return parameters <= FEW_PARAMETERS or self._comes_again(hash(text))
+
+    def _comes_again(self, text: int) -> bool:
+        with self._lock:
+            known = text in self._seen
+            self._seen[text] = None
+            self._seen.move_to_end(text)
+            if len(self._seen) > MOST_TEXTS:
+                self._seen.popitem(last=False)
+        return known
 
     def add(self, text: str, version: int, prepared: Prepared | None) -> None:
         """Keep a variant, made at a version of the catalog; None: the statement cannot be kept."""
         with self._lock:
-            entry = self._entries.pop(text, None)
-            if entry is None:
-                self._characters += len(text)
+            entry = self._forget(text)
             known = () if entry is None or entry.version != version else entry.variants
             added = () if prepared is None else (prepared,)
-            self._entries[text] = _Entry(version, (*added, *known)[:MOST_VARIANTS])
-            while len(self._entries) > MOST_TEXTS or self._characters > MOST_CHARACTERS:
-                forgotten, _ = self._entries.popitem(last=False)
-                self._characters -= len(forgotten)
+            self._entries[text] = kept = _Entry(version, _newest((*added, *known)))
+            self._characters += len(text)
+            self._parameters += kept.parameters
+            while self._is_full() and len(self._entries) > 1:
+                self._forget(next(iter(self._entries)))
 
     def remove(self, text: str, prepared: Prepared) -> None:
         """Forget one variant."""
         with self._lock:
             entry = self._entries.get(text)
-            if entry is not None:
-                entry.variants = tuple(other for other in entry.variants if other is not prepared)
-                if not entry.variants:
-                    del self._entries[text]
-                    self._characters -= len(text)
+            if entry is None:
+                return
+            before = entry.parameters
+            entry.variants = tuple(other for other in entry.variants if other is not prepared)
+            self._parameters += entry.parameters - before
+            if not entry.variants:
+                self._forget(text)
+
+    def _is_full(self) -> bool:
+        return (
+            len(self._entries) > MOST_TEXTS or self._characters > MOST_CHARACTERS or self._parameters > MOST_PARAMETERS
+        )
+
+    def _forget(self, text: str) -> _Entry | None:
+        """Take a text out of the cache."""
+        entry = self._entries.pop(text, None)
+        if entry is not None:
+            self._characters -= len(text)
+            self._parameters -= entry.parameters
+        return entry
+
+
+def _newest(variants: tuple[Prepared, ...]) -> tuple[Prepared, ...]:
+    """The variants of one text that are kept, of those in order from the newest."""
+    most = MOST_PARAMETERS // max(1, len(variants[0].keys)) if variants else 0
+    return variants[: max(1, min(MOST_VARIANTS, most))]
 
 
 def prepare(

@@ -142,7 +142,9 @@ class Session:
             if found is not None:
                 return found
         with self.watched(halt):
-            return self._run_anew(text, known == () or not self.plans.takes(text), parameters, halt)
+            return self._run_anew(
+                text, known == () or not self.plans.takes(text, len(parameters or ())), parameters, halt
+            )
 
     def _run_anew(self, text: str, once: bool, parameters: Normalized | None, cancel: Halt) -> Execution:
         """Run a text of which no plan is kept, and none will be if it is to be run `once`."""

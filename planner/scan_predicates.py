@@ -242,6 +242,8 @@ def _in_bound(condition: InValues, names: Mapping[int, str]) -> _Bound | None:
 def _equal_value(type_: DataType, item: Literal) -> Any:
     """The column's value that equals a literal; None where none does."""
     if type_.is_integer or type_.is_decimal or type_.kind in (Kind.DATE, Kind.TIMESTAMP):
+        if item.type == type_:
+            return item.value  # spares lists of thousands of values the exact arithmetic
         value = _scaled(item, type_)
         low, high = limits(type_)
         return int(value) if value.denominator == 1 and low <= value <= high else None

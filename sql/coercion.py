@@ -124,6 +124,9 @@ def _fit_text(text: str, type_: DataType) -> Literal | None:
 
 
 def _fit_number(literal: Literal, type_: DataType) -> Literal | None:
+    if literal.type.is_integer and type_.is_integer:
+        half = 1 << (8 * INTEGER_WIDTHS[type_.kind] - 1)
+        return Literal(type_, False, literal.value) if -half <= literal.value < half else None
     if literal.type.is_float:
         if not type_.is_float:
             return None

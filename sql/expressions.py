@@ -31,8 +31,11 @@ class Expr:
 
     def children(self) -> tuple[Expr, ...]:
         """The direct subexpressions, in order. The query inside a subquery node is not among them."""
+        names = _parts(type(self))
+        if not names:
+            return ()
         found: list[Expr] = []
-        for name in _parts(type(self)):
+        for name in names:
             _collect(getattr(self, name), found)
         return tuple(found)
 
@@ -96,9 +99,12 @@ def _map(value: Any, change: Callable[[Expr], Expr]) -> Any:
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """The expression and everything below it, parents first; subqueries' insides excluded."""
-    yield expr
-    for child in expr.children():
-        yield from walk(child)
+    # Without recursion: nested generators cost a step per level for each node.
+    stack = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(node.children()))
 
 
 def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:

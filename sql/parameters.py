@@ -35,12 +35,11 @@ def match_parameters(parsed: ParsedStatement, parameters: Parameters | None) -> 
         return Given({}, {})  # which spares a walk through the whole tree
     found = sorted(parsed.tree.find_all(exp.Placeholder, exp.Parameter), key=lambda node: node.meta.get("start", 0))
     _refuse_names(found, parsed)
-    names = [node for node in found if isinstance(node, exp.Placeholder) and node.this]
-    numbers = [node for node in found if isinstance(node, exp.Parameter)]
-    if len({"$1" if n in numbers else ":name" if n in names else "?" for n in found}) > 1:
+    styles = {_style(node) for node in found}
+    if len(styles) > 1:
         raise InterfaceError("a statement uses one style of placeholders: ?, $1 or :name")
-    if names:
-        return _by_name(names, parameters)
+    if styles == {":name"}:
+        return _by_name(found, parameters)
     if isinstance(parameters, Mapping):
         if parameters or found:
             raise InterfaceError("the statement has no :name placeholders; give its parameters as a sequence")
@@ -48,12 +47,19 @@ def match_parameters(parsed: ParsedStatement, parameters: Parameters | None) -> 
     if isinstance(parameters, str | bytes):
         raise InterfaceError("give the parameters as a sequence of values, not as one string")
     values = tuple(parameters or ())
-    positions = [_number(node) for node in numbers] if numbers else list(range(len(found)))
+    positions = [_number(node) for node in found] if styles == {"$1"} else list(range(len(found)))
     wanted = max(positions, default=-1) + 1
     if wanted != len(values):
         raise InterfaceError(f"the statement has {_count(wanted)}, {len(values)} given")
     literals: dict[Key, Literal] = {place: from_python(value) for place, value in enumerate(values)}
     return Given(literals, {id(node): position for node, position in zip(found, positions)})
+
+
+def _style(node: Any) -> str:
+    """An example of how a placeholder is written."""
+    if isinstance(node, exp.Parameter):
+        return "$1"
+    return ":name" if node.this else "?"
 
 
 def _refuse_names(found: list[Any], parsed: ParsedStatement) -> None:

@@ -52,6 +52,9 @@ class Kind(enum.Enum):
     INTERVAL = "INTERVAL"
     NULL = "NULL"
 
+    # There is one object of each kind; enum's own hash is computed in Python, and types are hashed everywhere.
+    __hash__ = object.__hash__
+
 
 class Interval(NamedTuple):
     """A span of time as PostgreSQL keeps it: months and days have no fixed length, so the three stay apart."""

@@ -19,7 +19,7 @@ from ..bound import (
 )
 from ..expressions import Expr, Literal
 from ..files import FileCatalog
-from ..late_parameters import NOW, Decision, late
+from ..late_parameters import NOW, Decision, Key, late
 from ..parameters import Given, Parameters, match_parameters
 from ..syntax import nodes
 from ..syntax.parser import ParsedStatement
@@ -107,10 +107,11 @@ def bind_late(parsed: ParsedStatement, catalog: Catalog, given: Given, now: Time
     Raises as `bind` does, and besides wherever a value must be known: then `bind_given` may still succeed.
     """
     decisions: list[Decision] = []
-    parameters: dict[int, Expr] = {}
-    for index, (key, literal) in enumerate(given.literals.items()):
-        value = literal if literal.value is None else late(key, index, literal, decisions)
-        parameters.update({place: value for place, other in given.places.items() if other == key})
+    values: dict[Key, Expr] = {
+        key: literal if literal.value is None else late(key, index, literal, decisions)
+        for index, (key, literal) in enumerate(given.literals.items())
+    }
+    parameters = {place: values[key] for place, key in given.places.items()}
     moment = Literal(TIMESTAMP, False, wall_time(now))
     context = Context(parsed.text, catalog, parameters, bind_query, HANDLERS)
     context.late_now = late(NOW, NOW, moment, decisions)

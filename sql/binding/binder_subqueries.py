@@ -9,8 +9,8 @@ from sqlglot import exp
 
 from ...errors import NotSupportedError, TypeMismatch
 from ...storage.types import BOOLEAN, INTERVAL, Kind
-from ..bound import Query, SubqueryRef
-from ..coercion import comparand, comparands
+from ..bound import Query, SubqueryRef, Values
+from ..coercion import comparand, comparands, convert, is_cut, meeting_type
 from ..expressions import Exists, Expr, InSubquery, Quantified, ScalarSubquery
 from ..functions import comparable
 from . import binder_expressions
@@ -18,6 +18,9 @@ from .binder_expressions import COMPARISONS, SYMBOLS
 from .context import Frame, Handler, only
 from .query_casts import cast_query, select_from
 
+LONG_LIST_OF_ROWS = 64
+"""Of fewer rows, the comparisons tell a scan which keys to read, and cost less than a join."""
+_CONSTANTS = (exp.Literal, exp.Placeholder, exp.Parameter, exp.Boolean, exp.Null)
 _MIRRORED = {"eq": "eq", "ne": "ne", "lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
 
 
@@ -52,7 +55,10 @@ def _in(node: exp.In, frame: Frame) -> Expr:
         if (items := _rows_of(source, node.this)) is not None:
             return binder_expressions.in_list(node.this, items, frame)
     elif source is None:
-        return binder_expressions.HANDLERS[exp.In](node, frame)
+        if not _is_long_list_of_rows(node):
+            return binder_expressions.HANDLERS[exp.In](node, frame)
+        only(node, "this", "expressions")
+        return _in_rows(node, frame) or binder_expressions.HANDLERS[exp.In](node, frame)
     else:
         only(node, "this", "query")
     left = list(node.this.expressions) if isinstance(node.this, exp.Tuple) else [node.this]
@@ -62,6 +68,42 @@ def _in(node: exp.In, frame: Frame) -> Expr:
     args, query = _aligned(args, query, "IN cannot compare", frame)
     nullable = any(arg.nullable for arg in args) or any(column.nullable for column in query.columns)
     return InSubquery(BOOLEAN, nullable, args, query)
+
+
+def _is_long_list_of_rows(node: exp.In) -> bool:
+    """True for `(a, b) IN ((1, 2), ...)` with so many rows of constants that a join finds a row's match sooner than
+    the comparisons with each of them."""
+    if not isinstance(node.this, exp.Tuple) or len(node.expressions) < LONG_LIST_OF_ROWS:
+        return False
+    width = len(node.this.expressions)
+    return all(isinstance(arg, exp.Column) for arg in node.this.expressions) and all(
+        isinstance(item, exp.Tuple)
+        and len(item.expressions) == width
+        and all(isinstance(value, _CONSTANTS) for value in item.expressions)
+        for item in node.expressions
+    )
+
+
+def _in_rows(node: exp.In, frame: Frame) -> Expr | None:
+    """`(a, b) IN ((1, 2), ...)` as `(a, b) IN (VALUES (1, 2), ...)`, each constant converted as in a list; None where a
+    constant has more digits than the type at which its column would meet all of them."""
+    args: list[Expr] = []
+    columns: list[tuple[Expr, ...]] = []
+    rows = [frame.bind_all(item.expressions) for item in node.expressions]
+    for arg, *values in zip(frame.bind_all(node.this.expressions), *rows, strict=True):
+        target, settled = meeting_type([arg, *values], "IN cannot compare")
+        if any(is_cut(each.type, target) for each in (arg, *values)):
+            return None
+        found = tuple(comparable(convert(each, target, settled)) for each in (arg, *values))
+        args.append(found[0])
+        columns.append(found[1:])
+    fresh = tuple(
+        frame.context.column("value", arg.type, any(value.nullable for value in values))
+        for arg, values in zip(args, columns, strict=True)
+    )
+    nullable = any(part.nullable for part in (*args, *fresh))
+    listed = Values(fresh, tuple(zip(*columns, strict=True)))
+    return InSubquery(BOOLEAN, nullable, tuple(args), Query(listed, fresh))
 
 
 def _rows_of(values: exp.Values, left: Any) -> list[Any] | None:
