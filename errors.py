@@ -91,6 +91,12 @@ class NotSupportedError(DatabaseError):
     deterministic = True
 
 
+class StatementTooComplex(NotSupportedError):
+    """Split the statement: it is nested deeper than it can be read, planned or run."""
+
+    sqlstate = "54001"
+
+
 # ---- ProgrammingError: the statement ---------------------------------------------------------------------------
 
 

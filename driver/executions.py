@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from ..errors import Cancelled, NotSupportedError
+from ..errors import Cancelled, StatementTooComplex
 from ..executor import ExecutionContext
 from ..executor import run as run_statement
 from ..executor.statements.single_rows import RowWrite, SingleRow
 from ..planner import Plan
 from ..sql import bound
+from ..sql.deep_stack import Room, on_deep_stack
 from ..storage.forks import stay_with_process
 from ..storage.types import Interval
 from . import elsewhere
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from .engines import Engine
     from .session import Session
 
+T = TypeVar("T")
 ROWS_AT_ONCE = 1 << 12
 """Rows that become Python values in one go: some milliseconds."""
 
@@ -81,6 +83,8 @@ class Execution:
         self.columns: tuple[Column, ...] | None = None
         self.rowcount = -1
         self._seen = 0
+        self._room: Room | None = None
+        """Of a plan that is run on a deep stack; the pool's threads need it too."""
         stay_with_process(self)
 
     def start(
@@ -91,20 +95,30 @@ class Execution:
         The first batch of a query is made now: whoever executes a wrong statement learns it here, and the rows of its
         tables are pinned before anybody waits.
         """
+        if plan is not None and plan.deep:
+            self._room = Room()
         with self._interruptible():
-            if isinstance(statement, SettingStatement):
-                result = self._session.settings.run(statement)
-            elif engine is not None:
-                result = elsewhere.run(engine, statement, plan, context)
-            else:
-                result = run_statement(statement, context, plan)
-            self.columns = result.columns
-            self._batches = iter(result.batches)
-            self.rowcount = result.rowcount
+            self._with_room(lambda: self._begin(statement, plan, context, engine))
             if self.columns is None:
                 self.close()
-            else:
-                self._first = next(self._batches, None)
+
+    def _begin(
+        self, statement: bound.Statement, plan: Plan | None, context: ExecutionContext, engine: Engine | None
+    ) -> None:
+        if isinstance(statement, SettingStatement):
+            result = self._session.settings.run(statement)
+        elif engine is not None:
+            result = elsewhere.run(engine, statement, plan, context)
+        else:
+            result = run_statement(statement, context, plan)
+        self.columns = result.columns
+        self._batches = iter(result.batches)
+        self.rowcount = result.rowcount
+        if self.columns is not None:
+            self._first = next(self._batches, None)
+
+    def _with_room(self, work: Callable[[], T]) -> T:
+        return work() if self._room is None else on_deep_stack(work, self._cancel.set)
 
     def next_batch(self) -> pa.RecordBatch | None:
         """The next rows, None at the end."""
@@ -114,7 +128,10 @@ class Execution:
         batch, self._first = self._first, None
         if batch is None:
             with self._interruptible():
-                batch = next(self._batches, None)
+                try:
+                    batch = self._with_room(lambda: next(self._batches, None))
+                except RecursionError:
+                    raise StatementTooComplex("the statement is nested too deeply for the rest of the stack") from None
         if batch is None:
             if self.columns is not None:
                 self.rowcount = self._seen
@@ -150,15 +167,16 @@ class Execution:
             self._cancel.set()
             # Another thread may be inside it just now: the cancel event ends it there.
             with contextlib.suppress(ValueError):
-                close()
+                self._with_room(close)
+        if self._room is not None:
+            self._room.close()
         self._session.forget(self)
 
     @contextlib.contextmanager
     def _interruptible(self) -> Iterator[None]:
         """Whatever goes wrong, an interrupt by the user included, ends the statement's threads with it."""
         try:
-            with _not_too_deep():
-                yield
+            yield
         except BaseException:
             self._cancel.set()
             self.close()
@@ -170,18 +188,6 @@ def raise_if(cancel: Halt | threading.Event | None) -> None:
     """Raise `Cancelled` where the event is set."""
     if cancel is not None and cancel.is_set():
         raise Cancelled("the statement was cancelled")
-
-
-TOO_DEEP = "the statement is nested too deeply"
-
-
-@contextlib.contextmanager
-def _not_too_deep() -> Iterator[None]:
-    """Trees are walked by recursion: one that is deeper than Python's stack is refused, wherever that shows."""
-    try:
-        yield
-    except RecursionError:
-        raise NotSupportedError(TOO_DEEP) from None
 
 
 class RowExecution(Execution):

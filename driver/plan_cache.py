@@ -279,6 +279,8 @@ def prepare(
     if single is not None:
         return Prepared(late.statement, keys, values, single, None, cell_takers(single, values, keys), False)
     plan = planned(late.statement.query)  # type: ignore[union-attr]
+    if plan.deep:
+        return None  # what puts values into it recurses, too
     tables = {node.table for node in nodes(plan.root) if isinstance(node, TableScan)}
     sizes = tuple((table, store.statistics(table).row_count) for table in tables)
     template = PlanTemplate(plan)

@@ -20,17 +20,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ..errors import InterfaceError, NotSupportedError, ProgrammingError, ServerUnavailable
+from ..errors import (
+    InterfaceError,
+    NotSupportedError,
+    ProgrammingError,
+    ServerUnavailable,
+)
 from ..executor import ExecutionContext, LocalFiles
 from ..executor.progress import Handler, Progress
 from ..planner import Plan, PlannerOptions, plan_query
 from ..sql import ParsedStatement, bind, bound, parse
 from ..sql.binding.binder import bind_given
 from ..sql.parameters import match_parameters
+from ..sql.syntax.complexity import too_complex
 from ..storage.clock import format_timestamp
 from ..storage.store import Store, Timestamp
 from . import engines
-from .executions import TOO_DEEP, Execution, Halt, RowExecution, raise_if
+from .executions import Execution, Halt, RowExecution, raise_if
 from .parameters import Normalized
 from .plan_cache import KEPT, PlanCache, Prepared, prepare
 from .settings import Settings, SettingStatement
@@ -132,7 +138,7 @@ class Session:
         try:  # a context manager would cost a statement about one row too much
             return self._run(text, parameters, halt or Halt())
         except RecursionError:
-            raise NotSupportedError(TOO_DEEP) from None
+            raise too_complex(text) from None
 
     def _run(self, text: str, parameters: Normalized | None, halt: Halt) -> Execution:
         # What is kept of statements is for nyala's own executor.
@@ -142,9 +148,8 @@ class Session:
             if found is not None:
                 return found
         with self.watched(halt):
-            return self._run_anew(
-                text, known == () or not self.plans.takes(text, len(parameters or ())), parameters, halt
-            )
+            once = known == () or not self.plans.takes(text, len(parameters or ()))
+            return self._run_anew(text, once, parameters, halt)
 
     def _run_anew(self, text: str, once: bool, parameters: Normalized | None, cancel: Halt) -> Execution:
         """Run a text of which no plan is kept, and none will be if it is to be run `once`."""
@@ -187,7 +192,10 @@ class Session:
         if not isinstance(statement, KEPT):
             return self.start(statement, cancel=cancel)
         plan = partial(plan_query, store=self.store, options=self._planner_options(), check=partial(raise_if, cancel))
-        prepared = prepare(parsed, given, statement, self.store, now, plan, self.plans.short_ways)
+        try:
+            prepared = prepare(parsed, given, statement, self.store, now, plan, self.plans.short_ways)
+        except RecursionError:
+            prepared = None  # what is nested too deeply to be kept is bound each time
         self.plans.add(text, version, prepared)
         raise_if(cancel)
         found = None if prepared is None else self._run_prepared(text, prepared, parameters, cancel)

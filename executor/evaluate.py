@@ -20,15 +20,15 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError, InternalError, NotSupportedError
-from ..sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, columns_of, walk
-from ..sql.functions import is_volatile
+from ..sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, summary, walk
+from ..sql.functions import VOLATILE
 from ..storage.types import BIGINT, BOOLEAN, DataType, Kind
 from ..storage.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector
 from .functions import CHEAP, FALLIBLE, GENERATORS, KERNELS, OVERFLOWING, SKIPS_NULLS
@@ -54,11 +54,10 @@ class Compiler:
 
     def compile(self, expr: Expr) -> Evaluation:
         """The expression as a closure over batches."""
-        used = columns_of(expr)
-        if len(used) == 1 and not isinstance(expr, Column) and not is_volatile(expr):
-            position = self._position(next(n for n in walk(expr) if isinstance(n, Column)))
-            inner = _Plain({next(iter(used)): 0}).compile(expr)
-            return _PerValue(inner, position, cost(expr) > 2, is_fallible(expr))
+        said = _said(expr)
+        if isinstance(said.column, Column) and not isinstance(expr, Column) and not said.volatile:
+            inner = _Plain({said.column.id: 0}).compile(expr)
+            return _PerValue(inner, self._position(said.column), said.cost > 2, said.fallible)
         return _Plain(self._positions, self).compile(expr)
 
     def compile_all(self, exprs: Sequence[Expr]) -> list[Evaluation]:
@@ -77,9 +76,42 @@ class Compiler:
             raise InternalError(f"column {column.name}#{column.id} is not among the input's: {known}") from None
 
 
+class _Said(NamedTuple):
+    """What compiling an expression depends on. `column`: the only column that it reads, None for none, SEVERAL."""
+
+    column: Column | str | None
+    cost: int
+    fallible: bool
+    volatile: bool
+
+
+_SEVERAL: Final = "several"
+
+
+def _said(expr: Expr) -> _Said:
+    try:
+        found: _Said = expr._summary
+    except AttributeError:
+        found = summary(expr, _summed)
+    return found
+
+
+def _summed(node: Expr, parts: tuple[_Said, ...]) -> _Said:
+    if isinstance(node, Column):
+        return _Said(node, _own_cost(node), False, False)
+    used = {part.column.id if isinstance(part.column, Column) else part.column: part.column for part in parts}
+    used.pop(None, None)
+    return _Said(
+        None if not used else next(iter(used.values())) if len(used) == 1 else _SEVERAL,
+        _own_cost(node) + sum(part.cost for part in parts),
+        _may_refuse(node) or any(part.fallible for part in parts),
+        (isinstance(node, Call) and node.function in VOLATILE) or any(part.volatile for part in parts),
+    )
+
+
 def is_fallible(expr: Expr) -> bool:
     """May the expression refuse a row?"""
-    return any(_may_refuse(node) for node in walk(expr))
+    return _said(expr).fallible
 
 
 def _may_refuse(node: Expr) -> bool:
@@ -98,15 +130,15 @@ def _may_refuse(node: Expr) -> bool:
 
 def cost(expr: Expr) -> int:
     """About how many passes over its rows an expression takes."""
-    total = 0
-    for node in walk(expr):
-        if isinstance(node, Call):
-            total += 1 if node.function in CHEAP else 4
-        elif isinstance(node, Case | InValues):
-            total += 2
-        elif isinstance(node, Cast) or (isinstance(node, Column) and node.type.is_text):
-            total += 3
-    return total
+    return _said(expr).cost
+
+
+def _own_cost(node: Expr) -> int:
+    if isinstance(node, Call):
+        return 1 if node.function in CHEAP else 4
+    if isinstance(node, Case | InValues):
+        return 2
+    return 3 if isinstance(node, Cast) or (isinstance(node, Column) and node.type.is_text) else 0
 
 
 class _Plain:
@@ -368,7 +400,7 @@ class SharedWork:
 
     def __init__(self, columns: Sequence[Column], exprs: Sequence[Expr]):
         self._counts = Counter(node for expr in exprs for node in _inner_nodes(expr))
-        for expr, count in Counter(expr for expr in exprs if columns_of(expr) and not is_volatile(expr)).items():
+        for expr, count in Counter(expr for expr in exprs if _is_shareable(expr)).items():
             if count > 1 and not isinstance(expr, Column):
                 self._counts[expr] = count
         self._columns = list(columns)
@@ -407,11 +439,12 @@ class _Computed:
 
 
 def _inner_nodes(expr: Expr) -> list[Expr]:
-    return [
-        n
-        for n in walk(expr)
-        if not isinstance(n, Column | Literal) and columns_of(n) and not is_fallible(n) and not is_volatile(n)
-    ]
+    return [n for n in walk(expr) if not isinstance(n, Column | Literal) and _is_shareable(n) and not is_fallible(n)]
+
+
+def _is_shareable(expr: Expr) -> bool:
+    said = _said(expr)
+    return said.column is not None and not said.volatile
 
 
 # ---- per distinct value ----------------------------------------------------------------------------------------------

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field, replace
 
 from ..errors import ProgrammingError, did_you_mean
 from ..sql.bound import Query
+from ..sql.deep_stack import deeply
 from ..sql.expressions import Column
 from .build import Builder, numbers_above
 from .cardinality import Estimator
 from .check import check_plan
 from .choose import Chooser
 from .context import Context, PlannerOptions, StatisticsSource
+from .depth import is_deep
 from .logical import Node, Shared
 from .merge_joins import MODES
 from .physical import PhysicalNode
@@ -40,6 +42,8 @@ class Plan:
         With `PlannerOptions.trace`: the logical plan as built, then after each rule that changed it.
     alone : dict of int to int
         What the executor keeps from one run of the plan to the next: see `executor.crew`.
+    deep : bool
+        Nested so deeply that it is run on a deep stack (`sql.deep_stack`).
     """
 
     root: PhysicalNode
@@ -47,6 +51,7 @@ class Plan:
     logical: Node
     trace: tuple[tuple[str, Node], ...] = ()
     alone: dict[int, int] = field(default_factory=dict, compare=False, repr=False)
+    deep: bool = field(default=False, compare=False, repr=False)
 
 
 def plan_query(
@@ -66,7 +71,11 @@ def plan_query(
     wrong = sorted(options.disabled_rules - set(RULE_NAMES))
     if wrong:
         raise ProgrammingError(f"there is no rule {wrong[0]}{did_you_mean(wrong[0], RULE_NAMES)}")
-    context = Context(Estimator(store), numbers_above(query), options, check)
+    return deeply(lambda: _planned(query, Context(Estimator(store), numbers_above(query), options, check)))
+
+
+def _planned(query: Query, context: Context) -> Plan:
+    options = context.options
     pipeline = Pipeline(Builder(context).query(query), context)
     for rule in RULES:
         if rule.mandatory or rule.name not in options.disabled_rules:
@@ -74,7 +83,7 @@ def plan_query(
     root = Chooser(context).plan(pipeline.root)
     if "share_common_subplans" not in options.disabled_rules:
         root = share_small_builds(root, context)
-    return Plan(root, query.columns, pipeline.root, tuple(pipeline.trace))
+    return Plan(root, query.columns, pipeline.root, tuple(pipeline.trace), deep=is_deep(root))
 
 
 class Pipeline:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from ..storage.types import BOOLEAN, NULL, DataType
@@ -21,8 +22,82 @@ if TYPE_CHECKING:
     from .bound import Query
 
 
-@dataclass(frozen=True, slots=True)
-class Expr:
+class _ByValue:
+    """Equality and hash by value, without recursion and computed once: trees are hundreds of levels deep, and rules
+    look the same ones up again and again. `dataclass` would make both of tuples, which recurse through C."""
+
+    __slots__ = ("_hash", "_summary")
+    _hash: int
+    _summary: Any
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            return self._hash_upwards()
+
+    def _hash_upwards(self) -> int:
+        stack: list[Any] = [self]
+        while stack:
+            node = stack[-1]
+            pending = [child for child in node.children() if not hasattr(child, "_hash")]
+            if pending:
+                stack.extend(pending)
+                continue
+            stack.pop()
+            kind = type(node)
+            object.__setattr__(node, "_hash", hash((kind, _compared(kind)(node))))
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if type(self) is not type(other):
+            return NotImplemented
+        pairs: list[tuple[Any, Any]] = [(self, other)]
+        while pairs:
+            first, second = pairs.pop()
+            if first is second:
+                continue
+            kind = type(first)
+            if isinstance(first, _ByValue):
+                if kind is not type(second) or _known_to_differ(first, second):
+                    return False
+                compared = _compared(kind)
+                pairs.append((compared(first), compared(second)))
+            elif isinstance(first, tuple) and isinstance(second, tuple):
+                if len(first) != len(second):
+                    return False
+                pairs.extend(zip(first, second, strict=True))
+            elif isinstance(first, OrderItem) and isinstance(second, OrderItem):
+                if (first.descending, first.nulls_first) != (second.descending, second.nulls_first):
+                    return False
+                pairs.append((first.expr, second.expr))
+            elif first != second:
+                return False
+        return True
+
+
+def _known_to_differ(first: _ByValue, second: _ByValue) -> bool:
+    try:
+        return first._hash != second._hash
+    except AttributeError:
+        return False
+
+
+_COMPARED: dict[type, Callable[[Any], Any]] = {}
+
+
+def _compared(kind: type[Any]) -> Callable[[Any], Any]:
+    """Gives the tuple of the fields by which nodes of a class are compared."""
+    found = _COMPARED.get(kind)
+    if found is None:
+        found = _COMPARED[kind] = attrgetter(*(spec.name for spec in fields(kind) if spec.compare))
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Expr(_ByValue):
     """The base of all expressions. `type` is the type of its values; `nullable` is False only where NULL is
     impossible."""
 
@@ -112,7 +187,7 @@ def transform(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
     return change(expr.map_children(lambda child: transform(child, change)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Column(Expr):
     """A column of some relation in the statement, known by its number; `name` is for people."""
 
@@ -123,14 +198,14 @@ class Column(Expr):
         return self.name
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Literal(Expr):
     """A constant; `value` is physical, None for NULL."""
 
     value: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Parameter(Expr):
     """A value given at execution: `?` and `$n` by 0-based `index`, `:name` by name (its index is unique too)."""
 
@@ -138,7 +213,7 @@ class Parameter(Expr):
     name: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Call(Expr):
     """A scalar function or operator of the registry (`sql.functions`), by its canonical name.
 
@@ -150,7 +225,7 @@ class Call(Expr):
     args: tuple[Expr, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Cast(Expr):
     """`CAST(arg AS type)`; with `safe`, TRY_CAST: NULL where the value does not convert."""
 
@@ -158,7 +233,7 @@ class Cast(Expr):
     safe: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Case(Expr):
     """`CASE WHEN condition THEN value ... ELSE default END`; the simple form is bound into this one."""
 
@@ -166,7 +241,7 @@ class Case(Expr):
     default: Expr = field(default_factory=lambda: Literal(NULL, True))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class InValues(Expr):
     """`arg IN (items)`: three-valued; NOT IN is `not` around it."""
 
@@ -174,7 +249,7 @@ class InValues(Expr):
     items: tuple[Expr, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Aggregate(Expr):
     """An aggregate call: count (no argument: COUNT(*)), sum, avg, min, max, ... of the registry.
 
@@ -205,7 +280,7 @@ class WindowFrame:
     exclude: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Window(Expr):
     """A window call: `function(args) FILTER (WHERE filter) OVER (PARTITION BY partition ORDER BY order frame)`.
 
@@ -231,21 +306,21 @@ class Window(Expr):
     ignore_nulls: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class ScalarSubquery(Expr):
     """The single value of a query of one column; NULL where it has no row, an error where it has two."""
 
     query: Query | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Exists(Expr):
     """`EXISTS (query)`: never NULL."""
 
     query: Query | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class InSubquery(Expr):
     """`args IN (query)`: as many columns as args, three-valued; NOT IN is `not` around it."""
 
@@ -253,7 +328,7 @@ class InSubquery(Expr):
     query: Query | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Quantified(Expr):
     """`arg comparison ANY (query)`, or ALL: `comparison` is eq, ne, lt, le, gt or ge."""
 
@@ -264,6 +339,25 @@ class Quantified(Expr):
 
 
 SUBQUERIES = (ScalarSubquery, Exists, InSubquery, Quantified)
+
+
+def summary(expr: Expr, of: Callable[[Expr, tuple[Any, ...]], Any]) -> Any:
+    """What `of` says of an expression, given what it said of its direct subexpressions: kept with each node.
+
+    There is room for one such function: the executor's. Asked of every level of a deep expression, a walk through all
+    that is below would take quadratic time.
+    """
+    stack: list[Any] = [expr]
+    while stack:
+        node = stack[-1]
+        children = node.children()
+        pending = [child for child in children if not hasattr(child, "_summary")]
+        if pending:
+            stack.extend(pending)
+            continue
+        stack.pop()
+        object.__setattr__(node, "_summary", of(node, tuple(child._summary for child in children)))
+    return expr._summary
 
 
 def columns_of(expr: Expr) -> frozenset[int]:

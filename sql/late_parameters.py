@@ -52,7 +52,7 @@ class Decision:
     outcome: DataType | None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class LateParameter(Parameter):
     """A parameter with a sample of its values.
 

@@ -7,7 +7,6 @@ from typing import Any
 
 from sqlglot import exp
 
-from ...errors import NotSupportedError
 from ...storage.clock import wall_time
 from ...storage.store import Timestamp
 from ...storage.types import TIMESTAMP
@@ -17,11 +16,13 @@ from ..bound import (
     SelectStatement,
     Statement,
 )
+from ..deep_stack import deeply
 from ..expressions import Expr, Literal
 from ..files import FileCatalog
 from ..late_parameters import NOW, Decision, Key, late
 from ..parameters import Given, Parameters, match_parameters
 from ..syntax import nodes
+from ..syntax.complexity import too_complex
 from ..syntax.parser import ParsedStatement
 from . import binder_aggregates, binder_expressions, binder_subqueries, binder_windows
 from .binder_alter import bind_alter_table
@@ -96,9 +97,16 @@ def bind_given(
 ) -> Statement:
     """`bind` with values that have been matched with their placeholders, at a time (None: the catalog's)."""
     literals = {place: given.literals[key] for place, key in given.places.items()}
-    context = Context(parsed.text, catalog, literals, bind_query, HANDLERS, files=files)
-    context.set_now(now)
-    return _bind(parsed, context)
+
+    def bound() -> Statement:
+        context = Context(parsed.text, catalog, literals, bind_query, HANDLERS, files=files)
+        context.set_now(now)
+        return _bind(parsed, context)
+
+    try:
+        return deeply(bound)
+    except RecursionError:
+        raise too_complex(parsed.text) from None
 
 
 def bind_late(parsed: ParsedStatement, catalog: Catalog, given: Given, now: Timestamp) -> LateStatement | None:
@@ -120,13 +128,10 @@ def bind_late(parsed: ParsedStatement, catalog: Catalog, given: Given, now: Time
 
 
 def _bind(parsed: ParsedStatement, context: Context) -> Statement:
-    try:
-        with context.at(parsed.tree):
-            found = _statement(parsed.tree, context)
-        refuse_unreadable(context)
-        return found
-    except RecursionError:
-        raise NotSupportedError("the statement is nested too deeply") from None
+    with context.at(parsed.tree):
+        found = _statement(parsed.tree, context)
+    refuse_unreadable(context)
+    return found
 
 
 def _statement(tree: Any, context: Context) -> Statement:

@@ -11,7 +11,8 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.tokens import Token, TokenType
 
-from ...errors import Error, NotSupportedError, SqlSyntaxError
+from ...errors import Error, SqlSyntaxError
+from ..deep_stack import deeply
 from .dialect import Nyala
 from .grammar_expressions import PlacedParseError
 from .not_supported import PLACEHOLDERS
@@ -42,21 +43,25 @@ class ParsedStatement:
 def parse(text: str) -> list[ParsedStatement]:
     """Split a text at its semicolons and parse each statement; empty ones are left out.
 
-    Raises `SqlSyntaxError`, or `NotSupportedError` for a kind of statement that nyala does not have.
+    Raises `SqlSyntaxError`, `NotSupportedError` for a kind of statement that nyala does not have, or
+    `StatementTooComplex`.
 
     >>> [statement.sql for statement in parse("select 1; select 2 ;")]
     ['select 1', 'select 2']
     """
+    chunks = [chunk for chunk in _chunks(tokenize(text)) if chunk]
     try:
-        return [_parse_one(chunk, text) for chunk in _chunks(_tokenize(text)) if chunk]
+        return deeply(lambda: [_parse_one(chunk, text) for chunk in chunks])
     except RecursionError:
-        raise NotSupportedError("the statement is nested too deeply") from None
+        from .complexity import too_complex  # which reads tokens by this module
+
+        raise too_complex(text) from None
 
 
 def generate(tree: Any) -> str:
     """The tree as nyala's SQL; parsing that again gives an equal tree."""
     # What other dialects alone can say is refused when it is bound; here it need not be warned about.
-    return str(_DIALECT.generate(tree, unsupported_level=ErrorLevel.IGNORE))
+    return str(deeply(lambda: _DIALECT.generate(tree, unsupported_level=ErrorLevel.IGNORE)))
 
 
 def _parse_one(tokens: list[Token], text: str) -> ParsedStatement:
@@ -92,7 +97,8 @@ def _chunks(tokens: list[Token]) -> Iterator[list[Token]]:
     yield chunk
 
 
-def _tokenize(text: str) -> list[Token]:
+def tokenize(text: str) -> list[Token]:
+    """The tokens of a text; `SqlSyntaxError` where it has none."""
     if not text.isascii() and (half := _SURROGATE.search(text)):
         raise SqlSyntaxError(f"U+{ord(half[0]):04X} is half a character", text, half.start())
     try:

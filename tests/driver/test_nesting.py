@@ -1,0 +1,230 @@
+"""Statements nested by hundreds of levels, which PostgreSQL takes, and what becomes of those that are too deep."""
+
+import asyncio
+import sys
+import threading
+
+import nyala
+import pytest
+from nyala import errors
+from nyala.sql.deep_stack import MOST_CALLS, Room, deeply, on_deep_stack
+
+LEVELS = 500
+# Python 3.12 allows 1,500 calls through C on any stack; sqlglot takes 4 of them for each subquery in FROM.
+FROM_LEVELS = 300 if sys.version_info[:2] == (3, 12) else LEVELS
+
+
+@pytest.fixture
+def table(connection):
+    connection.execute("CREATE TABLE t (k BIGINT PRIMARY KEY, s STRING)")
+    connection.execute("INSERT INTO t VALUES (1, 'a'), (2, 'b'), (3, NULL)")
+    return connection
+
+
+NESTED = {
+    "parentheses": lambda n: ("SELECT " + "(" * n + "k" + ")" * n + " FROM t WHERE k = 2", 2),
+    "calls": lambda n: ("SELECT " + "abs(" * n + "k" + ")" * n + " FROM t WHERE k = 2", 2),
+    "arguments": lambda n: ("SELECT " + "replace(" * n + "s" + ", 'a', 'b')" * n + " FROM t WHERE k = 1", "b"),
+    "coalesce": lambda n: ("SELECT " + "coalesce(" * n + "s" + ", 'x')" * n + " FROM t WHERE k = 3", "x"),
+    "casts": lambda n: ("SELECT " + "CAST(" * n + "k" + " AS STRING)" * n + " FROM t WHERE k = 2", "2"),
+    "else": lambda n: (
+        "SELECT " + "".join(f"CASE WHEN k = {i + 9} THEN {i} ELSE " for i in range(n)) + "7" + " END" * n
+        + " FROM t LIMIT 1",
+        7,
+    ),
+    "then": lambda n: (
+        "SELECT " + "".join(f"CASE WHEN k < {i + 9} THEN " for i in range(n)) + "7" + " END" * n + " FROM t LIMIT 1",
+        7,
+    ),
+    "not": lambda n: ("SELECT count(*) FROM t WHERE " + "NOT " * n + "k = 1", 1),
+    "not in parentheses": lambda n: ("SELECT count(*) FROM t WHERE " + "NOT (" * n + "k = 1" + ")" * n, 1),
+    "signs": lambda n: ("SELECT " + "- " * n + "k FROM t WHERE k = 2", 2),
+    "and in or": lambda n: (
+        "SELECT count(*) FROM t WHERE "
+        + "".join(f"(k <> {i + 9} {'AND' if i % 2 else 'OR'} " for i in range(n))
+        + "k = 1"
+        + ")" * n,
+        3,
+    ),
+    "right operands": lambda n: ("SELECT " + "k + (" * n + "k" + ")" * n + " FROM t WHERE k = 2", 2 * n + 2),
+    "in": lambda n: ("SELECT count(*) FROM t WHERE " + "k IN (SELECT k FROM t WHERE " * n + "k = 1" + ")" * n, 1),
+    "exists": lambda n: ("SELECT count(*) FROM t WHERE " + "EXISTS (SELECT k FROM t WHERE " * n + "k = 1" + ")" * n, 3),
+    "scalar": lambda n: ("SELECT " + "(SELECT " * n + "1" + ")" * n, 1),
+    "sum": lambda n: ("SELECT " + " + ".join(["k"] * 4 * n) + " FROM t WHERE k = 2", 8 * n),
+    "product": lambda n: ("SELECT " + " * ".join(["k"] * n) + " FROM t WHERE k = 1", 1),
+    "and": lambda n: ("SELECT count(*) FROM t WHERE " + " AND ".join(f"k <> {i + 3}" for i in range(10 * n)), 2),
+    "or": lambda n: ("SELECT count(*) FROM t WHERE " + " OR ".join(f"k = {i + 3}" for i in range(10 * n)), 1),
+    "concatenation": lambda n: ("SELECT length(" + " || ".join(["s"] * 4 * n) + ") FROM t WHERE k = 1", 4 * n),
+    "union all": lambda n: (
+        "SELECT count(*) FROM (" + " UNION ALL ".join(f"SELECT {i}" for i in range(2 * n)) + ") AS u",
+        2 * n,
+    ),
+    "from": lambda n: ("SELECT count(*) FROM " + "(SELECT k + 1 AS k FROM " * n + "t" + ") AS x" * n, 3),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", NESTED)
+def test_five_hundred_levels(table, form):
+    text, expected = NESTED[form](FROM_LEVELS if form == "from" else LEVELS)
+    before = sys.getrecursionlimit()
+    assert table.execute(text).fetchall() == [(expected,)]
+    assert sys.getrecursionlimit() == before
+    if form in ("calls", "from", "union all"):
+        assert table.execute("EXPLAIN " + text).fetchall()
+
+
+@pytest.mark.parametrize("form", ["calls", "else", "in"])
+def test_with_parameters(table, form):
+    text, expected = NESTED[form](200)
+    for _ in "12":
+        assert table.execute(f"SELECT *, ? FROM ({text}) AS x", ["p"]).fetchall() == [(expected, "p")]
+
+
+def test_changes(table):
+    value, _ = NESTED["calls"](LEVELS)
+    value = value.removeprefix("SELECT ").split(" FROM ")[0]
+    table.execute(f"INSERT INTO t SELECT k + 10, CAST({value} AS STRING) FROM t")
+    assert table.execute("SELECT s FROM t WHERE k > 10 ORDER BY k").fetchall() == [("1",), ("2",), ("3",)]
+    table.execute(f"UPDATE t SET s = 'x' WHERE {value} = 2")
+    assert table.execute("SELECT s FROM t WHERE k = 2").fetchall() == [("x",)]
+    assert table.execute(f"DELETE FROM t WHERE {value} > 10").rowcount == 3
+    table.execute(f"CREATE TABLE u (PRIMARY KEY (k)) AS SELECT {value} AS k FROM t")
+    assert table.execute("SELECT count(*) FROM u").fetchall() == [(3,)]
+
+
+def test_views(table):
+    text, expected = NESTED["calls"](LEVELS)
+    table.execute("CREATE VIEW v AS " + text.replace(" FROM t", " AS k FROM t"))
+    assert table.execute("SELECT * FROM v").fetchall() == [(expected,)]
+    shown = table.execute("SHOW CREATE VIEW v").fetchone()[0]
+    assert shown.count("ABS(") == LEVELS
+    table.execute("CREATE VIEW w AS SELECT k + 1 AS k FROM v")
+    assert table.execute("SELECT * FROM w").fetchall() == [(expected + 1,)]
+    with pytest.raises(errors.ProgrammingError):
+        table.execute("ALTER TABLE t DROP COLUMN k")
+
+
+def test_a_result_that_is_read_slowly(table):
+    value = "abs(" * LEVELS + "k" + ")" * LEVELS
+    table.execute("CREATE TABLE many (k BIGINT PRIMARY KEY)")
+    table.execute("INSERT INTO many SELECT * FROM generate_series(1, 400000)")
+    before = sys.getrecursionlimit()
+    cursor = table.execute(f"SELECT {value} FROM many")
+    assert cursor.fetchone()
+    assert sys.getrecursionlimit() == MOST_CALLS
+    assert sum(batch.num_rows for batch in cursor.record_batches()) == 399_999
+    assert sys.getrecursionlimit() == before
+    cursor = table.execute(f"SELECT {value} FROM many")
+    cursor.fetchone()
+    cursor.close()
+    assert sys.getrecursionlimit() == before
+
+
+def test_threads_side_by_side(table):
+    text, expected = NESTED["else"](200)
+    found = []
+
+    def work():
+        found.append(table.cursor().execute(text).fetchall())
+
+    before = threading.stack_size(256 << 10)  # as small as some systems make them
+    try:
+        threads = [threading.Thread(target=work) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+    finally:
+        threading.stack_size(before)
+    limit = sys.getrecursionlimit()
+    for thread in threads:
+        thread.join()
+    assert found == [[(expected,)]] * 6
+    assert sys.getrecursionlimit() <= limit
+
+
+def test_asyncio():
+    text = NESTED["parentheses"](LEVELS)[0].replace("k", "1", 1).split(" FROM")[0]
+
+    async def work():
+        async with nyala.aio.connect(":memory:") as connection:
+            cursor = await connection.execute(text)
+            return await cursor.fetchall()
+
+    assert asyncio.run(work()) == [(1,)]
+
+
+def test_a_caller_that_is_deep_itself(table):
+    def call(levels):
+        return call(levels - 1) if levels else table.execute("SELECT abs(abs(abs(1)))").fetchall()
+
+    depth = 0
+    frame = sys._getframe()
+    while frame is not None:
+        depth, frame = depth + 1, frame.f_back
+    assert call(sys.getrecursionlimit() - depth - 60) == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("SELECT " + "(" * 20_000 + "1" + ")" * 20_000, 20_006),
+        ("SELECT 1,\n" + "CASE WHEN TRUE THEN " * 10_000 + "1" + " END" * 10_000, None),
+    ],
+)
+def test_too_deep_has_a_place_and_a_way_out(table, text, place):
+    with pytest.raises(errors.StatementTooComplex) as caught:
+        table.execute(text)
+    assert caught.value.sqlstate == "54001"
+    message = str(caught.value)
+    assert "0,000 parentheses and CASEs are open here" in message
+    assert "temporary table" in message
+    assert "LINE " in message and "^" in message
+    assert table.execute("SELECT 1").fetchall() == [(1,)]
+
+
+def test_a_deep_stack_gives_what_the_work_gives():
+    def depth(n):
+        return 0 if n == 0 else 1 + depth(n - 1)
+
+    before = sys.getrecursionlimit()
+    assert deeply(lambda: depth(20_000)) == 20_000
+    assert on_deep_stack(lambda: on_deep_stack(lambda: deeply(lambda: depth(20_000)))) == 20_000
+    with pytest.raises(RecursionError):
+        deeply(lambda: depth(10**6))
+    with pytest.raises(ZeroDivisionError):
+        on_deep_stack(lambda: 1 // 0)
+    assert sys.getrecursionlimit() == before
+
+
+def test_an_interrupt_waits_for_the_work(monkeypatch):
+    began, stopped = threading.Event(), threading.Event()
+    join = threading.Thread.join
+
+    def interrupted(self, timeout=None):
+        if not stopped.is_set():
+            began.wait(10)
+            raise KeyboardInterrupt
+        join(self, timeout)
+
+    monkeypatch.setattr(threading.Thread, "join", interrupted)
+
+    def work():
+        began.set()
+        assert stopped.wait(10)
+
+    with pytest.raises(KeyboardInterrupt):
+        on_deep_stack(work, stopped.set)
+
+
+def test_rooms_close_once():
+    before = sys.getrecursionlimit()
+    first, second = Room(), Room()
+    first.close()
+    first.close()
+    assert sys.getrecursionlimit() == MOST_CALLS
+    del second
+    assert sys.getrecursionlimit() == before
+    room = Room()
+    sys.setrecursionlimit(5000)  # the program's own choice stays
+    room.close()
+    assert sys.getrecursionlimit() == 5000
+    sys.setrecursionlimit(before)
