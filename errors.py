@@ -167,6 +167,15 @@ class UnknownColumn(StatementError):
     sqlstate = "42703"
 
 
+class SchemaChanged(UnknownColumn):
+    """Try again: the table was altered between the preparation of a read or a write and its execution, and a name does
+    not mean the column that it meant before. Statements are bound again by themselves; nothing was written."""
+
+    sqlstate = "55000"
+    retryable = True
+    deterministic = False
+
+
 class AmbiguousColumn(StatementError):
     """Qualify the column with its table's name or alias."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
@@ -67,22 +68,44 @@ def insert_rows(
     before each chunk; what it raises ends the work.
     """
     parsed = session.parse(text)
+    version = session.store.catalog_version
     template = _template(session, parsed, rows[0]) if rows else None
     if template is None:
         return None
     _check_shapes(rows)
+    known = {version: template}
+
+    def bound_now() -> InsertTemplate:
+        version = session.store.catalog_version
+        if version not in known:
+            anew = _template(session, parsed, rows[0])
+            assert anew is not None, "the text decides whether there is a template"
+            known[version] = anew
+        return known[version]
+
     written = 0
     for start in range(0, len(rows), CHUNK_ROWS):
         check()
         chunk = rows[start : start + CHUNK_ROWS]
-        try:
-            batch = template.batch(chunk, start)  # type: ignore[arg-type]
-        except (DataError, InterfaceError) as error:
-            row = start + getattr(error, "row", 0)
-            error.add_note(_none_of(row, len(chunk), start))
-            raise
-        written += _write(session, template, batch, start)
+        written += session.bound_again(partial(_chunk, session, bound_now, chunk, start))
     return written
+
+
+def _chunk(
+    session: Session,
+    bound_now: Callable[[], InsertTemplate],
+    chunk: Sequence[Normalized | None],
+    start: int,
+) -> int:
+    """Write some rows, all or none; how many were written."""
+    template = bound_now()
+    try:
+        batch = template.batch(chunk, start)  # type: ignore[arg-type]
+    except (DataError, InterfaceError) as error:
+        row = start + getattr(error, "row", 0)
+        error.add_note(_none_of(row, len(chunk), start))
+        raise
+    return _write(session, template, batch, start)
 
 
 def _none_of(row: int, count: int, before: int) -> str:

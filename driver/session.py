@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
@@ -24,7 +25,11 @@ from ..errors import (
     InterfaceError,
     NotSupportedError,
     ProgrammingError,
+    SchemaChanged,
     ServerUnavailable,
+    TypeMismatch,
+    UnknownColumn,
+    UnknownTable,
 )
 from ..executor import ExecutionContext, LocalFiles
 from ..executor.progress import Handler, Progress
@@ -56,8 +61,14 @@ READING: Final = (
 """The statements that change nothing in the store; and EXPLAIN, unless it runs one that does."""
 _BY_ROWS: Final = bound.InsertStatement | bound.MergeStatement | bound.ChangeStatement | bound.CopyFrom
 """Statements that have changed something exactly where they have changed rows."""
+ALTERED: Final = (UnknownTable, UnknownColumn, TypeMismatch)
+"""What a bound statement meets where a table was altered, or dropped and made again, before it ran."""
+REBINDS: Final = 100
+"""How often a statement is bound again; each time somebody has changed the catalog meanwhile."""
+_CATALOG_SECONDS = 0.005
 RERUNS: Final = 3
 """How often a query is run again whose scans were interrupted."""
+T = TypeVar("T")
 Stopper = TypeVar("Stopper", Halt, threading.Event)
 
 
@@ -143,10 +154,14 @@ class Session:
     def _run(self, text: str, parameters: Normalized | None, halt: Halt) -> Execution:
         # What is kept of statements is for nyala's own executor.
         known = self.plans.find(text) if self._is_local else ()
-        for prepared in known or ():
-            found = self._run_prepared(text, prepared, parameters, halt)
-            if found is not None:
-                return found
+        try:
+            for prepared in known or ():
+                found = self._run_prepared(text, prepared, parameters, halt)
+                if found is not None:
+                    return found
+        except ALTERED as error:
+            if self.plans.find(text) is not None and not isinstance(error, SchemaChanged):
+                raise  # the catalog is the same: binding again would change nothing
         with self.watched(halt):
             once = known == () or not self.plans.takes(text, len(parameters or ()))
             return self._run_anew(text, once, parameters, halt)
@@ -162,7 +177,23 @@ class Session:
             self.execute(statement, cancel=cancel).drain()
         if len(parsed) > 1 or once:
             return self.execute(parsed[-1], parameters, cancel)
-        return self._prepare(text, parsed[-1], parameters, cancel)
+        return self.bound_again(lambda: self._prepare(text, parsed[-1], parameters, cancel))
+
+    def bound_again(self, attempt: Callable[[], T]) -> T:
+        """Bind and run something, again where it fails after the catalog has changed in between: the binding may have
+        been by tables that are not these any more. A statement that fails so has written nothing."""
+        for _ in range(REBINDS):
+            version = self.store.catalog_version
+            try:
+                return attempt()
+            except SchemaChanged:
+                # Tablets are altered a moment before the catalog says so.
+                if self.store.catalog_version == version:
+                    time.sleep(_CATALOG_SECONDS)
+            except ALTERED:
+                if self.store.catalog_version == version:
+                    raise
+        return attempt()
 
     def _run_prepared(
         self, text: str, prepared: Prepared, parameters: Normalized | None, cancel: Halt
@@ -231,8 +262,12 @@ class Session:
         self, parsed: ParsedStatement, parameters: Normalized | None = None, cancel: Halt | None = None
     ) -> Execution:
         """Bind, plan and start one statement, unless `cancel` is set by then."""
-        raise_if(cancel)
-        return self.start(self.bind(parsed, parameters), cancel=cancel)
+
+        def attempt() -> Execution:
+            raise_if(cancel)
+            return self.start(self.bind(parsed, parameters), cancel=cancel)
+
+        return self.bound_again(attempt)
 
     def start(self, statement: bound.Statement, plan: Plan | None = None, cancel: Halt | None = None) -> Execution:
         """Start a bound statement, planned now unless its plan is given, and unless `cancel` is set by then.

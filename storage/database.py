@@ -70,7 +70,7 @@ from .store import (
     WriteBatch,
     WriteResult,
 )
-from .tables.altered_table import apply_steps, check_same_columns
+from .tables.altered_table import apply_steps
 from .tables.analysis import table_storage
 from .tables.bulk_load import TableBulkLoader
 from .tables.catalog import Catalog
@@ -477,11 +477,10 @@ class Database:
         nothing of it was applied, and the call may be repeated; but for `OutcomeUnknown`.
         """
         store = self.open_table(table)
-        check_same_columns(table, store.table, batch.rows.schema.names)
         self._settle_catalog()
         self._memory.admit(batch.rows.nbytes + INDEX_BYTES * batch.rows.num_rows)
         with self._opened(table):
-            result = store.write(batch)
+            result = store.write(batch, table=table)
         if any(needs_flush(tablet) for tablet in store.whole_tablets):
             self._maintenance.wake()
         return result

@@ -48,8 +48,8 @@ class OwnerService:
         tablet = self._tablets.get(request.tablet_id)
         batch = write_from_request(request)
         if request.check_only:
-            tablet.check_version(request.schema_version)
-            return write_reply(tablet.table_store.write(batch, check_only=True))
+            table = tablet.check_version(request.schema_version)
+            return write_reply(tablet.table_store.write(batch, check_only=True, table=table))
         return self._calls.once(
             request.call,
             context.deadline,

@@ -31,7 +31,9 @@ from ...errors import (
     IntegrityError,
     LimitExceeded,
     NotFound,
+    OperationalError,
     RowChanged,
+    SchemaChanged,
     WriteConflict,
 )
 from ...planner import Plan
@@ -87,7 +89,10 @@ def _change(statement: bound.ChangeStatement, plan: Plan, context: ExecutionCont
     applied = 0
     for batch in rows.written.to_batches() if statement.returning is None else ():
         context.check()
-        written = context.store.write(statement.table, _unchanged(batch, op, context))
+        try:
+            written = context.store.write(statement.table, _unchanged(batch, op, context))
+        except SchemaChanged as error:
+            raise (_half_done(error, applied) if applied else error) from None
         applied += written.applied
         if written.errors:
             return _refused(written, applied, rows, statement)
@@ -192,11 +197,19 @@ def _write_all(table: Table, rows: pa.Table, op: Op, context: ExecutionContext) 
     applied = 0
     for batch in rows.to_batches():  # one, unless its texts pass the 2 GiB of an Arrow array
         context.check()
-        written = context.store.write(table, WriteBatch(batch, op, all_or_none=True))
+        try:
+            written = context.store.write(table, WriteBatch(batch, op, all_or_none=True))
+        except SchemaChanged as error:
+            raise (_half_done(error, applied) if applied else error) from None
         applied += written.applied
         if written.errors:
             raise _refusal(written, applied, rows.num_rows, _DONE.get(op, "changed"))
     return applied
+
+
+def _half_done(error: SchemaChanged, applied: int) -> OperationalError:
+    """The error of a statement of which a part is written already, so that it cannot be bound again."""
+    return OperationalError(f"{error}; {applied} rows of the statement were written before")
 
 
 def _refusal(written: WriteResult, applied: int, rows: int, done: str) -> IntegrityError:

@@ -63,7 +63,7 @@ class RowReader:
     def __init__(
         self, codec: RowCodec, partitioner: Partitioner, tablets: Sequence[Tablet], is_current: Callable[[], bool]
     ):
-        self._codec = codec
+        self.codec = codec
         self._partitioner = partitioner
         self._tablets = tuple(tablets)
         self._is_current = is_current
@@ -77,7 +77,7 @@ class RowReader:
     ) -> Row | None:
         """`Store.read_row`. Raises `Altered` where the table has another version by now, `HistoryGone` where the past
         is forgotten."""
-        codec = self._codec
+        codec = self.codec
         columns = codec.projection(tuple(names))
         values = codec.take_key(key)
         place = self._partitioner.route_one(values)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from ...errors import DuplicateTable, Error, InvalidTableDefinition, UnknownColumn, listed
+from ...errors import DuplicateTable, Error, InvalidTableDefinition, SchemaChanged, listed
 from ..alterations import (
     AddColumn,
     AddRangePartition,
@@ -53,13 +53,17 @@ def apply_steps(table: Table, steps: Sequence[AlterStep], tables: Collection[str
 
 
 def check_same_columns(before: Table, now: Table, names: Sequence[str]) -> None:
-    """Raise `UnknownColumn` unless the names mean in a table as it is now what they meant before: a statement may
+    """Raise `SchemaChanged` unless the names mean in a table as it is now what they meant before: a statement may
     have been planned by a schema that was altered since."""
     if before.version == now.version:
         return
     for name in names:
-        if name in before.schema and now.schema.column(name).id != before.schema.column(name).id:
-            raise UnknownColumn(
+        if name not in before.schema:
+            continue
+        if name not in now.schema:
+            raise SchemaChanged(f"there is no column {name} in table {now.name} since the table was altered; try again")
+        if now.schema.column(name).id != before.schema.column(name).id:
+            raise SchemaChanged(
                 f"column {name} of table {now.name} is another one since the table was altered; try again"
             )
 

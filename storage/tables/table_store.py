@@ -173,15 +173,19 @@ class TableStore:
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
-    def write(self, batch: WriteBatch, check_only: bool = False) -> WriteResult:
+    def write(self, batch: WriteBatch, check_only: bool = False, table: Table | None = None) -> WriteResult:
         """Apply a batch: visible at once to later snapshots, and all or nothing in a crash, however many tablets its
-        rows go to. With `check_only`: say what would be refused now, and change nothing.
+        rows go to. With `check_only`: say what would be refused now, and change nothing. `table` is as the caller knows
+        it: `SchemaChanged` where a column's name means another one now.
 
         Raises `DiskError` where a log fails: nothing is changed then, nor will be. `OutcomeUnknown`: nothing is
         changed, but after a crash all of it may be.
         """
         while True:
-            result = self._write(self.layout, batch, check_only)
+            layout = self.layout
+            if table is not None and table is not layout.table:
+                check_same_columns(table, layout.table, batch.rows.schema.names)
+            result = self._write(layout, batch, check_only)
             if result is not None:
                 return result
 
@@ -276,9 +280,9 @@ class TableStore:
         knows it."""
         if self.repairs:
             self.repair()
-        if table is not self.layout.table:
-            check_same_columns(table, self.layout.table, list(row))
         writer = self.rows.writer
+        if table is not writer.codec.table:
+            check_same_columns(table, writer.codec.table, list(row))
         return writer.write_physical(op, row) if physical else writer.write(op, row)
 
     def read_row(
@@ -291,10 +295,11 @@ class TableStore:
     ) -> tuple[Any, ...] | None:
         """Look up a row by its primary key: `row_read`. `table` is as the caller knows it."""
         while True:
-            if table is not self.layout.table:
-                check_same_columns(table, self.layout.table, columns)
+            reader = self.rows.reader
+            if table is not reader.codec.table:
+                check_same_columns(table, reader.codec.table, columns)
             try:
-                return self.rows.reader.read(key, columns, snapshot, counters)
+                return reader.read(key, columns, snapshot, counters)
             except Altered:
                 with self.alter_lock:
                     pass
@@ -311,7 +316,7 @@ class TableStore:
                 layout.tablets,
                 self.clock,
                 lambda: self.layout is layout,
-                self.write,
+                lambda batch: self.write(batch, table=layout.table),
                 lambda: self.layout is layout and not self.repairs,
             )
         return found
