@@ -26,7 +26,7 @@ from typing import Any, Final, TypeAlias
 from ..errors import Error
 from ..executor.statements.single_rows import SingleRow, single_row
 from ..planner import Plan, PlanTemplate
-from ..planner.late_statements import late_parameters, with_values
+from ..planner.late_statements import late_parameters, same_with_values
 from ..planner.physical import TableScan, nodes
 from ..sql import ParsedStatement, bound
 from ..sql.binding.binder import LateStatement, bind_late
@@ -271,7 +271,7 @@ def prepare(
     if literals is None:
         return None
     if uses or given.literals:
-        if with_values(known, {}) != with_values(late.statement, literals):
+        if not same_with_values(known, late.statement, literals):
             return None
     keys = tuple(given.literals)
     uses_time = any(use.key == NOW for use in uses)

@@ -117,52 +117,56 @@ class Builder:
 
 def numbers_above(query: bound.Query) -> Numbers:
     """Column numbers that the statement does not use."""
-    return Numbers(max(_numbers_of(query), default=0))
+    return Numbers(max(_numbers_of(query, set()), default=0))
 
 
-def _numbers_of(query: bound.Query) -> Iterator[int]:
+def _numbers_of(query: bound.Query, seen: set[int]) -> Iterator[int]:
+    """The numbers in a query; queries by `id` that were `seen` are left out: one that several places share is one."""
+    if id(query) in seen:
+        return
+    seen.add(id(query))
     yield from (c.id for c in (*query.columns, *query.hidden))
     body = query.body
     if isinstance(body, bound.SetOperation):
         yield from (c.id for c in body.columns)
-        yield from _numbers_of(body.left)
-        yield from _numbers_of(body.right)
+        yield from _numbers_of(body.left, seen)
+        yield from _numbers_of(body.right, seen)
     elif isinstance(body, bound.Recursive):
         yield from (c.id for c in body.columns)
-        yield from _numbers_of(body.anchor)
-        yield from _numbers_of(body.step)
+        yield from _numbers_of(body.anchor, seen)
+        yield from _numbers_of(body.step, seen)
     elif isinstance(body, bound.Values):
         yield from (c.id for c in body.columns)
-        yield from _numbers_in(expr for row in body.rows for expr in row)
+        yield from _numbers_in((expr for row in body.rows for expr in row), seen)
     else:
         yield from (c.id for c, _ in (*body.projection, *body.groups, *body.aggregates, *body.windows))
         if body.set_number is not None:
             yield body.set_number.id
         made = (*body.projection, *body.groups, *body.aggregates, *body.windows)
-        yield from _numbers_in(expr for _, expr in made)
-        yield from _numbers_in(expr for expr in (body.where, body.having, body.qualify) if expr is not None)
+        yield from _numbers_in((expr for _, expr in made), seen)
+        yield from _numbers_in((expr for expr in (body.where, body.having, body.qualify) if expr is not None), seen)
         if body.relation is not None:
-            yield from _numbers_of_relation(body.relation)
+            yield from _numbers_of_relation(body.relation, seen)
 
 
-def _numbers_of_relation(relation: bound.Relation) -> Iterator[int]:
+def _numbers_of_relation(relation: bound.Relation, seen: set[int]) -> Iterator[int]:
     if isinstance(relation, bound.Join):
-        yield from _numbers_of_relation(relation.left)
-        yield from _numbers_of_relation(relation.right)
+        yield from _numbers_of_relation(relation.left, seen)
+        yield from _numbers_of_relation(relation.right, seen)
         if relation.condition is not None:
-            yield from _numbers_in([relation.condition])
+            yield from _numbers_in([relation.condition], seen)
         return
     yield from (c.id for c in relation.columns)
     if isinstance(relation, bound.SubqueryRef):
-        yield from _numbers_of(relation.query)
+        yield from _numbers_of(relation.query, seen)
     elif isinstance(relation, bound.SeriesRef):
-        yield from _numbers_in((relation.start, relation.stop, relation.step))
+        yield from _numbers_in((relation.start, relation.stop, relation.step), seen)
 
 
-def _numbers_in(exprs: Iterable[Expr]) -> Iterator[int]:
+def _numbers_in(exprs: Iterable[Expr], seen: set[int]) -> Iterator[int]:
     for expr in exprs:
         for node in each(expr):
             if isinstance(node, Column):
                 yield node.id
             elif isinstance(node, SUBQUERIES) and node.query is not None:
-                yield from _numbers_of(node.query)
+                yield from _numbers_of(node.query, seen)

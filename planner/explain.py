@@ -227,7 +227,9 @@ def draw_physical(root: PhysicalNode, actuals: Mapping[int, Actual] | None = Non
 
 def drawing_of(root: PhysicalNode, actuals: Mapping[int, Actual] | None = None) -> Drawing:
     """What draws the nodes of a plan: names are qualified as the whole plan needs it."""
-    scans = [(node.alias, node.fetched) for node in physical.nodes(root) if isinstance(node, physical.TableScan)]
+    # Names of a subplan that is used twice stand for columns of several uses.
+    below = physical.nodes(root, 2)
+    scans = [(node.alias, node.fetched) for node in below if isinstance(node, physical.TableScan)]
     return Drawing(_qualified(scans), actuals or {}, {c.id: alias for alias, columns in scans for c in columns})
 
 

@@ -311,19 +311,31 @@ def _best_split(graph: JoinGraph, plans: dict[int, _Plan], near: dict[int, int],
 
 
 def _greedy(graph: JoinGraph, plans: dict[int, _Plan], members: Sequence[int]) -> int:
+    """Join the two parts whose join adds least, until one part is left. A pair is looked at once: what joining it
+    costs does not change while others are joined."""
     parts = [1 << i for i in members]
+    pairs: dict[tuple[int, int], tuple[float, _Plan]] = {}
+
+    def look(a: int, b: int) -> None:
+        if graph.neighbours(a) & b:
+            rows = graph.rows(a | b)
+            for first, second in ((a, b), (b, a)):
+                plan = graph.joined((first, plans[first]), (second, plans[second]), rows)
+                added = plan.cost.total - plans[a].cost.total - plans[b].cost.total + rows
+                pairs[first, second] = added, plan
+
+    for place, a in enumerate(parts):
+        for b in parts[place + 1 :]:
+            look(a, b)
     while len(parts) > 1:
-        best: tuple[float, int, int, _Plan] | None = None
-        for a in parts:
-            for b in parts:
-                if a != b and graph.neighbours(a) & b:
-                    rows = graph.rows(a | b)
-                    plan = graph.joined((a, plans[a]), (b, plans[b]), rows)
-                    added = plan.cost.total - plans[a].cost.total - plans[b].cost.total + rows
-                    if best is None or added < best[0]:
-                        best = (added, a, b, plan)
-        assert best is not None, "a component of the join graph is connected"
-        _, a, b, plan = best
-        plans[a | b] = plan
-        parts = [part for part in parts if part not in (a, b)] + [a | b]
+        assert pairs, "a component of the join graph is connected"
+        order = {part: place for place, part in enumerate(parts)}
+        a, b = min(pairs, key=lambda pair: (pairs[pair][0], order[pair[0]], order[pair[1]]))
+        joined = a | b
+        plans[joined] = pairs[a, b][1]
+        pairs = {pair: found for pair, found in pairs.items() if not joined & (pair[0] | pair[1])}
+        parts = [part for part in parts if part not in (a, b)]
+        for other in parts:
+            look(other, joined)
+        parts.append(joined)
     return parts[0]

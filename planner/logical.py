@@ -20,8 +20,15 @@ from ..sql.expressions import Window as WindowCall
 from ..storage.schema import Table
 
 
+class _Kept:
+    """Room for what `trees.free_columns` found: nodes never change, and shared subplans are asked again and again."""
+
+    __slots__ = ("_free",)
+    _free: frozenset[int]
+
+
 @dataclass(frozen=True, slots=True)
-class Node:
+class Node(_Kept):
     """The base of all nodes."""
 
     @property

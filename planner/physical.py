@@ -7,6 +7,7 @@ has turned the former into joins, `planner.bind_parameters` the latter into lite
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
@@ -39,12 +40,18 @@ _INPUTS: dict[type, tuple[str, ...]] = {}
 before it runs."""
 
 
-def nodes(root: PhysicalNode) -> Iterator[PhysicalNode]:
-    """The node and all below it, parents first; a shared subplan as often as it is used."""
+def nodes(root: PhysicalNode, most: int = 1) -> Iterator[PhysicalNode]:
+    """The node and all below it, parents first. What is below a shared subplan comes at most `most` times: of subplans
+    that use each other twice, every level would double it."""
     stack = [root]
+    entered: Counter[int] = Counter()
     while stack:
         node = stack.pop()
         yield node
+        if isinstance(node, Shared):
+            entered[id(node.source)] += 1
+            if entered[id(node.source)] > most:
+                continue
         stack.extend(node.children()[::-1])
 
 

@@ -311,6 +311,15 @@ def free_columns(root: Node) -> frozenset[int]:
 
     Subqueries that are still expressions are not looked into.
     """
+    try:
+        return root._free
+    except AttributeError:
+        found = _free_columns(root)
+    object.__setattr__(root, "_free", found)
+    return found
+
+
+def _free_columns(root: Node) -> frozenset[int]:
     inside: set[int] = set()
     read: set[int] = set()
     for node in nodes(root):

@@ -1,10 +1,12 @@
 """Counts the work of a piece of Python: lines executed, which no other process on the machine changes."""
 
 import sys
+import threading
 
 
 def lines(run):
-    """The number of lines of Python that this thread executes in `run()`, each pass of a comprehension included."""
+    """The number of lines of Python that this thread, and those that it starts, execute in `run()`, each pass of a
+    comprehension included."""
     count = 0
 
     def trace(frame, event, arg):
@@ -14,10 +16,12 @@ def lines(run):
 
     before = sys.gettrace()
     sys.settrace(trace)
+    threading.settrace(trace)
     try:
         run()
     finally:
         sys.settrace(before)
+        threading.settrace(before)
     return count
 
 

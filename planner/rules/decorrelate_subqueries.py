@@ -102,6 +102,8 @@ class _Unnester:
         self._numbers = context.numbers
         self._builder = Builder(context)
         self._flat: dict[int, Node] = {}
+        self._correlated: dict[int, bool] = {}
+        """By the keys of shared subplans: may they hold subqueries or columns of others?"""
         self._known: dict[int, tuple[Query, Expr, Guard]] = {}
         """What scalar subqueries give, by the `id` of their queries, which are kept so that these stay theirs; and for
         which rows."""
@@ -150,7 +152,8 @@ class _Unnester:
     def _shared_use(self, node: Shared) -> Node:
         """A shared subplan is flattened by itself, unless it reads columns of the query around it."""
         if node.key not in self._flat:
-            self._flat[node.key] = self.plan(node.source) if _may_be_correlated(node.source) else node.source
+            may_be = _may_be_correlated(node.source, self._correlated)
+            self._flat[node.key] = self.plan(node.source) if may_be else node.source
         flat = self._flat[node.key]
         return replace(node, source=flat) if free_columns(flat) else node
 
@@ -528,14 +531,18 @@ class _Unnester:
         return columns_in_all(conditions) & column_ids(node)
 
 
-def _may_be_correlated(root: Node) -> bool:
+def _may_be_correlated(root: Node, known: dict[int, bool]) -> bool:
+    """True unless a plan is free of subqueries and of columns of others; `known` are the shared subplans by key."""
     if free_columns(root):
         return True
     for node in nodes(root):
         if any(has_subquery(expr) for expr in node_expressions(node)):
             return True
-        if isinstance(node, Shared) and _may_be_correlated(node.source):
-            return True
+        if isinstance(node, Shared):
+            if node.key not in known:
+                known[node.key] = _may_be_correlated(node.source, known)
+            if known[node.key]:
+                return True
         if isinstance(node, Join) and free_columns(node.right) & column_ids(node.left):
             return True
     return False

@@ -7,6 +7,7 @@ PostgreSQL's reasons: every round must be able to work on the new rows alone.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -32,6 +33,8 @@ def bind_with(node: exp.With, query: Any, scope: Scope, context: Context) -> Sco
     only(node, "expressions", "recursive")
     ctes = _named(node, context)
     found: dict[str, CommonTable] = {}
+    # Counted by name in the text: a shadowing CTE of the same name may count too much, which costs nothing but a hint.
+    uses = Counter(_table_names(query))
     recursive = bool(node.args.get("recursive"))
     for name in _in_order(ctes, context) if recursive else ctes:
         cte = ctes[name]
@@ -40,7 +43,7 @@ def bind_with(node: exp.With, query: Any, scope: Scope, context: Context) -> Sco
             bound = _recursive(cte, name, inner, context)
         else:
             bound = _plain(cte, name, inner, context)
-        found[name] = _common_table(cte, name, bound, query, context)
+        found[name] = CommonTable(bound, _column_names(cte, name, bound, context), uses[name] > 1)
     return Scope(scope, common_tables=MappingProxyType(found))
 
 
@@ -81,17 +84,18 @@ def _column_names(cte: exp.CTE, name: str, bound: Query, context: Context) -> tu
     return tuple(names) + tuple(column.name for column in bound.columns[len(names) :])
 
 
-def _common_table(cte: exp.CTE, name: str, bound: Query, query: Any, context: Context) -> CommonTable:
-    # Counted by name in the text: a shadowing CTE of the same name may count too much, which costs nothing but a hint.
-    uses = sum(1 for table in query.find_all(exp.Table) if _names(table, name))
-    return CommonTable(bound, _column_names(cte, name, bound, context), uses > 1)
-
-
 # ---- who reads whom --------------------------------------------------------------------------------------------------
 
 
 def _names(table: Any, name: str) -> bool:
     return isinstance(table.this, exp.Identifier) and not table.args.get("db") and name_of(table.this) == name
+
+
+def _table_names(node: Any) -> Iterator[str]:
+    """The names of the tables below a syntax node, as often as they stand there."""
+    for table in node.find_all(exp.Table):
+        if isinstance(table.this, exp.Identifier) and not table.args.get("db"):
+            yield name_of(table.this)
 
 
 def _uses(node: Any, name: str) -> Iterator[Any]:
@@ -107,11 +111,11 @@ def _uses(node: Any, name: str) -> Iterator[Any]:
 
 def _in_order(ctes: Mapping[str, Any], context: Context) -> list[str]:
     """The names so that each comes after those that it reads: WITH RECURSIVE lets a query read later ones."""
-    reads = {
-        name: [other for other in ctes if other != name and next(_uses(cte.this, other), None) is not None]
-        for name, cte in ctes.items()
-    }
-    done: list[str] = []
+    reads = {}
+    for name, cte in ctes.items():
+        named = set(_table_names(cte.this)) - {name}
+        reads[name] = [o for o in ctes if o in named and next(_uses(cte.this, o), None) is not None]
+    done: dict[str, None] = {}
 
     def visit(name: str, path: tuple[str, ...]) -> None:
         if name in path:
@@ -121,11 +125,11 @@ def _in_order(ctes: Mapping[str, Any], context: Context) -> list[str]:
         if name not in done:
             for other in reads[name]:
                 visit(other, (*path, name))
-            done.append(name)
+            done[name] = None
 
     for name in ctes:
         visit(name, ())
-    return done
+    return list(done)
 
 
 # ---- recursion -------------------------------------------------------------------------------------------------------
