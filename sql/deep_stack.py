@@ -15,10 +15,11 @@ hundred bytes of the thread's stack, a call inside `sorted` 3 kB. Later versions
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final, TypeVar
 
 T = TypeVar("T")
@@ -29,30 +30,57 @@ STACK_BYTES: Final = 256 << 20
 
 
 class Room:
-    """Raises Python's recursion limit from its making to its first `close`."""
+    """Raises Python's recursion limit from its making to its first `close`, or longer while statements are at work.
+
+    Python 3.11 ends the process ("Cannot recover from stack overflow") if a thread is deeper than a limit that another
+    thread lowers. A statement on an ordinary stack may be that deep while a room is open, so the limit stays as long as
+    any is at work (`at_work`).
+    """
 
     _lock: Final = threading.Lock()
     _open = 0
+    _at_work = 0
     _before = 0
+    _is_raised = False
 
     def __init__(self) -> None:
         self._is_open = True
         with Room._lock:
-            if Room._open == 0:
+            if not Room._is_raised:
                 Room._before = sys.getrecursionlimit()
                 sys.setrecursionlimit(max(Room._before, MOST_CALLS))
+                Room._is_raised = True
             Room._open += 1
 
     def close(self) -> None:
-        """Lower the limit again if no other room is open."""
+        """Lower the limit again if no other room is open and no statement is at work."""
         with Room._lock:
             if not self._is_open:
                 return
             self._is_open = False
             Room._open -= 1
-            # A limit that somebody else has set meanwhile stays.
-            if Room._open == 0 and sys.getrecursionlimit() == max(Room._before, MOST_CALLS):
+            Room._lower()
+
+    @staticmethod
+    def _lower() -> None:
+        if Room._is_raised and Room._open == 0 and Room._at_work == 0:
+            Room._is_raised = False
+            # A limit that the program has set meanwhile stays.
+            if sys.getrecursionlimit() == max(Room._before, MOST_CALLS):
                 sys.setrecursionlimit(Room._before)
+
+    @staticmethod
+    @contextlib.contextmanager
+    def at_work() -> Iterator[None]:
+        """Keep a raised limit while work is done that may have become deep under it."""
+        with Room._lock:
+            Room._at_work += 1
+        try:
+            yield
+        finally:
+            with Room._lock:
+                Room._at_work -= 1
+                Room._lower()
 
     def __del__(self) -> None:
         self.close()
@@ -75,7 +103,8 @@ def deeply(work: Callable[[], T], stop: Callable[[], None] | None = None) -> T:
     Raises RecursionError where a deep stack is not enough either.
     """
     try:
-        return work()
+        with Room.at_work():
+            return work()
     except RecursionError:
         if _here.is_deep:
             raise
