@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.tokens import Token, TokenType
 
-from ...errors import Error, SqlSyntaxError
+from ...errors import Error, NotSupportedError, SqlSyntaxError
 from ..deep_stack import deeply
 from .dialect import Nyala
 from .grammar_expressions import PlacedParseError
