@@ -502,6 +502,13 @@ class PartlyWritten(ClusterError):
     sqlstate = "40003"
 
 
+class ClockTooFarAhead(ClusterError):
+    """Set the clock right of the machine that is wrong; the message names both times. Nothing was done. A process whose
+    clock was ahead once keeps that time until it is restarted."""
+
+    sqlstate = "22008"
+
+
 class AuthenticationFailed(ClusterError):
     """Mend the certificates, or the TLS options: one of the two sides does not trust the other, or only one of them
     speaks TLS."""

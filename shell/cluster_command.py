@@ -20,6 +20,7 @@ from ..cluster.admin.moves import ReplicaMover
 from ..cluster.admin.rebalance import Led, Move, Placed, plan_leaders, plan_moves
 from ..cluster.admin.unsafe import Forcing
 from ..cluster.admin.view import ClusterView, look
+from ..cluster.wire.client_clock import ClientClock
 from ..cluster.wire.methods import ListServers
 from ..cluster.wire.rpc import Channels
 from ..cluster.wire.tls import read_credentials
@@ -278,7 +279,7 @@ def _connected(arguments: argparse.Namespace) -> Iterator[_Reached]:
     else:
         cluster = LocalCluster.open(Path(arguments.cluster))
         masters, files, local = cluster.masters, tls_of(arguments) or cluster.admin_tls, cluster.addresses
-    clock = HybridClock()
+    clock = ClientClock()
     channels = Channels(clock, tls=None if files is None else read_credentials(files))
     try:
         seconds = getattr(arguments, "timeout", None) or 30.0

@@ -26,8 +26,12 @@ _LOGICAL_MASK = (1 << LOGICAL_BITS) - 1
 
 
 LEAD_SECONDS = 10
-"""Timestamps may be so far ahead of the wall clock before that is logged (Kudu's bound)."""
-_LEAD = (LEAD_SECONDS * 1_000_000) << LOGICAL_BITS
+"""Timestamps may be so far ahead of the wall clock before that is logged, and those of other machines before they are
+refused (Kudu's bound)."""
+LEAD = (LEAD_SECONDS * 1_000_000) << LOGICAL_BITS
+"""The same as a difference of timestamps."""
+_DRIFT = 1_000 << LOGICAL_BITS
+"""A millisecond."""
 END = (1 << 64) - 1
 """The last timestamp that 64 bits hold."""
 _BEYOND = "this machine's clock shows {} UTC: timestamps end on 2112-09-17; set the clock right"
@@ -58,6 +62,7 @@ class HybridClock:
         self._physical = physical
         self._lock = threading.Lock()
         self._latest = 0
+        self._tolerated = 0
         self.steady: Callable[[], int] = physical
         """The microsecond by which history is forgotten: an embedded store's `SteadyClock`, else the wall clock."""
         self._is_ahead = False
@@ -70,7 +75,7 @@ class HybridClock:
             if now > latest:
                 latest = now
                 self._is_ahead = False
-            elif latest - now > _LEAD and not self._is_ahead:
+            elif latest - now > LEAD and not self._is_ahead:
                 self._warn(latest, now)
             if latest > END:
                 raise ClockOutOfRange(_BEYOND.format(timestamp_to_datetime(Timestamp(now)).strftime("%Y-%m-%d %H:%M")))
@@ -87,6 +92,31 @@ class HybridClock:
             format_timestamp(Timestamp(latest)),
             format_timestamp(Timestamp(now)),
         )
+
+    def wall(self) -> int:
+        """Microseconds since 1970 UTC by the physical clock; may jump."""
+        return self._physical()
+
+    def limit(self) -> Timestamp:
+        """The greatest timestamp of another machine that this clock may follow: `LEAD_SECONDS` ahead of the wall clock.
+
+        A clock that is ahead already, as after an error of its own, follows others that are, too. `_DRIFT` is what such
+        clocks, which count calls instead of microseconds, differ by; it is too little to lead a clock far.
+        """
+        return Timestamp(max((self._physical() << LOGICAL_BITS) + LEAD, self._latest + _DRIFT))
+
+    def limit_of_peers(self) -> Timestamp:
+        """`limit` for timestamps of servers of the same cluster: `tolerate` raises it."""
+        return Timestamp(max(self.limit(), self._tolerated))
+
+    def is_beyond(self, timestamp: int) -> bool:
+        """True if a timestamp is more than `LEAD_SECONDS` ahead of the wall clock, and ahead of this clock."""
+        return timestamp > self._latest and timestamp > (self._physical() << LOGICAL_BITS) + LEAD
+
+    def tolerate(self, timestamp: Timestamp) -> None:
+        """Let peers be up to `LEAD_SECONDS` ahead of a timestamp that this machine has let pass before, by its files.
+        If all machines were ahead once, they find together again so; the clock itself does not move."""
+        self._tolerated = max(self._tolerated, timestamp + LEAD)
 
     @property
     def latest(self) -> Timestamp:

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import nyala
 from nyala.cluster.wire.methods import ChecksumTablet, GetStatus, StepDown, WorkOnTablet
+from nyala.cluster.wire.rpc import Channels
 from nyala.errors import AlreadyPresent, OperationalError
-from nyala.storage.clock import HybridClock
+from nyala.storage.clock import HybridClock, wall_microseconds
 from nyala.testing import MiniCluster
 
 CREATE = "CREATE TABLE chain (id BIGINT PRIMARY KEY, writer INT NOT NULL, before BIGINT, at DOUBLE NOT NULL)"
@@ -40,11 +42,16 @@ class Workload:
     url: str
     writers: int = 3
     tablets: int = 3
+    poisoned: bool = True
+    """A client whose clock is hours ahead calls all servers, and another reads as of the true time: that must show all
+    that was acknowledged before. Not for tests that set servers' clocks wrong."""
     acknowledged: list[tuple[int, float]] = field(default_factory=list)
     """(key, when), as they came."""
     unknown: set[int] = field(default_factory=set)
     """Keys whose INSERT gave a retryable error: they may be there or not."""
     wrong: list[str] = field(default_factory=list)
+    addresses: list[str] = field(default_factory=list)
+    """Of the servers that the client with the wrong clock calls."""
     _stop: threading.Event = field(default_factory=threading.Event)
     _threads: list[threading.Thread] = field(default_factory=list)
     _numbers: Iterator[int] = field(default_factory=lambda: itertools.count(1))
@@ -61,6 +68,9 @@ class Workload:
         for number in range(self.writers):
             self._spawn(partial(self._write, number))
         self._spawn(self._read)
+        if self.poisoned:
+            self._spawn(self._poison)
+            self._spawn(self._read_the_past)
 
     def _spawn(self, body: Callable[[], None]) -> None:
         thread = threading.Thread(target=self._guarded, args=(body,), daemon=True)
@@ -88,6 +98,7 @@ class Workload:
     def under_test(self, cluster: MiniCluster) -> Iterator[Workload]:
         """A fixture's body: it runs while a test does, and is checked behind it."""
         self.create()
+        self.addresses = [cluster.local.addresses[name] for name in (*cluster.tservers, *cluster.masters)]
         with self.running():
             self.wait_writes(30)
             yield self
@@ -144,6 +155,30 @@ class Workload:
                     self.wrong.append(f"a session read {count} rows after it had read {seen}")
                 seen = count
                 self._stop.wait(0.05)
+
+    def _poison(self) -> None:
+        """Calls all servers with a clock that is 11 seconds to a day ahead."""
+        lead = 0
+        channels = Channels(HybridClock(lambda: wall_microseconds() + lead * 1_000_000))
+        try:
+            for lead in itertools.cycle((86_000, 7200, 60, 12)):
+                for address in self.addresses:
+                    with suppress(OperationalError):
+                        channels.get(address).call(GetStatus(), timeout=1.0)
+                        self.wrong.append(f"{address} takes calls of a client whose clock is {lead} s ahead")
+                if self._stop.wait(0.5):
+                    return
+        finally:
+            channels.close()
+
+    def _read_the_past(self) -> None:
+        with nyala.connect(alias(self.url, 2)) as connection:
+            while not self._stop.wait(0.2):
+                count, moment = len(self.acknowledged), datetime.datetime.now(datetime.UTC)
+                with connection.at(moment) as before:
+                    (found,) = before.execute("SELECT count(*) FROM chain").fetchone()
+                if found < count:
+                    self.wrong.append(f"{found} rows as of {moment}, when {count} were acknowledged")
 
     # ---- afterwards --------------------------------------------------------------------------------------------------
 

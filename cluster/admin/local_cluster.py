@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ...errors import ClusterError, DeadlineExceeded, InterfaceError
 from ...storage.clock import HybridClock
+from ..wire.client_clock import ClientClock
 from ..wire.methods import GetStatus, ListServers, ServerStatus
 from ..wire.rpc import Channels
 from ..wire.tls import read_credentials
@@ -185,7 +186,7 @@ class LocalCluster:
     def channels(self, clock: HybridClock | None = None) -> Channels:
         """Channels to the servers, as an administrator."""
         files = self.admin_tls
-        return Channels(clock or HybridClock(), tls=None if files is None else read_credentials(files))
+        return Channels(clock or ClientClock(), tls=None if files is None else read_credentials(files))
 
     def process(self, name: str) -> ServerProcess:
         """The process of a server."""

@@ -31,6 +31,7 @@ from ...storage.store import (
 )
 from ...storage.vector import Batch
 from ..wire.call_streams import sending_together
+from ..wire.client_clock import ClientClock
 from ..wire.forking import note_process
 from ..wire.methods import (
     OWNER,
@@ -110,7 +111,7 @@ class Client:
         keep_freed_blocks()
         addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in masters]
         options = options or ClientOptions()
-        clock = clock or HybridClock()
+        clock = clock or ClientClock()
         self.name = f"nyala://{','.join(addresses)}"
         made = _channels(clock, options) if channels is None else channels(clock)
         stay_with_process(self)

@@ -10,6 +10,8 @@ No tablet has threads of its own: an idle one costs its heartbeats, nothing else
 
 from __future__ import annotations
 
+import logging
+import math
 import random
 import threading
 import time
@@ -20,11 +22,11 @@ from dataclasses import replace
 import pyarrow as pa
 
 from ...errors import CorruptionError, OperationalError, StoreClosed
-from ...storage.clock import HybridClock, wall_microseconds
+from ...storage.clock import HybridClock, format_timestamp
 from ...storage.files.filesystem import FileSystem
 from ...storage.store import Timestamp
 from ..raft.membership import decode_configuration
-from ..raft.messages import AppendRequest, AppendResponse, Configuration, Message, Peer
+from ..raft.messages import AppendRequest, AppendResponse, Configuration, Message, Peer, VoteResponse
 from ..raft.node import RaftNode, RaftOptions
 from ..wire.peers import PeerBatch, Transport
 from .consensus import Consensus
@@ -35,6 +37,10 @@ from .peer_driver import PeerDriver
 from .raft_log import SEGMENT_BYTES, AlterSchema, RaftLog
 from .workers import Job, Timer, Workers
 
+_logger = logging.getLogger("nyala.cluster.consensus")
+
+_REFUSED_SECONDS = 60.0
+"""At most so often it is logged for a tablet that messages with absurd times came."""
 _FIRST_CLOCK_LEAD = 4_000_000
 """Microseconds; what a tablet's leaders ask for as a rule, so that it need not be written when the first one does."""
 
@@ -78,11 +84,9 @@ class ConsensusHost:
         deciding: Callable[[], AbstractContextManager[object]] = nullcontext,
         disk_full: Callable[[str, Exception], bool] = lambda tablet_id, error: False,
         segment_bytes: int = SEGMENT_BYTES,
-        wall_clock: Callable[[], int] = wall_microseconds,
     ):
         self.server = server
         self.clock = clock
-        self.wall_clock = wall_clock
         self.on_disk: Callable[[Job], None]
         self._transport = transport
         self._options = replace(RaftOptions() if options is None else options, gathers=True)
@@ -95,6 +99,8 @@ class ConsensusHost:
         self._lock = threading.Lock()
         """Guards the three; never held together with a tablet's."""
         self._closed = False
+        self._refused: dict[str, float] = {}
+        """By tablet: when a message of it was dropped because of its time, and that was logged."""
         self._log_threads = Workers("log", log_threads)
         self._pool = Workers("apply", threads)
         self._timer = Timer("consensus-timer")
@@ -111,6 +117,10 @@ class ConsensusHost:
     def now(self) -> float:
         """Seconds that never jump."""
         return time.monotonic()
+
+    def wall_clock(self) -> int:
+        """Microseconds since 1970 UTC; may jump."""
+        return self.clock.wall()
 
     def send(self, peer: Peer, tablet_id: str, message: Message) -> None:
         """Hand a message to the transport; a peer whose address nobody has told gets none."""
@@ -190,7 +200,18 @@ class ConsensusHost:
             syncs=self._durability == "fsync",
             segment_bytes=self._segment_bytes,
         )
-        self.clock.update(Timestamp(log.newest_timestamp))
+        self.clock.tolerate(Timestamp(kept.clock_limit_at(self.wall_clock())))
+        if not self.clock.is_beyond(log.newest_timestamp):
+            self.clock.update(Timestamp(log.newest_timestamp))
+        else:
+            self.clock.tolerate(Timestamp(log.newest_timestamp))
+            # Of a clock that was wrong. Entries that are not committed may go again; those that are move the clock when
+            # they are applied, and whoever is elected begins above the last entry.
+            _logger.warning(
+                "the log of tablet %s ends at %s, ahead of this machine's clock",
+                tablet_id,
+                format_timestamp(Timestamp(log.newest_timestamp)),
+            )
         driver = PeerDriver(
             tablet_id, self, lambda: self._node(log, kept, applied_index, is_new), log, file, state, applied_index
         )
@@ -244,13 +265,34 @@ class ConsensusHost:
         if self._addresses.get(sender.id) != sender:
             with self._lock:
                 self._addresses[sender.id] = sender
+        limit = self.clock.limit_of_peers() + self._options.clock_lead
         with self.deciding():
             for tablet_id, message in batch.messages:
+                if _newest_timestamp(message) > limit:
+                    self._refuse(tablet_id, sender, message)
+                    continue
                 driver = self._tablets.get(tablet_id)
                 if driver is not None:
                     driver.receive(message, sender)
                 elif isinstance(message, AppendRequest):
                     self._answer_missing(sender, tablet_id, message)
+
+    def _refuse(self, tablet_id: str, sender: Peer, message: Message) -> None:
+        """A peer whose clock is right passes on what a wrong one has left: it waits until that time has come."""
+        now = self.now()
+        if now - self._refused.get(tablet_id, -math.inf) > _REFUSED_SECONDS:
+            self._refused[tablet_id] = now
+            _logger.warning(
+                "tablet %s: a message of server %s is dropped: its time, %s, is too far ahead of this machine's",
+                tablet_id,
+                sender.id,
+                format_timestamp(Timestamp(_newest_timestamp(message))),
+            )
+
+    def can_lead(self, clock_limit: int) -> bool:
+        """False while this peer has let a leader give out timestamps that are too far ahead of its clock, as it may if
+        that was wrong: as leader it would have to begin above them. Others should lead if they can."""
+        return not self.clock.is_beyond(clock_limit - self._options.clock_lead)
 
     def _answer_missing(self, sender: Peer, tablet_id: str, request: AppendRequest) -> None:
         if self._closed or (self._is_missing is not None and not self._is_missing(tablet_id)):
@@ -278,3 +320,10 @@ class ConsensusHost:
         self._pool.close()
         if errors:
             raise errors[0]
+
+
+def _newest_timestamp(message: Message) -> int:
+    """The greatest hybrid time that a message would have its receiver follow."""
+    if isinstance(message, AppendRequest):
+        return max(message.clock_limit, message.entries[-1].timestamp if message.entries else 0)
+    return message.clock_limit if isinstance(message, VoteResponse) else 0

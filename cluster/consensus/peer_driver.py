@@ -56,6 +56,8 @@ that reads need not wait for its decision, and the entries of an election or a c
 before they come here."""
 _MOST_HELD = 256
 """Messages that wait for a consensus file for which there is no space: older ones are lost, as in a network."""
+RELUCTANCE = 8.0
+"""Seconds by which a peer campaigns later whose clock was wrong: a few election timeouts."""
 _RENEW_INTERVAL = 0.02
 """Seconds between rounds that are begun because somebody waits for a lease."""
 
@@ -70,6 +72,9 @@ class Services(Protocol):
 
     def wall_clock(self) -> int:
         """Microseconds since 1970."""
+
+    def can_lead(self, clock_limit: int) -> bool:
+        """False if a peer that has let such a limit pass should leave it to others to lead, for a while."""
 
     def send(self, peer: Peer, tablet_id: str, message: Message) -> None: ...
 
@@ -208,10 +213,21 @@ class PeerDriver:
             if self.services.now() < self.node.deadline:
                 self._schedule()
                 return
+            if self._is_reluctant():
+                self._timer_at = self.node.deadline + RELUCTANCE
+                self.services.schedule(self._timer_at, self.tick)
+                return
             if safe:
                 self.announce(safe)
             with contextlib.suppress(ClusterError):
                 self.step_locked(Tick())
+
+    def _is_reluctant(self) -> bool:
+        """True while others should be elected instead of this peer: its clock limit is that of a wrong clock."""
+        node = self.node
+        if node.role is RaftRole.LEADER or self.services.now() >= node.deadline + RELUCTANCE:
+            return False
+        return not self.services.can_lead(node.clock_limit)
 
     def safe_timestamp(self) -> int:
         """What may be announced, before the log's end is looked at; 0 for nothing. Without the lock."""

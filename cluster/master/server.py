@@ -86,7 +86,7 @@ class MasterServer:
     def __init__(self, options: MasterOptions, fs: FileSystem | None = None):
         self.options = options
         self._started = time.time()
-        self._clock = HybridClock()
+        self._clock = HybridClock(FAULTS.wall_microseconds)
         self._coordinator: Coordinator | None = None
         self._rounds: Rounds | None = None
         self._stopped = False

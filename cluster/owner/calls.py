@@ -35,7 +35,7 @@ class Calls:
     cluster : str
         The owner's id, as a cluster.
     clock : HybridClock
-        By which clients that are idle for long are forgotten.
+        The store's.
     """
 
     def __init__(self, cluster: str, clock: HybridClock):

@@ -17,8 +17,8 @@ import msgspec
 from msgspec import Struct
 
 from ...errors import DeadlineExceeded, Error
-from ...storage.clock import HybridClock
 from ..decoders import json_decoder
+from ..wire.client_clock import ClientClock
 from ..wire.forking import note_process
 from ..wire.methods import GetStatus
 from ..wire.rpc import Channel
@@ -79,7 +79,7 @@ class OwnerRecord(Struct, frozen=True, kw_only=True):
         """Is the owner there, at its address? One that takes too long for its answer is, if its process has the store.
         `InterfaceError` in a process that was forked from one that uses gRPC."""
         note_process()
-        channel = Channel(self.address, HybridClock())
+        channel = Channel(self.address, ClientClock())
         try:
             return bool(channel.call(GetStatus(), timeout=ANSWER_SECONDS).id == self.id)
         except DeadlineExceeded:

@@ -14,8 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ...errors import DataError, ReplicaUnavailable, StaleSchema, UnknownTable
-from ...storage.clock import LOGICAL_BITS, format_timestamp
+from ...errors import ReplicaUnavailable, StaleSchema, UnknownTable
 from ...storage.database import Database
 from ...storage.maintenance.table_compaction import compact_tablets
 from ...storage.maintenance.tablet_flush import flush
@@ -30,7 +29,7 @@ from ...storage.tables.tablet_descriptions import sampled_keys
 from ...storage.tablet.tablet import Tablet, TabletView
 from ..tablets.checksum import checksum
 from ..tablets.facts import data_bytes, tablet_facts
-from ..tablets.reads import AHEAD_SECONDS
+from ..tablets.reads import follow
 from ..wire.methods import ChecksumReply, TabletFacts
 
 
@@ -149,15 +148,7 @@ class OwnedTablet:
         return checksum(self.view(snapshot, deadline=deadline), watch)
 
     def _wait(self, snapshot: Timestamp, deadline: float) -> None:
-        clock = self.tablets.store.clock
-        now = clock.now()
-        if snapshot > now:
-            if snapshot > now + ((AHEAD_SECONDS * 1_000_000) << LOGICAL_BITS):
-                raise DataError(
-                    f"cannot read table {self.table.name} as of {format_timestamp(snapshot)}: it is only "
-                    f"{format_timestamp(now)}"
-                )
-            clock.update(snapshot)
+        follow(self.tablets.store.clock, snapshot, self.table.name)
         self.tablet.mvcc.wait_until_clean(snapshot, deadline)
 
     def _check_there(self) -> None:

@@ -16,15 +16,12 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ...errors import DataError, StaleSchema
-from ...storage.clock import LOGICAL_BITS, HybridClock, format_timestamp
+from ...storage.clock import HybridClock, format_timestamp
 from ...storage.reading.row_read import find_row
 from ...storage.store import Timestamp
 from ...storage.tablet.tablet import Tablet, TabletView
 from ..consensus.consensus import Consensus
 from .layout import ReplicaLayout
-
-AHEAD_SECONDS = 10
-"""A reader's clock may be so far before this server's; what is further is a mistake."""
 
 
 class Serving(Protocol):
@@ -122,13 +119,18 @@ class ReplicaReads:
 
     def _wait(self, snapshot: Timestamp, deadline: float) -> None:
         """Return when all writes up to a time are here and decided, for ever."""
-        now = self._clock.now()
-        if snapshot > now:
-            if snapshot > now + ((AHEAD_SECONDS * 1_000_000) << LOGICAL_BITS):
-                raise DataError(
-                    f"cannot read table {self._serving.layout.table.name} as of {format_timestamp(snapshot)}: "
-                    f"it is only {format_timestamp(now)}"
-                )
-            self._clock.update(snapshot)
+        follow(self._clock, snapshot, self._serving.layout.table.name)
         self._consensus.wait_safe(snapshot, deadline)
         self._tablet.mvcc.wait_until_clean(snapshot, deadline)
+
+
+def follow(clock: HybridClock, snapshot: Timestamp, table: str) -> None:
+    """Move the clock up to the time of a read, so that no later write lies below; `DataError` if it is in the future:
+    further ahead than a reader's clock may be (`HybridClock.limit`)."""
+    now = clock.now()
+    if snapshot > now:
+        if snapshot > clock.limit():
+            raise DataError(
+                f"cannot read table {table} as of {format_timestamp(snapshot)}: it is only {format_timestamp(now)}"
+            )
+        clock.update(snapshot)

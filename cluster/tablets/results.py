@@ -6,7 +6,9 @@
 
 Every replica keeps the results of the entries that it has applied, so a later leader has those of all earlier ones.
 A client tells with each call below which of its calls all were answered: those results are forgotten. A client that
-was idle for an hour is forgotten as a whole, by the hybrid time of the entries, so that all replicas do so alike.
+wrote nothing for an hour is forgotten as a whole. Each replica counts that hour by its own clock that never jumps, from
+when it heard of the entry: no timestamp, and so no wrong clock of a client or a leader, makes it forget. A replica that
+was opened again counts from then, so it forgets later.
 
 A leader notes a result when it appends the entry; until that is decided, the result is not valid. An entry that is
 void never had a result. So a result needs no second step: its entry's ticket says what it is worth.
@@ -32,7 +34,6 @@ from msgspec import Struct
 
 from ... import errors
 from ...errors import DeadlineExceeded, IntegrityError, OperationalError, ProtocolError
-from ...storage.clock import LOGICAL_BITS
 from ...storage.files.checked_file import replace_checked
 from ...storage.files.filesystem import FileSystem
 from ...storage.log.wal import LogTicket
@@ -47,9 +48,8 @@ VERSION = 1
 NAME = "results"
 IDLE_SECONDS = 3600
 """A client that wrote nothing for so long is forgotten."""
-_IDLE = (IDLE_SECONDS * 1_000_000) << LOGICAL_BITS
-_SWEEP = (60 * 1_000_000) << LOGICAL_BITS
-"""How often idle clients are looked for, in hybrid time."""
+_SWEEP_SECONDS = 60
+"""How often idle clients are looked for."""
 
 _ERRORS: dict[str, type[IntegrityError]] = {
     name: value for name, value in vars(errors).items() if isinstance(value, type) and issubclass(value, IntegrityError)
@@ -97,6 +97,8 @@ class _Result:
 class _Client:
     newest: int = 0
     """Hybrid time of its newest entry."""
+    heard: float = 0.0
+    """When this replica heard of it, by `Results`' clock."""
     first_incomplete: int = 0
     results: dict[int, _Result] = field(default_factory=dict)
     """By sequence number."""
@@ -150,20 +152,23 @@ class Results:
     ----------
     saved : SavedResults
         Those of the entries that the log may have no more.
+    now : callable
+        Seconds that never jump.
     """
 
-    def __init__(self, saved: SavedResults | None = None):
+    def __init__(self, saved: SavedResults | None = None, now: Callable[[], float] = time.monotonic):
+        self._now = now
         self._lock = threading.Lock()
         self._clients: dict[str, _Client] = {}
         self._running: dict[tuple[str, int], threading.Event] = {}
         """Calls that a thread of this replica is doing now; set when it does so no more."""
-        self._swept = 0
+        self._swept = now()
         saved = saved or SavedResults()
         self.saved_index = saved.index
         """The file has the results of the entries up to here."""
         for client in saved.clients:
             results = {sequence: _Result(index, body, None) for sequence, index, body in client.results}
-            self._clients[client.client] = _Client(client.newest, client.first_incomplete, results)
+            self._clients[client.client] = _Client(client.newest, self._swept, client.first_incomplete, results)
 
     # ---- calls, at the leader ------------------------------------------------------------------------------------
 
@@ -239,17 +244,18 @@ class Results:
             if client is None:
                 client = self._clients[header.client] = _Client()
             client.newest = max(client.newest, timestamp)
+            client.heard = now = self._now()
             if header.first_incomplete > client.first_incomplete:
                 client.first_incomplete = header.first_incomplete
                 for sequence in [s for s in client.results if s < header.first_incomplete]:
                     del client.results[sequence]
             client.results[header.sequence] = _Result(index, header.result, ticket)
-            if timestamp - self._swept > _SWEEP:
-                self._sweep(timestamp)
+            if now - self._swept > _SWEEP_SECONDS:
+                self._sweep(now)
 
-    def _sweep(self, timestamp: int) -> None:
-        self._swept = timestamp
-        for name in [name for name, client in self._clients.items() if client.newest < timestamp - _IDLE]:
+    def _sweep(self, now: float) -> None:
+        self._swept = now
+        for name in [name for name, client in self._clients.items() if client.heard < now - IDLE_SECONDS]:
             del self._clients[name]
 
     # ---- what the log loses --------------------------------------------------------------------------------------

@@ -164,6 +164,11 @@ class Heartbeats:
     ):
         self.reporters = [MasterReporter(address, channels, server, reports, interval) for address in masters]
 
+    @property
+    def are_accepted(self) -> bool:
+        """True if the leading master has replied to the last heartbeat, or there are no masters."""
+        return not self.reporters or any(reporter.is_leader for reporter in self.reporters)
+
     def start(self) -> None:
         """Begin."""
         for reporter in self.reporters:

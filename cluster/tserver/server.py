@@ -23,6 +23,7 @@ from ...storage.files.os_filesystem import OsFileSystem
 from ...storage.files.page_cache import PageCache
 from ...storage.forks import stay_with_process
 from ...storage.maintenance.maintenance import Rounds
+from ...storage.steady_clock import PATIENCE_SECONDS, SteadyClock
 from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer
 from ..wire.envelope import Caller
@@ -100,7 +101,9 @@ class TabletServer:
         clock: HybridClock | None = None,
     ):
         self.options = options
-        self.clock = clock or HybridClock()
+        self.clock = clock or HybridClock(FAULTS.wall_microseconds)
+        self._steady = SteadyClock(0, min(options.history_seconds, PATIENCE_SECONDS), self.clock.wall)
+        self.clock.steady = self._history_time
         self._started = time.time()
         self._stopped = False
         self._tls = server_credentials(options.tls)
@@ -202,6 +205,11 @@ class TabletServer:
 
     def _deciding(self) -> _Deciding:
         return _Deciding(self._completions.here(), self._transport.holding())
+
+    def _history_time(self) -> int:
+        """Microseconds since 1970 by which history is forgotten. A server forgets none while no leading master accepts
+        its heartbeats, as one does not whose clock is too far ahead."""
+        return self._steady.now() if self._heartbeats.are_accepted else 0
 
     @property
     def address(self) -> str:

@@ -33,9 +33,10 @@ _calls = msgpack_decoder(CallFrame)
 class AnswerStream:
     """Where the answers to one client go. Safe to use from many threads."""
 
-    def __init__(self, writer: Any, identity: str):
+    def __init__(self, writer: Any, identity: str, peer: str = ""):
         self._writer = writer
         self._identity = identity
+        self._peer = peer
         # Guards all below.
         self._lock = threading.Lock()
         self._outbox: list[tuple[int, bytes]] = []
@@ -77,6 +78,10 @@ class AnswerStream:
     def peer_identity(self) -> bytes:
         """As Flight's context: who the client is, by its certificate."""
         return self._identity.encode()
+
+    def peer(self) -> str:
+        """As Flight's context: the client's address."""
+        return self._peer
 
     def say_goodbye(self) -> None:
         """Ask the client, which alone can end the stream, to do so when it has its answers."""
@@ -164,10 +169,10 @@ class CallService:
         self._streams: set[AnswerStream] = set()
         self._is_closing = False
 
-    def serve(self, reader: Any, writer: Any, identity: str = "") -> None:
+    def serve(self, reader: Any, writer: Any, identity: str = "", peer: str = "") -> None:
         """Read a stream until its client ends it. `ProtocolError` where what comes are no calls. `identity` is the
-        client's, by its certificate."""
-        stream = AnswerStream(writer, identity)
+        client's, by its certificate, `peer` its address."""
+        stream = AnswerStream(writer, identity, peer)
         with self._lock:
             if self._is_closing:
                 raise errors.ServerUnavailable("the server takes no more calls")

@@ -20,9 +20,10 @@ import msgspec
 from msgspec import Struct
 
 from ... import errors
-from ...storage.clock import HybridClock, split_timestamp, wall_microseconds
+from ...storage.clock import LEAD_SECONDS, LOGICAL_BITS, HybridClock, format_timestamp, make_timestamp
 from ...storage.store import Timestamp
 from ..decoders import msgpack_decoder
+from .client_clock import ClientClock
 from .methods import Reply, Request, ScanTablet
 
 PROTOCOL_VERSION = 1
@@ -31,10 +32,6 @@ MAX_BODY_BYTES = 16 << 20
 """Of a request, before it is decoded."""
 MAX_TICKET_BYTES = 64 << 20
 """Of a scan's ticket, which may carry runtime filters (a bitmap has up to 8 MiB)."""
-
-MAX_CLOCK_LEAD = 24 * 3600
-"""Seconds that another's clock may be ahead of this machine's. A hybrid clock follows all that it hears of and never
-goes back, so one message with an absurd time would do lasting damage."""
 
 _MAGIC = b"nyla"
 _HEAD = struct.Struct("<4sH")
@@ -106,14 +103,46 @@ def unpack(body: bytes | memoryview, decoder: msgspec.msgpack.Decoder[Any], what
         ) from None
 
 
-def note_clock(clock: HybridClock, timestamp: int) -> None:
-    """Take note of another's clock; `ProtocolError` where it is absurd."""
-    lead = split_timestamp(Timestamp(timestamp))[0] / 1e6 - wall_microseconds() / 1e6
-    if lead > MAX_CLOCK_LEAD:
-        raise errors.ProtocolError(
-            f"the other side's clock is {lead:.0f} s ahead of this machine's; at most {MAX_CLOCK_LEAD} s can be right"
-        )
+def note_caller(clock: HybridClock, envelope: RequestEnvelope, who: str = "") -> None:
+    """Follow the clock of a caller; `ClockTooFarAhead` if it is too far ahead.
+
+    A hybrid clock follows what it hears and never goes back, and all servers hear of each other: one message with an
+    absurd time would do lasting damage everywhere.
+    """
+    if too_far_ahead(clock, envelope.clock, is_peer=bool(envelope.caller.address)):
+        caller = who or envelope.caller.address or envelope.caller.id or "the client"
+        raise errors.ClockTooFarAhead(describe_lead(clock, envelope.clock, caller))
+    clock.update(Timestamp(envelope.clock))
+
+
+def note_server(clock: HybridClock, timestamp: int, address: str) -> None:
+    """Follow the clock of a server that has replied. One that is too far ahead counts as unavailable
+    (`ServerUnavailable`): another replica may do what was requested, and nothing is learned of this one's time."""
+    is_ahead = too_far_ahead(clock, timestamp, is_peer=True)
+    if isinstance(clock, ClientClock):
+        is_ahead = not clock.heard(address, timestamp, is_ahead)
+    if is_ahead:
+        raise errors.ServerUnavailable(describe_lead(clock, timestamp, f"server {address}"))
     clock.update(Timestamp(timestamp))
+
+
+def too_far_ahead(clock: HybridClock, timestamp: int, is_peer: bool) -> bool:
+    """True if a timestamp of another machine, a server's if `is_peer`, is beyond what the clock may follow."""
+    return timestamp > clock.latest and timestamp > (clock.limit_of_peers() if is_peer else clock.limit())
+
+
+def describe_lead(clock: HybridClock, timestamp: int, who: str) -> str:
+    """The message for a clock that is too far ahead: both times, the difference, and what is allowed."""
+    wall = make_timestamp(clock.wall())
+    lead = (timestamp - wall >> LOGICAL_BITS) / 1e6
+    try:
+        theirs = format_timestamp(Timestamp(timestamp))
+    except (OverflowError, ValueError):
+        theirs = f"no time at all ({timestamp})"
+    return (
+        f"the clock of {who} shows {theirs}, {lead:.0f} s ahead of this machine's, which shows "
+        f"{format_timestamp(wall)}; at most {LEAD_SECONDS} s are accepted"
+    )
 
 
 def request_decoder() -> msgspec.msgpack.Decoder[Any]:

@@ -4,6 +4,7 @@
     disk_delay     each sync of a file takes so many seconds longer
     broken_path    each operation on a path that contains this fails with EIO
     full_path      each file made, and each write, on a path that contains this fails with ENOSPC, a write in its middle
+    clock_skew     the server's wall clock is so many seconds ahead
 
 The switches are the process's own (`FAULTS`). Calls, scans and peer streams ask `check` on their way out and on their
 way in; files pass through `FaultyFileSystem`.
@@ -17,6 +18,7 @@ import time
 from typing import Any
 
 from ... import errors
+from ...storage.clock import wall_microseconds
 from ...storage.files.filesystem import FileSystem, Lock, ReadableFile, WritableFile
 from .methods import Done, SetFaults
 
@@ -64,6 +66,10 @@ class Faults:
         if self.is_full(path):
             error = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
             raise errors.DiskError(f"cannot write {path}: {error.strerror} (made to fail for a test)") from error
+
+    def wall_microseconds(self) -> int:
+        """The wall clock of servers in this process."""
+        return wall_microseconds() + int(self._now.clock_skew * 1e6)
 
     def delay_sync(self) -> None:
         """Wait as long as a sync is to take longer."""

@@ -84,13 +84,14 @@ class SetFaults(Request, frozen=True, tag="faults"):
     """Test servers only (started with --allow-faults): drop all traffic from and to the servers with these ids or
     addresses ("*" for everybody but this method), until told otherwise; delay each write to the disk by
     `disk_delay` seconds; fail operations on paths that contain `broken_path`; find no space for files whose paths
-    contain `full_path`."""
+    contain `full_path`; show a wall clock that is `clock_skew` seconds ahead."""
 
     reply = Done
     cut: tuple[str, ...] = ()
     disk_delay: float = 0.0
     broken_path: str = ""
     full_path: str = ""
+    clock_skew: float = 0.0
 
 
 # ---- tablet servers: rows -----------------------------------------------------------------------------------------

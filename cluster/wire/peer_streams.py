@@ -35,9 +35,10 @@ from pyarrow import flight
 
 from ... import errors
 from ...storage.clock import HybridClock
+from ...storage.store import Timestamp
 from ..decoders import msgpack_decoder
 from ..raft.messages import AppendRequest, Message, Peer
-from .envelope import note_clock, pack, unpack
+from .envelope import describe_lead, pack, too_far_ahead, unpack
 from .errors import flight_text
 from .exchanges import messages
 from .faults import FAULTS
@@ -407,6 +408,8 @@ class FlightTransport:
         self._links: dict[str, _Link] = {}
         self._accepted: set[_Stream] = set()
         self._readers: set[threading.Thread] = set()
+        self._wrong_clocks: set[str] = set()
+        """Ids of servers whose clocks are too far ahead, as was logged."""
         self._watcher: threading.Thread | None = None
         self._is_closed = False
         self._closing = threading.Event()
@@ -549,9 +552,24 @@ class FlightTransport:
     def _take_in(self, batch: PeerBatch) -> None:
         if FAULTS.is_cut(batch.sender.id, batch.sender.address):
             return
-        note_clock(self._clock, batch.clock)
+        if too_far_ahead(self._clock, batch.clock, is_peer=True):
+            self._refuse(batch)
+            return
+        if batch.sender.id in self._wrong_clocks:
+            self._wrong_clocks.discard(batch.sender.id)
+            _logger.info("the clock of server %s is right again", batch.sender.id)
+        self._clock.update(Timestamp(batch.clock))
         if batch.messages and not self._is_closed:
             self._receive(batch)
+
+    def _refuse(self, batch: PeerBatch) -> None:
+        """Drop what a server says whose clock is too far ahead, as if it were cut off: it neither leads nor votes."""
+        if batch.sender.id not in self._wrong_clocks:
+            self._wrong_clocks.add(batch.sender.id)
+            _logger.error(
+                "%s; its messages are dropped until it is right",
+                describe_lead(self._clock, batch.clock, f"server {batch.sender.id} at {batch.sender.address}"),
+            )
 
 
 def _size(message: Message) -> int:

@@ -27,7 +27,7 @@ from ... import errors
 from ...storage.clock import HybridClock
 from ...storage.forks import stay_with_process
 from .call_streams import AloneCall, BegunCall, CallStream
-from .envelope import Caller, ReplyEnvelope, RequestEnvelope, note_clock, pack, reply_decoder, unpack
+from .envelope import Caller, ReplyEnvelope, RequestEnvelope, note_server, pack, reply_decoder, unpack
 from .errors import error_from_body, flight_text, raised_by_flight
 from .faults import FAULTS
 from .methods import Reply, Request, ScanTablet, SetFaults
@@ -191,9 +191,9 @@ class Channel:
 
     def _reply(self, request: Request, answered: Any) -> Any:
         answer: ReplyEnvelope[Reply] = unpack(answered, reply_decoder(request.reply), "reply")
-        note_clock(self._clock, answer.clock)
         self._server_id = answer.server
         if not isinstance(request, SetFaults):
+            note_server(self._clock, answer.clock, self.address)
             FAULTS.check(answer.server)
         if answer.error is not None:
             raise error_from_body(answer.error)

@@ -34,7 +34,7 @@ from ...storage.forks import stay_with_process
 from ...storage.vector import Batch
 from ..decoders import msgpack_decoder
 from .batches import BatchDecoder, BatchEncoder, DictionaryHead, PartHead
-from .envelope import ErrorBody, note_clock
+from .envelope import ErrorBody, note_server
 from .errors import error_from_body, error_to_body, raised_by_flight
 from .faults import FAULTS
 from .methods import ScanEnd, ScanStart
@@ -315,7 +315,7 @@ class ScanStream:
                 self.batches += 1
 
     def _take_end(self, head: EndHead) -> None:
-        note_clock(self._clock, head.clock)
+        note_server(self._clock, head.clock, self._address)
         if head.error is not None:
             self._is_closed = True
             raise error_from_body(head.error)

@@ -32,7 +32,7 @@ from ...storage.clock import HybridClock
 from ...storage.forks import stay_with_process
 from ...storage.vector import Batch
 from . import call_streams
-from .access import Role, check_method, check_role, identity_of
+from .access import Role, address_of, check_method, check_role, identity_of
 from .call_service import AnswerStream, CallService
 from .ending import cut_connections, stop_at_exit
 from .envelope import (
@@ -41,7 +41,7 @@ from .envelope import (
     Caller,
     ReplyEnvelope,
     RequestEnvelope,
-    note_clock,
+    note_caller,
     pack,
     request_decoder,
     ticket_decoder,
@@ -341,8 +341,10 @@ class RpcServer:
         """The context of a call that may be done now, by this caller; raises otherwise."""
         if self._is_secure:
             check_method(identity_of(flight_context), type(envelope.method))
-        note_clock(self._clock, envelope.clock)
-        context = self._context(envelope, flight_context, always=isinstance(envelope.method, SetFaults))
+        is_fault = isinstance(envelope.method, SetFaults)
+        if not is_fault:
+            note_caller(self._clock, envelope, address_of(flight_context))
+        context = self._context(envelope, flight_context, always=is_fault)
         if type(envelope.method) in self.limits.growing:
             self._check_memory()
         return context
@@ -387,7 +389,7 @@ class RpcServer:
                     gate.enter()
                     entered.callback(gate.leave)
                 envelope: RequestEnvelope = unpack(ticket, ticket_decoder(), "ticket of a scan")
-                note_clock(self._clock, envelope.clock)
+                note_caller(self._clock, envelope, address_of(flight_context))
                 entered.pop_all()
         except errors.Error as error:
             raise flight_error(error) from None
@@ -418,7 +420,7 @@ class RpcServer:
                 check_role(identity, Role.CLIENT if is_calls else Role.SERVER, "an exchange of peers")
             if is_calls:
                 with self._call_streams.one():
-                    self._call_service.serve(reader, writer, identity)
+                    self._call_service.serve(reader, writer, identity, address_of(flight_context))
                 return
             if self.exchange is None:
                 raise errors.ProtocolError("this server has no peers")

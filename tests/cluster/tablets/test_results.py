@@ -70,18 +70,32 @@ def test_a_call_that_is_being_done_is_not_done_twice() -> None:
 
 
 def test_what_was_answered_and_who_is_idle_is_forgotten() -> None:
-    results = Results()
+    now = 5.0
+    results = Results(now=lambda: now)
     for sequence in range(1, 6):
         results.note(header(ONE, sequence), sequence, SECOND)
     results.note(header(ONE, 6, first=4), 6, SECOND)
     with pytest.raises(ProtocolError, match="was answered"):
         ask(results, ONE, 3)
     assert ask(results, ONE, 4) == ask(results, ONE, 5) == b"r"
-    results.note(header(TWO, 1), 7, (IDLE_SECONDS - 10) * SECOND)
+    now = 5.0 + IDLE_SECONDS - 10
+    results.note(header(TWO, 1), 7, 2 * SECOND)
     assert ask(results, ONE, 4) == b"r"
-    results.note(header(TWO, 2), 8, (IDLE_SECONDS + 100) * SECOND)
+    now = 5.0 + IDLE_SECONDS + 100
+    results.note(header(TWO, 2), 8, 3 * SECOND)
     assert ask(results, ONE, 4) is None
     assert ask(results, TWO, 1) == b"r"
+
+
+def test_timestamps_make_nobody_forgotten() -> None:
+    """Of a leader or a client whose clock is days ahead, also after the replica was opened again."""
+    results = Results()
+    results.note(header(ONE, 1), 1, SECOND)
+    results.note(header(TWO, 1), 2, 1000 * IDLE_SECONDS * SECOND)
+    results.note(header(TWO, 2), 3, 2000 * IDLE_SECONDS * SECOND)
+    again = Results(results.save(3))
+    again.note(header(TWO, 3), 4, 3000 * IDLE_SECONDS * SECOND)
+    assert ask(results, ONE, 1) == ask(again, ONE, 1) == b"r"
 
 
 def test_the_file_has_what_is_decided_and_is_not_overridden_by_older_entries() -> None:

@@ -107,11 +107,26 @@ def test_messages_arrive_in_order_and_answers_come_back_on_one_exchange(nodes: C
 
 def test_clocks_travel_along(nodes: Callable[..., Node]) -> None:
     a, b = nodes("a"), nodes("b")
-    a.clock.update(Timestamp(a.clock.now() + (3600 * 10**6 << 12)))
+    a.clock.update(Timestamp(a.clock.now() + (9 * 10**6 << 12)))
     ahead = a.clock.now()
     a.say(b, 1)
     until(lambda: b.got)
     assert b.clock.now() > ahead
+
+
+def test_a_peer_whose_clock_is_too_far_ahead_is_not_heard(
+    nodes: Callable[..., Node], caplog: pytest.LogCaptureFixture
+) -> None:
+    a, b, c = nodes("a"), nodes("b"), nodes("c")
+    a.clock.update(Timestamp(a.clock.now() + (3600 * 10**6 << 12)))
+    for number in range(3):
+        a.say(b, number)
+    until(lambda: "messages are dropped" in caplog.text)
+    c.say(b, 7)
+    until(lambda: b.got)
+    assert b.rounds == [7]
+    assert b.clock.now() < b.clock.limit() < a.clock.latest
+    assert caplog.text.count("3600 s ahead of this machine's") == 1, "logged once, not for each message"
 
 
 def test_both_open_at_once_and_one_exchange_is_kept(nodes: Callable[..., Node]) -> None:

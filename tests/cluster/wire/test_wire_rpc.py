@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ import pytest
 from nyala import errors
 from nyala.cluster.wire import errors as wire_errors
 from nyala.cluster.wire import methods, server
+from nyala.cluster.wire.client_clock import ClientClock
 from nyala.cluster.wire.envelope import Caller
 from nyala.cluster.wire.faults import FAULTS
 from nyala.cluster.wire.methods import Done, GetStatus, KeepAlive, ScanEnd, ScanTablet, SetFaults, StepDown, WriteRow
@@ -87,17 +89,61 @@ def served() -> Iterator[Served]:
 
 
 def test_clocks_travel_both_ways(served: Served) -> None:
-    served.own_clock.update(Timestamp(served.own_clock.now() + (10**9 << 12)))
+    served.own_clock.update(Timestamp(served.own_clock.now() + (9 * 10**6 << 12)))
     sent = served.own_clock.now()
     served.channel.call(KeepAlive(scanner="s"))
     assert served.clock.now() > sent
-    served.clock.update(Timestamp(served.clock.now() + (10**9 << 12)))
+    served.clock.update(Timestamp(served.clock.now() + (500_000 << 12)))
     ahead = served.clock.now()
     served.raising(errors.ReplicaUnavailable("not here"))
     with pytest.raises(errors.ReplicaUnavailable):
         served.channel.call(KeepAlive(scanner="s"))
     assert served.own_clock.now() > ahead
     assert served.channel.server_id == "server-1"
+
+
+def test_a_client_that_is_too_far_ahead_is_refused_and_moves_no_clock(served: Served) -> None:
+    served.own_clock.update(Timestamp(served.own_clock.now() + (7200 * 10**6 << 12)))
+    with pytest.raises(errors.ClockTooFarAhead, match=r"(\d\d:){2}.* 7200 s ahead of this machine's, .*(\d\d:){2}"):
+        served.channel.call(KeepAlive(scanner="s"))
+    with pytest.raises(errors.ClockTooFarAhead):
+        list(served.channel.scan(ticket()))
+    assert served.clock.limit() < served.own_clock.latest
+    assert not served.clock.is_beyond(served.clock.now())
+
+
+def test_requests_that_are_each_a_little_ahead_do_not_add_up(served: Served) -> None:
+    for _ in range(5):
+        served.own_clock.update(Timestamp(served.clock.now() + (9 * 10**6 << 12)))
+        with contextlib.suppress(errors.ClockTooFarAhead):
+            served.channel.call(KeepAlive(scanner="s"))
+    assert served.clock.now() < HybridClock().limit()
+
+
+def test_a_server_that_is_too_far_ahead_counts_as_unavailable(served: Served) -> None:
+    served.clock.update(Timestamp(served.clock.now() + (7200 * 10**6 << 12)))
+    with pytest.raises(errors.ServerUnavailable, match=r"clock of server .* 7200 s ahead"):
+        served.channel.call(KeepAlive(scanner="s"))
+    assert served.own_clock.latest < HybridClock().limit()
+
+
+def test_a_client_on_a_slow_machine_follows_the_first_server(served: Served) -> None:
+    served.clock.update(Timestamp(served.clock.now() + (7200 * 10**6 << 12)))
+    clock = ClientClock()
+    channels = Channels(clock)
+    try:
+        channel = channels.get(served.server.address)
+        channel.call(KeepAlive(scanner="s"))
+        channel.call(KeepAlive(scanner="s"))
+        assert clock.now() > served.clock.latest - (10**6 << 12)
+        clock.heard("another:1", clock.latest, is_ahead=False)
+        served.clock.update(Timestamp(served.clock.now() + (60 * 10**6 << 12)))
+        with pytest.raises(errors.ServerUnavailable, match="7260 s ahead"):
+            channel.call(KeepAlive(scanner="s"))
+        clock.heard("another:1", served.clock.latest, is_ahead=True)
+        channel.call(KeepAlive(scanner="s"))
+    finally:
+        channels.close()
 
 
 def test_the_handler_sees_caller_and_deadline(served: Served) -> None:

@@ -1,0 +1,62 @@
+"""The clock of a client: its own, unless that is behind the servers'.
+
+    the first reply says     10:00:07      this machine's wall clock: 09:55:00
+    from then on             what servers have said last, which may be 5 min 7 s + 10 s ahead of the wall clock
+
+A client learns the time from servers, so it works on a machine whose clock is slow. A server whose clock jumps ahead
+later does not take the client along, as all others would refuse its requests then; if most servers that have replied
+lately say the same, they are right. Between replies the clock does not run on ahead of the wall clock: the servers' may
+stand still, where theirs were ahead once.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ...storage.clock import LEAD, LOGICAL_BITS, HybridClock, wall_microseconds
+from ...storage.store import Timestamp
+
+MAX_LAG_SECONDS = 10 * 365 * 24 * 3600
+"""A first reply that is further ahead than this is refused: it is no time that a server can mean."""
+MEMORY_SECONDS = 30.0
+"""For how long a reply counts in the vote on which servers are right."""
+
+
+class ClientClock(HybridClock):
+    """Safe for several threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lag = 0
+        """By how much the wall clock is behind the servers that are believed, as a difference of timestamps."""
+        self._is_set = False
+        self._replies: dict[str, tuple[float, bool]] = {}
+        """By address: when its server has replied last, and whether it was too far ahead then."""
+
+    def limit(self) -> Timestamp:
+        """See `HybridClock.limit`; before the first reply, far ahead."""
+        if self._is_set:
+            return Timestamp(max(super().limit(), (wall_microseconds() << LOGICAL_BITS) + self._lag + LEAD))
+        return Timestamp((wall_microseconds() + MAX_LAG_SECONDS * 1_000_000) << LOGICAL_BITS)
+
+    def update(self, timestamp: Timestamp) -> None:
+        """See `HybridClock.update`; the first timestamp sets the clock."""
+        if not self._is_set:
+            self._set(timestamp)
+        super().update(timestamp)
+
+    def _set(self, timestamp: int) -> None:
+        self._lag = max(0, timestamp - (wall_microseconds() << LOGICAL_BITS))
+        self._is_set = True
+
+    def heard(self, address: str, timestamp: int, is_ahead: bool) -> bool:
+        """True if the clock may follow a server's reply, which `is_ahead` says is beyond `limit`."""
+        now = time.monotonic()
+        self._replies[address] = now, is_ahead
+        if not is_ahead:
+            return True
+        lately = [was_ahead for at, was_ahead in list(self._replies.values()) if now - at < MEMORY_SECONDS]
+        if 2 * sum(lately) <= len(lately) or timestamp >> LOGICAL_BITS > wall_microseconds() + MAX_LAG_SECONDS * 10**6:
+            return False
+        self._set(timestamp)
+        return True
