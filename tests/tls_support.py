@@ -6,6 +6,12 @@ import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509.oid import ExtendedKeyUsageOID
+from nyala.cluster.admin.authority import _builder, _name, _write_key
 from nyala.cluster.admin.certificates import authority_of, files_of, make_certificates
 from nyala.cluster.wire.access import Role
 from nyala.cluster.wire.tls import Credentials, read_credentials
@@ -37,6 +43,22 @@ class Pki:
         files = files_of(self.directory, name)
         authority_of(self.directory).issue(files, role, hosts, datetime.timedelta(days=days))
         return files
+
+    def issue_named(self, name: str, common_name: str, alternatives: Sequence[x509.GeneralName]) -> Credentials:
+        """A further client's certificate with exactly these names, not looked at."""
+        files = files_of(self.directory, name)
+        authority = authority_of(self.directory)
+        key = ec.generate_private_key(ec.SECP256R1())
+        builder = _builder(
+            _name(common_name), authority._certificate.subject, key.public_key(), datetime.timedelta(days=1)
+        )
+        builder = builder.add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        if alternatives:
+            builder = builder.add_extension(x509.SubjectAlternativeName(alternatives), critical=False)
+        _write_key(Path(files.key), key)
+        signed = builder.sign(authority._key, SHA256())
+        Path(files.certificate).write_bytes(signed.public_bytes(Encoding.PEM))
+        return unchecked(files)
 
 
 def unchecked(files: TlsFiles) -> Credentials:

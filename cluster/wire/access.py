@@ -3,8 +3,11 @@
 | role | its certificate's first alternative name | may |
 |---|---|---|
 | CLIENT | `nyala-client`, `nyala-client.NAME` | read and write rows, change tables, see where they are |
-| ADMIN | `nyala-admin`, `nyala-admin.NAME` | and check replicas, move them, hand over leaderships, empty servers |
-| SERVER | `nyala-server`, `nyala-server.NAME` | and take part: consensus, copies of replicas, reports, orders |
+| ADMIN | `nyala-admin`, `nyala-admin.NAME` | and compact, check, move replicas, hand over leaderships, empty servers |
+| SERVER | `nyala-server` | and take part: consensus, copies of replicas, reports, orders |
+
+NAME is one label, for the log: neither the host `nyala-client.example.com` nor the e-mail address
+`nyala-client.smith@example.com` gives a role.
 
 A method that nobody has thought of here is for servers alone. Where there is no TLS, nobody knows who calls, and all
 methods are everybody's.
@@ -13,6 +16,7 @@ methods are everybody's.
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Mapping
 from typing import Final
 from urllib.parse import unquote
@@ -23,6 +27,7 @@ from .methods import Request
 from .repair_methods import UnsafeChangeConfig
 
 _PREFIX: Final = "nyala-"
+_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9_-]*[a-z0-9])?")
 
 
 class Role(enum.IntEnum):
@@ -49,8 +54,11 @@ def role_of(identity: str) -> Role | None:
     >>> role_of("nyala-client.reports")
     <Role.CLIENT: 1>
     """
-    label = identity.partition(".")[0].lower()
-    return next((role for role in Role if role.dns_name == label), None)
+    name, dot, label = identity.lower().partition(".")
+    role = next((role for role in Role if role.dns_name == name), None)
+    if dot and (role is Role.SERVER or not _LABEL.fullmatch(label)):
+        return None
+    return role
 
 
 _CLIENTS: Final = (
@@ -86,6 +94,8 @@ _ADMINISTRATORS: Final = (
     methods.LeaveCluster,
     methods.SetFaults,
 )
+_CLIENTS_WORK: Final = ("analyze",)
+"""Works on a tablet that clients may order: others rewrite its files, at every replica."""
 NEEDED: Final[Mapping[type[Request], Role]] = {
     **dict.fromkeys(_CLIENTS, Role.CLIENT),
     **dict.fromkeys(_ADMINISTRATORS, Role.ADMIN),
@@ -104,6 +114,13 @@ def address_of(flight_context: object) -> str:
     told = str(flight_context.peer())  # type: ignore[attr-defined]
     kind, _, address = told.partition(":")
     return unquote(address if kind in ("ipv4", "ipv6") else told)
+
+
+def check_request(identity: str, request: Request) -> None:
+    """`AccessDenied` where the holder of a certificate may not make a request."""
+    if isinstance(request, methods.WorkOnTablet) and request.work not in _CLIENTS_WORK:
+        check_role(identity, Role.ADMIN, f"to {request.work} a tablet")
+    check_method(identity, type(request))
 
 
 def check_method(identity: str, method: type[Request]) -> None:

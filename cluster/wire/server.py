@@ -32,7 +32,8 @@ from ...storage.clock import HybridClock
 from ...storage.forks import stay_with_process
 from ...storage.vector import Batch
 from . import call_streams
-from .access import Role, address_of, check_method, check_role, identity_of
+from .access import Role, address_of, check_request, check_role, identity_of
+from .audit import log_denied, log_done
 from .call_service import AnswerStream, CallService
 from .ending import cut_connections, stop_at_exit
 from .envelope import (
@@ -101,6 +102,16 @@ class CallContext:
         """By `time.monotonic`."""
         self._flight = flight_context
         self._is_stopped = is_stopped
+
+    @property
+    def identity(self) -> str:
+        """Of the caller's certificate; "" without TLS."""
+        return identity_of(self._flight)
+
+    @property
+    def address(self) -> str:
+        """Where the call came from."""
+        return address_of(self._flight)
 
     def remaining(self) -> float:
         """Seconds until the caller gives up; not below 0."""
@@ -340,7 +351,8 @@ class RpcServer:
     def _begun(self, envelope: RequestEnvelope, flight_context: Any) -> CallContext:
         """The context of a call that may be done now, by this caller; raises otherwise."""
         if self._is_secure:
-            check_method(identity_of(flight_context), type(envelope.method))
+            what = type(envelope.method).__name__
+            self._check(flight_context, what, lambda identity: check_request(identity, envelope.method))
         is_fault = isinstance(envelope.method, SetFaults)
         if not is_fault:
             note_caller(self._clock, envelope, address_of(flight_context))
@@ -353,7 +365,25 @@ class RpcServer:
         handler = self.handlers.get(type(method))
         if handler is None:
             raise errors.ProtocolError(f"this server has no method {type(method).__name__}")
-        return handler(method, context)
+        try:
+            reply = handler(method, context)
+        except BaseException as error:
+            log_done(method, self._who(context), context.address, error)
+            raise
+        log_done(method, self._who(context), context.address)
+        return reply
+
+    def _who(self, context: CallContext) -> str:
+        return context.identity if self._is_secure else context.caller.id or context.caller.address
+
+    def _check(self, flight_context: Any, what: str, check: Callable[[str], None]) -> None:
+        """Raise what `check` does of the caller's identity, and log it."""
+        identity = identity_of(flight_context)
+        try:
+            check(identity)
+        except errors.AccessDenied as error:
+            log_denied(what, identity, address_of(flight_context), error)
+            raise
 
     def _packed(self, reply: Reply | BaseException) -> bytes:
         if isinstance(reply, BaseException):
@@ -382,7 +412,7 @@ class RpcServer:
         """The messages of a scan; what goes wrong is the last of them."""
         try:
             if self._is_secure:
-                check_role(identity_of(flight_context), Role.CLIENT, "a scan")
+                self._check(flight_context, "a scan", lambda identity: check_role(identity, Role.CLIENT, "a scan"))
             _check_size(len(ticket), self.limits.ticket_bytes)
             with ExitStack() as entered:
                 for gate in (self._streams, self._scans):
@@ -417,7 +447,8 @@ class RpcServer:
             is_calls = command == call_streams.COMMAND
             identity = identity_of(flight_context) if self._is_secure else ""
             if self._is_secure:
-                check_role(identity, Role.CLIENT if is_calls else Role.SERVER, "an exchange of peers")
+                needed, what = Role.CLIENT if is_calls else Role.SERVER, "an exchange of peers"
+                self._check(flight_context, what, lambda identity: check_role(identity, needed, what))
             if is_calls:
                 with self._call_streams.one():
                     self._call_service.serve(reader, writer, identity, address_of(flight_context))

@@ -103,8 +103,10 @@ def read_credentials(files: TlsFiles, needed: Role = Role.CLIENT) -> Credentials
     ca = _read(files.ca, "CA's certificate")
     certificate, key = _read(files.certificate, "certificate"), _read(files.key, "key")
     told = _shown(files, is_server=needed is Role.SERVER)
-    names = tuple(value for _, value in told.get("subjectAltName", ()))
-    identity = names[0] if names else _common_name(told)
+    alternatives = told.get("subjectAltName", ())
+    names = tuple(value for _, value in alternatives)
+    # Nothing else gives a role: no common name, e-mail address or URI.
+    identity = names[0] if alternatives and alternatives[0][0] == "DNS" else ""
     _check_own_role(files, identity, needed)
     return Credentials(files, ca, certificate, key, identity, names, ssl.cert_time_to_seconds(told["notAfter"]))
 
@@ -137,11 +139,6 @@ def _check_own_role(files: TlsFiles, identity: str, needed: Role) -> None:
             f"the certificate {files.certificate} {is_of}: its first alternative name is {identity!r}, and should be "
             f"{needed.dns_name}"
         )
-
-
-def _common_name(told: Mapping[str, Any]) -> str:
-    found = [value for part in told.get("subject", ()) for name, value in part if name == "commonName"]
-    return str(found[0]) if found else ""
 
 
 def _context(files: TlsFiles, protocol: int) -> ssl.SSLContext:

@@ -7,19 +7,30 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from cryptography import x509
 from nyala.cluster.raft.messages import Peer
 from nyala.cluster.wire import call_streams, peer_streams
-from nyala.cluster.wire.access import NEEDED, Role, check_method, role_of
+from nyala.cluster.wire.access import NEEDED, Role, check_method, check_request, role_of
 from nyala.cluster.wire.envelope import methods as all_methods
 from nyala.cluster.wire.envelope import pack
 from nyala.cluster.wire.exchanges import messages
-from nyala.cluster.wire.methods import Done, EndBootstrap, KeepAlive, ScanEnd, ScanTablet, StepDown
+from nyala.cluster.wire.methods import (
+    Call,
+    Done,
+    DropTable,
+    EndBootstrap,
+    KeepAlive,
+    ScanEnd,
+    ScanTablet,
+    StepDown,
+    WorkOnTablet,
+)
 from nyala.cluster.wire.peer_streams import FlightTransport
 from nyala.cluster.wire.peers import PeerBatch
 from nyala.cluster.wire.rpc import Channel, Connection
 from nyala.cluster.wire.server import RpcServer
-from nyala.cluster.wire.tls import Credentials
-from nyala.errors import AccessDenied
+from nyala.cluster.wire.tls import Credentials, read_credentials
+from nyala.errors import AccessDenied, InterfaceError, UnknownTable
 from nyala.storage.clock import HybridClock
 from pyarrow import flight
 from tls_support import Pki, unchecked
@@ -85,8 +96,15 @@ def test_servers_alone_take_part() -> None:
 def test_a_role_is_a_name_or_the_beginning_of_one() -> None:
     assert role_of("nyala-client") is Role.CLIENT
     assert role_of("nyala-admin.anna") is Role.ADMIN
-    assert role_of("Nyala-Server.rack1.example.com") is Role.SERVER
-    for other in ("", "localhost", "nyala", "nyala-", "nyala-root", "xnyala-server", "a.nyala-server", "127.0.0.1"):
+    assert role_of("nyala-client.monthly_reports") is Role.CLIENT
+    assert role_of("Nyala-Server") is Role.SERVER
+    strangers = (
+        "", "localhost", "nyala", "nyala-", "nyala-root", "xnyala-server", "a.nyala-server", "127.0.0.1",
+        "nyala-server.rack1", "nyala-server.corp.com", "nyala-server.smith@corp.com", "nyala-server@corp.com",
+        "nyala-admin.corp.com", "nyala-client.smith@corp.com", "nyala-client.", "nyala-client.-", "nyala-server:x",
+        "nyala-server://x", "nyala-client.a b", "nyala-server\n", "nyala-client.a\n",
+    )  # fmt: skip
+    for other in strangers:
         assert role_of(other) is None
         with pytest.raises(AccessDenied, match="gives no role"):
             check_method(other, KeepAlive)
@@ -133,6 +151,79 @@ def test_servers_alone_open_a_peer_stream(served: Served, caller: Credentials) -
         with pytest.raises(AccessDenied, match="an exchange of peers is not for"):
             list(messages(reader, "the server"))
     connection.close()
+
+
+DNS, MAIL, URI = x509.DNSName, x509.RFC822Name, x509.UniformResourceIdentifier
+FOREIGN = {
+    "host": ("x", [DNS("nyala-server.corp.com")]),
+    "host of a client": ("x", [DNS("nyala-client.corp.com"), DNS("nyala-server")]),
+    "mail": ("x", [MAIL("nyala-server.smith@corp.com")]),
+    "mail before": ("x", [MAIL("nyala-server@corp.com"), DNS("nyala-server")]),
+    "uri": ("x", [URI("nyala-server://corp.com/")]),
+    "common name with another": ("nyala-server", [DNS("somebody.corp.com")]),
+    "common name of a host": ("nyala-server.corp.com", []),
+    "common name of a person": ("nyala-admin.anna@corp.com", []),
+}
+
+
+@pytest.mark.parametrize("kind", FOREIGN)
+def test_names_of_other_kinds_give_no_role(
+    served: Served, pki: Pki, kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caller = pki.issue_named("foreign", *FOREIGN[kind])
+    channel = Channel(served.server.address, HybridClock(), tls=caller)
+    for call in CALLS.values():
+        with pytest.raises(AccessDenied, match="gives no role"):
+            channel.call(call, 10.0)
+    channel.close()
+    assert not served.done
+    denied = [record for record in caplog.records if record.name == "nyala.cluster.audit"]
+    assert len(denied) == len(CALLS)
+    assert {record.fields["from"].partition(":")[0] for record in denied} == {"127.0.0.1"}  # type: ignore[attr-defined]
+    with pytest.raises(InterfaceError, match="gives no role"):
+        read_credentials(caller.files)
+
+
+def test_a_common_name_is_no_role_for_its_own_holder(pki: Pki) -> None:
+    for names in ([], [URI("nyala-client")], [MAIL("nyala-client@corp.com")]):
+        caller = pki.issue_named("named", "nyala-client", names)
+        with pytest.raises(InterfaceError, match="gives no role"):
+            read_credentials(caller.files)
+
+
+@pytest.mark.parametrize(("work", "needed"), [("compact", Role.ADMIN), ("flush", Role.ADMIN), ("analyze", Role.CLIENT)])
+def test_rewriting_files_is_for_administrators(work: str, needed: Role) -> None:
+    for role in Role:
+        request = WorkOnTablet(tablet_id="t", work=work)
+        if role >= needed:
+            check_request(role.dns_name, request)
+        else:
+            with pytest.raises(AccessDenied, match=f"to {work} a tablet is not for a client's"):
+                check_request(role.dns_name, request)
+
+
+def test_changes_are_logged_with_who_and_from_where(pki: Pki, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO", "nyala.cluster.audit")
+
+    def drop(request: DropTable, context: Any) -> Done:
+        if request.name == "gone":
+            raise UnknownTable("table gone does not exist")
+        return Done()
+
+    server = RpcServer("127.0.0.1:0", HybridClock(), handlers={DropTable: drop}, tls=pki.server)
+    server.start()
+    channel = Channel(server.address, HybridClock(), tls=pki.credentials())
+    channel.call(DropTable("sales", (), Call("c", 1, 1)), 10.0)
+    with pytest.raises(UnknownTable):
+        channel.call(DropTable("gone", (), Call("c", 2, 1)), 10.0)
+    channel.close()
+    server.stop()
+    lines = [(record.getMessage(), record.fields) for record in caplog.records if record.name == "nyala.cluster.audit"]  # type: ignore[attr-defined]
+    assert [(event, fields["what"], fields["who"], fields["name"]) for event, fields in lines] == [
+        ("done", "DropTable", "nyala-client", "sales"),
+        ("failed", "DropTable", "nyala-client", "gone"),
+    ]
+    assert all(fields["from"].startswith("127.0.0.1:") for _, fields in lines)
 
 
 def test_a_certificate_without_a_role_may_nothing(served: Served, pki: Pki) -> None:
