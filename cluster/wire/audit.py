@@ -1,7 +1,8 @@
 """Lines in a server's log about who did what, from where: what was denied, and what changes tables or servers.
 
     denied    each call, scan or exchange that a certificate's role does not allow
-    done      each change of a table, view, replica, leadership or server that was requested; "failed" if it was not made
+    done      each change of a table, view, replica, leadership or server that was requested
+    failed    the same, if it was not made
 
 Where there is no TLS, `who` is what the caller says of itself. gRPC does not report connections that never came about
 for lack of a good certificate: the caller's `AuthenticationFailed` is all there is of those.
