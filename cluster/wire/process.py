@@ -4,7 +4,8 @@
                                                     └── grace over, or a second signal ──► exit at once
 
 The log has one JSON object per line: `time` (UTC), `level`, `server`, `logger`, `event`, `fields` (what the caller gave
-as `extra={"fields": {...}}`), and `error` with the traceback where there is one.
+as `extra={"fields": {...}}`), and `error` with the traceback where there is one. An uncaught error in one of the
+server's threads ends the process at once, with the status `FAILED_STATUS`.
 """
 
 from __future__ import annotations
@@ -33,9 +34,13 @@ _logger = logging.getLogger("nyala.cluster.process")
 GRACE_SECONDS = 25.0
 """For drain and stop together; then the process ends at once."""
 _ENDING = signal.SIGTERM, signal.SIGINT
+_THREADS = "nyala-"
+"""The names of all threads of a server begin so."""
 _COLLECTIONS = 50_000, 20, 20
 """Thresholds of the garbage collector. Messages and rows make no cycles: reference counts free them, and to look for
 cycles after each 700 new objects, as Python does, takes every thread's time. What few cycles there are can wait."""
+FAILED_STATUS = 4
+"""The exit status of a server one of whose threads has died."""
 KILLED_STATUS = 3
 """The exit status of a server that did not end by itself in time."""
 
@@ -200,6 +205,14 @@ def _log_uncaught(kind: type[BaseException], error: BaseException, trace: Traceb
 def _log_thread_error(told: threading.ExceptHookArgs) -> None:
     if told.exc_value is not None and not issubclass(told.exc_type, SystemExit):
         thread = "" if told.thread is None else told.thread.name
-        _logger.error(
-            "an error ends the thread %s", thread, exc_info=(told.exc_type, told.exc_value, told.exc_traceback)
+        is_ours = thread.startswith(_THREADS)
+        _logger.critical(
+            "an error in the thread %s%s",
+            thread,
+            ": the process ends at once" if is_ours else "",
+            exc_info=(told.exc_type, told.exc_value, told.exc_traceback),
         )
+        if is_ours:
+            # Half of a server is worse than none: others take over only from one that is gone.
+            logging.shutdown()
+            os._exit(FAILED_STATUS)

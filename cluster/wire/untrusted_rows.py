@@ -121,4 +121,4 @@ def _check_dictionaries(rows: pa.RecordBatch) -> None:
 
 
 def _is_large(type_: pa.DataType) -> bool:
-    return pa.types.is_large_string(type_) or pa.types.is_large_binary(type_)
+    return bool(pa.types.is_large_string(type_) or pa.types.is_large_binary(type_))

@@ -187,7 +187,15 @@ class Memory:
                 self._estimate += size
                 return
             if not waits:
-                raise MemoryLimitExceeded(f"memory is full ({status.used:,} of {self.limit:,} bytes)")
+                if size > self.limit // 2:
+                    raise MemoryLimitExceeded(
+                        f"a write of {size:,} bytes is too large: the memory for rows and pages is limited to "
+                        f"{self.limit:,} bytes, of which {status.used:,} are in use; write fewer rows at a time, or "
+                        "raise the limit (--memory-limit)"
+                    )
+                raise MemoryLimitExceeded(
+                    f"memory is full ({status.used:,} of {self.limit:,} bytes are in use, the write needs {size:,})"
+                )
             if not self._relieve_once():
                 with self._freed:
                     self._freed.wait(_WAIT_SECONDS)

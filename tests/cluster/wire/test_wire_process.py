@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from nyala.cluster.wire.faults import Faults, FaultyFileSystem
 from nyala.cluster.wire.methods import SetFaults
+from nyala.cluster.wire.process import FAILED_STATUS
 from nyala.errors import DiskError
 from nyala.storage.files.filesystem import FileSystem
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
@@ -42,6 +43,8 @@ class Server:
         logging.getLogger("nyala.test").warning("a disk is %s", "slow", extra={"fields": {"path": "/x", "seconds": 2}})
         if mode == "thread":
             threading.Thread(target=lambda: 1 / 0).start()
+        if mode == "own thread":
+            threading.Timer(0.2, lambda: threading.Thread(target=lambda: 1 / 0, name="nyala-heart").start()).start()
         if mode == "signalled in wait":
             threading.Event.wait = wait_and_be_signalled
     def drain(self):
@@ -207,3 +210,12 @@ def test_syncs_take_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     file.close()
     files.sync_directory(str(tmp_path))
     assert slept == [0.5, 0.5]
+
+
+def test_a_dead_thread_of_the_server_ends_the_process(start: Callable[[str], subprocess.Popen[str]]) -> None:
+    process = start("own thread")
+    _, log = process.communicate(timeout=PATIENCE)
+    assert process.returncode == FAILED_STATUS
+    line = json.loads(log.splitlines()[-1])
+    assert line["event"] == "an error in the thread nyala-heart: the process ends at once"
+    assert (line["level"], "ZeroDivisionError" in line["error"]) == ("CRITICAL", True)
