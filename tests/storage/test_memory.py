@@ -222,3 +222,14 @@ def test_the_texts_of_single_changes_count(flushed: bool) -> None:
 @pytest.mark.parametrize(("limit", "pages"), [(16 << 30, 4 << 30), (4 << 30, 1 << 30), (1 << 30, 1 << 30)])
 def test_pages_may_take_a_quarter_of_the_limit_or_a_gigabyte(limit: int, pages: int) -> None:
     assert default_cache_bytes(limit) == pages
+
+
+def test_a_write_that_is_too_large_is_not_called_full_memory():
+    store = Store(limit=1000, rows=302)
+    with pytest.raises(MemoryLimitExceeded, match=r"a write of 900 bytes is too large: .* 1,000 bytes, of which 302"):
+        store.memory.admit(900, waits=False)
+    store = Store(limit=1000, rows=990)
+    with pytest.raises(
+        MemoryLimitExceeded, match=r"memory is full \(990 of 1,000 bytes are in use, the write needs 20\)"
+    ):
+        store.memory.admit(20, waits=False)
