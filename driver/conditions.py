@@ -140,7 +140,7 @@ def bound_predicates(table: str, columns: Mapping[str, ColumnSchema], given: Pre
         column = columns.get(condition.column)
         if column is None:
             hint = did_you_mean(str(condition.column), columns, f"table {table} has")
-            raise UnknownColumn(f"there is no column {condition.column} in table {table}{hint}")
+            raise UnknownColumn(f"column {condition.column} does not exist in table {table}{hint}")
         found += _bound(column, condition)
     return tuple(found)
 

@@ -278,7 +278,7 @@ def column_named(table: Table, name: Any) -> ColumnSchema:
         if known in table.schema:
             return table.schema.column(known)
     hint = did_you_mean(str(name), table.schema.names, f"table {table.name} has")
-    raise UnknownColumn(f"there is no column {name} in table {table.name}{hint}")
+    raise UnknownColumn(f"column {name} does not exist in table {table.name}{hint}")
 
 
 def _in_one(pieces: list[GivenRows]) -> Iterator[GivenRows]:

@@ -332,7 +332,7 @@ class TableHandle:
         for name in names:
             if name not in self._table.schema:
                 hint = did_you_mean(str(name), self._table.schema.names, f"table {self.name} has")
-                raise UnknownColumn(f"there is no column {name} in table {self.name}{hint}")
+                raise UnknownColumn(f"column {name} does not exist in table {self.name}{hint}")
 
     def _predicates(self, predicates: Predicates) -> tuple[ColumnPredicate, ...]:
         return bound_predicates(self.name, self._table.schema.by_name, predicates)

@@ -30,7 +30,7 @@ class FixedCatalog:
     def table(self, name: str) -> Table:
         """One table; `UnknownTable` where there is none."""
         if name not in self.by_name:
-            raise UnknownTable(f"there is no table {name}")
+            raise UnknownTable(f"table {name} does not exist")
         return self.by_name[name]
 
     def tables(self) -> Sequence[Table]:

@@ -159,7 +159,7 @@ class Schema:
             return self._positions[name]
         except KeyError:
             hint = did_you_mean(name, self.names, "the table has")
-            raise UnknownColumn(f"there is no column {name}{hint}") from None
+            raise UnknownColumn(f"column {name} does not exist{hint}") from None
 
     def column(self, name: str) -> ColumnSchema:
         """One column by name; `UnknownColumn` lists what exists."""

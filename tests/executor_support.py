@@ -117,7 +117,7 @@ class MemoryStore:
 
     def table(self, name: str) -> Table:
         if name not in self._tables:
-            raise UnknownTable(f"there is no table {name}")
+            raise UnknownTable(f"table {name} does not exist")
         return self._tables[name]
 
     def views(self) -> list[View]:

@@ -13,10 +13,10 @@ CLASSES = [c for _, c in inspect.getmembers(errors, inspect.isclass) if issubcla
 
 def test_a_caret_stands_under_the_place() -> None:
     text = "SELECT a,\n\tl_orderky FROM t"
-    error = UnknownColumn("there is no column l_orderky", text, text.index("l_orderky"), 9)
+    error = UnknownColumn("column l_orderky does not exist", text, text.index("l_orderky"), 9)
     assert (error.line, error.column) == (2, 2)
     assert str(error) == (
-        "there is no column l_orderky\n"
+        "column l_orderky does not exist\n"
         "LINE 2: \tl_orderky FROM t\n"
         "        \t^^^^^^^^^"
     )  # fmt: skip

@@ -101,7 +101,7 @@ class CatalogCache:
             found = self.current.tables.get(name)
         if found is None:
             known = (*self.current.tables, *self.current.views)
-            raise UnknownTable(f"there is no table {name}{did_you_mean(name, known, written=quoted_name)}")
+            raise UnknownTable(f"table {name} does not exist{did_you_mean(name, known, written=quoted_name)}")
         return found.table
 
     def known(self, table: Table) -> KnownTable:

@@ -91,7 +91,9 @@ def views_dropped(state: CatalogState, names: Collection[str]) -> Change:
     """Without some views; `UnknownTable` where one is not there."""
     for name in names:
         if name not in state.catalog.views:
-            raise UnknownTable(f"there is no view {name}{did_you_mean(name, state.catalog.views, written=quoted_name)}")
+            raise UnknownTable(
+                f"view {name} does not exist{did_you_mean(name, state.catalog.views, written=quoted_name)}"
+            )
     removes = tuple((ViewRecord.kind, name) for name in sorted(set(names)))
     return Change((_cluster(state, state.catalog.without((), names)),), removes)
 

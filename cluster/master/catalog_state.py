@@ -83,7 +83,7 @@ class CatalogState:
         entry = self.catalog.entries.get(name)
         if entry is None:
             known = (*self.catalog.entries, *self.catalog.views)
-            raise UnknownTable(f"there is no table {name}{did_you_mean(name, known, written=quoted_name)}")
+            raise UnknownTable(f"table {name} does not exist{did_you_mean(name, known, written=quoted_name)}")
         return self.tables[entry.table.id]
 
     def fate(self, table_id: str, tablet_id: str) -> Fate:

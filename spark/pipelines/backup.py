@@ -211,7 +211,7 @@ def _chosen(store: Store, parent: Backup | None, names: Sequence[str] | None) ->
         return list(there.values()), True
     for name in names:
         if name not in there:
-            raise UnknownTable(f"there is no table {name}{did_you_mean(name, there)}")
+            raise UnknownTable(f"table {name} does not exist{did_you_mean(name, there)}")
     return [table for name, table in there.items() if name in names], False
 
 

@@ -97,10 +97,10 @@ def matched(
     """
     for name in mapping:
         if name not in table:
-            raise UnknownColumn(f"there is no column {name} to map to{did_you_mean(name, table, 'the table has')}")
+            raise UnknownColumn(f"column {name} to map to does not exist{did_you_mean(name, table, 'the table has')}")
     for name in skip:
         if name not in source:
-            raise UnknownColumn(f"there is no column {name} to skip{did_you_mean(name, source, 'the source has')}")
+            raise UnknownColumn(f"column {name} to skip does not exist{did_you_mean(name, source, 'the source has')}")
     words = {word.lower() for text in mapping.values() for word in re.findall(r"\w+", text)}
     found = {name: quoted(text) if text in source else text for name, text in mapping.items()}
     lower = {name.lower(): name for name in table}
@@ -261,7 +261,7 @@ def create_text(name: str, source: Source, new: NewTable, mapping: Mapping[str, 
         named[column] = type_
     for key in new.primary_key:
         if key not in named:
-            raise UnknownColumn(f"--primary-key: there is no column {key}{did_you_mean(key, named, 'there are')}")
+            raise UnknownColumn(f"--primary-key: column {key} does not exist{did_you_mean(key, named, 'there are')}")
     ordered = [*new.primary_key, *(column for column in named if column not in new.primary_key)]
     lines = [f"  {name_text(c)} {named[c]}{' NOT NULL' if c in new.primary_key else ''}" for c in ordered]
     lines.append(f"  PRIMARY KEY ({', '.join(map(name_text, new.primary_key))})")

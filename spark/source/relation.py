@@ -111,7 +111,7 @@ def _checked(connection: Connection, name: str, wanted: Sequence[str] | None) ->
     for column in wanted:
         if column not in table.schema:
             hint = did_you_mean(column, table.schema.names, f"table {name} has")
-            raise UnknownColumn(f"there is no column {column} in table {name}{hint}")
+            raise UnknownColumn(f"column {column} does not exist in table {name}{hint}")
     return wanted
 
 

@@ -27,7 +27,7 @@ Row: TypeAlias = tuple[Any, ...]
 def information(name: str, context: Context) -> Query:
     """One relation as a query of constant rows; `UnknownTable` lists what there is."""
     if name not in RELATIONS:
-        raise UnknownTable(f"there is no table {INFORMATION_SCHEMA}.{name}{did_you_mean(name, RELATIONS, 'it has')}")
+        raise UnknownTable(f"table {INFORMATION_SCHEMA}.{name} does not exist{did_you_mean(name, RELATIONS, 'it has')}")
     names, rows = RELATIONS[name]
     types = [INT if name in NUMBERS else STRING for name in names.split()]
     columns = tuple(context.column(name, type_, True) for name, type_ in zip(names.split(), types))

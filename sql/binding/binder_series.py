@@ -23,7 +23,7 @@ def bind_series(call: exp.Anonymous, alias: str, scope: Scope, context: Context,
     name = str(call.this.this if isinstance(call.this, exp.Identifier) else call.this).lower()
     if name not in TABLE_FUNCTIONS:
         hint = did_you_mean(name, (*TABLE_FUNCTIONS, *READERS), "FROM has")
-        raise UnknownFunction(f"there is no function {name} that gives rows{hint}")
+        raise UnknownFunction(f"function {name} that gives rows does not exist{hint}")
     if len(call.expressions) not in (2, 3):
         raise TypeMismatch(f"{_FORM} takes two or three arguments, not {len(call.expressions)}")
     start, stop, *rest = Frame(context, scope, "FROM").bind_all(call.expressions)

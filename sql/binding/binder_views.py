@@ -168,7 +168,7 @@ def bind_drop_view(node: Any, context: Context) -> DropView:
             raise StatementError(f"{name} is a table, not a view; DROP TABLE drops it")
         if view is None and not exists:
             known = [view.name for view in context.catalog.views()]
-            raise UnknownTable(f"there is no view {name}{did_you_mean(name, known)}")
+            raise UnknownTable(f"view {name} does not exist{did_you_mean(name, known)}")
         return DropView(name, exists, dependents(f"view {name}", name, bool(node.args.get("cascade")), context))
 
 
@@ -206,7 +206,7 @@ class ChangedCatalog:
         if name in self.new_tables:
             return self.new_tables[name]
         if name in self.gone:
-            raise UnknownTable(f"there is no table {name}")
+            raise UnknownTable(f"table {name} does not exist")
         return self.base.table(name)
 
     def tables(self) -> Sequence[Table]:

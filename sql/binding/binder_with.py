@@ -52,7 +52,7 @@ def _plain(cte: exp.CTE, name: str, scope: Scope, context: Context) -> Query:
         return context.bind_query(cte.this, scope, context)
     except UnknownTable as error:
         own = next(_uses(cte.this, name), None)
-        if own is None or not error.message.startswith(f"there is no table {name};"):
+        if own is None or not error.message.startswith(f"table {name} does not exist;"):
             raise
         with context.at(own):
             raise StatementError(f"{name} reads itself, which only a query of WITH RECURSIVE may") from None

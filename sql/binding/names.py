@@ -28,7 +28,7 @@ def schema_of(node: Any) -> str | None:
     schema = name_of(node.args["db"])
     if schema not in (SCHEMA, INFORMATION_SCHEMA):
         where = f"write {node.name} or {SCHEMA}.{node.name}"
-        raise UnknownTable(f"there is no schema {schema}; there are {SCHEMA} and {INFORMATION_SCHEMA}: {where}")
+        raise UnknownTable(f"schema {schema} does not exist; there are {SCHEMA} and {INFORMATION_SCHEMA}: {where}")
     return schema
 
 

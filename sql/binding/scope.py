@@ -111,11 +111,11 @@ class Scope:
         if qualifier is not None:
             aliases = [alias for s in scopes for alias in s.relations]
             hint = did_you_mean(qualifier, aliases, "FROM has")
-            return UnknownTable(f"there is no table or alias {qualifier} here{hint}")
+            return UnknownTable(f"table or alias {qualifier} does not exist here{hint}")
         names = [f.name for s in scopes for f in s.fields if not f.merged]
         if not names:
-            return UnknownColumn(f"there is no column {name}: there is no FROM here")
-        return UnknownColumn(f"there is no column {name}{did_you_mean(name, names, 'the tables here have')}")
+            return UnknownColumn(f"column {name} does not exist: there is no FROM here")
+        return UnknownColumn(f"column {name} does not exist{did_you_mean(name, names, 'the tables here have')}")
 
     def star(self, qualifier: str | None = None) -> list[Field]:
         """The fields of `*` or `qualifier.*`; `UnknownTable` where no relation of FROM is called that."""
@@ -123,7 +123,7 @@ class Scope:
             return [f for f in self.fields if not (f.merged or f.hidden)]
         if qualifier not in self.relations:
             hint = did_you_mean(qualifier, self.relations, "FROM has")
-            raise UnknownTable(f"there is no table or alias {qualifier} here{hint}")
+            raise UnknownTable(f"table or alias {qualifier} does not exist here{hint}")
         return [f for f in self.fields if f.relation == qualifier and not f.hidden]
 
     @property

@@ -100,7 +100,7 @@ def _foreign(node: Any) -> Exception:
         name = str(node.args.get("kind") or "")
         if name.upper() in TYPES:
             return NotSupportedError(f"type {name.upper()} is not supported; {TYPES[name.upper()]}")
-        return TypeMismatch(f"there is no type {name}{did_you_mean(name, NAMES, 'there are')}")
+        return TypeMismatch(f"type {name} does not exist{did_you_mean(name, NAMES, 'there are')}")
     name = str(kind.value if isinstance(kind, _T) else kind)
     instead = f"; {TYPES[name.upper()]}" if name.upper() in TYPES else ""
     return NotSupportedError(f"type {name} is not supported{instead}")

@@ -75,7 +75,7 @@ def look_up(name: str) -> Function:
         return REGISTRY[name]
     except KeyError:
         hint = instead_of(name) or did_you_mean(name, REGISTRY, "SHOW FUNCTIONS lists all, such as")
-        raise UnknownFunction(f"there is no function {name}{hint}") from None
+        raise UnknownFunction(f"function {name} does not exist{hint}") from None
 
 
 def build(name: str, args: Args) -> Expr:

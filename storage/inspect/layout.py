@@ -88,7 +88,7 @@ def table_layout(fs: FileSystem, directory: str, name: str) -> TableLayout:
     entries = Catalog.read(fs, f"{directory}/catalog").entries
     entry = entries.get(name)
     if entry is None:
-        raise UnknownTable(f"there is no table {name}{did_you_mean(name, entries)}")
+        raise UnknownTable(f"table {name} does not exist{did_you_mean(name, entries)}")
     table = entry.table
     partitions = Partitioner(table.schema, table.partitions).partitions
     tablets = []

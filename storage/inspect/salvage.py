@@ -75,7 +75,7 @@ def salvage_table(fs: FileSystem, directory: str, name: str) -> Salvage:
     entries = Catalog.read(fs, f"{directory}/catalog").entries
     entry = entries.get(name)
     if entry is None:
-        raise UnknownTable(f"there is no table {name}{did_you_mean(name, entries)}")
+        raise UnknownTable(f"table {name} does not exist{did_you_mean(name, entries)}")
     lost: list[str] = []
     reading = ReadOnlyFileSystem(fs)
     commits = CommitLog(reading, f"{directory}/commits", is_trial=True)

@@ -82,7 +82,7 @@ class DurableCatalog:
         entry = self.current.entries.get(name)
         if entry is None:
             known = (*self.current.entries, *self.current.views)
-            raise UnknownTable(f"there is no table {name}{did_you_mean(name, known, written=quoted_name)}")
+            raise UnknownTable(f"table {name} does not exist{did_you_mean(name, known, written=quoted_name)}")
         return entry.table
 
     def views(self) -> Sequence[View]:
@@ -101,6 +101,6 @@ class DurableCatalog:
         for name in names:
             if name not in self.current.views:
                 raise UnknownTable(
-                    f"there is no view {name}{did_you_mean(name, self.current.views, written=quoted_name)}"
+                    f"view {name} does not exist{did_you_mean(name, self.current.views, written=quoted_name)}"
                 )
         self.replace(self.current.without((), names))

@@ -125,7 +125,7 @@ def conform(table: Table, rows: pa.RecordBatch | pa.Table) -> pa.Table | pa.Reco
     for name, array in zip(rows.schema.names, rows.columns):
         if name not in table.schema:
             hint = did_you_mean(name, table.schema.names, f"table {table.name} has")
-            raise UnknownColumn(f"there is no column {name} in table {table.name}{hint}")
+            raise UnknownColumn(f"column {name} does not exist in table {table.name}{hint}")
         if name in given:
             raise ProgrammingError(f"column {name} is given twice")
         given[name] = array

@@ -216,7 +216,7 @@ class RowCodec:
     def unknown(self, name: str) -> UnknownColumn:
         """The error of a name that no column has."""
         hint = did_you_mean(name, self.table.schema.names, f"table {self.table.name} has")
-        return UnknownColumn(f"there is no column {name} in table {self.table.name}{hint}")
+        return UnknownColumn(f"column {name} does not exist in table {self.table.name}{hint}")
 
 
 # ---- the types ---------------------------------------------------------------------------------------------------

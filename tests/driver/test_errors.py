@@ -15,7 +15,7 @@ def orders(connection):
 
 
 CASES = [
-    ("SELECT * FROM order_s", errors.UnknownTable, "42P01", "there is no table order_s; did you mean orders?", 14),
+    ("SELECT * FROM order_s", errors.UnknownTable, "42P01", "table order_s does not exist; did you mean orders?", 14),
     ("SELECT totl FROM orders", errors.UnknownColumn, "42703", "totl", 7),
     ("SELECT summ(total) FROM orders", errors.UnknownFunction, "42883", "summ", 7),
     ("SELECT * FROM orders WHERE day = 5", errors.TypeMismatch, "42804", "DATE", None),

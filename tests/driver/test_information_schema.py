@@ -97,7 +97,7 @@ def test_a_view_that_does_not_work_has_no_columns(c):
     [
         ("SELECT * FROM information_schema.colums", UnknownTable, "did you mean columns"),
         ("SELECT nope FROM information_schema.tables", UnknownColumn, "no column nope"),
-        ("SELECT * FROM tables", UnknownTable, "there is no table tables"),
+        ("SELECT * FROM tables", UnknownTable, "table tables does not exist"),
         ("INSERT INTO information_schema.tables VALUES (1)", StatementError, "can be read in FROM, and nothing else"),
         ("DROP TABLE information_schema.tables", StatementError, "can be read in FROM, and nothing else"),
         ("CREATE TABLE public.x (k INT PRIMARY KEY)", UnknownTable, "no schema public; there are main and"),

@@ -52,7 +52,7 @@ def test_a_table_tells_what_it_is(connection, table):
     assert table.partitions == [f"HASH (k) bucket {n} of 3" for n in range(3)]
     table.insert([(k, "", None, 1) for k in range(10)])
     assert table.num_rows == table.count() == sum(tablet.rows for tablet in table.tablets) == 10
-    with pytest.raises(UnknownTable, match="there is no table u"):
+    with pytest.raises(UnknownTable, match="table u does not exist"):
         connection.table("u")
 
 

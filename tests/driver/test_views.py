@@ -100,7 +100,7 @@ def test_show_and_describe(c):
         ("ALTER TABLE t RENAME TO v", DuplicateTable, "v exists already"),
         ("DROP TABLE v", StatementError, "v is a view, not a table; DROP VIEW drops it"),
         ("DROP VIEW t", StatementError, "t is a table, not a view; DROP TABLE drops it"),
-        ("DROP VIEW nope", UnknownTable, "there is no view nope"),
+        ("DROP VIEW nope", UnknownTable, "view nope does not exist"),
         ("DROP TABLE t", StatementError, "needed by views v, w"),
         ("DROP VIEW v", StatementError, "needed by view w"),
         ("INSERT INTO v VALUES (1)", StatementError, "v is a view"),
@@ -109,7 +109,7 @@ def test_show_and_describe(c):
         ("ALTER TABLE v ADD COLUMN c INT", StatementError, "v is a view"),
         ("ALTER TABLE t DROP COLUMN a", StatementError, "view v would not work any more: .*no column t?.?a"),
         ("ALTER TABLE t RENAME COLUMN a TO z", StatementError, "view v would not work any more"),
-        ("ALTER TABLE t RENAME TO z", StatementError, "view v would not work any more: there is no table t"),
+        ("ALTER TABLE t RENAME TO z", StatementError, "view v would not work any more: table t does not exist"),
         ("CREATE OR REPLACE VIEW v AS SELECT k FROM t", StatementError, "view w would not work any more"),
         ("CREATE OR REPLACE VIEW v AS SELECT letter FROM w", StatementError, "v needs itself: v uses w uses v"),
         ("CREATE VIEW x AS SELECT k, k FROM t", InvalidTableDefinition, "two columns k"),
@@ -144,9 +144,9 @@ def test_if_not_exists_leaves_what_is_there(c):
 
 def test_a_view_that_does_not_work_any_more_says_why(c):
     c.store.drop_table("t")  # which only SQL guards
-    with pytest.raises(UnknownTable, match=r"in view v: there is no table t(.|\n)*\^"):
+    with pytest.raises(UnknownTable, match=r"in view v: table t does not exist(.|\n)*\^"):
         c.execute("SELECT * FROM v")
-    with pytest.raises(UnknownTable, match="in view w: in view v: there is no table t"):
+    with pytest.raises(UnknownTable, match="in view w: in view v: table t does not exist"):
         c.execute("SELECT * FROM w")
     assert [name for (name, *_) in c.execute("SHOW VIEWS").fetchall()] == ["v", "w"]
     c.execute("CREATE TABLE t (k INT PRIMARY KEY, a STRING, b INT)")

@@ -93,7 +93,7 @@ def test_layout_fits_the_terminal_and_the_store_may_be_open(directory, tmp_path,
     assert "█" * 20 in lines[-1]
     assert ElementTree.fromstring(picture.read_text()).tag.endswith("svg")
     assert main(["fs", "layout", str(directory), "tt"]) == 1
-    assert "there is no table tt" in capsys.readouterr().err
+    assert "table tt does not exist" in capsys.readouterr().err
     assert main(["fs", "layout", str(directory), "t", "--svg", str(tmp_path)]) == 1
     assert "cannot write" in capsys.readouterr().err
 

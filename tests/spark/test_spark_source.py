@@ -296,10 +296,10 @@ def test_a_declared_schema_prunes_and_is_checked(spark, cluster, connection):
     ("options", "said"),
     [
         ({}, "option dbtable is missing: which table"),
-        ({"dbtable": "wid"}, "there is no table wid; did you mean wide"),
+        ({"dbtable": "wid"}, "table wid does not exist; did you mean wide"),
         ({"dbtable": "wide", "query": "SELECT 1 AS one"}, "exclude each other"),
-        ({"dbtable": "wide", "columns": "k,ss"}, "there is no column ss in table wide"),
-        ({"dbtable": "wide", "where": "kk > 1"}, "there is no column kk"),
+        ({"dbtable": "wide", "columns": "k,ss"}, "column ss does not exist in table wide"),
+        ({"dbtable": "wide", "where": "kk > 1"}, "column kk does not exist"),
         ({"dbtable": "wide", "where": "k + 1"}, "BOOLEAN"),
         ({"query": "SELECT k, k FROM wide"}, "two columns are called k"),
         ({"query": "DELETE FROM wide"}, "a relation is a SELECT"),

@@ -73,7 +73,7 @@ class Tables:
 
     def table(self, name: str) -> Table:
         if name not in self.known:
-            raise UnknownTable(f"there is no table {name}{did_you_mean(name, self.known, 'there are')}")
+            raise UnknownTable(f"table {name} does not exist{did_you_mean(name, self.known, 'there are')}")
         return self.known[name]
 
     def tables(self) -> Sequence[Table]:

@@ -149,7 +149,7 @@ def test_a_renamed_table_keeps_everything_but_its_name(db: Database, fs: Any) ->
     version = db.catalog_version
     with pytest.raises(DuplicateTable):
         db.alter_table("t", [RenameTable("other")])
-    with pytest.raises(UnknownTable, match="there is no table tt"):
+    with pytest.raises(UnknownTable, match="table tt does not exist"):
         db.alter_table("tt", [RenameTable("x")])
     assert db.catalog_version == version
     db.alter_table("t", [RenameTable("renamed")])

@@ -127,7 +127,7 @@ def test_range_partitions_stay_in_order() -> None:
         (SetDefault("ww", 1), UnknownColumn, "no column ww"),
         (SetStorage("w", Encoding.PREFIX), InvalidTableDefinition, "cannot be stored as PREFIX"),
         (SetStorage("w", block_size=1 << 40), InvalidTableDefinition, "block size"),
-        (SetComment("x", "?"), UnknownColumn, "there is no column x"),
+        (SetComment("x", "?"), UnknownColumn, "column x does not exist"),
         (AddRangePartition(RangePartition((-5,), (5,))), InvalidTableDefinition, "-5 <= b < 5 overlaps b < 0"),
         (AddRangePartition(RangePartition((15,), None)), InvalidTableDefinition, "overlaps 10 <= b < 20"),
         (AddRangePartition(RangePartition((9,), (9,))), InvalidTableDefinition, "is empty"),

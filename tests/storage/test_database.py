@@ -70,7 +70,7 @@ def test_tables_come_and_go(db):
     assert store.catalog_version == before + 2
     with pytest.raises(DuplicateTable, match="table a exists already"):
         store.create_table(definition("a"))
-    with pytest.raises(UnknownTable, match="there is no table c; there are a, b"):
+    with pytest.raises(UnknownTable, match="table c does not exist; there are a, b"):
         store.table("c")
     store.drop_table("b")
     again = store.create_table(definition("b"))
@@ -172,7 +172,7 @@ def test_batches_that_do_not_fit_the_table_are_refused_whole(db):
         return db.write(table, WriteBatch(pa.record_batch(columns)))
 
     k = pa.array([1], pa.int32())
-    with pytest.raises(UnknownColumn, match="there is no column kk in table t; table t has k, s"):
+    with pytest.raises(UnknownColumn, match="column kk does not exist in table t; table t has k, s"):
         write(k=k, kk=k)
     with pytest.raises(TypeMismatch, match=r"column k of table t is INT, Arrow type int32; the batch has int64"):
         write(k=pa.array([1], pa.int64()))
@@ -263,7 +263,7 @@ def test_pruning_leaves_out_tablets_and_rowsets(db):
 
 def test_unknown_columns_are_named_at_once(db, table):
     for spec in (ScanSpec(("kk",)), ScanSpec((), (Range("kk", 1),))):
-        with pytest.raises(UnknownColumn, match="there is no column kk"):
+        with pytest.raises(UnknownColumn, match="column kk does not exist"):
             db.scan_tokens(table, spec)
 
 

@@ -200,7 +200,7 @@ def test_columns_added_later_and_mistakes() -> None:
         store.write_row(table, Op.INSERT, {"a": 2, "b": "x"})
         altered = store.alter_table("t", [AddColumn(ColumnSchema("late", INT, default=7, initial=7))])
         assert [store.read_row(altered, [a, "x"], ["late", "a"]) for a in (1, 2)] == [(7, 1), (7, 2)]
-        with pytest.raises(UnknownColumn, match="there is no column lste"):
+        with pytest.raises(UnknownColumn, match="column lste does not exist"):
             store.read_row(altered, [1, "x"], ["lste"])
         with pytest.raises(TypeMismatch, match=r"the key of table t is \(a, b\); 1 values are given"):
             store.read_row(altered, [1], ["a"])

@@ -233,7 +233,7 @@ def test_values_are_taken_as_they_are_or_refused(type_: DataType, good: list[Any
 def test_unknown_columns_are_named() -> None:
     with Database(background=False) as store:
         table = store.create_table(TableDefinition("t", SCHEMA))
-        with pytest.raises(UnknownColumn, match="there is no column plaim in table t"):
+        with pytest.raises(UnknownColumn, match="column plaim does not exist in table t"):
             store.write_row(table, Op.INSERT, {"a": 1, "plaim": 2})
 
 

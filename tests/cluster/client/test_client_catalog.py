@@ -37,7 +37,7 @@ def test_names_that_are_not_known_are_asked_for(client, make_client):
     other = make_client()
     other.create_table(DEFINITION)
     assert client.table("t").schema.names == ["k", "v"]
-    with pytest.raises(errors.UnknownTable, match=r"there is no table s; there is only t"):
+    with pytest.raises(errors.UnknownTable, match=r"table s does not exist; there is only t"):
         client.table("s")
 
 
@@ -111,7 +111,7 @@ def test_errors_of_ddl_are_the_masters(client):
     client.create_table(DEFINITION)
     with pytest.raises(errors.DuplicateTable, match="table t exists already"):
         client.create_table(DEFINITION)
-    with pytest.raises(errors.UnknownTable, match="there is no view w"):
+    with pytest.raises(errors.UnknownTable, match="view w does not exist"):
         client.drop_views(["w"])
     with pytest.raises(errors.InvalidTableDefinition):
         client.alter_table("t", [AddColumn(ColumnSchema("v", INT, True))])

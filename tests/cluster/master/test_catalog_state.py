@@ -206,7 +206,7 @@ def test_errors_are_those_of_the_embedded_store() -> None:
         created(state, definition("v"), 3, place)
     with pytest.raises(DuplicateTable, match="v exists already"):
         altered(state, "t", [RenameTable("v")], place)
-    with pytest.raises(UnknownTable, match="there is no view t"):
+    with pytest.raises(UnknownTable, match="view t does not exist"):
         views_dropped(state, ["v", "t"])
 
 

@@ -261,7 +261,7 @@ def test_names_are_taken_once(world: World) -> None:
             world.create(name)
     with pytest.raises(InvalidTableDefinition):
         world.create("u", buckets=1)
-    with pytest.raises(UnknownTable, match="there is no table tt"):
+    with pytest.raises(UnknownTable, match="table tt does not exist"):
         world.drop("tt")
 
 

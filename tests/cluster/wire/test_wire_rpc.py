@@ -163,7 +163,7 @@ def test_the_handler_sees_caller_and_deadline(served: Served) -> None:
 ROUND_TRIPS: list[errors.Error] = [
     errors.NotTheLeader("another is", "127.0.0.1:77", 12),
     errors.CorruptionError("expected 7, found 8", "/data/x", "page 3 at offset 8192"),
-    errors.UnknownColumn("there is no column x", "SELECT x\nFROM t", 7, 1),
+    errors.UnknownColumn("column x does not exist", "SELECT x\nFROM t", 7, 1),
     errors.RowsRefused("2 rows", [errors.RefusedRow(3, {"k": 1, "d": None}, errors.AlreadyPresent("is there"))], 5),
     errors.MemoryLimitExceeded("full"),
     errors.DatabaseError(),
