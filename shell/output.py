@@ -17,7 +17,7 @@ from typing import BinaryIO, Final, TextIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import InterfaceError, NotSupportedError, OperationalError
+from ..errors import FileAccessError, InterfaceError, NotSupportedError
 from ..storage.files.disk_errors import disk_error
 from ..storage.types import DataType
 from . import formats
@@ -43,7 +43,7 @@ class OutputFile:
     ------
     InterfaceError
         The name ends with a suffix that is none of `SUFFIXES`, and no format is given; or it is a command (`| cat`).
-    OperationalError
+    FileAccessError
         There is no such directory.
     """
 
@@ -60,9 +60,9 @@ class OutputFile:
         self._waiting: Path | None = None
         """Where the first result is written until it is whole."""
         if not self.path.parent.is_dir():
-            raise OperationalError(f"cannot write {path}: there is no directory {self.path.parent}")
+            raise FileAccessError(f"cannot write {path}: there is no directory {self.path.parent}")
         if self.path.is_dir():
-            raise OperationalError(f"cannot write {path}: it is a directory")
+            raise FileAccessError(f"cannot write {path}: it is a directory")
 
     def _named_format(self) -> str | None:
         suffix = self.path.suffix.lower()
