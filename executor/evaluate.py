@@ -20,18 +20,18 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError, InternalError, NotSupportedError
-from ..sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, summary, walk
-from ..sql.functions import VOLATILE
+from ..sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, walk
 from ..storage.types import BIGINT, BOOLEAN, DataType, Kind
 from ..storage.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector
-from .functions import CHEAP, FALLIBLE, GENERATORS, KERNELS, OVERFLOWING, SKIPS_NULLS
+from .expression_costs import cost, is_fallible, summarized
+from .functions import GENERATORS, KERNELS, SKIPS_NULLS
 from .kernels import boolean, choose
 from .kernels.cast import cast
 from .kernels.compare import compare, is_in
@@ -54,7 +54,7 @@ class Compiler:
 
     def compile(self, expr: Expr) -> Evaluation:
         """The expression as a closure over batches."""
-        said = _said(expr)
+        said = summarized(expr)
         if isinstance(said.column, Column) and not isinstance(expr, Column) and not said.volatile:
             inner = _Plain({said.column.id: 0}).compile(expr)
             return _PerValue(inner, self._position(said.column), said.cost > 2, said.fallible)
@@ -74,71 +74,6 @@ class Compiler:
         except KeyError:
             known = ", ".join(f"#{i}" for i in self._positions)
             raise InternalError(f"column {column.name}#{column.id} is not among the input's: {known}") from None
-
-
-class _Said(NamedTuple):
-    """What compiling an expression depends on. `column`: the only column that it reads, None for none, SEVERAL."""
-
-    column: Column | str | None
-    cost: int
-    fallible: bool
-    volatile: bool
-
-
-_SEVERAL: Final = "several"
-
-
-def _said(expr: Expr) -> _Said:
-    try:
-        found: _Said = expr._summary
-    except AttributeError:
-        found = summary(expr, _summed)
-    return found
-
-
-def _summed(node: Expr, parts: tuple[_Said, ...]) -> _Said:
-    if isinstance(node, Column):
-        return _Said(node, _own_cost(node), False, False)
-    used = {part.column.id if isinstance(part.column, Column) else part.column: part.column for part in parts}
-    used.pop(None, None)
-    return _Said(
-        None if not used else next(iter(used.values())) if len(used) == 1 else _SEVERAL,
-        _own_cost(node) + sum(part.cost for part in parts),
-        _may_refuse(node) or any(part.fallible for part in parts),
-        (isinstance(node, Call) and node.function in VOLATILE) or any(part.volatile for part in parts),
-    )
-
-
-def is_fallible(expr: Expr) -> bool:
-    """May the expression refuse a row?"""
-    return _said(expr).fallible
-
-
-def _may_refuse(node: Expr) -> bool:
-    if isinstance(node, Cast):
-        return True
-    if not isinstance(node, Call):
-        return False
-    if node.function in OVERFLOWING:
-        # A decimal of fewer than 38 digits was made wide enough by the binder.
-        return not (node.type.is_decimal and (node.type.precision or 38) < 38)
-    if node.function in ("like", "ilike"):
-        pattern = node.args[1]
-        return not isinstance(pattern, Literal) or str(pattern.value).endswith("\\")
-    return node.function in FALLIBLE
-
-
-def cost(expr: Expr) -> int:
-    """About how many passes over its rows an expression takes."""
-    return _said(expr).cost
-
-
-def _own_cost(node: Expr) -> int:
-    if isinstance(node, Call):
-        return 1 if node.function in CHEAP else 4
-    if isinstance(node, Case | InValues):
-        return 2
-    return 3 if isinstance(node, Cast) or (isinstance(node, Column) and node.type.is_text) else 0
 
 
 class _Plain:
@@ -443,7 +378,7 @@ def _inner_nodes(expr: Expr) -> list[Expr]:
 
 
 def _is_shareable(expr: Expr) -> bool:
-    said = _said(expr)
+    said = summarized(expr)
     return said.column is not None and not said.volatile
 
 

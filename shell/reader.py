@@ -58,7 +58,7 @@ def split(text: str) -> tuple[list[tuple[int, int]], bool]:
 
 
 def open_quote(text: str) -> tuple[str, int]:
-    """The quote or comment that is open at the end of a text, by its first character, and where it begins; ("", -1)
+    r"""The quote or comment that is open at the end of a text, by its first character, and where it begins; ("", -1)
     outside.
 
     >>> open_quote("select 'a', \"b"), open_quote("select 1 -- 'a")

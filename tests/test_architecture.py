@@ -27,6 +27,7 @@ STOREYS = (
     ("cluster",),
     ("storage",),
     ("errors",),
+    ("error_hints",),
 )
 """Top to bottom: a room knows only the rooms below it, and of its own storey only itself."""
 FLOOR = {room: depth for depth, storey in enumerate(STOREYS) for room in storey}

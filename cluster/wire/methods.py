@@ -81,10 +81,9 @@ class GetStatus(Request, frozen=True, tag="status"):
 
 
 class SetFaults(Request, frozen=True, tag="faults"):
-    """Test servers only (started with --allow-faults): drop all traffic from and to the servers with these ids or
-    addresses ("*" for everybody but this method), until told otherwise; delay each write to the disk by
-    `disk_delay` seconds; fail operations on paths that contain `broken_path`; find no space for files whose paths
-    contain `full_path`; show a wall clock that is `clock_skew` seconds ahead."""
+    """Test servers only (--allow-faults): drop all traffic from and to the servers with these ids or addresses ("*" for
+    all but this method), until told otherwise; delay each write to the disk by `disk_delay` seconds; fail operations on
+    paths with `broken_path`; find no space for paths with `full_path`; be `clock_skew` seconds ahead."""
 
     reply = Done
     cut: tuple[str, ...] = ()

@@ -30,7 +30,8 @@ from ...planner.physical import HashAggregate
 from ...sql.expressions import ZERO_OVER_NOTHING, Case, Column, Expr, Literal
 from ...storage.vector import Batch, Const, LazyColumn, Vector
 from ..context import ExecutionContext
-from ..evaluate import SharedWork, is_fallible
+from ..evaluate import SharedWork
+from ..expression_costs import is_fallible
 from ..grouping import Segments, one_group, segments
 from ..kernels.boolean import truths
 from ..memory import Account

@@ -21,7 +21,8 @@ from ...sql.expressions import Case, Column, Expr, Literal, OrderItem, columns_o
 from ...sql.expressions import Window as WindowCall
 from ...storage.vector import Array, Batch, Const, Vector
 from ..context import ExecutionContext
-from ..evaluate import Compiler, SharedWork, is_fallible
+from ..evaluate import Compiler, SharedWork
+from ..expression_costs import is_fallible
 from ..kernels.boolean import truths
 from ..lazy import joined
 from ..sorting.sorted_rows import held_stream

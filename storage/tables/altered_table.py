@@ -61,9 +61,7 @@ def check_same_columns(before: Table, now: Table, names: Sequence[str]) -> None:
         if name not in before.schema:
             continue
         if name not in now.schema:
-            raise SchemaChanged(
-                f"column {name} does not exist in table {now.name} since the table was altered; try again"
-            )
+            raise SchemaChanged(f"column {name} of table {now.name} is gone since the table was altered; try again")
         if now.schema.column(name).id != before.schema.column(name).id:
             raise SchemaChanged(
                 f"column {name} of table {now.name} is another one since the table was altered; try again"

@@ -15,7 +15,7 @@ from typing import Any
 import nyala
 import pytest
 from nyala.errors import DataError, Error
-from nyala.executor.evaluate import is_fallible
+from nyala.executor.expression_costs import is_fallible
 from nyala.sql import bind, parse
 from nyala.sql.functions import FUNCTIONS, Function
 

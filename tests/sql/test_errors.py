@@ -30,6 +30,7 @@ def test_no_wrong_statement_is_accepted(explain_binding: Callable[[str], str]) -
                 "Mismatch",
                 "Text",
                 "OutOfRange",
+                "TooLong",
                 "Definition",
                 "Violation",
                 "Syntax",

@@ -1,0 +1,74 @@
+"""What an expression costs and may refuse, summed once per node: what compiling it depends on."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ..sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, summary
+from ..sql.functions import VOLATILE
+from .functions import CHEAP, FALLIBLE, OVERFLOWING
+
+
+class Summary(NamedTuple):
+    """What compiling an expression depends on. `column`: the only column that it reads, None for none, SEVERAL."""
+
+    column: Column | str | None
+    cost: int
+    fallible: bool
+    volatile: bool
+
+
+SEVERAL: Final = "several"
+
+
+def summarized(expr: Expr) -> Summary:
+    try:
+        found: Summary = expr._summary
+    except AttributeError:
+        found = summary(expr, _summed)
+    return found
+
+
+def _summed(node: Expr, parts: tuple[Summary, ...]) -> Summary:
+    if isinstance(node, Column):
+        return Summary(node, _own_cost(node), False, False)
+    used = {part.column.id if isinstance(part.column, Column) else part.column: part.column for part in parts}
+    used.pop(None, None)
+    return Summary(
+        None if not used else next(iter(used.values())) if len(used) == 1 else SEVERAL,
+        _own_cost(node) + sum(part.cost for part in parts),
+        _may_refuse(node) or any(part.fallible for part in parts),
+        (isinstance(node, Call) and node.function in VOLATILE) or any(part.volatile for part in parts),
+    )
+
+
+def is_fallible(expr: Expr) -> bool:
+    """May the expression refuse a row?"""
+    return summarized(expr).fallible
+
+
+def _may_refuse(node: Expr) -> bool:
+    if isinstance(node, Cast):
+        return True
+    if not isinstance(node, Call):
+        return False
+    if node.function in OVERFLOWING:
+        # A decimal of fewer than 38 digits was made wide enough by the binder.
+        return not (node.type.is_decimal and (node.type.precision or 38) < 38)
+    if node.function in ("like", "ilike"):
+        pattern = node.args[1]
+        return not isinstance(pattern, Literal) or str(pattern.value).endswith("\\")
+    return node.function in FALLIBLE
+
+
+def cost(expr: Expr) -> int:
+    """About how many passes over its rows an expression takes."""
+    return summarized(expr).cost
+
+
+def _own_cost(node: Expr) -> int:
+    if isinstance(node, Call):
+        return 1 if node.function in CHEAP else 4
+    if isinstance(node, Case | InValues):
+        return 2
+    return 3 if isinstance(node, Cast) or (isinstance(node, Column) and node.type.is_text) else 0
