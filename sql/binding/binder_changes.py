@@ -114,4 +114,4 @@ def _target(node: Any, context: Context) -> Table:
     if version is not None:
         with context.at(version):
             raise StatementError("the past cannot be changed; FOR SYSTEM_TIME stands in FROM, USING and subqueries")
-    return find_table(node.this, context)
+    return find_table(node.this, context, writes=True)

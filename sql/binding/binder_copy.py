@@ -21,7 +21,7 @@ from .scope import Scope
 def bind_copy(node: Any, context: Context) -> CopyFrom:
     """Bind COPY ... FROM."""
     only(node, "this", "expressions", "path", "options")
-    table = find_table(node.this, context)
+    table = find_table(node.this, context, writes=True)
     listed = node.args.get("expressions") or []
     columns = tuple(c.name for c in target_columns(table, listed, context)) if listed else None
     path, format_, options = _file(node, READ, context)

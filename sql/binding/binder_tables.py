@@ -43,12 +43,14 @@ from .typenames import bind_type
 MAX_REPLICAS = 7
 
 
-def find_table(node: Any, context: Context) -> Table:
-    """The table that a name means."""
+def find_table(node: Any, context: Context, writes: bool = False) -> Table:
+    """The table that a name means, for a statement that `writes` its rows or for another one that needs a table."""
     with context.at(node):
         name = table_name(node)
         if context.catalog.view(name) is not None:
-            raise NotSupportedError(f"writing through views is not supported: {name} is a view; name its table")
+            if writes:
+                raise NotSupportedError(f"writing through views is not supported: {name} is a view; name its table")
+            raise StatementError(f"{name} is a view, and this needs a table")
         return context.catalog.table(name)
 
 

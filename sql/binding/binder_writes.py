@@ -95,7 +95,7 @@ def bind_upsert(node: Any, context: Context) -> InsertStatement | MergeStatement
 def _target(node: Any, context: Context) -> Target:
     target = node.this
     place = target.this if isinstance(target, exp.Schema) else target
-    table = find_table(place, context)
+    table = find_table(place, context, writes=True)
     alias = place.args.get("alias")
     name = table.name if alias is None else name_of(alias.this)
     return Target(table, name, with_scope(node, context), place)

@@ -49,7 +49,6 @@ def test_it_holds_a_bag_of_rows(tmp_path_factory: pytest.TempPathFactory, action
             connection.close()
             connection = nyala.connect(path, durability="os", threads=1)
     assert Counter(x for (x,) in connection.execute("SELECT x FROM t").fetchall()) == +expected
-    connection.close()
     numbers = connection.execute("SELECT count(DISTINCT auto_incrementing_id), count(*) FROM t").fetchone()
     assert numbers[0] == numbers[1]
     connection.close()

@@ -96,11 +96,11 @@ def test_a_view_that_does_not_work_has_no_columns(c):
     ("statement", "error", "message"),
     [
         ("SELECT * FROM information_schema.colums", UnknownTable, "did you mean columns"),
-        ("SELECT nope FROM information_schema.tables", UnknownColumn, "no column nope"),
+        ("SELECT nope FROM information_schema.tables", UnknownColumn, "column nope does not exist"),
         ("SELECT * FROM tables", UnknownTable, "table tables does not exist"),
         ("INSERT INTO information_schema.tables VALUES (1)", StatementError, "can be read in FROM, and nothing else"),
         ("DROP TABLE information_schema.tables", StatementError, "can be read in FROM, and nothing else"),
-        ("CREATE TABLE public.x (k INT PRIMARY KEY)", UnknownTable, "no schema public; there are main and"),
+        ("CREATE TABLE public.x (k INT PRIMARY KEY)", UnknownTable, "schema public does not exist; there are main and"),
         ("SELECT * FROM nyala.main.t", StatementError, "no databases to choose from"),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import nyala
 import pytest
-from nyala.errors import OperationalError, StatementError
+from nyala.errors import NotSupportedError, OperationalError, StatementError
 from nyala.executor.memory import default_limit
 from nyala.sql.settings import SETTINGS, parse_bytes, show_bytes
 
@@ -61,7 +61,7 @@ def test_show_all_lists_every_setting(connection: Any) -> None:
 def test_the_time_zone_is_utc(connection: Any) -> None:
     connection.execute("SET TIME ZONE 'UTC'")
     assert shown(connection, "TIME ZONE") == "UTC"
-    with pytest.raises(StatementError, match="the time zone is UTC and cannot be set to Europe/Berlin"):
+    with pytest.raises(NotSupportedError, match="the time zone is UTC and cannot be set to Europe/Berlin"):
         connection.execute("SET timezone = 'Europe/Berlin'")
 
 

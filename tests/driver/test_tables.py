@@ -129,7 +129,7 @@ def test_row_numbers_count_over_all_pieces(table, monkeypatch):
 @pytest.mark.parametrize(
     ("given", "error", "message"),
     [
-        ({"k": 1, "jj": "a"}, UnknownColumn, "no column jj in table t; table t has"),
+        ({"k": 1, "jj": "a"}, UnknownColumn, "column jj does not exist in table t; table t has"),
         ({"k": 1}, NotNullViolation, "key column j"),
         ({"k": "one", "j": "a"}, InvalidText, "column k"),
         ([{"k": 1, "j": "a", "v": "x"}], InvalidText, "column v, row 1"),

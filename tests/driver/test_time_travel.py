@@ -238,4 +238,5 @@ def test_now_is_a_moment_to_come_back_to(tmp_path):
         before = connection.now()
         connection.execute("INSERT INTO t VALUES (2)")
         found = connection.execute("SELECT * FROM t FOR SYSTEM_TIME AS OF ?", [before]).fetchall()
-        assert found == connection.at(before).execute("SELECT * FROM t").fetchall() == [(1,)]
+        with connection.at(before) as past:
+            assert found == past.execute("SELECT * FROM t").fetchall() == [(1,)]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nyala.driver.bulk import column_from_values
 from nyala.driver.connection import parse_bytes
 from nyala.driver.parameters import normalize
-from nyala.errors import DataError, InterfaceError, InvalidText, NumericOutOfRange
+from nyala.errors import DataError, InterfaceError, InvalidText, NumericOutOfRange, TextTooLong
 from nyala.storage.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
 
 UTC_PLUS_2 = datetime.timezone(datetime.timedelta(hours=2))
@@ -114,7 +114,7 @@ def test_columns_convert_what_has_a_meaning(type_, values, expected):
         (DATE, [1, 2], InvalidText),
         (TIMESTAMP, [5], InvalidText),
         (STRING, ["a", b"b"], InvalidText),
-        (DataType(Kind.STRING, length=3), ["abc", "abcd"], NumericOutOfRange),
+        (DataType(Kind.STRING, length=3), ["abc", "abcd"], TextTooLong),
         (DECIMAL(4, 2), [decimal.Decimal(100)], NumericOutOfRange),
     ],
 )

@@ -111,7 +111,7 @@ def test_range_partitions_stay_in_order() -> None:
     [
         (RenameTable("other"), DuplicateTable, "other exists already"),
         (RenameTable(""), InvalidTableDefinition, "needs a name"),
-        (DropColumn("vv"), UnknownColumn, "no column vv; the table has a, b, v, w"),
+        (DropColumn("vv"), UnknownColumn, "column vv does not exist; the table has a, b, v, w"),
         (DropColumn("a"), InvalidTableDefinition, "part of the primary key"),
         (RenameColumn("x", "y"), UnknownColumn, "the table has a, b, v, w"),
         (RenameColumn("v", "w"), InvalidTableDefinition, "has a column w already"),
@@ -124,7 +124,7 @@ def test_range_partitions_stay_in_order() -> None:
         (AddColumn(ColumnSchema("x", INT, block_size=-1)), InvalidTableDefinition, "block size of -1"),
         (AddColumn(ColumnSchema("x", BIGINT, auto_increment=True)), InvalidTableDefinition, "auto-incrementing"),
         (SetDefault("w", "seven"), InvalidTableDefinition, "'seven' cannot be the DEFAULT of column w"),
-        (SetDefault("ww", 1), UnknownColumn, "no column ww"),
+        (SetDefault("ww", 1), UnknownColumn, "column ww does not exist"),
         (SetStorage("w", Encoding.PREFIX), InvalidTableDefinition, "cannot be stored as PREFIX"),
         (SetStorage("w", block_size=1 << 40), InvalidTableDefinition, "block size"),
         (SetComment("x", "?"), UnknownColumn, "column x does not exist"),

@@ -60,7 +60,7 @@ def batch(**columns: Any) -> pa.RecordBatch:
 # ---- batches and rows --------------------------------------------------------------------------------------------
 
 WRONG_BATCHES: list[tuple[pa.RecordBatch, type[Error], str]] = [
-    (batch(k=[1], vv=["x"]), UnknownColumn, "no column vv in table t; table t has k, v"),
+    (batch(k=[1], vv=["x"]), UnknownColumn, "column vv does not exist in table t; table t has k, v"),
     (batch(k=[1], v=[7]), TypeMismatch, "column v of table t is STRING"),
     (batch(k=["1"], v=["x"]), TypeMismatch, "column k of table t is BIGINT"),
     (batch(v=["x"]), NotNullViolation, "key column k of table t is missing"),
@@ -191,7 +191,7 @@ def test_names_of_tables(db: Database, table: Table) -> None:
         db.create_table(definition())
     db.create_table(definition("events"))
     for action in (db.table, db.drop_table, lambda name: db.alter_table(name, [DropColumn("v")])):
-        with pytest.raises(UnknownTable, match="no table evnts; did you mean events"):
+        with pytest.raises(UnknownTable, match="table evnts does not exist; did you mean events"):
             action("evnts")
 
 
@@ -210,7 +210,7 @@ def test_a_refused_alteration_changes_nothing_not_even_its_first_steps(db: Datab
 
 def test_unknown_columns_of_a_scan(db: Database, table: Table) -> None:
     for spec in (ScanSpec(("k", "w")), ScanSpec(("k",), (Range.equal("w", 1),))):
-        with pytest.raises(UnknownColumn, match="no column w; the table has k, v"):
+        with pytest.raises(UnknownColumn, match="column w does not exist; the table has k, v"):
             db.scan_tokens(table, spec)
     with pytest.raises(UnknownColumn):
         db.read_row(table, (1,), ("w",))
