@@ -144,6 +144,30 @@ def test_tables_are_altered_while_they_are_written_and_read(owned):
     assert connection.execute("SELECT max(v), count(c7) FROM t").fetchall() == [(299, 0)]
 
 
+@pytest.mark.parametrize("anew", [False, True], ids=["dropped", "dropped and added"])
+@pytest.mark.parametrize(
+    ("text", "parameters"),
+    [
+        ("INSERT INTO t (k) VALUES (?)", (1,)),
+        ("INSERT INTO t (k) VALUES (1), (2)", None),
+        ("UPSERT INTO t (k) VALUES (?)", (1,)),
+        ("INSERT INTO t (k) SELECT 1", None),
+    ],
+)
+def test_statements_by_an_old_catalog_are_bound_again(owned, text, parameters, anew):
+    """The client still has the catalog of a moment ago, by which a default of a column that is gone is written."""
+    served, embedded = owned.connection(), owned.embedded()
+    embedded.execute("CREATE TABLE t (k INT PRIMARY KEY, d INT NOT NULL DEFAULT 7)")
+    served.store.refresh_catalog()
+    assert served.execute("SELECT count(*) FROM t").fetchall() == [(0,)]
+    embedded.execute("ALTER TABLE t DROP COLUMN d")
+    if anew:
+        embedded.execute("ALTER TABLE t ADD COLUMN d STRING DEFAULT 'new'")
+    served.execute(text, parameters)
+    shown = embedded.execute("SELECT * FROM t WHERE k = 1").fetchall()
+    assert shown == ([(1, "new")] if anew else [(1,)])
+
+
 def test_a_scan_goes_on_behind_its_last_key_when_the_owner_has_forgotten_it(loaded):
     client = loaded.client()
     table = client.table("t")
