@@ -23,7 +23,7 @@ from ..executor import run as run_statement
 from ..executor.statements.single_rows import RowWrite, SingleRow
 from ..planner import Plan
 from ..sql import bound
-from ..sql.deep_stack import Room, on_deep_stack
+from ..sql.deep_stack import on_deep_stack
 from ..storage.forks import stay_with_process
 from ..storage.types import Interval
 from . import elsewhere
@@ -83,8 +83,7 @@ class Execution:
         self.columns: tuple[Column, ...] | None = None
         self.rowcount = -1
         self._seen = 0
-        self._room: Room | None = None
-        """Of a plan that is run on a deep stack; the pool's threads need it too."""
+        self._is_deep = False
         stay_with_process(self)
 
     def start(
@@ -96,7 +95,8 @@ class Execution:
         tables are pinned before anybody waits.
         """
         if plan is not None and plan.deep:
-            self._room = Room()
+            self._is_deep = context.is_deep = True
+            context.threads = 1  # this one, whose stack is deep
         with self._interruptible():
             self._with_room(lambda: self._begin(statement, plan, context, engine))
             if self.columns is None:
@@ -118,7 +118,7 @@ class Execution:
             self._first = next(self._batches, None)
 
     def _with_room(self, work: Callable[[], T]) -> T:
-        return work() if self._room is None else on_deep_stack(work, self._cancel.set)
+        return on_deep_stack(work, self._cancel.set) if self._is_deep else work()
 
     def next_batch(self) -> pa.RecordBatch | None:
         """The next rows, None at the end."""
@@ -168,8 +168,6 @@ class Execution:
             # Another thread may be inside it just now: the cancel event ends it there.
             with contextlib.suppress(ValueError):
                 self._with_room(close)
-        if self._room is not None:
-            self._room.close()
         self._session.forget(self)
 
     @contextlib.contextmanager

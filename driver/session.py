@@ -34,6 +34,7 @@ from ..errors import (
 from ..executor import ExecutionContext, LocalFiles
 from ..executor.progress import Handler, Progress
 from ..planner import Plan, PlannerOptions, plan_query
+from ..planner.depth import is_deep
 from ..sql import ParsedStatement, bind, bound, parse
 from ..sql.binding.binder import bind_given
 from ..sql.parameters import match_parameters
@@ -223,10 +224,11 @@ class Session:
         if not isinstance(statement, KEPT):
             return self.start(statement, cancel=cancel)
         plan = partial(plan_query, store=self.store, options=self._planner_options(), check=partial(raise_if, cancel))
-        try:
-            prepared = prepare(parsed, given, statement, self.store, now, plan, self.plans.short_ways)
-        except RecursionError:
-            prepared = None  # what is nested too deeply to be kept is bound each time
+        prepared: Prepared | None = None
+        # What is nested too deeply to be kept is bound each time: putting values into a plan recurses, too.
+        with contextlib.suppress(RecursionError):
+            if not is_deep(statement.query):
+                prepared = prepare(parsed, given, statement, self.store, now, plan, self.plans.short_ways)
         self.plans.add(text, version, prepared)
         raise_if(cancel)
         found = None if prepared is None else self._run_prepared(text, prepared, parameters, cancel)

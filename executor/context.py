@@ -119,6 +119,8 @@ class ExecutionContext:
         Keep `actuals` per operator, for EXPLAIN ANALYZE.
     snapshot : Timestamp, optional
         Read as of this time; None: the latest.
+    is_deep : bool
+        The plan is nested by hundreds of levels: all is done in the calling thread, which has a deep stack.
     """
 
     store: Store
@@ -129,6 +131,7 @@ class ExecutionContext:
     progress: Handler | None = None
     collect: bool = False
     snapshot: Timestamp | None = None
+    is_deep: bool = False
     actuals: Actuals = field(default_factory=Actuals)
     shared: dict[int, tuple[Morsel, ...]] = field(default_factory=dict)
     """The rows of each `Shared` subplan that has run, by its key."""

@@ -94,7 +94,7 @@ def _tokens_of_rows(
 ) -> tuple[list[ScanToken], Callable[[Batch], Batch]]:
     """The tokens of a scan that gives the table's rows, and what becomes of their batches."""
     fragment = b""
-    if node.residual is not None and context.store.runs_fragments:
+    if node.residual is not None and context.store.runs_fragments and not context.is_deep:
         fragment = encoded(scan_fragment(node)) or b""
         if fragment and context.collect:
             context.actuals.of(node).fragment = "the condition"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from ..errors import ProgrammingError, did_you_mean
 from ..sql.bound import Query
-from ..sql.deep_stack import deeply
+from ..sql.deep_stack import deeply, on_deep_stack
 from ..sql.expressions import Column
 from .build import Builder, numbers_above
 from .cardinality import Estimator
@@ -71,7 +71,11 @@ def plan_query(
     wrong = sorted(options.disabled_rules - set(RULE_NAMES))
     if wrong:
         raise ProgrammingError(f"there is no rule {wrong[0]}{did_you_mean(wrong[0], RULE_NAMES)}")
-    return deeply(lambda: _planned(query, Context(Estimator(store), numbers_above(query), options, check)))
+
+    def planned() -> Plan:
+        return _planned(query, Context(Estimator(store), numbers_above(query), options, check))
+
+    return on_deep_stack(planned) if is_deep(query) else deeply(planned)
 
 
 def _planned(query: Query, context: Context) -> Plan:

@@ -2,88 +2,73 @@
 
 Python refuses more than some 1,000 calls inside each other, which is 40 parentheses for a parser that has a function
 for each level of operators. Statements of programs are nested deeper, and PostgreSQL takes them: it counts bytes of
-stack (2 MB), not calls. So work that ends in RecursionError is done again in a thread with a stack of its own size:
+stack (2 MB), not calls. Work on such a statement is done in a thread with a stack of its own size:
 
-    deeply(work)        in this thread; where that is too little, again on a deep stack
-    on_deep_stack(work) at once
-    Room                the limit stays raised between several such calls
+    on_deep_stack(work)  in such a thread, while this one waits
+    deeply(work)         here; where that ends in RecursionError, again in such a thread
+    require()            RecursionError unless this is such a thread
 
-Python's limit holds for all threads of the process, so it is raised only as long as such a statement is at work.
+Python's limit holds for all threads of the process, so it is raised only while such a thread is at work. What is known
+to be deep goes there at once: elsewhere it might recurse, under the raised limit, further than the thread's stack
+reaches. The limit is lowered again when no thread is deep: on Python 3.11 a thread far beyond it ends the process.
+
 `STACK_BYTES` are enough for `MOST_CALLS` calls whatever they are: on Python 3.11 a call that goes through C takes some
 hundred bytes of the thread's stack, a call inside `sorted` 3 kB. Later versions limit calls through C by themselves.
 """
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from types import FrameType
 from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-MOST_CALLS: Final = 50_000
-STACK_BYTES: Final = 256 << 20
+MOST_CALLS: Final = 24_000
+"""500 levels of parentheses take 10,000 calls, of NOT in parentheses 18,000."""
+STACK_BYTES: Final = 128 << 20
 """Address space: what is not used takes no memory."""
 
 
-class Room:
-    """Raises Python's recursion limit from its making to its first `close`, or longer while statements are at work.
-
-    Python 3.11 ends the process ("Cannot recover from stack overflow") if a thread is deeper than a limit that another
-    thread lowers. A statement on an ordinary stack may be that deep while a room is open, so the limit stays as long as
-    any is at work (`at_work`).
-    """
-
-    _lock: Final = threading.Lock()
-    _open = 0
-    _at_work = 0
-    _before = 0
-    _is_raised = False
+class _Limit:
+    """Python's recursion limit: raised while somebody holds it up."""
 
     def __init__(self) -> None:
-        self._is_open = True
-        with Room._lock:
-            if not Room._is_raised:
-                Room._before = sys.getrecursionlimit()
-                sys.setrecursionlimit(max(Room._before, MOST_CALLS))
-                Room._is_raised = True
-            Room._open += 1
+        self._lock = threading.RLock()
+        self._holders = 0
+        self._before: int | None = None
+        """What it was before it was raised; None while it is not."""
 
-    def close(self) -> None:
-        """Lower the limit again if no other room is open and no statement is at work."""
-        with Room._lock:
-            if not self._is_open:
+    def hold_up(self) -> None:
+        with self._lock:
+            self._holders += 1
+            if self._before is None and sys.getrecursionlimit() < MOST_CALLS:
+                self._before = sys.getrecursionlimit()
+                sys.setrecursionlimit(MOST_CALLS)
+
+    def let_down(self) -> None:
+        with self._lock:
+            self._holders -= 1
+            if self._holders or self._before is None:
                 return
-            self._is_open = False
-            Room._open -= 1
-            Room._lower()
+            if sys.getrecursionlimit() != MOST_CALLS:
+                self._before = None  # the program has set another one meanwhile
+            elif not any(_is_deeper(frame, self._before // 2) for frame in sys._current_frames().values()):
+                sys.setrecursionlimit(self._before)
+                self._before = None
+            # Else it stays raised until the next time that somebody lets it down.
 
-    @staticmethod
-    def _lower() -> None:
-        if Room._is_raised and Room._open == 0 and Room._at_work == 0:
-            Room._is_raised = False
-            # A limit that the program has set meanwhile stays.
-            if sys.getrecursionlimit() == max(Room._before, MOST_CALLS):
-                sys.setrecursionlimit(Room._before)
 
-    @staticmethod
-    @contextlib.contextmanager
-    def at_work() -> Iterator[None]:
-        """Keep a raised limit while work is done that may have become deep under it."""
-        with Room._lock:
-            Room._at_work += 1
-        try:
-            yield
-        finally:
-            with Room._lock:
-                Room._at_work -= 1
-                Room._lower()
+_limit = _Limit()
 
-    def __del__(self) -> None:
-        self.close()
+
+def _is_deeper(frame: FrameType | None, calls: int) -> bool:
+    while frame is not None and calls:
+        frame, calls = frame.f_back, calls - 1
+    return frame is not None
 
 
 class _Here(threading.local):
@@ -97,14 +82,19 @@ _starting = threading.Lock()
 """Held while the stack size of new threads is another one than the process wants."""
 
 
+def require() -> None:
+    """Raise RecursionError unless this thread has a deep stack, for `deeply` to go there."""
+    if not _here.is_deep:
+        raise RecursionError("a deep stack is needed")
+
+
 def deeply(work: Callable[[], T], stop: Callable[[], None] | None = None) -> T:
     """`work()`, once more on a deep stack where it ends in RecursionError: it must not have done anything by then.
 
     Raises RecursionError where a deep stack is not enough either.
     """
     try:
-        with Room.at_work():
-            return work()
+        return work()
     except RecursionError:
         if _here.is_deep:
             raise
@@ -129,12 +119,11 @@ def on_deep_stack(work: Callable[[], T], stop: Callable[[], None] | None = None)
         except BaseException as error:
             failed.append(error)
 
-    room = Room()
+    _limit.hold_up()
     try:
-        thread = _started(run)
-        interrupt = _joined(thread, stop)
+        interrupt = _joined(_started(run), stop)
     finally:
-        room.close()
+        _limit.let_down()
     if interrupt is not None:
         raise interrupt
     if failed:

@@ -35,9 +35,15 @@ Plain = Any
 def expression_to_plain(expr: Expr) -> Plain:
     """The expression as lists, texts and numbers.
 
-    Raises `NotSupportedError` for what must not leave the statement: parameters, subqueries, windows, and functions
-    that give another value at every call.
+    Raises `NotSupportedError` for what must not leave the statement: parameters, subqueries, windows, functions that
+    give another value at every call, and what is nested more deeply than servers take.
     """
+    return _expression_to_plain(expr, 0)
+
+
+def _expression_to_plain(expr: Expr, depth: int) -> Plain:
+    if depth > _MOST_DEPTH:
+        raise NotSupportedError(f"an expression that is nested more than {_MOST_DEPTH} deep cannot travel")
     name = type(expr).__name__
     if name not in _CLASSES:
         raise NotSupportedError(f"a {name} cannot travel")
@@ -45,7 +51,12 @@ def expression_to_plain(expr: Expr) -> Plain:
         raise NotSupportedError(f"{expr.function}() cannot travel: each call gives another value")
     if isinstance(expr, Literal) and isinstance(expr.value, tuple):
         raise NotSupportedError(f"a literal of type {expr.type} cannot travel")
-    return [name, _type_to_plain(expr.type), expr.nullable, *(_to_plain(getattr(expr, f)) for f in _FIELDS[name])]
+    return [
+        name,
+        _type_to_plain(expr.type),
+        expr.nullable,
+        *[_to_plain(getattr(expr, f), depth + 1) for f in _FIELDS[name]],
+    ]
 
 
 def expression_from_plain(plain: Plain) -> Expr:
@@ -74,13 +85,13 @@ def _type_to_plain(type_: DataType) -> Plain:
     return [type_.kind.value, type_.precision, type_.scale, type_.length]
 
 
-def _to_plain(value: Any) -> Plain:
+def _to_plain(value: Any, depth: int) -> Plain:
     if isinstance(value, Expr):
-        return expression_to_plain(value)
+        return _expression_to_plain(value, depth)
     if isinstance(value, OrderItem):
-        return ["OrderItem", expression_to_plain(value.expr), value.descending, value.nulls_first]
+        return ["OrderItem", _expression_to_plain(value.expr, depth), value.descending, value.nulls_first]
     if isinstance(value, tuple):
-        return [_to_plain(item) for item in value]
+        return [_to_plain(item, depth) for item in value]
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         return [_WIDE, str(value)]
     if value is None or isinstance(value, (bool, int, float, str, bytes)):

@@ -28,7 +28,7 @@ def remote_aggregate(
 ) -> Stream | None:
     """The groups of an aggregation over a table whose tablets are elsewhere; None where it cannot be done beside the
     rows. Groups that do not pass `having` may be missing, and need not be."""
-    found = aggregate_fragment(node) if context.store.runs_fragments else None
+    found = aggregate_fragment(node) if context.store.runs_fragments and not context.is_deep else None
     if found is None:
         return None
     scan, fragment = found

@@ -16,7 +16,7 @@ from ..bound import (
     SelectStatement,
     Statement,
 )
-from ..deep_stack import deeply
+from ..deep_stack import deeply, on_deep_stack
 from ..expressions import Expr, Literal
 from ..files import FileCatalog
 from ..late_parameters import NOW, Decision, Key, late
@@ -104,7 +104,7 @@ def bind_given(
         return _bind(parsed, context)
 
     try:
-        return deeply(bound)
+        return on_deep_stack(bound) if parsed.deep else deeply(bound)
     except RecursionError:
         raise too_complex(parsed.text) from None
 

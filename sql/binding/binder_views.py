@@ -23,7 +23,8 @@ from ...storage.schema import Table, View
 from ...storage.store import Timestamp
 from ..bound import Query
 from ..bound_catalog import CreateView, DescribeView, DropView
-from ..syntax.parser import generate, parse
+from ..deep_stack import require
+from ..syntax.parser import ParsedStatement, generate, parse
 from ..syntax.written_names import did_you_mean
 from .context import Catalog, Context, name_of
 from .names import refuse_taken, table_name
@@ -32,6 +33,8 @@ from .show_create import name_text
 
 TREES = 256
 """Texts of views that are kept as trees."""
+MOST_WITHIN = 10
+"""Views that use each other, of which the innermost is bound on the caller's own stack."""
 
 
 # ---- use -------------------------------------------------------------------------------------------------------------
@@ -57,9 +60,11 @@ def view_source(view: View, node: Any, context: Context) -> CommonTable:
 
 def _bind_text(view: View, context: Context) -> Query:
     context.now()  # so that it is the same inside
+    if _parsed(view.text).deep or len(context.within) > MOST_WITHIN:
+        require()
     inner = replace(context, text=view.text, parameters={}, stars={}, within=(*context.within, view.name))
     try:
-        query = context.bind_query(_tree(view.text), Scope(), inner)
+        query = context.bind_query(_parsed(view.text).tree, Scope(), inner)
     except StatementError as error:
         raise type(error)(f"in view {view.name}: {error.message}") from error
     except Error as error:
@@ -73,9 +78,9 @@ def _bind_text(view: View, context: Context) -> Query:
 
 
 @lru_cache(TREES)
-def _tree(text: str) -> Any:
+def _parsed(text: str) -> ParsedStatement:
     (parsed,) = parse(text)
-    return parsed.tree
+    return parsed
 
 
 def _count_uses(tree: Any, context: Context) -> None:
@@ -91,7 +96,7 @@ def _count_uses(tree: Any, context: Context) -> None:
                 context.view_uses[name] += 1
                 if name not in seen:
                     seen.add(name)
-                    waiting.append(_tree(view.text))
+                    waiting.append(_parsed(view.text).tree)
 
 
 def _named(tree: Any) -> Iterator[str]:
@@ -241,7 +246,7 @@ def _needs(view: View, context: Context) -> set[str]:
     try:
         _bind_text(view, _fresh(context, catalog))
     except Error:
-        catalog.asked.update(_named(_tree(view.text)))
+        catalog.asked.update(_named(_parsed(view.text).tree))
     return catalog.asked
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
@@ -12,10 +12,11 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.tokens import Token, TokenType
 
 from ...errors import Error, NotSupportedError, SqlSyntaxError
-from ..deep_stack import deeply
+from ..deep_stack import deeply, on_deep_stack
 from .dialect import Nyala
 from .grammar_expressions import PlacedParseError
 from .not_supported import PLACEHOLDERS
+from .token_depth import is_deep
 
 _DIALECT = Nyala()
 _QUOTES = {"'": "a text", '"': "a quoted name", "/*": "a comment"}
@@ -33,6 +34,8 @@ class ParsedStatement:
     text: str
     start: int
     end: int
+    deep: bool = False
+    """Work on it is for a deep stack: `token_depth`."""
 
     @property
     def sql(self) -> str:
@@ -50,8 +53,13 @@ def parse(text: str) -> list[ParsedStatement]:
     ['select 1', 'select 2']
     """
     chunks = [chunk for chunk in _chunks(tokenize(text)) if chunk]
+    deep = [is_deep(chunk) for chunk in chunks]
+
+    def parsed() -> list[ParsedStatement]:
+        return [replace(_parse_one(chunk, text), deep=found) for chunk, found in zip(chunks, deep, strict=True)]
+
     try:
-        return deeply(lambda: [_parse_one(chunk, text) for chunk in chunks])
+        return on_deep_stack(parsed) if any(deep) else deeply(parsed)
     except RecursionError:
         from .complexity import too_complex  # which reads tokens by this module
 

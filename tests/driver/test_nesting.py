@@ -7,11 +7,19 @@ import threading
 import nyala
 import pytest
 from nyala import errors
-from nyala.sql.deep_stack import MOST_CALLS, Room, deeply, on_deep_stack
+from nyala.sql.deep_stack import MOST_CALLS, deeply, on_deep_stack, require
+from nyala.sql.syntax.parser import parse
 
 LEVELS = 500
 # Python 3.12 allows 1,500 calls through C on any stack; sqlglot takes 4 of them for each subquery in FROM.
 FROM_LEVELS = 300 if sys.version_info[:2] == (3, 12) else LEVELS
+
+
+@pytest.fixture(autouse=True)
+def limit():
+    """A caller that was deep itself has left the limit raised; it is lowered at the next time."""
+    on_deep_stack(int)
+    assert sys.getrecursionlimit() < MOST_CALLS
 
 
 @pytest.fixture
@@ -111,7 +119,6 @@ def test_a_result_that_is_read_slowly(table):
     before = sys.getrecursionlimit()
     cursor = table.execute(f"SELECT {value} FROM many")
     assert cursor.fetchone()
-    assert sys.getrecursionlimit() == MOST_CALLS
     assert sum(batch.num_rows for batch in cursor.record_batches()) == 399_999
     assert sys.getrecursionlimit() == before
     cursor = table.execute(f"SELECT {value} FROM many")
@@ -129,7 +136,7 @@ def test_threads_side_by_side(table):
 
     before = threading.stack_size(256 << 10)  # as small as some systems make them
     try:
-        threads = [threading.Thread(target=work) for _ in range(6)]
+        threads = [threading.Thread(target=work) for _ in range(12)]
         for thread in threads:
             thread.start()
     finally:
@@ -137,7 +144,7 @@ def test_threads_side_by_side(table):
     limit = sys.getrecursionlimit()
     for thread in threads:
         thread.join()
-    assert found == [[(expected,)]] * 6
+    assert found == [[(expected,)]] * 12
     assert sys.getrecursionlimit() <= limit
 
 
@@ -215,16 +222,78 @@ def test_an_interrupt_waits_for_the_work(monkeypatch):
         on_deep_stack(work, stopped.set)
 
 
-def test_rooms_close_once():
+def test_the_limit_is_raised_while_a_deep_stack_is_at_work():
     before = sys.getrecursionlimit()
-    first, second = Room(), Room()
-    first.close()
-    first.close()
-    assert sys.getrecursionlimit() == MOST_CALLS
-    del second
+    inside = threading.Event()
+
+    def work():
+        assert inside.wait(10)
+        return sys.getrecursionlimit()
+
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(on_deep_stack(work))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    assert on_deep_stack(sys.getrecursionlimit) == MOST_CALLS
+    assert sys.getrecursionlimit() == MOST_CALLS  # others are at work
+    inside.set()
+    for thread in threads:
+        thread.join()
+    assert found == [MOST_CALLS] * 3
     assert sys.getrecursionlimit() == before
-    room = Room()
-    sys.setrecursionlimit(5000)  # the program's own choice stays
-    room.close()
-    assert sys.getrecursionlimit() == 5000
-    sys.setrecursionlimit(before)
+
+
+def test_the_limit_is_not_lowered_below_a_thread():
+    """Python 3.11 ends the process where a thread is far beyond the limit."""
+    before = sys.getrecursionlimit()
+    deep, end = threading.Event(), threading.Event()
+
+    def down(levels):
+        if levels:
+            down(levels - 1)
+        else:
+            deep.set()
+            end.wait(10)
+
+    def work():
+        inner = threading.Thread(target=down, args=(before + 500,))
+        inner.start()
+        assert deep.wait(10)
+        return inner
+
+    inner = on_deep_stack(work)
+    assert sys.getrecursionlimit() == MOST_CALLS
+    end.set()
+    inner.join()
+    on_deep_stack(int)
+    assert sys.getrecursionlimit() == before
+
+
+def test_the_programs_own_limit_stays():
+    before = sys.getrecursionlimit()
+    try:
+        assert on_deep_stack(lambda: sys.setrecursionlimit(MOST_CALLS + 1)) is None
+        assert sys.getrecursionlimit() == MOST_CALLS + 1
+    finally:
+        sys.setrecursionlimit(before)
+
+
+def test_a_deep_stack_can_be_asked_for():
+    with pytest.raises(RecursionError):
+        require()
+    assert deeply(lambda: require() or 7) == 7
+
+
+@pytest.mark.parametrize("form", NESTED)
+def test_tokens_tell_what_is_deep(form):
+    assert parse(NESTED[form](LEVELS)[0])[0].deep
+    assert not parse(NESTED[form](5)[0])[0].deep
+
+
+def test_lists_of_constants_are_not_deep():
+    (statement,) = parse("INSERT INTO t VALUES " + ", ".join(f"({i}, -{i}, 'a', ?)" for i in range(3000)))
+    assert not statement.deep
+    (statement,) = parse(
+        f"SELECT a + 1, {', '.join(f'b{i} * 2 AS c{i}' for i in range(1000))} FROM t WHERE k IN (1, 2)"
+    )
+    assert not statement.deep

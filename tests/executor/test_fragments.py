@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.driver import stores
-from nyala.errors import DataError, Error
+from nyala.errors import DataError, Error, NotSupportedError
 from nyala.executor.fragments import groups
 from nyala.executor.fragments.evaluate import evaluator
 from nyala.executor.fragments.fragment import Fragment, Step
@@ -206,10 +206,15 @@ def test_nonsense_is_refused(plain: Any) -> None:
 
 def test_what_is_too_deep_is_refused() -> None:
     deep: Expr = A
-    for _ in range(300):
+    for _ in range(100):
         deep = Cast(BIGINT, True, deep)
-    with pytest.raises(DataError, match="deep"):
-        expression_from_plain(expression_to_plain(deep))
+    plain = expression_to_plain(deep)
+    assert expression_from_plain(plain) == deep
+    with pytest.raises(NotSupportedError, match="100 deep cannot travel"):
+        expression_to_plain(Cast(BIGINT, True, deep))
+    kind, type_, nullable, _, safe = plain
+    with pytest.raises(DataError, match="nested more than 100 deep"):
+        expression_from_plain([kind, type_, nullable, plain, safe])
 
 
 @given(st.binary(max_size=60))

@@ -144,6 +144,14 @@ def test_tables_are_altered_while_they_are_written_and_read(owned):
     assert connection.execute("SELECT max(v), count(c7) FROM t").fetchall() == [(299, 0)]
 
 
+@pytest.mark.parametrize("levels", [40, 99, 100, 101, 105, 130, 500])
+def test_conditions_that_are_nested_too_deeply_to_travel_are_evaluated_here(loaded, levels):
+    deep = "abs(" * levels + "k" + ")" * levels
+    chain = "".join(f"(k <> {i} {'AND' if i % 2 else 'OR'} " for i in range(levels)) + "g = 1" + ")" * levels
+    for text in (f"SELECT count(*), sum({deep}) FROM t WHERE {deep} < 100", f"SELECT count(*) FROM t WHERE {chain}"):
+        assert loaded.connection().execute(text).fetchall() == loaded.embedded().execute(text).fetchall()
+
+
 @pytest.mark.parametrize("anew", [False, True], ids=["dropped", "dropped and added"])
 @pytest.mark.parametrize(
     ("text", "parameters"),
