@@ -20,6 +20,7 @@ from ..errors import InterfaceError, NotSupportedError
 from ..storage.forks import check_process, is_inherited
 from .bulk import insert_rows
 from .executions import Execution, Halt, arrow_rows, raise_if
+from .notebook import SHOWN_ROWS, html_table
 from .parameters import Parameters, normalize, normalize_rows
 
 if TYPE_CHECKING:
@@ -74,6 +75,19 @@ class Cursor:
             return f"<nyala.Cursor without a result, rowcount {self.rowcount}>"
         columns = ", ".join(f"{column[0]} {column[1]}" for column in self.description)
         return f"<nyala.Cursor of ({columns}); .df(), .arrow() and .fetchall() give its rows>"
+
+    def _repr_html_(self) -> str | None:
+        """Return the next rows as an HTML table, for notebooks; None where there is no result set.
+
+        The rows are not used up: a fetch returns them afterwards.
+        """
+        if self._closed or self.description is None:
+            return None
+        while len(self._rows) - self._next <= SHOWN_ROWS and (found := self._check_result().next_rows()) is not None:
+            self._rows, self._next, self._batch = self._rows[self._next :] + found[0], 0, None
+        rows = self._rows[self._next : self._next + SHOWN_ROWS + 1]
+        names = [column[0] for column in self.description]
+        return html_table(names, [str(column[1]) for column in self.description], rows)
 
     # ---- executing --------------------------------------------------------------------------------------------
 
