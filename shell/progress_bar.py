@@ -23,12 +23,14 @@ _ERASE: Final = "\r\x1b[K"
 
 
 def draw(progress: Progress, seconds: float, width: int) -> str:
-    """The line, at most `width` characters.
+    """Return the line, at most `width` characters: what does not fit is left out, from the end.
 
     >>> draw(Progress(250, 1000, 1, 4), 2.0, 100)
     '[######------------------]  25 %  250 of 1,000 rows, 1 of 4 parts, 2.0 s, about 6.0 s left'
     >>> draw(Progress(250), 2.0, 100)
     '250 rows, 2.0 s'
+    >>> draw(Progress(250, 1000, 1, 4), 2.0, 76)
+    '[######------------------]  25 %  250 of 1,000 rows, 1 of 4 parts, 2.0 s'
     """
     fraction = progress.fraction
     facts = [f"{progress.rows:,} rows"]
@@ -42,6 +44,8 @@ def draw(progress: Progress, seconds: float, width: int) -> str:
     facts.append(f"{seconds:.1f} s")
     if fraction is not None and 0.01 <= fraction < 1:
         facts.append(f"about {seconds * (1 - fraction) / fraction:.1f} s left")
+    while len(facts) > 1 and len(bar) + len(", ".join(facts)) > width:
+        facts.pop()
     return (bar + ", ".join(facts))[:width]
 
 

@@ -29,7 +29,7 @@ def _tablet_lines(tablet: TabletLayout, width: int) -> list[str]:
         f"average rowset height {tablet.average_height:.2f}",
     ]
     if not tablet.rowsets:
-        return lines
+        return [*lines, "rows that are not flushed yet lie in the log and are not counted here"]
     left = table_lines(["rowset", "rows", "bytes"], [(r.id, r.rows, r.bytes) for r in tablet.rowsets])
     right = table_lines(["from", "to"], [(r.min_key, r.max_key) for r in tablet.rowsets], left=["from", "to"])
     room = max(MIN_BAR, min(MAX_BAR, width - len(left[0]) - max(map(len, right)) - 4))
