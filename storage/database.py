@@ -28,7 +28,6 @@ from typing import Any
 from ..errors import DataError, DiskError, InterfaceError, StoreClosed, TabletGone, UnknownTable
 from .alterations import AlterStep
 from .clock import HybridClock, format_timestamp, split_timestamp
-from .columns.encodings import check_encoding
 from .deltas.delta_tail import ROW_BYTES
 from .files.filesystem import FileSystem
 from .files.memory_filesystem import MemoryFileSystem
@@ -54,7 +53,7 @@ from .maintenance.tablet_flush import flush, flush_overfull, needs_flush
 from .reading.tablet_check import check_tablet
 from .reading.tablet_scan import scan_view
 from .rowsets.memrowset import INDEX_BYTES
-from .schema import Table, TableDefinition, View, check_partitions
+from .schema import Table, TableDefinition, View, check_encoding, check_partitions
 from .steady_clock import PATIENCE_SECONDS, SteadyClock
 from .store import (
     AnalyzeResult,

@@ -31,8 +31,7 @@ AUTO_INCREMENT_COLUMN = "auto_incrementing_id"
 
 
 class Encoding(enum.Enum):
-    """How a column's pages hold values; AUTO lets the writer measure. `encodings.possible_encodings` says which types
-    can have which."""
+    """How a column's pages hold values; AUTO lets the writer measure. `possible_encodings` lists those of a type."""
 
     AUTO = "AUTO"
     PLAIN = "PLAIN"
@@ -371,3 +370,22 @@ def _check_ranges(schema: Schema, rule: RangeRule) -> None:
                 f"range partition {number + 1} is empty: its lower bound is not below its upper"
             )
         previous = partition.upper
+
+
+def possible_encodings(type_: DataType) -> tuple[Encoding, ...]:
+    """Return the encodings that columns of a type can have, the default first."""
+    if type_.is_text:
+        return Encoding.DICT, Encoding.PREFIX, Encoding.PLAIN
+    if type_.is_code_like:
+        return Encoding.FRAME_OF_REFERENCE, Encoding.RLE, Encoding.BIT_SHUFFLE, Encoding.PLAIN
+    return (Encoding.PLAIN, Encoding.BIT_SHUFFLE) if type_.is_float else (Encoding.PLAIN,)
+
+
+def check_encoding(column: ColumnSchema) -> None:
+    """Raise `InvalidTableDefinition` if the column's type cannot be stored in its declared encoding."""
+    possible = possible_encodings(column.type)
+    if column.encoding is not Encoding.AUTO and column.encoding not in possible:
+        names = ", ".join(e.value for e in possible)
+        raise InvalidTableDefinition(
+            f"column {column.name}: {column.type} cannot be stored as {column.encoding.value}; there are {names}"
+        )

@@ -179,6 +179,16 @@ class DataType:
         return self.kind in (Kind.BOOLEAN, Kind.DATE, Kind.TIMESTAMP) or self.is_integer or self.is_decimal
 
     @property
+    def is_wide(self) -> bool:
+        """True for a DECIMAL of more than 18 digits, whose physical values need 128 bits."""
+        return self.precision is not None and self.precision > 18
+
+    @property
+    def is_code_like(self) -> bool:
+        """True where physical values are integers of at most 64 bits."""
+        return self.is_integer_like and not self.is_wide
+
+    @property
     def is_storable(self) -> bool:
         """May a table column have this type?"""
         return self.kind not in (Kind.INTERVAL, Kind.NULL)

@@ -19,9 +19,8 @@ from typing import TypeAlias
 
 from ...errors import UnknownTable, did_you_mean, quoted_name
 from ...storage.alterations import AlterStep
-from ...storage.columns.encodings import check_encoding
 from ...storage.keys.partition import Partitioner
-from ...storage.schema import TableDefinition, View, check_partitions
+from ...storage.schema import TableDefinition, View, check_encoding, check_partitions
 from ...storage.tables.altered_table import apply_steps
 from ...storage.tables.catalog import Catalog, CatalogEntry
 from ..raft.messages import Configuration

@@ -13,7 +13,6 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import InvalidTableDefinition, NotSupportedError, StatementError, UnknownColumn
-from ...storage.columns.encodings import check_encoding
 from ...storage.schema import (
     ColumnSchema,
     Compression,
@@ -22,6 +21,7 @@ from ...storage.schema import (
     Schema,
     Table,
     TableDefinition,
+    check_encoding,
     check_partitions,
     non_unique_key,
 )

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from ..files.file_identity import identity_of
 from ..files.filesystem import FileSystem, WritableFile
-from ..schema import ColumnSchema, Compression, Encoding
+from ..schema import ColumnSchema, Compression, Encoding, check_encoding
 from ..vector import Array, vector_from_arrow
 from .column_file import (
     BOUND_BYTES,
@@ -35,15 +35,12 @@ from .encoding_choice import (
 )
 from .encodings import (
     EncodedPage,
-    check_encoding,
     encode_dictionary_codes,
     encode_floats,
     encode_integers,
     encode_text_page,
     encode_texts,
     encode_wide_page,
-    is_code_like,
-    is_wide,
 )
 from .sketch import SketchBuilder, hash_decimals, hash_floats, hash_integers, hash_texts
 
@@ -154,12 +151,12 @@ class _ColumnWriter:
         self._page_rows = page_rows or ROW_GROUP_ROWS
         declared = self._column.encoding
         settled = with_compression(self._column, Encoding.PLAIN if declared is Encoding.AUTO else declared)
-        if is_wide(type_):
+        if type_.is_wide:
             self._choice = settled
             self._write_arrow(array)
             return
         vector = vector_from_arrow(type_, array)
-        if is_code_like(type_):
+        if type_.is_code_like:
             values = vector.values()
             self._choice = choose_numbers(self._column, values, vector.validity, self._page_rows)
             self._write_integers(values, vector.validity)
@@ -260,7 +257,7 @@ def _block_rows(column: ColumnSchema, array: pa.Array) -> int | None:
     if column.type.is_text:
         width = max(array.nbytes / max(len(array), 1), 1.0)
     else:
-        width = 16 if is_wide(column.type) else column.type.dtype.itemsize
+        width = 16 if column.type.is_wide else column.type.dtype.itemsize
     rows = min(max(int(column.block_size / width), 1), ROW_GROUP_ROWS)
     return 1 << (rows.bit_length() - 1)
 

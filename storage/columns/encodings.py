@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...errors import InvalidTableDefinition
-from ..schema import ColumnSchema, Encoding
+from ..schema import Encoding
 from ..types import DataType
 from ..vector import Array, Dict, Flat, Narrow, Text, Vector, Wide, decimal_limbs
 from .column_file import AS_THEY_ARE, BITS, FRONTS, LENGTHS, RUNS
@@ -33,35 +32,6 @@ CODE_DTYPES: list[np.dtype[Any]] = [np.dtype("<u1"), np.dtype("<u2"), np.dtype("
 _BY_WIDTH = {dtype.itemsize: dtype for dtype in CODE_DTYPES}
 WORTH_SHARING = 0.25
 """A PREFIX page whose rows share less than this part of their bytes keeps whole texts, which are read as views."""
-
-
-def check_encoding(column: ColumnSchema) -> None:
-    """Raise `InvalidTableDefinition` where the column's type cannot be stored in its declared encoding."""
-    possible = possible_encodings(column.type)
-    if column.encoding is not Encoding.AUTO and column.encoding not in possible:
-        names = ", ".join(e.value for e in possible)
-        raise InvalidTableDefinition(
-            f"column {column.name}: {column.type} cannot be stored as {column.encoding.value}; there are {names}"
-        )
-
-
-def possible_encodings(type_: DataType) -> tuple[Encoding, ...]:
-    """The encodings that a type can have, its default first."""
-    if type_.is_text:
-        return Encoding.DICT, Encoding.PREFIX, Encoding.PLAIN
-    if is_code_like(type_):
-        return Encoding.FRAME_OF_REFERENCE, Encoding.RLE, Encoding.BIT_SHUFFLE, Encoding.PLAIN
-    return (Encoding.PLAIN, Encoding.BIT_SHUFFLE) if type_.is_float else (Encoding.PLAIN,)
-
-
-def is_code_like(type_: DataType) -> bool:
-    """Are physical values integers of at most 64 bits?"""
-    return type_.is_integer_like and not is_wide(type_)
-
-
-def is_wide(type_: DataType) -> bool:
-    """A decimal of more than 18 digits."""
-    return type_.precision is not None and type_.precision > 18
 
 
 def narrowest(top: int) -> np.dtype[Any]:
@@ -289,7 +259,7 @@ def decode_page(
         if layout == AS_THEY_ARE:
             return Text(type_, decode_texts(page, rows, type_, bitmap, start))
         return Text(type_, _decode_lengths(page, rows, type_, bitmap, start, layout, _BY_WIDTH[width]))
-    if is_wide(type_):
+    if type_.is_wide:
         buffers = [page.slice(0, start) if start else None, page.slice(start)]
         return Wide(type_, pa.Array.from_buffers(type_.arrow, rows, buffers))
     validity = None

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ..columns.column_reader import ColumnReader
-from ..columns.encodings import is_code_like
 from ..keys.pruning import enclosing
 from ..predicates import AnyOf, BloomFilter, ColumnPredicate, InList, IsNull, Range, admits_null
 from ..schema import ColumnSchema, Encoding
@@ -111,7 +110,7 @@ def bind(predicate: ColumnPredicate, column: ColumnSchema, reader: ColumnReader)
     if footer.encoding is Encoding.DICT:
         condition = dictionary_condition(predicate, reader.dictionary, True)
         share = condition.share(0, max(footer.entries - 1, 0), distinct)
-    elif is_code_like(footer.type):
+    elif footer.type.is_code_like:
         condition = condition_of(predicate)
         low, high = (0, 0) if sketch.low is None else (int(sketch.low), int(sketch.high))
         share = condition.share(low, high, distinct)

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ...errors import CorruptionError
 from ..columns.column_file import ROW_GROUP_ROWS
-from ..columns.encodings import is_code_like, is_wide, narrowest
+from ..columns.encodings import narrowest
 from ..columns.page_layouts import offsets_of, pack_bits, unpack_bits
 from ..files.file_identity import check_identity
 from ..schema import Schema
@@ -226,10 +226,10 @@ def _encode_values(type_: DataType, values: pa.Array) -> bytes:
     if type_.is_text:
         lengths, data = _text_parts(values)
         return _encode_numbers(lengths.astype(np.uint64)) + data.tobytes()
-    if is_wide(type_):
+    if type_.is_wide:
         return np.frombuffer(values.buffers()[1], "<u8")[2 * values.offset :][: 2 * len(values)].tobytes()
     physical = vector_from_arrow(type_, values).values()
-    if is_code_like(type_):
+    if type_.is_code_like:
         signed = physical.astype(np.int64)
         low = int(signed.min(initial=0)) if len(signed) else 0
         return _encode_numbers(signed.view(np.uint64), low % (1 << 64))
@@ -252,9 +252,9 @@ def _decode_values(reader: _Reader, type_: DataType, count: int) -> pa.Array:
         offsets = offsets_of(reader.numbers(count))
         data = reader.rest(int(offsets[-1]))
         return pa.Array.from_buffers(type_.arrow, count, [None, pa.py_buffer(offsets), data])
-    if is_wide(type_):
+    if type_.is_wide:
         return pa.Array.from_buffers(type_.arrow, count, [None, reader.rest(16 * count)])
-    if is_code_like(type_):
+    if type_.is_code_like:
         numbers = reader.numbers(count).view(np.int64)
         reader.finish()
         return physical_to_arrow(type_, numbers)

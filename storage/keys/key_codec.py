@@ -19,7 +19,6 @@ from functools import lru_cache
 from typing import Any
 
 from ..types import DataType
-from .bloom import BloomProbe
 from .hashing import hash64_text_one, hash64_word, murmur3_32
 from .key_encoding import END, key_width
 
@@ -114,10 +113,6 @@ class KeyCodec:
             else:
                 hash_ = hash64_word(hash_, value)
         return hash_
-
-    def probe(self, values: Sequence[Any]) -> BloomProbe:
-        """What Bloom filters are asked with."""
-        return BloomProbe(self.hash(values))
 
     def _packed(self, values: Sequence[Any]) -> int:
         if len(values) == 2:

@@ -23,9 +23,8 @@ import msgpack
 import numpy as np
 import pyarrow as pa
 
-from ..keys.key_encoding import key_width
 from ..store import Op
-from ..types import DataType, type_from_arrow
+from ..types import type_from_arrow
 from ..vector import Array, physical_to_arrow
 
 _HEAD = struct.Struct("<BxH")
@@ -108,14 +107,9 @@ def _array(arrow: pa.DataType, values: list[Any]) -> pa.Array:
     validity = None
     if None in values:
         validity = np.array([value is not None for value in values])
-        nothing: Any = bytes(_WIDE_BYTES) if is_wide(type_) else 0
+        nothing: Any = bytes(_WIDE_BYTES) if type_.is_wide else 0
         values = [nothing if value is None else value for value in values]
-    if not is_wide(type_):
+    if not type_.is_wide:
         return physical_to_arrow(type_, np.array(values, type_.dtype), validity)
     mask = None if validity is None else pa.array(validity).buffers()[1]
     return pa.Array.from_buffers(arrow, len(values), [mask, pa.py_buffer(b"".join(values))])
-
-
-def is_wide(type_: DataType) -> bool:
-    """Are values logged as `wide_bytes`?"""
-    return type_.is_decimal and key_width(type_) == _WIDE_BYTES

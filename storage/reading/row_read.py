@@ -28,6 +28,7 @@ from typing import Any, Final, TypeAlias
 from ..deltas.delta_file import DeltaFile
 from ..deltas.deltas import DeltaKind, resolve
 from ..deltas.row_deltas import look_up_run, rows_in_run
+from ..keys.bloom import BloomProbe
 from ..keys.key_codec import KeyCodec
 from ..keys.partition import Partitioner
 from ..rowsets.memrowset import MemRowSet
@@ -123,7 +124,7 @@ def find_row(
         memrowset = state.flushing if memrowset is state.memrowset else None
     candidates = state.tree.containing(codec.encoded_of(index))
     # A key that is looked up is there, as a rule: one rowset's pages are read anyway.
-    probe = codec.probe(key) if len(candidates) > 1 else None
+    probe = BloomProbe(codec.hash(key)) if len(candidates) > 1 else None
     for stored in candidates:
         row = stored.rowset.find_one(key, probe, counters)
         if row >= 0 and (found := stored_row(stored, row, columns, timestamp, counters)) is not None:

@@ -19,7 +19,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..columns.column_reader import ColumnReader
-from ..columns.encodings import is_wide
 from ..deltas.latest_state import RowSetPatches, places_within
 from ..schema import ColumnSchema, Encoding
 from ..vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, vector_from_arrow
@@ -145,7 +144,7 @@ def _spread(base: Const, values: Vector) -> Vector:
     validity = None if base.value is not None else np.zeros(rows, np.bool_)
     if isinstance(values, Dict):
         return Dict(base.type, np.zeros(rows, np.uint8), values.dictionary, validity)
-    if base.type.is_text or is_wide(base.type):
+    if base.type.is_text or base.type.is_wide:
         return vector_from_arrow(base.type, base.to_arrow())
     if base.type.is_float:
         return Flat(base.type, base.values(), validity)

@@ -23,11 +23,20 @@ from ..alterations import (
     SetDefault,
     SetStorage,
 )
-from ..columns.encodings import check_encoding
 from ..keys.key_encoding import encode_key
 from ..keys.partition import Partitioner
 from ..keys.range_rule import describe_range
-from ..schema import ColumnSchema, HashRule, PartitionSchema, RangePartition, RangeRule, Schema, Table, check_partitions
+from ..schema import (
+    ColumnSchema,
+    HashRule,
+    PartitionSchema,
+    RangePartition,
+    RangeRule,
+    Schema,
+    Table,
+    check_encoding,
+    check_partitions,
+)
 
 
 def apply_steps(table: Table, steps: Sequence[AlterStep], tables: Collection[str] = ()) -> Table:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from ..deltas.deltas import DeltaKind
+from ..keys.bloom import BloomProbe
 from ..keys.key_codec import KeyCodec
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.stored_rowset import StoredRowSet
@@ -73,7 +74,7 @@ def locate_row(
     if not candidates:
         return None, -1, ghost
     # A key that is to be changed is there, as a rule: one rowset's pages are read anyway.
-    probe = codec.probe(key) if is_insert or len(candidates) > 1 else None
+    probe = BloomProbe(codec.hash(key)) if is_insert or len(candidates) > 1 else None
     for stored in candidates:
         row = stored.rowset.find_one(key, probe)
         if row >= 0 and not stored.deleted.has(row):

@@ -31,7 +31,7 @@ from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas, merge
 from ..keys.key_codec import KeyCodec
 from ..log.logged_rows import LoggedPart, LoggedRows
 from ..log.wal_format import COLUMN_ID, LogEntry, entry_parts
-from ..log.wal_row import RowPart, is_wide
+from ..log.wal_row import RowPart
 from ..rowsets.memrowset import IndexKeys, MemRowSet, index_keys
 from ..schema import Schema
 from ..store import Op
@@ -256,7 +256,7 @@ class _SingleRows:
         self._key = KeyCodec(tuple(column.type for column in schema.key))
         self._defaults = [column.type.to_python(column.initial) for column in schema.columns]
         self._places = {column.id: place for place, column in enumerate(schema.columns)}
-        self._wide = [place for place, column in enumerate(schema.columns) if is_wide(column.type)]
+        self._wide = [place for place, column in enumerate(schema.columns) if column.type.is_wide]
         self._segments: dict[int, tuple[pa.Schema, list[int]]] = {}
 
     def apply(self, tablet: Tablet, logged: LoggedPart) -> None:

@@ -18,10 +18,10 @@ from nyala.errors import CorruptionError, InvalidTableDefinition, UnsupportedFor
 from nyala.storage.columns.column_file import HEADER, MAGIC
 from nyala.storage.columns.column_reader import ColumnReader
 from nyala.storage.columns.column_writer import write_column
-from nyala.storage.columns.encodings import check_encoding, subtract_base
+from nyala.storage.columns.encodings import subtract_base
 from nyala.storage.files.file_handles import FileHandles
 from nyala.storage.files.page_cache import PageCache
-from nyala.storage.schema import ColumnSchema, Compression, Encoding
+from nyala.storage.schema import ColumnSchema, Compression, Encoding, check_encoding
 from nyala.storage.types import (
     BIGINT,
     BINARY,

@@ -23,13 +23,12 @@ import pyarrow as pa
 import pytest
 from nyala.errors import CorruptionError, UnsupportedFormat
 from nyala.storage.alterations import AddColumn, DropColumn, RenameColumn
-from nyala.storage.columns.encodings import possible_encodings
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem, MemoryFileSystem
 from nyala.storage.inspect.check import check_store
 from nyala.storage.maintenance.tablet_flush import flush_deltas
 from nyala.storage.predicates import IsNull, Range
-from nyala.storage.schema import ColumnSchema, Compression, Schema, TableDefinition, non_unique_key
+from nyala.storage.schema import ColumnSchema, Compression, Schema, TableDefinition, non_unique_key, possible_encodings
 from nyala.storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
 from nyala.storage.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP
 from tablet_support import HASHED, ONE_TABLET, batch, definition, insert, load, read

@@ -34,13 +34,11 @@ from nyala.storage.columns.column_writer import write_column
 from nyala.storage.columns.compression import GZIP, LZ4, UNCOMPRESSED, ZSTD, compress, decompress
 from nyala.storage.columns.encodings import (
     CODE_DTYPES,
-    check_encoding,
     decode_page,
     encode_dictionary_codes,
     encode_floats,
     encode_integers,
     encode_text_page,
-    possible_encodings,
 )
 from nyala.storage.columns.page_layouts import (
     offsets_of,
@@ -57,7 +55,7 @@ from nyala.storage.database import Database
 from nyala.storage.files.file_handles import FileHandles
 from nyala.storage.files.page_cache import PageCache
 from nyala.storage.predicates import InList, Range
-from nyala.storage.schema import ColumnSchema, Compression, Encoding, Schema
+from nyala.storage.schema import ColumnSchema, Compression, Encoding, Schema, check_encoding, possible_encodings
 from nyala.storage.types import (
     BIGINT,
     BINARY,

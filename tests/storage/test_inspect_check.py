@@ -12,7 +12,6 @@ import nyala.storage.inspect.check_table as check_table
 import pyarrow as pa
 import pytest
 from nyala.errors import OperationalError, StoreLocked
-from nyala.storage.columns.encodings import possible_encodings
 from nyala.storage.database import Database
 from nyala.storage.deltas.delta_file import write_delta_file
 from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas
@@ -23,7 +22,7 @@ from nyala.storage.inspect.findings import describe_report
 from nyala.storage.inspect.repeated_keys import KeySource, repeated_keys
 from nyala.storage.keys.keys import Keys
 from nyala.storage.maintenance.tablet_flush import flush_deltas
-from nyala.storage.schema import ColumnSchema, Compression, Schema
+from nyala.storage.schema import ColumnSchema, Compression, Schema, possible_encodings
 from nyala.storage.store import Op, WriteBatch
 from nyala.storage.tables.load_record import LoadRecord, TabletLoad
 from nyala.storage.tablet.tablet_metadata import TabletMetadata
