@@ -269,6 +269,12 @@ def test_commands_in_documents_exist(path: Path) -> None:
         assert not unknown, f"{_name(path)}: {command}: {parser.prog} has no {unknown}"
 
 
+@pytest.mark.parametrize("folder", [ROOT / "docs", ROOT / "docs" / "decisions"], ids=lambda folder: folder.name)
+def test_the_index_of_a_folder_lists_all_of_its_pages(folder: Path) -> None:
+    listed = set(re.findall(r"\]\(([^)/]+\.md)\)", (folder / "README.md").read_text(encoding="utf-8")))
+    assert listed == {page.name for page in folder.glob("*.md")} - {"README.md"}
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=_name)
 def test_links_lead_somewhere(path: Path) -> None:
     prose = FENCE.sub("", path.read_text(encoding="utf-8"))
