@@ -21,13 +21,18 @@ from nyala.driver.stores import SharedStore
 from nyala.executor.fragments.evaluate import table_evaluator
 from nyala.storage.clock import HybridClock
 from nyala.storage.database import Database
+from nyala.storage.files.filesystem import FileSystem
 
 
 class Owned:
     """A store, its server, and whatever uses them; a context manager that closes all."""
 
-    def __init__(self, directory: Path | None = None, bind: str = "127.0.0.1:0", **options: Any) -> None:
-        path = ":memory:" if directory is None else str(directory)
+    def __init__(
+        self, directory: Path | None = None, bind: str = "127.0.0.1:0", fs: FileSystem | None = None, **options: Any
+    ) -> None:
+        path = (":memory:" if fs is None else "db") if directory is None else str(directory)
+        if fs is not None:
+            options["fs"] = fs
         self._stack = ExitStack()
         self.database = Database(path, **options)
         self._stack.callback(self.database.close)

@@ -79,6 +79,8 @@ class CatalogCache:
     def __init__(self, masters: Masters, numbers: CallNumbers | None = None):
         self.current = KnownCatalog()
         self.cluster_id = ""
+        self.has_joint_writes = False
+        """The server is a directory's owner, which writes to several tablets as a whole (`joint_writes`)."""
         self._masters_version = -1
         """Of `current`, as the masters count."""
         self._numbers = numbers or CallNumbers()
@@ -161,6 +163,7 @@ class CatalogCache:
             self.current = KnownCatalog(self.current.version + 1)
             self._masters_version = -1
         self.cluster_id = self._numbers.cluster = reply.cluster_id
+        self.has_joint_writes = reply.joint_writes
         if reply.tables is None or reply.views is None:
             return
         known = [self._same_or_new(entry_from_plain(data)) for data in reply.tables]

@@ -52,6 +52,7 @@ from ..wire.rpc import Channels
 from ..wire.tls import read_credentials
 from .catalog_cache import CatalogCache
 from .facts import Facts
+from .joint_writes import JointWriter
 from .loads import ClusterLoader
 from .locations import Locations
 from .masters import Masters
@@ -124,6 +125,7 @@ class Client:
         self._scans = Scans(shared, self._catalog, self._facts.rows_of)
         self._watch = StreamWatch(shared)
         self._writer = Writer(shared, self._catalog, self._calls, self._facts.wrote)
+        self._joint_writer = JointWriter(shared, self._catalog, self._masters, self._facts.wrote)
         self._rows = SingleRows(shared, self._catalog, self._calls, self.write, self._facts.wrote)
         try:
             seconds = options.connect_deadline
@@ -345,9 +347,11 @@ class Client:
     # ---- writing -------------------------------------------------------------------------------------------------
 
     def write(self, table: Table, batch: WriteBatch) -> WriteResult:
-        """`Store.write`: exactly once, each tablet's part by itself; see `writes`."""
+        """`Store.write`: exactly once. On a cluster each tablet's part by itself (`writes`), in a served directory
+        all or nothing (`joint_writes`)."""
         self._check()
-        return self._writer.write(table, batch)
+        writer = self._joint_writer if self._catalog.has_joint_writes else self._writer
+        return writer.write(table, batch)
 
     def write_row(self, table: Table, op: Op, row: Mapping[str, Any]) -> WriteResult:
         """`Store.write_row`: exactly once."""

@@ -32,6 +32,11 @@ class Masters:
         self._leader = ""
         """Who answered last, or was named by one that does not lead; a guess, so that no lock is needed."""
 
+    @property
+    def address(self) -> str:
+        """Address of the master that answered last, or of the first: of a served directory, its owner's."""
+        return self._leader or self.addresses[0]
+
     def call(
         self,
         request: Request,

@@ -145,17 +145,28 @@ def _key_starts(keys: Keys) -> Array:
 def _pieces(
     tablet_id: str, rows: IncomingRows, numbers: Array, key_starts: Array | None, all_or_none: bool
 ) -> Iterator[Piece]:
-    names = [field.name for field, given in zip(rows.rows.schema, rows.given) if given is not False]
-    sent = rows.rows.select(names)
-    for start, stop in cut(sent, 0, sent.num_rows, key_starts):
-        isset = {
-            field.name: mask[start:stop]
-            for field, mask in zip(rows.rows.schema, rows.given)
-            if not isinstance(mask, bool)
-        }
-        since = None if rows.unchanged_since is None else Timestamp(rows.unchanged_since)
-        batch = WriteBatch(sent.slice(start, stop - start), _ops(rows.ops[start:stop]), all_or_none, isset, since)
-        yield Piece(tablet_id, batch, numbers[start:stop])
+    for start, stop in cut(_given(rows), 0, len(rows), key_starts):
+        yield Piece(tablet_id, message_batch(rows, start, stop, all_or_none), numbers[start:stop])
+
+
+def _given(rows: IncomingRows) -> pa.RecordBatch:
+    """The rows with the columns that some of them give."""
+    return rows.rows.select([field.name for field, given in zip(rows.rows.schema, rows.given) if given is not False])
+
+
+def message_batch(rows: IncomingRows, start: int, stop: int, all_or_none: bool) -> WriteBatch:
+    """Rows from `start` to `stop` (exclusive) as a batch of the columns that some of all rows give."""
+    isset = {
+        field.name: mask[start:stop] for field, mask in zip(rows.rows.schema, rows.given) if not isinstance(mask, bool)
+    }
+    since = None if rows.unchanged_since is None else Timestamp(rows.unchanged_since)
+    sent = _given(rows).slice(start, stop - start)
+    return WriteBatch(sent, _ops(rows.ops[start:stop]), all_or_none, isset, since)
+
+
+def message_batches(rows: IncomingRows, all_or_none: bool) -> list[WriteBatch]:
+    """Rows as batches that fit into a message each, in their order."""
+    return [message_batch(rows, start, stop, all_or_none) for start, stop in cut(_given(rows), 0, len(rows))]
 
 
 def cut(rows: pa.RecordBatch, start: int, stop: int, places: Array | None = None) -> Iterator[tuple[int, int]]:

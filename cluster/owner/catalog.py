@@ -66,11 +66,12 @@ class OwnerCatalog:
         catalog = self._store.catalog
         version = self._first_version + catalog.version
         if request.known_version == version:
-            return methods.CatalogReply(version=version, cluster_id=self._cluster)
+            return methods.CatalogReply(version=version, cluster_id=self._cluster, joint_writes=True)
         self._names.update({entry.table.id: entry.table.name for entry in catalog.entries.values()})
         return methods.CatalogReply(
             version=version,
             cluster_id=self._cluster,
+            joint_writes=True,
             tables=tuple(entry_to_plain(entry) for _, entry in sorted(catalog.entries.items())),
             views=tuple(view_to_plain(view) for _, view in sorted(catalog.views.items())),
         )

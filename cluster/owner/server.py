@@ -2,6 +2,7 @@
 
     clients ──► RpcServer ──┬── OwnerCatalog ──┐
                             ├── OwnerService ──┼── Calls ──► Database
+                            ├── OwnedWrites ───┤
                             ├── OwnedLoads ────┤
                             └── ScanService ───┘
 
@@ -43,6 +44,7 @@ from ..wire.methods import (
 from ..wire.server import CallContext, RpcServer
 from .calls import Calls
 from .catalog import Handler, OwnerCatalog
+from .joint_writes import OwnedWrites
 from .loads import OwnedLoads
 from .record import OwnerRecord, place_of
 from .service import OwnerService
@@ -106,6 +108,7 @@ class OwnerServer:
         defaults = TabletServerOptions(directory="")
         tablets, calls = OwnedTablets(store), Calls(self.id, store.clock)
         self._loads = OwnedLoads(store, calls)
+        self._writes = OwnedWrites(store, tablets, calls)
         self._scans = ScanService(
             tablets.get,
             fragments,
@@ -116,6 +119,7 @@ class OwnerServer:
         handlers: dict[type[Request], Handler] = {
             **OwnerCatalog(store, self.id, calls, lambda: self.peer).handlers(),
             **OwnerService(store, tablets, calls).handlers(),
+            **self._writes.handlers(),
             **self._loads.handlers(),
             StartScan: self._scans.start,
             CloseScanner: self._scans.close_scanner,
@@ -179,15 +183,17 @@ class OwnerServer:
     def _keep_house(self) -> None:
         self._scans.expire()
         self._loads.expire()
+        self._writes.expire()
         if self._idle_exit is not None and self.idle_seconds() >= self._idle_exit:
             self._on_idle()
 
     # ---- calls ---------------------------------------------------------------------------------------------------
 
     def idle_seconds(self) -> float:
-        """Since the last call or batch of a scan; 0 while there is one, or a bulk load."""
+        """Since the last call or batch of a scan; 0 while there is one, a bulk load, or a batch of which
+        not all is here."""
         under_way = self._rpc.under_way
-        if under_way["calls"] or under_way["scans"] or self._loads.count:
+        if under_way["calls"] or under_way["scans"] or self._loads.count or self._writes.count:
             self._used = time.monotonic()
         return time.monotonic() - self._used
 

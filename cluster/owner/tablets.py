@@ -38,13 +38,13 @@ class OwnedTablets:
 
     def __init__(self, store: Database):
         self.store = store
-        self._places: tuple[Catalog, dict[str, Table]] | None = None
+        self._places: tuple[Catalog, dict[str, Table], dict[str, Table]] | None = None
         self._statistics: dict[str, StatisticsCache] = {}
         self._statistics_lock = threading.Lock()
 
     def get(self, tablet_id: str) -> OwnedTablet:
         """A tablet as it is now; `ReplicaUnavailable` where there is none with this id (any more)."""
-        table = self._tables().get(tablet_id)
+        table = self._tables()[1].get(tablet_id)
         if table is not None:
             with suppress(UnknownTable):
                 found = self.store.open_table(table)
@@ -53,13 +53,18 @@ class OwnedTablets:
                         return OwnedTablet(self, found, tablet)
         raise ReplicaUnavailable(f"the store has no tablet {tablet_id}")
 
-    def _tables(self) -> dict[str, Table]:
-        """The tables of all tablets, as of the catalog."""
+    def table(self, table_id: str) -> Table | None:
+        """A table by its id, as of the catalog."""
+        return self._tables()[2].get(table_id)
+
+    def _tables(self) -> tuple[Catalog, dict[str, Table], dict[str, Table]]:
+        """The catalog, and the tables in it by the ids of their tablets, and by their own."""
         catalog, known = self.store.catalog, self._places
         if known is None or known[0] is not catalog:
-            tables = {id: entry.table for entry in catalog.entries.values() for id in entry.tablet_ids}
-            known = self._places = catalog, tables
-        return known[1]
+            by_tablet = {id: entry.table for entry in catalog.entries.values() for id in entry.tablet_ids}
+            by_id = {entry.table.id: entry.table for entry in catalog.entries.values()}
+            known = self._places = catalog, by_tablet, by_id
+        return known
 
     def is_there(self, owned: OwnedTablet) -> bool:
         """Is a tablet still its table's, and the table the store's?"""
@@ -93,7 +98,7 @@ class OwnedTablet:
 
     def check_version(self, version: int) -> Table:
         """The table; `StaleSchema` where the caller knows another version of it."""
-        return _checked(self.table, version)
+        return check_version(self.table, version)
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
@@ -116,7 +121,7 @@ class OwnedTablet:
         view = self.tablet.view(snapshot)
         self._check_there()
         if schema_version is not None:
-            _checked(view.table, schema_version)
+            check_version(view.table, schema_version)
         return view
 
     def read_row(
@@ -187,7 +192,8 @@ class OwnedTablet:
         return self.table_store.analyze(check, [self.tablet])
 
 
-def _checked(table: Table, version: int) -> Table:
+def check_version(table: Table, version: int) -> Table:
+    """The table; `StaleSchema` where the caller knows another version of it."""
     if table.version != version:
         raise StaleSchema(f"table {table.name} is at version {table.version} here; the caller knows version {version}")
     return table

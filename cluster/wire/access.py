@@ -22,7 +22,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from ...errors import AccessDenied
-from . import load_methods, methods
+from . import joint_methods, load_methods, methods
 from .methods import Request
 from .repair_methods import UnsafeChangeConfig
 
@@ -84,6 +84,9 @@ _CLIENTS: Final = (
     load_methods.LoadRows,
     load_methods.FinishLoad,
     load_methods.AbandonLoad,
+    joint_methods.StageRows,
+    joint_methods.WriteTable,
+    joint_methods.DropStaged,
 )
 _ADMINISTRATORS: Final = (
     methods.ReportTablets,

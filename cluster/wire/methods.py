@@ -494,11 +494,12 @@ class Heartbeat(Request, frozen=True, tag="heartbeat"):
 
 
 class CatalogReply(Reply, frozen=True):
-    """All tables (`plain.table_to_plain` with their tablets' ids) and views; None where `known_version` is the
-    newest."""
+    """All tables (`plain.table_to_plain` with their tablets' ids) and views; None where `known_version` is the newest.
+    `joint_writes`: there are the methods of `joint_methods`."""
 
     version: int
     cluster_id: str
+    joint_writes: bool = False
     tables: tuple[dict[str, Any], ...] | None = None
     views: tuple[dict[str, Any], ...] | None = None
 
@@ -516,8 +517,7 @@ class TableReply(Reply, frozen=True):
 
 
 class CreateTable(Request, frozen=True, tag="create_table"):
-    """`Store.create_table`; returns when every tablet has a leader that serves. `definition`:
-    `plain.definition_to_plain`."""
+    """`Store.create_table` (`plain.definition_to_plain`); returns when every tablet has a leader that serves."""
 
     reply = TableReply
     definition: dict[str, Any]

@@ -1,0 +1,276 @@
+"""Batches of an owner's clients over several tablets: all or nothing, once, of any size."""
+
+from __future__ import annotations
+
+import random
+import threading
+import uuid
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from nyala import errors
+from nyala.cluster.client import routing
+from nyala.cluster.client.client import Client
+from nyala.cluster.owner import joint_writes
+from nyala.cluster.wire.joint_methods import DropStaged, StageRows, WriteTable
+from nyala.cluster.wire.methods import Call, Write
+from nyala.cluster.wire.rows import write_to_request
+from nyala.errors import DeadlineExceeded
+from nyala.storage.alterations import AddColumn, AddRangePartition
+from nyala.storage.database import Database
+from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
+from nyala.storage.schema import ColumnSchema, PartitionSchema, RangePartition, RangeRule, Table
+from nyala.storage.store import ChangeRange, Op, ScanSpec, WriteBatch
+from nyala.storage.types import INT
+from owner_support import Owned
+from tablet_support import HASHED, batch, definition, insert, read, read_tokens
+
+KEYS = range(30)
+STEPS = [("write", "*/wal/*"), ("sync", "*/wal/*"), ("write", "*/commits/*"), ("sync", "*/commits/*")]
+
+
+def state(store: Any) -> dict[int, str]:
+    return dict(read(store, store.table("t")))
+
+
+def reopened(disk: CrashableFileSystem) -> list[dict[int, str]]:
+    """What a machine finds that loses its power now, for each fate of unsynced bytes."""
+    found = []
+    for keep in (0.0, 0.5, 1.0):
+        with Database("db", fs=disk.crash(keep, random.Random(3))) as db:
+            db.check()
+            found.append(state(db))
+    return found
+
+
+@pytest.fixture
+def small_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routing, "PIECE_ROWS", 7)
+
+
+# ---- all or nothing ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("op", [Op.INSERT, Op.UPDATE, Op.DELETE], ids=lambda op: op.name)
+@pytest.mark.parametrize(("operation", "pattern"), STEPS)
+@pytest.mark.parametrize("is_staged", [False, True])
+def test_a_batch_is_written_as_a_whole_or_not_at_all(monkeypatch, is_staged, operation, pattern, op):
+    """One log fails for as long as the client tries; then for one attempt alone, and the next is the write."""
+    if is_staged:
+        monkeypatch.setattr(routing, "PIECE_ROWS", 7)
+    disk = CrashableFileSystem()
+    fs = FaultyFileSystem(disk)
+    keys = KEYS if op is not Op.INSERT else range(100, 130)
+    with Owned(fs=fs, background=False) as owned:
+        client, hasty = owned.client(), owned.client(deadline=0.3)
+        table = client.create_table(definition(partitions=HASHED))
+        insert(client, table, KEYS)
+        before, moment = state(client), client.now()
+        rows = batch(keys, "new")
+        change = WriteBatch(rows.select(["k"]) if op is Op.DELETE else rows, op, all_or_none=True)
+        fs.fail(operation, pattern, nth=2 if "wal" in pattern else 1)
+        with pytest.raises(DeadlineExceeded, match="nothing was written to any of the 3 tablets"):
+            hasty.write(table, change)
+        assert state(client) == before
+        assert reopened(disk) == [before] * 3
+        fs.heal()
+        fs.fail(operation, pattern, nth=1, times=1)
+        assert client.write(table, change).applied == len(keys)
+        after = {**before, **{k: f"new{k}" for k in keys}} if op is not Op.DELETE else {}
+        assert state(client) == after and state(owned.database) == after
+        assert reopened(disk) == [after] * 3
+        assert dict(read(client, table, snapshot=moment)) == before
+        changes = ScanSpec(("k", "_changed_at"), changes=ChangeRange(moment))
+        changed_at = {at for _, at in read_tokens(client, client.scan_tokens(table, changes))}
+        assert len(changed_at) == 1, "one moment, the time of one write"
+        owned.database.check()
+
+
+def test_a_refused_row_keeps_all_tablets_as_they_were(small_messages, owned):
+    client = owned.client()
+    table = client.create_table(definition(partitions=HASHED))
+    insert(client, table, [3, 17, 25])
+    refused = client.write(table, WriteBatch(batch(KEYS, "x"), Op.INSERT, all_or_none=True))
+    assert refused.applied == 0 and [error.row for error in refused.errors] == [3, 17, 25]
+    assert all(isinstance(error.error, errors.AlreadyPresent) for error in refused.errors)
+    assert state(client) == {k: f"v{k}" for k in (3, 17, 25)}
+    others = client.write(table, WriteBatch(batch(KEYS, "x"), Op.INSERT))
+    assert others.applied == 27 and [error.row for error in others.errors] == [3, 17, 25]
+
+
+def test_rows_changed_by_others_since_they_were_read_are_refused(small_messages, owned):
+    client = owned.client()
+    table = client.create_table(definition(partitions=HASHED))
+    insert(client, table, KEYS)
+    read_at = client.now()
+    owned.database.write_row(owned.database.table("t"), Op.UPDATE, {"k": 21, "v": "other"})
+    result = client.write(table, WriteBatch(batch(KEYS, "x"), Op.UPDATE, all_or_none=True, unchanged_since=read_at))
+    assert result.applied == 0 and [(e.row, type(e.error)) for e in result.errors] == [(21, errors.RowChanged)]
+    assert set(state(client).values()) == {"other", *(f"v{k}" for k in KEYS if k != 21)}
+
+
+def test_readers_never_see_half_of_a_clients_batch(owned):
+    client = owned.client()
+    table = client.create_table(definition(partitions=HASHED))
+    same = [
+        WriteBatch(pa.record_batch({"k": pa.array(KEYS, pa.int64()), "v": [str(n)] * len(KEYS)}), Op.UPSERT, True)
+        for n in range(60)
+    ]
+    client.write(table, same[0])
+    wrong: list[Any] = []
+    done = threading.Event()
+
+    def scan(store: Any) -> None:
+        while not done.is_set():
+            values = {
+                value for _, value in read_tokens(store, store.scan_tokens(store.table("t"), ScanSpec(("k", "v"))))
+            }
+            if len(values) != 1:
+                wrong.append(values)
+
+    threads = [threading.Thread(target=scan, args=[store]) for store in (owned.client(), owned.database)]
+    for thread in threads:
+        thread.start()
+    for change in same[1:]:
+        client.write(table, change)
+    done.set()
+    for thread in threads:
+        thread.join(20)
+    assert not wrong
+
+
+# ---- once ----------------------------------------------------------------------------------------------------------
+
+
+def request(table: Table, keys: range, call: Call | None, op: Op = Op.INSERT, **more: Any) -> WriteTable:
+    return WriteTable(table_id=table.id, piece=piece(table, keys, op, check_only=call is None), call=call, **more)
+
+
+def piece(table: Table, keys: range, op: Op = Op.INSERT, check_only: bool = False) -> Write:
+    change = WriteBatch(batch(keys), op, all_or_none=True)
+    return write_to_request(change, tablet_id="", schema_version=table.version, call=None, check_only=check_only)
+
+
+def test_a_batch_that_comes_again_is_answered_and_not_done_again(owned):
+    table = owned.database.create_table(definition(partitions=HASHED))
+    call = Call(uuid.uuid4().hex, 1, 1, owned.server.id)
+    for number, keys in ((1, range(7)), (1, range(7)), (2, range(7, 14))):
+        owned.call(StageRows(batch_id="b", number=number, piece=piece(table, keys)))
+    last = request(table, range(14, 20), call, batch_id="b", staged=2)
+    first = owned.call(last)
+    assert first.applied == 20 and owned.call(last) == first
+    assert owned.call(request(table, range(20), Call(call.client, 2, 1))).refused == 20
+    with pytest.raises(errors.ClusterError, match="whether the one before it did this call is not known"):
+        owned.call(request(table, range(50, 60), Call(call.client, 3, 3, "another")))
+    assert sorted(state(owned.database)) == list(range(20))
+
+
+def test_a_reply_that_is_lost_is_asked_for_again(owned, monkeypatch):
+    """The connection breaks when the owner has done it: nothing is refused or done twice."""
+    client = owned.client()
+    table = client.create_table(definition(partitions=HASHED))
+    channel = client._shared.channels.get(owned.server.address)
+    call, lost = channel.call, []
+
+    def losing(message: Any, *args: Any, **more: Any) -> Any:
+        reply = call(message, *args, **more)
+        if isinstance(message, WriteTable) and len(lost) < 2:
+            lost.append(reply)
+            raise errors.ServerUnavailable("the connection broke")
+        return reply
+
+    monkeypatch.setattr(channel, "call", losing)
+    result = insert(client, table, KEYS)
+    assert len(lost) == 2 and (result.applied, result.errors) == (30, ())
+    assert state(client) == {k: f"v{k}" for k in KEYS}
+
+
+def test_errors_of_many_rows_come_in_several_replies(owned, monkeypatch):
+    monkeypatch.setattr(joint_writes, "ERROR_BYTES", 500)
+    client = owned.client()
+    table = client.create_table(definition(partitions=HASHED))
+    insert(client, table, KEYS)
+    page = owned.call(request(table, KEYS, None))
+    assert page.refused == 30 and 0 < len(page.errors) < 10
+    result = client.write(table, WriteBatch(batch(KEYS), Op.INSERT, all_or_none=True))
+    assert [error.row for error in result.errors] == list(KEYS)
+
+
+# ---- staged pieces -------------------------------------------------------------------------------------------------
+
+
+def test_pieces_that_are_missing_or_gone_are_said(owned, monkeypatch):
+    table = owned.database.create_table(definition(partitions=HASHED))
+    call = Call(uuid.uuid4().hex, 1, 1)
+    with pytest.raises(errors.OperationalError, match="nothing of it was written"):
+        owned.call(StageRows(batch_id="b", number=2, piece=piece(table, range(3))))
+    owned.call(StageRows(batch_id="b", number=1, piece=piece(table, range(3))))
+    with pytest.raises(errors.ProtocolError, match="piece 2 of batch b is missing"):
+        owned.call(StageRows(batch_id="b", number=3, piece=piece(table, range(3))))
+    with pytest.raises(errors.ProtocolError, match="has 1 of 2 staged pieces"):
+        owned.call(request(table, range(5, 9), call, batch_id="b", staged=2))
+    with pytest.raises(errors.ProtocolError, match="different columns"):
+        other = WriteBatch(batch(range(5)).select(["k"]), Op.DELETE, all_or_none=True)
+        message = write_to_request(other, tablet_id="", schema_version=table.version, call=None)
+        owned.call(WriteTable(table_id=table.id, piece=message, call=call, batch_id="b", staged=1))
+    owned.call(DropStaged(batch_id="b"))
+    with pytest.raises(errors.OperationalError, match="nothing of it was written"):
+        owned.call(request(table, range(5, 9), call, batch_id="b", staged=1))
+    owned.call(StageRows(batch_id="idle", number=1, piece=piece(table, range(3))))
+    assert owned.server.idle_seconds() < 1.0 and owned.server._writes.count == 1
+    monkeypatch.setattr(joint_writes, "IDLE_SECONDS", 0.0)
+    owned.server._writes.expire()
+    assert owned.server._writes.count == 0 and not state(owned.database)
+
+
+def test_a_batch_larger_than_the_owners_memory_is_refused(owned, monkeypatch, small_messages):
+    monkeypatch.setattr(joint_writes, "STAGED_SHARE", 1e-9)
+    client = owned.client()
+    table = client.create_table(definition(partitions=HASHED))
+    with pytest.raises(errors.LimitExceeded, match="write fewer rows at a time"):
+        insert(client, table, KEYS)
+    assert not state(client)
+
+
+def test_a_large_statement_is_one_write(owned):
+    """More rows, and more bytes, than a message has, with a mask for each row's columns and ops of its own."""
+    client = owned.client(deadline=60.0)
+    table = client.create_table(definition(partitions=HASHED))
+    count = 150_000
+    keys = np.arange(count)
+    rows = pa.record_batch({"k": pa.array(keys, pa.int64()), "v": pa.array(["x" * 60] * count)})
+    ops = np.where(keys % 2, Op.UPSERT, Op.INSERT).astype(np.uint8)
+    result = client.write(table, WriteBatch(rows, ops, True, {"v": keys % 3 > 0}))
+    assert result.applied == count and owned.server._writes.count == 0
+    found = read_tokens(client, client.scan_tokens(table, ScanSpec(("k", "v"))))
+    assert [k for k, _ in found] == list(range(count))
+    assert all((v is None) == (k % 3 == 0) for k, v in found)
+
+
+# ---- altered meanwhile ---------------------------------------------------------------------------------------------
+
+
+def test_a_client_that_knows_an_older_table_writes_to_the_one_that_is_there(small_messages, owned):
+    client = owned.client()
+    ranges = RangeRule(("k",), (RangePartition((0,), (20,)),))
+    table = client.create_table(definition(partitions=PartitionSchema((), ranges)))
+    owned.database.alter_table("t", [AddColumn(ColumnSchema("more", INT, True))])
+    assert insert(client, table, range(15)).applied == 15
+    late = WriteBatch(batch(range(15, 30)), Op.INSERT, all_or_none=True)
+    assert {type(e.error) for e in client.write(table, late).errors} == {errors.NoPartition}
+    owned.database.alter_table("t", [AddRangePartition(RangePartition((20,), (40,)))])
+    assert client.write(table, late).applied == 15
+    owned.database.drop_table("t")
+    with pytest.raises(errors.UnknownTable, match="table t has been dropped"):
+        insert(client, table, range(30, 35))
+
+
+def test_a_cluster_writes_tablet_by_tablet(owned, monkeypatch):
+    """Also an owner of an older version: it does not say that it has the methods."""
+    client = owned.client()
+    table = client.create_table(definition(partitions=HASHED))
+    assert isinstance(client, Client) and client._catalog.has_joint_writes
+    monkeypatch.setattr(client._catalog, "has_joint_writes", False)
+    assert insert(client, table, KEYS).applied == 30 and len(state(client)) == 30
