@@ -13,7 +13,7 @@ from ...errors import DiskError, OperationalError
 from ..files.checked_file import TEMPORARY_SUFFIX
 from ..files.filesystem import FileSystem, Lock
 from ..files.page_cache import PageCache
-from ..log.commit_log import CommitLog
+from ..log.commit_log import FORGOTTEN, CommitLog
 from ..tables.catalog import Catalog
 from ..tables.store_directory import FORMAT
 from .check_log import check_log
@@ -122,19 +122,32 @@ def _check_tables(fs: FileSystem, directory: str, report: Report) -> None:
             report.note(f"{tables}/{name}", "directory", "no table owns it; opening the store removes it")
     cache = PageCache(CACHE_BYTES)
     commits = _check_commits(fs, f"{directory}/commits", report)
+    undecided: list[str] = []
     for table_id, entry in sorted(entries.items()):
         report.checked.tables += 1
         if table_id in found:
-            check_table(fs, f"{tables}/{table_id}", entry, cache, report, commits)
+            undecided += check_table(fs, f"{tables}/{table_id}", entry, cache, report, commits)
         else:
             report.error(f"{tables}/{table_id}", "directory", f"the folder of table {entry.table.name} is missing")
+    if commits is not None:
+        _check_end(commits, undecided, report)
+
+
+def _check_end(commits: CommitLog, undecided: list[str], report: Report) -> None:
+    """Hold the commit log's end against what the tablets know of it: all of them have been read."""
+    commits.opened()
+    if (damage := commits.damage) is not None:
+        message = str(damage).removeprefix(f"{damage.path}: {damage.place}: ")
+        if undecided:
+            message += f"; so it is not known which writes count that have parts in {', '.join(undecided)}"
+        report.error(damage.path, damage.place, message)
 
 
 def _check_commits(fs: FileSystem, directory: str, report: Report) -> CommitLog | None:
     """Check the commit log and return it; None where it cannot be read."""
     if fs.exists(directory):
         with report.reading(directory, "directory"):
-            check_log(fs, directory, fs.list(directory), 0, 0, report)
+            check_log(fs, directory, [name for name in fs.list(directory) if name != FORGOTTEN], 0, 0, report)
     with report.reading(directory, "commit log"):
         found = CommitLog(ReadOnlyFileSystem(fs), directory, is_trial=True)
         if found.damage is None:

@@ -33,6 +33,7 @@ from .files import file_size
 from .findings import WHOLE_FILE, Report
 from .read_only import ReadOnlyFileSystem
 from .repeated_keys import KeySource, repeated_keys
+from .text import plural
 
 SHOWN_KEYS = 10
 """Repeated keys of a tablet that become findings; the rest is counted."""
@@ -45,8 +46,9 @@ def check_table(
     cache: PageCache,
     report: Report,
     commits: CommitLog | None,
-) -> None:
-    """Check the folder of a table and all that is in it; `commits` is the store's commit log where that can be read."""
+) -> list[str]:
+    """Check the folder of a table and all that is in it; `commits` is the store's commit log where that can be read.
+    Returns the tablets whose logs have parts of writes without a COMMIT."""
     table = entry.table
     names = fs.list(directory)
     for name in names:
@@ -70,17 +72,21 @@ def check_table(
     if len(partitioner.partitions) != len(entry.tablet_ids):
         counts = f"{len(entry.tablet_ids)} tablets for {len(partitioner.partitions)} partitions"
         report.error(directory, "catalog entry", f"table {table.name} has {counts}")
-        return
+        return []
+    undecided = []
     for number, tablet_id in enumerate(entry.tablet_ids):
         if tablet_id in metadata:
             tablet = _TabletCheck(
                 fs, f"{directory}/{tablet_id}", table, partitioner, number, metadata[tablet_id], cache, report, commits
             )
             tablet.run(loads_known)
+            if tablet.has_undecided:
+                undecided.append(tablet_id)
         elif tablet_id in names:
             report.note(
                 f"{directory}/{tablet_id}", "directory", "not checked: only its metadata knows what belongs there"
             )
+    return undecided
 
 
 def _finish_loads(
@@ -128,6 +134,7 @@ class _TabletCheck:
     cache: PageCache
     report: Report
     commits: CommitLog | None
+    has_undecided: bool = False
 
     def run(self, loads_known: bool) -> None:
         """Metadata, files, rowsets, log, keys. `loads_known`: see `_finish_loads`."""
@@ -213,7 +220,10 @@ class _TabletCheck:
             names = self.fs.list(directory)
         if names is None:
             return
-        check_log(self.fs, directory, names, self.metadata.replay_index, self.metadata.known_index, self.report)
+        known = self.metadata.known_index
+        if self.commits is not None:
+            known = max(known, self.commits.last_part(self.metadata.tablet_id, self.metadata.cut_commits))
+        check_log(self.fs, directory, names, self.metadata.replay_index, known, self.report)
         tablet: Tablet | None = None
         if self.commits is None:
             message = "not checked whether a key is alive twice: the commit log cannot be read"
@@ -225,6 +235,11 @@ class _TabletCheck:
             message = "not checked whether a key is alive twice: only the log knows which rows were deleted last"
             self.report.note(self.directory, "keys", message)
             return
+        if tablet.passed_over:
+            parts = plural(len(tablet.passed_over), "log entry", "log entries")
+            message = f"{parts} of writes over several tablets without a COMMIT: they did not happen, as a whole"
+            self.report.note(directory, f"entry {tablet.passed_over[0]}", message)
+            self.has_undecided = True
         with self.report.reading(directory, "log"):
             self._check_unique(self._sources(tablet))
         tablet.close()

@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 
 from ...errors import CorruptionError, InterfaceError
 from ..files.filesystem import FileSystem
+from ..log.commit_log import CommitLog
 from ..log.wal_format import ENTRY_OVERHEAD, decode_header
 from ..log.wal_recovery import segment_index
 from ..tablet.tablet_metadata import TabletMetadata
 from .dump_log import good_entries
 from .files import read_file
+from .read_only import ReadOnlyFileSystem
 
 SUFFIX = ".cut"
 
@@ -28,7 +30,7 @@ class LogCut:
     last_index : int
         The log's last entry now.
     known_lost : int
-        Number of acknowledged entries behind it, as far as the tablet's metadata knows; there may be more.
+        Number of acknowledged entries behind it, as far as metadata and commit log know; there may be more.
     kept : tuple of str
         The files that have what was cut off.
     """
@@ -50,13 +52,15 @@ def cut_log(fs: FileSystem, directory: str, tablet_id: str) -> LogCut:
         raise InterfaceError(f"{directory} has no log of a tablet {tablet_id}")
     lock = fs.lock(f"{directory}/LOCK")
     try:
-        return _cut(fs, path, TabletMetadata.read(fs, path, tablet_id))
+        commits = CommitLog(ReadOnlyFileSystem(fs), f"{directory}/commits", is_trial=True)
+        return _cut(fs, path, TabletMetadata.read(fs, path, tablet_id), commits)
     finally:
         lock.release()
 
 
-def _cut(fs: FileSystem, directory: str, metadata: TabletMetadata) -> LogCut:
+def _cut(fs: FileSystem, directory: str, metadata: TabletMetadata, commits: CommitLog) -> LogCut:
     wal = f"{directory}/wal"
+    known = max(metadata.known_index, commits.last_part(metadata.tablet_id, metadata.cut_commits))
     names = [name for name in fs.list(wal) if name.endswith(".log")]
     last, end = metadata.replay_index, 0
     for place, name in enumerate(names):
@@ -68,7 +72,7 @@ def _cut(fs: FileSystem, directory: str, metadata: TabletMetadata) -> LogCut:
             names = names[place:]
             break
     else:
-        if last >= metadata.known_index:
+        if last >= known:
             raise InterfaceError(f"the log {wal} is whole: there is nothing to cut")
         names = []
     floor = max([metadata.durable_index, *(rowset.redo_index for rowset in metadata.rowsets)])
@@ -77,8 +81,8 @@ def _cut(fs: FileSystem, directory: str, metadata: TabletMetadata) -> LogCut:
         raise CorruptionError(message, wal, "log")
     kept = tuple(_put_aside(fs, f"{wal}/{name}", end if place == 0 else 0) for place, name in enumerate(names))
     fs.sync_directory(wal)
-    replace(metadata, log_index=last).write(fs, directory)
-    return LogCut(last, max(0, metadata.known_index - last), kept)
+    replace(metadata, log_index=last, cut_commits=commits.last_index).write(fs, directory)
+    return LogCut(last, max(0, known - last), kept)
 
 
 def _read(fs: FileSystem, path: str, last: int) -> tuple[int, int, bool]:

@@ -70,6 +70,10 @@ def describe_tablet_metadata(path: str, metadata: TabletMetadata, table: Table |
         f"  newest         {_moment(metadata.newest)}",
         f"  history since  {_moment(metadata.ancient_history_mark)}",
     ]
+    if metadata.commit_index:
+        lines.append(f"  commit index   {metadata.commit_index:,} (the commit log reached at least as far, likewise)")
+    if metadata.cut_commits:
+        lines.append(f"  cut commits    {metadata.cut_commits:,} (COMMITs up to here do not count for the log's end)")
     if metadata.rowsets:
         lines += ["", *_rowset_lines(metadata.rowsets, table)]
     return "\n".join(lines)

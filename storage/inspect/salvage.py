@@ -256,7 +256,7 @@ class _TabletSalvage:
 
     def _replay(self, replay: Replay, metadata: TabletMetadata) -> None:
         """Apply the log's good entries up to the first damage."""
-        skipped = 0
+        skipped = passed_over = 0
         last = metadata.replay_index
         for entry, schema in self._entries(metadata):
             last = entry.index
@@ -264,6 +264,8 @@ class _TabletSalvage:
                 if entry.kind is not EntryKind.PART or self.commits.is_committed(entry.timestamp):
                     replay.add(entry, schema)
                     replay.finish()
+                else:
+                    passed_over += 1
             except Error:
                 skipped += 1
         if skipped:
@@ -273,8 +275,14 @@ class _TabletSalvage:
                 else "or more: the commit log is damaged"
             )
             self.lost.append(f"tablet {self.tablet_id}: {skipped:,} log entries {why}")
-        if last < metadata.known_index:
-            missing = metadata.known_index - last
+        if passed_over:
+            self.lost.append(
+                f"tablet {self.tablet_id}: {passed_over:,} parts of writes over several tablets have no COMMIT: they "
+                "never happened, unless the commit log has lost its end"
+            )
+        known = max(metadata.known_index, self.commits.last_part(self.tablet_id, metadata.cut_commits))
+        if last < known:
+            missing = known - last
             self.lost.append(f"tablet {self.tablet_id}: at least {missing:,} log entries behind entry {last:,}")
 
     def _entries(self, metadata: TabletMetadata) -> Iterator[tuple[LogEntry, pa.Schema]]:

@@ -23,6 +23,18 @@ everything.
 It is a `WriteAheadLog` like the tablets', `commits/<first index>.log`: the same group commit, checksums, cutting of
 torn tails. The body of a COMMIT is the msgpack map {tablet id: index of the last entry of its part}. There is no such
 folder before the first write over several tablets.
+
+A COMMIT that is lost takes an acknowledged write with it, so others are its witnesses:
+
+    its end       each entry of a tablet's log, and each tablet's metadata, has the number up to which the commit log
+                  was durable when it was written. A log that ends before has lost its end
+    its start     `commits/forgotten`, a checked file {index}: the COMMITs up to there were removed on purpose. It is
+                  replaced before a segment is removed. A log that begins behind has lost its start
+    in between    the entries' own numbers, as in every log
+
+What the log does not decide on is unknown then: tablets whose logs have such parts go into quarantine, and no write
+over several tablets is taken, until the files are restored. In turn a COMMIT is a witness for the tablets' logs: one
+that ends before its part has lost something, too (not with durability "os", where the parts need not be synced).
 """
 
 from __future__ import annotations
@@ -38,16 +50,21 @@ import msgpack
 import pyarrow as pa
 
 from ...errors import CorruptionError, OperationalError
+from ..files.checked_file import read_checked, replace_checked
 from ..files.filesystem import FileSystem
-from .wal import LogTicket, WriteAheadLog
+from .wal import LogTicket, Witnessed, WriteAheadLog
 from .wal_format import EntryKind, LogEntry
-from .wal_recovery import segment_index
+from .wal_recovery import RecoveredLog, read_log, segment_index
 
 _log = logging.getLogger("nyala.storage")
 
 SEGMENT_BYTES = 1 << 20
 CHUNK_RECORDS = 1024
 """Records whose participants are counted together: few, so that segments go soon; many, so that they take no memory."""
+FORGOTTEN = "forgotten"
+"""The file that says which COMMITs were removed on purpose."""
+_MAGIC = b"nyalaCMT"
+_VERSION = 1
 _NO_COLUMNS = pa.schema([])
 
 
@@ -81,21 +98,37 @@ class CommitLog:
     def __init__(self, fs: FileSystem, directory: str, syncs: bool = True, is_trial: bool = False):
         self._fs = fs
         self._directory = directory
+        self._syncs = syncs
+        self._is_trial = is_trial
         self._has_directory = fs.exists(directory)
         self._chunks: deque[_Chunk] = deque()
         self._recovered: set[int] = set()
+        self._last_parts: dict[str, tuple[int, int]] = {}
+        """For each tablet, the last entry of a part that was synced, and the number of the COMMIT that says so."""
+        self._witness = 0
         self._lock = threading.Lock()
         """Guards the chunks, and the making of the directory; taken before the log's mutex."""
+        self.durable = Witnessed()
+        """Up to which COMMIT the log is durable; for the tablets' logs."""
         self.damage: CorruptionError | None = None
         """Why the log cannot be read: what it does not decide on is unknown then, and it takes no record."""
+        self._found = RecoveredLog([], [], 0)
         try:
-            self._log = self._open_log(syncs, is_trial)
+            self._found = self._read()
         except CorruptionError as error:
-            self.damage = error
-            self._log = WriteAheadLog(fs, directory, _NO_COLUMNS)
-            _log.error(
-                "the commit log is damaged and left as it is, writes over several tablets are refused: %s", error
-            )
+            self._refuse(error)
+        self._log = WriteAheadLog(fs, directory, _NO_COLUMNS, self._found.last_index, syncs, SEGMENT_BYTES)
+        """Takes records from `opened` on."""
+
+    def _refuse(self, damage: CorruptionError) -> None:
+        self.damage = damage
+        message = "the commit log is damaged and left as it is, writes over several tablets are refused: %s"
+        _log.error(message, damage)
+
+    @property
+    def last_index(self) -> int:
+        """Number of the last COMMIT."""
+        return self._log.last_index
 
     def check_whole(self) -> None:
         """Raise `CorruptionError` where the log takes no record."""
@@ -108,30 +141,38 @@ class CommitLog:
                 self.damage.place,
             )
 
-    def _open_log(self, syncs: bool, is_trial: bool) -> WriteAheadLog:
-        fs, directory = self._fs, self._directory
-        names = [name for name in fs.list(directory) if name.endswith(".log")] if self._has_directory else []
-        if not names:
-            return WriteAheadLog(fs, directory, _NO_COLUMNS, syncs=syncs, segment_bytes=SEGMENT_BYTES)
-        forgotten = segment_index(directory, min(names)) - 1
-        return WriteAheadLog.recover(
-            fs,
-            directory,
-            _NO_COLUMNS,
-            forgotten,
-            self._replay,
-            syncs=syncs,
-            segment_bytes=SEGMENT_BYTES,
-            is_trial=is_trial,
-        )
-
     # ---- recovery ------------------------------------------------------------------------------------------------
+
+    def _read(self) -> RecoveredLog:
+        """Read all records; no file is changed."""
+        fs, directory = self._fs, self._directory
+        if not self._has_directory:
+            return RecoveredLog([], [], 0)
+        forgotten = self._read_forgotten()
+        names = self._segments()
+        if not names:
+            return RecoveredLog([], [], forgotten or 0)
+        before = segment_index(directory, min(names)) - 1
+        if forgotten is not None and before > forgotten:
+            message = f"the log begins with COMMIT {before + 1}, but those behind {forgotten} were kept"
+            raise CorruptionError(message, f"{directory}/{min(names)}", "start")
+        return read_log(fs, directory, before, 0, self._replay)
+
+    def _read_forgotten(self) -> int | None:
+        """The COMMIT up to which they were removed on purpose; None where an earlier version did not say."""
+        path = f"{self._directory}/{FORGOTTEN}"
+        if not self._fs.exists(path):
+            return None
+        return int(read_checked(self._fs, path, _MAGIC, _VERSION)["index"])
 
     def _replay(self, entry: LogEntry, schema: pa.Schema) -> None:
         if entry.kind is not EntryKind.COMMIT:
             raise CorruptionError(f"an entry of kind {entry.kind.name}", self._directory, f"entry {entry.index}")
+        parts = msgpack.unpackb(entry.body)
         self._recovered.add(entry.timestamp)
-        self._note(entry.index, msgpack.unpackb(entry.body))
+        self._note(entry.index, parts)
+        if entry.witness:
+            self._last_parts.update({tablet: (last, entry.index) for tablet, last in parts.items()})
 
     def is_committed(self, timestamp: int) -> bool:
         """True if the log had a COMMIT of this timestamp when it was opened: for replay, until `opened`.
@@ -142,9 +183,44 @@ class CommitLog:
             raise self.damage
         return False
 
+    def last_part(self, tablet_id: str, given_up: int = 0) -> int:
+        """The log entry of a tablet that is known to have been durable, since a COMMIT behind `given_up` names it; 0
+        where there is none. Until `opened`."""
+        last, commit = self._last_parts.get(tablet_id, (0, 0))
+        return last if commit > given_up else 0
+
+    def note_witness(self, index: int) -> None:
+        """The log was durable up to this COMMIT, as a file of a tablet says."""
+        if index > self._witness:
+            with self._lock:
+                self._witness = max(self._witness, index)
+
     def opened(self) -> None:
-        """Release what only replay needs: all tablets are open."""
-        self._recovered = set()
+        """All tablets are open: settle the files, and release what only replay needs.
+
+        Where the log has lost its end, `damage` says so from now on. The tablets that have passed over parts must go
+        into quarantine then: their COMMITs may be among what is lost.
+        """
+        last = self._found.last_index
+        if self.damage is None and self._witness > last:
+            message = f"the log ends with COMMIT {last}, but went on to COMMIT {self._witness}"
+            self._refuse(CorruptionError(message, self._last_file(), "end"))
+        if self.damage is None:
+            found, self._found = self._found, RecoveredLog([], [], last)
+            before = found.segments[0].segment.first_index - 1 if found.segments else last
+            self._log = WriteAheadLog.settled(
+                self._fs, self._directory, _NO_COLUMNS, found, before, self._syncs, SEGMENT_BYTES, self._is_trial
+            )
+            self._log.witnessed.durable_index = int(self._syncs)
+            self.durable.durable_index = self._log.synced_index
+        self._recovered, self._last_parts = set(), {}
+
+    def _last_file(self) -> str:
+        names = self._segments() if self._has_directory else []
+        return f"{self._directory}/{max(names)}" if names else self._directory
+
+    def _segments(self) -> list[str]:
+        return [name for name in self._fs.list(self._directory) if name.endswith(".log")]
 
     # ---- committing ----------------------------------------------------------------------------------------------
 
@@ -170,8 +246,12 @@ class CommitLog:
 
     def _make_directory(self) -> None:
         self._fs.make_directory(self._directory)
+        self._write_forgotten(0)
         self._fs.sync_directory(self._directory.rpartition("/")[0] or "/")
         self._has_directory = True
+
+    def _write_forgotten(self, index: int) -> None:
+        replace_checked(self._fs, f"{self._directory}/{FORGOTTEN}", _MAGIC, _VERSION, {"index": index})
 
     def sync(self, ticket: LogTicket) -> None:
         """Block until a COMMIT is durable; it is decided in any case when this ends.
@@ -186,12 +266,15 @@ class CommitLog:
             with contextlib.suppress(OperationalError):
                 self._log.sync(ticket)
             raise
+        finally:
+            self.durable.durable_index = self._log.synced_index
 
     def sync_now(self) -> None:
         """Make everything appended so far durable, and cut away what a failed write left; `DiskError` where the disk
         fails. Metadata of tablets must not be replaced before."""
         self._log.repair()
         self._log.sync_now()
+        self.durable.durable_index = self._log.synced_index
 
     def repair(self) -> None:
         """Cut away what a failed write left; `DiskError` while that cannot be."""
@@ -229,6 +312,7 @@ class CommitLog:
             if end > floor:
                 break
             # One by one: a crash must not take a segment and leave one before it.
+            self._write_forgotten(end)
             self._log.remove_through(end)
             self._fs.sync_directory(self._directory)
 

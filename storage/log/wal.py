@@ -32,7 +32,7 @@ from ..files.file_identity import tablet_of
 from ..files.filesystem import FileSystem, WritableFile
 from .commit_queue import CommitQueue
 from .wal_format import ENTRY_OVERHEAD, EntryKind, encode_front, encode_header
-from .wal_recovery import Replay, Segment, read_log
+from .wal_recovery import RecoveredLog, Replay, Segment, read_log
 
 _log = logging.getLogger("nyala.storage")
 
@@ -86,6 +86,14 @@ class _Newest:
     """Bytes behind `segment.size` are refuse."""
 
 
+@dataclass(slots=True, eq=False)
+class Witnessed:
+    """What the entries to come are witnesses of: the store's commit log is durable up to this COMMIT; 0: of nothing.
+    For the commit log itself, whose entries have the parts' syncs there: 1 or 0."""
+
+    durable_index: int = 0
+
+
 class WriteAheadLog:
     """Entries of one tablet with ascending indexes; all methods may be called from several threads.
 
@@ -129,6 +137,8 @@ class WriteAheadLog:
         self._is_refused = False
         """The last write or sync failed; said once, and once that it works again."""
         self._marks: weakref.WeakSet[LogMark] = weakref.WeakSet()
+        self.witnessed = Witnessed()
+        """Written into each entry (`LogEntry.witness`)."""
         self.on_durable: Callable[[Sequence[int]], None] | None = None
         """Told the timestamps of the tickets that have one, before their writers know that they are durable. A writer
         that had to wait for its turn to commit would keep readers waiting who see the writes behind it."""
@@ -198,7 +208,11 @@ class WriteAheadLog:
             last = self._last_index + len(bodies)
             pieces: list[bytes] = []
             for index, body in enumerate(bodies, self._last_index + 1):
-                pieces += (encode_front(TERM, index, timestamp, self._synced_index, kind, body, index < last), body)
+                goes_on = index < last
+                front = encode_front(
+                    TERM, index, timestamp, self._synced_index, kind, body, goes_on, self.witnessed.durable_index
+                )
+                pieces += (front, body)
             return self._append_pieces(newest, pieces, last, len(bodies))
 
     def append_one(self, timestamp: int, kind: EntryKind, body: bytes, after: LogTicket | None = None) -> LogTicket:
@@ -209,7 +223,8 @@ class WriteAheadLog:
             if newest is not None and not newest.needs_cut and not self._closed and size <= _JOINED_BYTES:
                 segment, index = newest.segment, self._last_index + 1
                 if segment.size + size <= self._segment_bytes and (after is None or after.error is None):
-                    front = encode_front(TERM, index, timestamp, self._synced_index, kind, body)
+                    witness = self.witnessed.durable_index
+                    front = encode_front(TERM, index, timestamp, self._synced_index, kind, body, False, witness)
                     return self._append_pieces(newest, [front, body], index, 1)
         return self.append(timestamp, kind, (body,), after)
 
@@ -465,6 +480,21 @@ class WriteAheadLog:
         """
         found = read_log(fs, directory, durable_index, known_index, replay)
         before_changes()
+        return cls.settled(fs, directory, schema, found, durable_index, syncs, segment_bytes, is_trial)
+
+    @classmethod
+    def settled(
+        cls,
+        fs: FileSystem,
+        directory: str,
+        schema: pa.Schema,
+        found: RecoveredLog,
+        durable_index: int,
+        syncs: bool = True,
+        segment_bytes: int = SEGMENT_BYTES,
+        is_trial: bool = False,
+    ) -> WriteAheadLog:
+        """The log that was read (`read_log`), with its torn tail cut; parameters as those of `recover`."""
         found.settle(fs, is_trial)
         log = cls(fs, directory, schema, found.last_index, syncs, segment_bytes)
         log._old = [recovered.segment for recovered in found.segments]

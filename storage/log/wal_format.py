@@ -21,7 +21,8 @@ A log is a folder of segments, `wal/<first index, 16 hex digits>.log`. All numbe
     32      8      durable index, u64    the writer knew all entries up to here to be synced
     40      1      kind: 1 WRITE, 2 LOAD, 3 ROW, 8 PART, 9 COMMIT
     41      1      1 where the next entry is a part of the same write: all of them count, or none
-    42      6      zeros
+    42      6      u48: all COMMITs of the store's commit log up to this one were durable when the entry was appended;
+                   of a COMMIT itself: 1 where its parts were synced; 0 says nothing
     48      ...    body
 
     body of WRITE: one part after another, each padded to a multiple of 8 bytes; no key is there twice
@@ -54,7 +55,8 @@ A log is a folder of segments, `wal/<first index, 16 hex digits>.log`. All numbe
 
 The durable index tells damage from a torn tail. Entries are written one after the other and synced together, so a
 power failure may leave any part of those since the last sync, with holes. A bad entry at index i, behind which some
-good entry says that i was durable, has been damaged since; one without such a witness was never acknowledged.
+good entry says that i was durable, has been damaged since; one without such a witness was never acknowledged. Entries
+of tablets are witnesses for the commit log, too, and its COMMITs for the logs of tablets (`commit_log`).
 """
 
 from __future__ import annotations
@@ -84,8 +86,8 @@ VERSION = 3
 not name the tablet."""
 _SEGMENT = struct.Struct("<8sIIQI")
 _FRAME = struct.Struct("<II")
-_PREFIX = struct.Struct("<QQQQB?6x")
-_CHECKED_FRONT = struct.Struct("<IQQQQB?6x")
+_PREFIX = struct.Struct("<QQQQB?IH")
+_CHECKED_FRONT = struct.Struct("<IQQQQB?IH")
 """The length and the prefix: what the checksum covers in front of the body."""
 _PART = struct.Struct("<IBBHH2xI")
 _OLD_WRITE = struct.Struct("<IB3x")
@@ -124,6 +126,8 @@ class LogEntry:
     body: memoryview
     goes_on: bool = False
     """Is the next entry a part of the same write, all or none of which count?"""
+    witness: int = 0
+    """Of a COMMIT: 1 where its parts were synced. Of other entries: the commit log was durable up to this COMMIT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +164,27 @@ def encode_header(first_index: int, schema: pa.Schema, tablet_id: str = "") -> b
 
 
 def encode_front(
-    term: int, index: int, timestamp: int, durable_index: int, kind: EntryKind, body: bytes, goes_on: bool = False
+    term: int,
+    index: int,
+    timestamp: int,
+    durable_index: int,
+    kind: EntryKind,
+    body: bytes,
+    goes_on: bool = False,
+    witness: int = 0,
 ) -> bytes:
-    """What stands in front of an entry's body."""
-    front = _CHECKED_FRONT.pack(_PREFIX.size + len(body), term, index, timestamp, durable_index, kind, goes_on)
+    """The bytes in front of an entry's body; the parameters are as those of `LogEntry`."""
+    front = _CHECKED_FRONT.pack(
+        _PREFIX.size + len(body),
+        term,
+        index,
+        timestamp,
+        durable_index,
+        kind,
+        goes_on,
+        witness & 0xFFFFFFFF,
+        witness >> 32,
+    )
     checksum = zlib.crc32(body, zlib.crc32(front))
     return front[:4] + checksum.to_bytes(4, "little") + front[4:]
 
@@ -351,10 +372,11 @@ def _entry_at(data: memoryview, place: int) -> LogEntry | None:
     payload = data[begin : begin + length]
     if _checksum(payload) != checksum:
         return None
-    term, index, timestamp, durable_index, kind, goes_on = _PREFIX.unpack_from(payload)
+    term, index, timestamp, durable_index, kind, goes_on, low, high = _PREFIX.unpack_from(payload)
     if kind not in _KINDS:
         return None
-    return LogEntry(term, index, timestamp, durable_index, EntryKind(kind), payload[_PREFIX.size :], goes_on)
+    body = payload[_PREFIX.size :]
+    return LogEntry(term, index, timestamp, durable_index, EntryKind(kind), body, goes_on, high << 32 | low)
 
 
 _KINDS = frozenset(EntryKind)

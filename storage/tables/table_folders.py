@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 
@@ -68,6 +68,13 @@ class TableFolders:
                 stack.callback(store.close)
             stack.pop_all()
         return stores
+
+    def settle_commits(self, stores: Iterable[TableStore]) -> None:
+        """All tables are open: begin the commit log, and put into quarantine what it cannot decide on."""
+        self._commits.opened()
+        if self._commits.damage is not None:
+            for store in stores:
+                store.set_undecided_aside(self._commits.damage)
 
     def _remove_unowned(self, name: str, next_table: int) -> None:
         """Remove a folder that a crash left of a CREATE or a DROP. One with data whose table the catalog cannot know

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...errors import DiskError, NoPartition, OperationalError, TabletGone, UnknownColumn
+from ...errors import CorruptionError, DiskError, NoPartition, OperationalError, TabletGone, UnknownColumn
 from ..clock import HybridClock
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
@@ -41,6 +41,7 @@ from ..store import (
     WriteBatch,
     WriteResult,
 )
+from ..tablet.damaged_tablet import damaged_tablet
 from ..tablet.mvcc import start_together
 from ..tablet.tablet import StoreOptions, Tablet
 from ..writing.incoming_rows import IncomingRows, incoming, no_partition, row_errors, rows_without
@@ -162,6 +163,18 @@ class TableStore:
         """Recover a table: finish interrupted loads, then open its tablets. Those that are damaged are set aside."""
         tablets = TabletOpening(fs, directory, entry, cache, clock, options, pool, commits).run()
         return cls(fs, directory, entry, tablets, clock, pool, commits)
+
+    def set_undecided_aside(self, damage: CorruptionError) -> None:
+        """Put the tablets into quarantine whose logs have parts that the commit log does not decide on, since it is
+        damaged. Before the table is used: nothing was written since it was opened."""
+        tablets = list(self.tablets)
+        for place, tablet in enumerate(tablets):
+            if tablet.passed_over:
+                tablet.log.close()
+                tablet.close_files()
+                shared: dict[str, Any] = {"cache": tablet.cache, "clock": self.clock, "options": tablet.options}
+                tablets[place] = damaged_tablet(self.fs, tablet.directory, tablet.id, self.table, damage, **shared)
+        self.layout = TableLayout.of(self.table, tablets)
 
     def close(self) -> None:
         """Sync the logs and close all files."""

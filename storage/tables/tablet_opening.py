@@ -109,13 +109,11 @@ class TabletOpening:
             return None
 
     def _set_aside(self, tablet_id: str, damage: CorruptionError) -> Tablet:
-        table = self.entry.table
-        _log.error("table %s: tablet %s is in quarantine, all others work: %s", table.name, tablet_id, damage)
         return damaged_tablet(
             self.fs,
             f"{self.directory}/{tablet_id}",
             tablet_id,
-            table,
+            self.entry.table,
             damage,
             cache=self.cache,
             clock=self.clock,

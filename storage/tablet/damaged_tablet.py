@@ -75,7 +75,8 @@ def damaged_tablet(
     clock: HybridClock,
     options: StoreOptions,
 ) -> Tablet:
-    """The tablet in quarantine, in the place of the one that cannot be opened because of `damage`."""
+    """The tablet in quarantine, in the place of the one that cannot be opened because of `damage`; logs that."""
+    _log.error("table %s: tablet %s is in quarantine, all others work: %s", table.name, tablet_id, damage)
     return DamagedTablet(
         id=tablet_id,
         table=table,

@@ -213,6 +213,8 @@ class Tablet:
     `write_lock`."""
     commits: CommitLog | None = None
     """The store's, which decides on these; None in a cluster, where each tablet's log decides alone."""
+    passed_over: tuple[int, ...] = ()
+    """The log entries of parts that replay has passed over, since the commit log does not have them."""
     pins: weakref.WeakSet[Pin] = field(default_factory=weakref.WeakSet)
     write_lock: threading.Lock = field(default_factory=threading.Lock)
     flush_lock: threading.Lock = field(default_factory=threading.Lock)
@@ -509,6 +511,9 @@ class Tablet:
         if self.commits is not None:
             self.commits.sync_now()
         filled = replace(filled, log_index=max(filled.log_index, self.log.synced_index))
+        if self.commits is not None:
+            known = self.commits.durable.durable_index
+            filled = replace(filled, commit_index=max(filled.commit_index, known))
         if self.before_forgetting is not None and filled.replay_index > self.metadata.replay_index:
             self.before_forgetting(filled.replay_index)
         filled.write(self.fs, self.directory)

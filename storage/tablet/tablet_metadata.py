@@ -16,7 +16,8 @@ from ..files.filesystem import FileSystem
 from ..rowsets.rowset_metadata import RowSetMetadata
 
 MAGIC = b"nyalaTAB"
-VERSION = 1
+VERSION = 2
+"""Version 1 has neither `commit_index` nor `cut_commits`, and is still written where both are 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,10 @@ class TabletMetadata:
         Above every number that the AUTO_INCREMENT column of a row in the rowsets was given.
     log_index : int
         The log was durable up to here when this was written: one that ends before has lost something.
+    commit_index : int
+        The store's commit log was durable up to this COMMIT when this was written, likewise.
+    cut_commits : int
+        COMMITs up to here say nothing of the end of the tablet's log: acknowledged entries were given up (`cut_log`).
     """
 
     tablet_id: str
@@ -56,6 +61,8 @@ class TabletMetadata:
     ancient_history_mark: int = 0
     next_number: int = 1
     log_index: int = 0
+    commit_index: int = 0
+    cut_commits: int = 0
 
     @property
     def known_index(self) -> int:
@@ -85,7 +92,7 @@ class TabletMetadata:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for msgpack."""
-        return {
+        found = {
             "tablet_id": self.tablet_id,
             "rowsets": [rowset.to_dict() for rowset in self.rowsets],
             "next_rowset_id": self.next_rowset_id,
@@ -97,6 +104,9 @@ class TabletMetadata:
             "next_number": self.next_number,
             "log_index": self.log_index,
         }
+        if self.commit_index or self.cut_commits:
+            found |= {"commit_index": self.commit_index, "cut_commits": self.cut_commits}
+        return found
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> TabletMetadata:
@@ -112,7 +122,8 @@ class TabletMetadata:
 
     def write(self, fs: FileSystem, directory: str) -> None:
         """Replace the tablet's metadata durably."""
-        replace_checked(fs, f"{directory}/metadata", MAGIC, VERSION, self.to_dict())
+        version = VERSION if self.commit_index or self.cut_commits else 1
+        replace_checked(fs, f"{directory}/metadata", MAGIC, version, self.to_dict())
 
     @classmethod
     def read(cls, fs: FileSystem, directory: str, tablet_id: str = "") -> TabletMetadata:

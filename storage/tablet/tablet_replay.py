@@ -49,10 +49,16 @@ def open_tablet(
     _number_after(table.schema, rowsets)  # reads footers, which may be damaged: before any file is changed
     replay = Replay(table.schema, rowsets, cache, metadata.durable_index, f"{directory}/wal")
 
+    passed_over: list[int] = []
+    commits.note_witness(metadata.commit_index)
+
     def add(entry: LogEntry, schema: pa.Schema) -> None:
         clock.update(Timestamp(entry.timestamp))
+        commits.note_witness(entry.witness)
         if entry.kind is not EntryKind.PART or commits.is_committed(entry.timestamp):
             replay.add(entry, schema)
+        else:
+            passed_over.append(entry.index)
 
     log = WriteAheadLog.recover(
         fs,
@@ -62,7 +68,7 @@ def open_tablet(
         add,
         syncs=options.durability == "fsync",
         segment_bytes=options.segment_bytes,
-        known_index=metadata.known_index,
+        known_index=max(metadata.known_index, commits.last_part(metadata.tablet_id, metadata.cut_commits)),
         before_changes=replay.finish,
         is_trial=options.is_trial,
     )
@@ -83,7 +89,9 @@ def open_tablet(
         options=options,
     )
     log.on_durable = tablet.mvcc.commit_all
+    log.witnessed = commits.durable
     tablet.commits = commits
+    tablet.passed_over = tuple(passed_over)
     tablet.newest = max(tablet.newest, replay.newest)
     tablet.note_number(replay.next_number - 1)
     return tablet
