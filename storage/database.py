@@ -207,7 +207,7 @@ class Database:
             stack.pop_all()
         taken = self._folders.free_number(self._catalog.current.next_table)
         self._catalog.current = replace(self._catalog.current, next_table=taken)
-        self._folders.settle_commits(self._stores.values())
+        self._folders.opened(self._stores)
         known = split_timestamp(self.clock.latest)[0]
         self.clock.steady = SteadyClock(known, min(self.history_seconds, PATIENCE_SECONDS)).now
         self.clock.now()  # logs where it is ahead

@@ -71,7 +71,8 @@ class ColumnReader:
         if self._footer is None:
             with self._lock:
                 if self._footer is None:
-                    self._footer = self._read_footer()
+                    with self._cache.naming_damage():
+                        self._footer = self._read_footer()
                     self._page_rows = self._footer.page_rows
         return self._footer
 
@@ -216,9 +217,13 @@ class ColumnReader:
             return decode_page(page, footer.page_length(number), self.type, footer.encoding, record, dictionary)
         except ValueError as error:
             place = f"page {number} at offset {int(record['offset'])}"
-            raise CorruptionError(f"does not decode: {error}", self.path, place) from error
+            raise self._cache.named(CorruptionError(f"does not decode: {error}", self.path, place)) from error
 
     def _read_page(self, record: Any, name: str) -> pa.Buffer:
+        with self._cache.naming_damage():
+            return self._checked_page(record, name)
+
+    def _checked_page(self, record: Any, name: str) -> pa.Buffer:
         offset, stored = int(record["offset"]), int(record["stored"])
         data = self._handles.read_at(self.path, offset, stored)
         place = f"{name} at offset {offset}"

@@ -180,7 +180,8 @@ class DeltaFile:
         if self._footer is None:
             with self._lock:
                 if self._footer is None:
-                    self._footer = self._read_footer()
+                    with self._cache.naming_damage():
+                        self._footer = self._read_footer()
         return self._footer
 
     @property
@@ -293,10 +294,11 @@ class DeltaFile:
 
     @contextlib.contextmanager
     def _decoding(self, number: int, part: Part) -> Iterator[None]:
-        try:
-            yield
-        except (ValueError, IndexError, OSError) as error:
-            raise CorruptionError(f"does not decode: {error}", self.path, _place(number, part)) from error
+        with self._cache.naming_damage():
+            try:
+                yield
+            except (ValueError, IndexError, OSError) as error:
+                raise CorruptionError(f"does not decode: {error}", self.path, _place(number, part)) from error
 
     def _read_footer(self) -> DeltaFooter:
         size = self._handles.size(self.path)

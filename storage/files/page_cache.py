@@ -6,12 +6,14 @@ a batch refers to it.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ...errors import CorruptionError
 from .file_handles import FileHandles
 from .filesystem import FileSystem
 
@@ -65,6 +67,23 @@ class PageCache:
         self._owners: dict[int, dict[int, CachedPage]] = {}
         self._lock = threading.Lock()
         self._handles: dict[int, tuple[FileSystem, FileHandles]] = {}
+        self.on_damage: Callable[[CorruptionError], CorruptionError] | None = None
+        """From the damage that a reader has found to the error that it raises."""
+
+    def named(self, error: CorruptionError) -> CorruptionError:
+        """The error to raise for damage of a file that this cache has pages of."""
+        return error if self.on_damage is None else self.on_damage(error)
+
+    @contextlib.contextmanager
+    def naming_damage(self) -> Iterator[None]:
+        """Raise `named` in the place of a `CorruptionError`."""
+        try:
+            yield
+        except CorruptionError as error:
+            found = self.named(error)
+            if found is error:
+                raise
+            raise found from error.__cause__
 
     def handles(self, fs: FileSystem) -> FileHandles:
         """The open files of a file system, shared by all that share this cache."""

@@ -122,6 +122,8 @@ class CommitLog:
 
     def _refuse(self, damage: CorruptionError) -> None:
         self.damage = damage
+        if self._is_trial:
+            return
         message = "the commit log is damaged and left as it is, writes over several tablets are refused: %s"
         _log.error(message, damage)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack
 
@@ -14,6 +14,7 @@ from ..files.page_cache import PageCache
 from ..log.commit_log import CommitLog
 from ..tablet.tablet import StoreOptions, Tablet
 from .catalog import Catalog, CatalogEntry
+from .damage_notes import DamageNotes
 from .dropped_folders import DroppedFolders
 from .table_store import TableStore
 
@@ -69,12 +70,14 @@ class TableFolders:
             stack.pop_all()
         return stores
 
-    def settle_commits(self, stores: Iterable[TableStore]) -> None:
-        """All tables are open: begin the commit log, and put into quarantine what it cannot decide on."""
+    def opened(self, stores: Mapping[str, TableStore]) -> None:
+        """All tables are open, those of `stores` (by id, kept up to date): begin the commit log, and put into
+        quarantine what it cannot decide on. Damage that is found from now on is named by them."""
         self._commits.opened()
         if self._commits.damage is not None:
-            for store in stores:
+            for store in stores.values():
                 store.set_undecided_aside(self._commits.damage)
+        self._cache.on_damage = DamageNotes(stores)
 
     def _remove_unowned(self, name: str, next_table: int) -> None:
         """Remove a folder that a crash left of a CREATE or a DROP. One with data whose table the catalog cannot know
@@ -142,6 +145,7 @@ class TableFolders:
 
     def close(self) -> None:
         """Remove what can be removed, whoever reads it: the store is closed."""
+        self._cache.on_damage = None  # it refers to the tables, which refer to the cache
         self._dropped.close()
 
 

@@ -18,6 +18,7 @@ from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import FaultyFileSystem, MemoryFileSystem
 from nyala.storage.files.os_filesystem import OsFileSystem
 from nyala.storage.inspect.check import check_store
+from nyala.storage.maintenance.tablet_flush import flush_deltas
 from nyala.storage.predicates import Range
 from nyala.storage.schema import ColumnSchema, RangePartition
 from nyala.storage.store import Op, ScanSpec, WriteBatch
@@ -445,3 +446,58 @@ def test_a_failed_flush_is_said_with_its_cause_and_that_it_works_again(caplog: A
         db._manager._clock = lambda: 1e12  # the time of the next try has come
         db.maintain()
         assert any("succeeded after failures" in line for line in said(caplog))
+
+
+# ---- damage that is found while the store is open ------------------------------------------------------------------
+
+
+def flip(path: Path, place: int) -> bytes:
+    """Damage a byte; the whole content as it was."""
+    whole = path.read_bytes()
+    path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    return whole
+
+
+@pytest.mark.parametrize("place", [18, -12], ids=["page", "footer"])
+def test_damage_found_by_a_scan_is_named_and_logged_once(store: Path, place: int, caplog: Any) -> None:
+    values = sorted((folder(store) / "rowsets").glob("*-column-0001.col"))[0]
+    whole = flip(values, place if place > 0 else len(values.read_bytes()) + place)
+    with Database(store, background=False) as db:
+        bad = db.table("bad")
+        for _ in range(3):
+            with pytest.raises(CorruptionError) as raised:
+                read_tokens(db, db.scan_tokens(bad, ScanSpec(("k", "v"))))
+            with pytest.raises(CorruptionError, match="tablet t000002-p0000 of table bad"):
+                db.read_row(bad, [10], ("v",))
+        assert raised.value.path == str(values)
+        for part in (values.name, f"{BAD}-p0000 of table bad", "nyala fs salvage", "restore the file"):
+            assert part in str(raised.value)
+        lines = [r.getMessage() for r in caplog.records if "is damaged; what needs it fails" in r.getMessage()]
+        assert len(lines) == 1 and f"table bad: tablet {BAD}-p0000: {values.name} is damaged" in lines[0]
+        # Everything else works: other columns, rows that are in memory, the other tablet, the other table, writes.
+        assert len(keys_of(db, bad)) == 40
+        assert db.read_row(bad, [5], ("v",)) == ("v5",)
+        upper = ScanSpec(("k", "v"), (Range("k", lower=100),))
+        assert len(read_tokens(db, db.scan_tokens(bad, upper))) == 20
+        assert len(read_tokens(db, db.scan_tokens(db.table("good"), ScanSpec(("k", "v"))))) == 40
+        insert(db, bad, [1, 101])
+        assert db.maintenance_status().quarantined == ()
+        values.write_bytes(whole)
+    with Database(store, background=False) as db:
+        assert len(read_tokens(db, db.scan_tokens(db.table("bad"), ScanSpec(("k", "v"))))) == 42
+
+
+def test_a_damaged_delta_is_named(store: Path, caplog: Any) -> None:
+    with Database(store, background=False) as db:
+        bad = db.table("bad")
+        insert(db, bad, range(0, 200, 10), "new", Op.UPDATE)
+        for tablet in db.open_table(bad).tablets:
+            for stored in tablet.state.rowsets:
+                flush_deltas(tablet, stored)
+    redo = sorted((folder(store) / "rowsets").glob("*-redo-*.delta"))[0]
+    flip(redo, 20)
+    with Database(store, background=False) as db:
+        for _ in range(2):
+            with pytest.raises(CorruptionError, match=rf"{redo.name}.*tablet {BAD}-p0000 of table bad"):
+                read_tokens(db, db.scan_tokens(db.table("bad"), ScanSpec(("k", "v"))))
+    assert sum("is damaged; what needs it fails" in r.getMessage() for r in caplog.records) == 1
