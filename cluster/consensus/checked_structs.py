@@ -1,4 +1,8 @@
-"""Records of this package in checked files (`storage.files.checked_file`)."""
+"""Records of this package in checked files (`storage.files.checked_file`), which name the tablet that they belong to.
+
+A file that is whole and lies in another tablet's folder, after a restore that mixed up two, is damage: term, vote and
+results of another tablet would be believed. Files of earlier versions name none, and are taken as they are.
+"""
 
 from __future__ import annotations
 
@@ -9,18 +13,35 @@ import msgspec
 from msgspec import Struct
 
 from ...errors import CorruptionError
-from ...storage.files.checked_file import read_checked
+from ...storage.files.checked_file import read_checked, replace_checked
 from ...storage.files.filesystem import FileSystem
 
 S = TypeVar("S", bound=Struct)
+_OWNER = "of_tablet"
+"""Field with the name of the tablet's folder, which is its id."""
+
+
+def replace_struct(fs: FileSystem, path: str, magic: bytes, version: int, record: Struct) -> None:
+    """Write a record durably in place of the file at `path`, in a tablet's folder; raises as `replace_checked`."""
+    content = msgspec.to_builtins(record, builtin_types=(bytes,))
+    replace_checked(fs, path, magic, version, {**content, _OWNER: _folder(path)})
+
+
+def _folder(path: str) -> str:
+    return path.rpartition("/")[0].rpartition("/")[2]
 
 
 def read_struct(fs: FileSystem, path: str, magic: bytes, newest_version: int, convert: Callable[[Any], S]) -> S:
     """Return the record in a file, as `convert` (of `decoders.converter`) reads it.
 
-    Raises `CorruptionError` where the file is damaged or none of the kind, `DiskError` where there is no file.
+    Raises `CorruptionError` where the file is damaged, none of the kind or another tablet's, `DiskError` where there is
+    no file.
     """
     content = read_checked(fs, path, magic, newest_version)
+    owner = content.get(_OWNER, "") if isinstance(content, dict) else ""
+    if owner and owner != _folder(path):
+        message = f"belongs to tablet {owner}, expected {_folder(path)}: files were mixed up"
+        raise CorruptionError(message, path, "tablet id")
     try:
         return convert(content)
     except msgspec.ValidationError as error:

@@ -7,8 +7,9 @@
     clock_limit     the greatest hybrid time up to which the peer had let a leader give out timestamps, when written
     clock_lead      no such limit has been further ahead of the peer's own wall clock than this since (microseconds)
 
-It is replaced as a whole (`storage.files.checked_file`), before anything goes out that rests on it. Leaders ask for a
-higher clock limit in every round; that costs no write, since the lead over the wall clock stays what it is.
+It names its tablet (`checked_structs`), and is replaced as a whole (`storage.files.checked_file`), before anything goes
+out that rests on it. Leaders ask for a higher clock limit in every round; that costs no write, since the lead over the
+wall clock stays what it is.
 """
 
 from __future__ import annotations
@@ -20,11 +21,10 @@ import msgspec
 from msgspec import Struct
 
 from ...storage.clock import LOGICAL_BITS
-from ...storage.files.checked_file import replace_checked
 from ...storage.files.filesystem import FileSystem
 from ..decoders import converter
 from ..raft.messages import Configuration, HardState
-from .checked_structs import read_struct
+from .checked_structs import read_struct, replace_struct
 
 MAGIC = b"nyalaCNS"
 VERSION = 1
@@ -61,7 +61,7 @@ def read_consensus(fs: FileSystem, directory: str) -> ConsensusState:
 
 def write_consensus(fs: FileSystem, directory: str, state: ConsensusState) -> None:
     """Replace the file durably; `DiskError` where the disk fails: then the old one may be there, or the new one."""
-    replace_checked(fs, f"{directory}/{NAME}", MAGIC, VERSION, msgspec.to_builtins(state))
+    replace_struct(fs, f"{directory}/{NAME}", MAGIC, VERSION, state)
 
 
 class ConsensusFile:

@@ -34,11 +34,10 @@ from msgspec import Struct
 
 from ... import errors
 from ...errors import DeadlineExceeded, IntegrityError, OperationalError, ProtocolError
-from ...storage.files.checked_file import replace_checked
 from ...storage.files.filesystem import FileSystem
 from ...storage.log.wal import LogTicket
 from ...storage.store import RowError, Timestamp, WriteResult
-from ..consensus.checked_structs import read_struct
+from ..consensus.checked_structs import read_struct, replace_struct
 from ..consensus.tracked import CallHeader
 from ..decoders import converter, msgpack_decoder
 from ..wire.methods import Call, WrittenRow
@@ -120,7 +119,7 @@ class SavedResults(Struct, frozen=True):
 
     def write(self, fs: FileSystem, directory: str) -> None:
         """Replace DIR/results durably; `DiskError` where the disk fails."""
-        replace_checked(fs, f"{directory}/{NAME}", MAGIC, VERSION, msgspec.to_builtins(self, builtin_types=(bytes,)))
+        replace_struct(fs, f"{directory}/{NAME}", MAGIC, VERSION, self)
 
     @classmethod
     def read(cls, fs: FileSystem, directory: str) -> SavedResults:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from nyala.cluster.consensus import consensus_file
-from nyala.cluster.consensus.consensus_file import read_consensus
+from nyala.cluster.consensus.consensus_file import ConsensusState, read_consensus, write_consensus
+from nyala.cluster.raft.messages import Configuration
 from nyala.cluster.tablets import results, superblock
 from nyala.cluster.tablets.results import SavedResults
 from nyala.cluster.tablets.superblock import Superblock
@@ -31,6 +33,35 @@ def test_another_record_is_damage(module: Any, read: Callable[[FileSystem, str],
     replace_checked(fs, f"t/{module.NAME}", module.MAGIC, module.VERSION, content)
     with pytest.raises(CorruptionError, match=rf"^t/{module.NAME}: payload at offset 24: "):
         read(fs, "t")
+
+
+@pytest.mark.parametrize("name", ["consensus", "results"])
+def test_a_file_of_another_tablet_is_damage(name: str) -> None:
+    """A restore that mixed up two tablets: each file is whole, and in the other's place."""
+    fs = MemoryFileSystem()
+    for tablet in ("t1", "t2"):
+        fs.make_directory(f"db/{tablet}")
+        write_consensus(fs, f"db/{tablet}", ConsensusState(3, tablet, Configuration((), 0)))
+        SavedResults(7).write(fs, f"db/{tablet}")
+    data = fs.open(f"db/t1/{name}").read_at(0, 1 << 20)
+    fs.create(f"db/t2/{name}").write(data)
+    read: Callable[[FileSystem, str], Any] = read_consensus if name == "consensus" else SavedResults.read
+    read(fs, "db/t1")
+    with pytest.raises(CorruptionError, match=f"^db/t2/{name}: tablet id: belongs to tablet t1, expected t2: files"):
+        read(fs, "db/t2")
+
+
+@pytest.mark.parametrize("name", ["consensus", "results"])
+def test_a_file_of_an_earlier_version_names_no_tablet(name: str) -> None:
+    fs = MemoryFileSystem()
+    fs.make_directory("t")
+    if name == "consensus":
+        content = msgspec.to_builtins(ConsensusState(3, "a", Configuration((), 0)))
+        replace_checked(fs, "t/consensus", consensus_file.MAGIC, consensus_file.VERSION, content)
+        assert read_consensus(fs, "t").term == 3
+    else:
+        replace_checked(fs, "t/results", results.MAGIC, results.VERSION, {"index": 5, "clients": []})
+        assert SavedResults.read(fs, "t").index == 5
 
 
 def test_files_that_may_be_missing() -> None:
