@@ -25,11 +25,11 @@ from ..errors import InterfaceError, NotRolledBackWarning, NotSupportedError
 from ..executor.memory import default_limit
 from ..executor.progress import Handler
 from ..sql.settings import parse_bytes, read_option
+from ..storage.abandoned import close_when_dropped
 from ..storage.clock import format_timestamp
 from ..storage.forks import stay_with_process
 from ..storage.store import Store, Timestamp
 from . import engines
-from .abandoned import close_when_dropped
 from .connect_options import ConnectOptions
 from .cursor import Cursor
 from .loading import Source, load

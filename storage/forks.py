@@ -15,16 +15,19 @@ flushed to files that the parent writes.
 
 Caches and locks of modules are made anew in the child by `renew_in_child`: another thread may have held the lock when
 the process forked. `finalize` is `weakref.finalize` that does nothing in a child.
+
+A `close` that the parent has registered with `atexit` is not called when the child ends: there is nothing to close.
 """
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import logging
 import os
 import weakref
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 from ..errors import InterfaceError
@@ -47,6 +50,8 @@ _UNCHANGED: Final = frozenset(
 
 _process = os.getpid()
 _parent: int | None = None
+_is_exiting = False
+"""A forked process is calling what its parent has registered with `atexit`, perhaps as `lambda: store.close()`."""
 _registered: Final[weakref.WeakSet[Any]] = weakref.WeakSet()
 _renewals: Final[list[Callable[[], object]]] = []
 
@@ -127,9 +132,18 @@ def _give_up_inherited() -> None:
     _registered.clear()
     _quietly(_detach_finalizers, inherited)
     for thing in inherited:
+        if hasattr(type(thing), "close"):
+            _quietly(atexit.unregister, thing.close)
+    atexit.register(_note_exit)  # called before all that was registered before the fork
+    for thing in inherited:
         _quietly(_give_up, thing, _parent)
     for renew in _renewals:
         _quietly(renew)
+
+
+def _note_exit() -> None:
+    global _is_exiting
+    _is_exiting = True
 
 
 def _give_up(thing: Any, parent: int) -> None:
@@ -173,6 +187,8 @@ def _refusing(kind: type, process: int) -> type:
     def get(self: object, attribute: str) -> Any:
         if attribute.startswith("__") and attribute.endswith("__"):
             return object.__getattribute__(self, attribute)
+        if attribute == "close" and _is_exiting:
+            return partial(ignore, self)
         raise InterfaceError(inherited_message(name, process))
 
     def show(self: object) -> str:

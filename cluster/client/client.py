@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import Any
 
 from ...errors import Error
+from ...storage.abandoned import close_when_dropped
 from ...storage.alterations import AlterStep
 from ...storage.clock import HybridClock
 from ...storage.forks import stay_with_process
@@ -29,6 +31,7 @@ from ...storage.store import (
     WriteBatch,
     WriteResult,
 )
+from ...storage.tables.loading import Loading
 from ...storage.vector import Batch
 from ..wire.call_streams import sending_together
 from ..wire.client_clock import ClientClock
@@ -73,6 +76,12 @@ _DDL_SECONDS = 10.0
 
 def _channels(clock: HybridClock, options: ClientOptions) -> Channels:
     return Channels(clock, tls=None if options.tls is None else read_credentials(options.tls))
+
+
+def _release(shared: Shared, catalog: CatalogCache, watch: StreamWatch) -> None:
+    shared.close()
+    catalog.stop()
+    watch.close()
 
 
 class Client:
@@ -126,7 +135,13 @@ class Client:
         self._watch = StreamWatch(shared)
         self._writer = Writer(shared, self._catalog, self._calls, self._facts.wrote)
         self._joint_writer = JointWriter(shared, self._catalog, self._masters, self._facts.wrote)
-        self._rows = SingleRows(shared, self._catalog, self._calls, self.write, self._facts.wrote)
+        catalog, joint, single = self._catalog, self._joint_writer, self._writer
+
+        def write(table: Table, batch: WriteBatch) -> WriteResult:
+            return (joint if catalog.has_joint_writes else single).write(table, batch)
+
+        self._write = write  # refers to no `Client`, which is to be freed with its last reference
+        self._rows = SingleRows(shared, catalog, self._calls, write, self._facts.wrote)
         try:
             seconds = options.connect_deadline
             self._catalog.refresh(seconds, f"connecting to {self.name}", patience=seconds / 2)
@@ -134,12 +149,13 @@ class Client:
             shared.close()
             raise
         self._catalog.start()
+        release = partial(_release, shared, catalog, self._watch)
+        self._finalizer = close_when_dropped(self, self.name, release, "client of")
 
     def close(self) -> None:
         """Let go of the servers; what was acknowledged is durable with them. Closing again does nothing."""
-        self._shared.close()
-        self._catalog.stop()
-        self._watch.close()
+        self._finalizer.detach()
+        _release(self._shared, self._catalog, self._watch)
 
     def __enter__(self) -> Client:
         return self
@@ -321,7 +337,11 @@ class Client:
     def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
         """Read a token, at whichever replica can; `token_scan` says what happens when it dies."""
         self._check()
-        return self._token_scan(token, counters or ScanCounters()).batches()
+        return self._batches(self._token_scan(token, counters or ScanCounters()))
+
+    def _batches(self, scan: TokenScan) -> Iterator[Batch]:
+        # A generator of the client's own keeps it, and so its channels, for as long as the scan is read.
+        yield from scan.batches()
 
     def scan_all(self, tokens: Sequence[ScanToken], counters: Sequence[ScanCounters]) -> list[TokenBatches]:
         """`Store.scan_all`: the servers are asked with one message each."""
@@ -350,8 +370,7 @@ class Client:
         """`Store.write`: exactly once. On a cluster each tablet's part by itself (`writes`), in a served directory
         all or nothing (`joint_writes`)."""
         self._check()
-        writer = self._joint_writer if self._catalog.has_joint_writes else self._writer
-        return writer.write(table, batch)
+        return self._write(table, batch)
 
     def write_row(self, table: Table, op: Op, row: Mapping[str, Any]) -> WriteResult:
         """`Store.write_row`: exactly once."""
@@ -364,6 +383,10 @@ class Client:
         self._check()
         known = self._catalog.known(table)
         status = self._masters.call(GetStatus(), ServerStatus, "a look at the server")
+        loader: Loading
         if status.kind == OWNER:
-            return OwnedLoader(self._shared, known, self._masters.addresses[0], self._facts.wrote)
-        return ClusterLoader(self._shared, self._writer, known, self._facts.counted, self._facts.flush)
+            loader = OwnedLoader(self._shared, known, self._masters.address, self._facts.wrote)
+        else:
+            loader = ClusterLoader(self._shared, self._writer, known, self._facts.counted, self._facts.flush)
+        loader.keeps = self
+        return loader

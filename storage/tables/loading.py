@@ -29,6 +29,8 @@ class Loading(ABC):
     def __init__(self, table: Table):
         self._table = table
         self._is_over = False
+        self.keeps: object = None
+        """Kept for as long as the load: the client that it goes through."""
 
     def __enter__(self) -> Self:
         return self

@@ -251,6 +251,35 @@ def test_a_child_that_outlives_its_parent_does_not_keep_the_lock(directory: Path
         os.kill(orphan, 9)
 
 
+@pytest.mark.parametrize("served", [False, True])
+def test_what_closes_at_exit_is_silent_in_a_child(directory: Path, served: bool) -> None:
+    """Registered by the parent: the store's own method, and a function of the user's around it."""
+    script = textwrap.dedent(f"""
+        import atexit, nyala, os, sys
+        connection = nyala.connect({str(directory)!r})
+        store = connection.store
+        if {served}:
+            print(connection.serve())
+        atexit.register(connection.close)
+        atexit.register(connection.new_session().close)
+        atexit.register(store.close)
+        atexit.register(lambda: connection.close())
+        child = os.fork()
+        if child:
+            assert os.waitpid(child, 0)[1] == 0
+            connection.execute("INSERT INTO t VALUES ({ROWS + 5}, 'parent')")
+        else:
+            try:
+                connection.close()
+            except nyala.InterfaceError as error:
+                print("refused", flush=True)
+    """)
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", script], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "") and "refused" in done.stdout
+    with nyala.connect(directory) as connection:
+        assert keys(connection) == [ROWS + 5]
+
+
 def test_both_write_and_nothing_is_lost(directory: Path) -> None:
     """The parent's rows are all there, the child's are all refused."""
     connection = nyala.connect(directory)

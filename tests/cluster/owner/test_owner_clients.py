@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import threading
+import warnings
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -11,11 +14,13 @@ import nyala
 import pyarrow as pa
 import pytest
 from nyala import errors
+from nyala.cluster.client.client import Client
 from nyala.cluster.client.token_scan import TokenScan
 from nyala.cluster.owner.server import OwnerServer
+from nyala.driver.servers import servers
 from nyala.storage.alterations import AddColumn
 from nyala.storage.schema import ColumnSchema, Schema, TableDefinition
-from nyala.storage.store import Op, ScanCounters, ScanSpec
+from nyala.storage.store import Op, ScanCounters, ScanSpec, WriteBatch
 from nyala.storage.types import INT
 from owner_support import Owned
 
@@ -279,3 +284,37 @@ def test_a_token_of_a_table_that_its_reader_has_not_heard_of(owned):
         writer.execute("DROP TABLE fresh")
         with pytest.raises(errors.StaleScanToken, match="fresh"):
             nyala.ScanToken.deserialize(parcel).open(reader)
+
+
+def client_threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("nyala-client")]
+
+
+def test_a_client_that_is_dropped_is_released_without_the_collector(owned):
+    owned.embedded().execute("CREATE TABLE t (k INT PRIMARY KEY) PARTITION BY HASH (k) INTO 2 BUCKETS")
+    gc.collect()
+    gc.disable()
+    try:
+        before = sorted(client_threads())
+        client = Client(servers(owned.server.url))
+        table = client.table("t")
+        client.write(table, WriteBatch(pa.record_batch({"k": pa.array(range(10), pa.int32())})))
+        client.write_row(table, Op.INSERT, {"k": 10})
+        (token, *_) = client.scan_tokens(table, ScanSpec(("k",)))
+        scan = client.scan(token)
+        dropped = weakref.ref(client)
+        shared = client._shared
+        del client
+        assert dropped() is not None and len(next(iter(scan)).columns()) == 1, "the scan keeps it"
+        with pytest.warns(ResourceWarning, match=r"a client of nyala://.* was dropped without close\(\)"):
+            del scan
+        assert dropped() is None and sorted(client_threads()) == before
+        with pytest.raises(errors.StoreClosed):
+            shared.check_open()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            closed = Client(servers(owned.server.url))
+            closed.close()
+            del closed
+    finally:
+        gc.enable()

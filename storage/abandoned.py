@@ -1,4 +1,4 @@
-"""Connections that are dropped without `close`: their store is released all the same, with a `ResourceWarning`.
+"""Connections and clients that are dropped without `close`: what they hold is released, with a `ResourceWarning`.
 
     last reference goes ──► finalizer ──┬── in the thread that dropped it
                                         └── in a new thread, if the cyclic collector dropped it
@@ -18,7 +18,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ..storage.forks import finalize
+from .forks import finalize
 
 _collecting = 0
 """Thread in which the cyclic collector runs; 0: in none."""
@@ -32,7 +32,9 @@ def _note_collector(phase: str, details: dict[str, Any]) -> None:
 gc.callbacks.append(_note_collector)
 
 
-def close_when_dropped(owner: object, name: str, close: Callable[[], object]) -> weakref.finalize[..., object]:
+def close_when_dropped(
+    owner: object, name: str, close: Callable[[], object], kind: str = "connection to"
+) -> weakref.finalize[..., object]:
     """Call `close` when `owner` is garbage, unless the finalizer that is returned has been detached by then.
 
     Parameters
@@ -42,8 +44,10 @@ def close_when_dropped(owner: object, name: str, close: Callable[[], object]) ->
         Store that the warning names; "": there is no warning, as for a store in memory.
     close : callable
         Must not refer to `owner`.
+    kind : str
+        What the warning calls the owner, in front of the name.
     """
-    made = finalize(owner, _close, name, close)
+    made = finalize(owner, _close, f"{kind} {name}" if name else "", close)
     made.atexit = False  # the process releases everything by its end
     return made
 
@@ -56,8 +60,8 @@ def _close(name: str, close: Callable[[], object]) -> None:
         close()
     if name:
         warnings.warn(
-            f"a connection to {name} was dropped without close(): its store is released now; call close(), or use "
-            "the connection in a with block",
+            f"a {name} was dropped without close(): what it holds is released now; call close(), or use it in a with "
+            "block",
             ResourceWarning,
             stacklevel=4,  # the line that dropped it
         )
