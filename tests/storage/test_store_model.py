@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 from nyala.errors import AlreadyPresent, CorruptionError, DiskError
 from nyala.storage.database import Database
-from nyala.storage.files.memory_filesystem import CrashableFileSystem
+from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
 from nyala.storage.inspect.check import check_store
 from nyala.storage.predicates import Range
 from nyala.storage.store import Op, ScanSpec, WriteBatch
@@ -54,11 +54,12 @@ class StoreMachine(RuleBasedStateMachine):
     @initialize(partitions=st.sampled_from([ONE_TABLET, HASHED]), limit=st.sampled_from([1_500, 1 << 20]))
     def open_store(self, partitions, limit):
         self.fs = CrashableFileSystem()
+        self.disk = FaultyFileSystem(self.fs)
         self.options = {"memrowset_bytes": limit, "segment_bytes": 1500}
         self.generation = 0
         self.rows: dict[int, str] = {}
         self.writes = 0
-        self.db = Database("db", fs=self.fs, **self.options)
+        self.db = Database("db", fs=self.disk, **self.options)
         self.table = self.db.create_table(definition(partitions=partitions))
 
     def text(self) -> str:
@@ -89,6 +90,29 @@ class StoreMachine(RuleBasedStateMachine):
         else:
             assert (result.applied, result.errors) == (len(keys), ())
             self.rows.update({key: f"{text}{key}" for key in keys})
+
+    @rule(
+        keys=KEYS,
+        operation=st.sampled_from(["write", "sync"]),
+        pattern=st.sampled_from(["*/wal/*", "*/commits/*.log"]),
+        nth=st.integers(1, 3),
+        message=st.sampled_from(["Input/output error", "No space left on device"]),
+        keep=st.sampled_from([0.0, 0.5, 1.0]),
+    )
+    def write_on_a_disk_that_fails(self, keys, operation, pattern, nth, message, keep):
+        """All of a statement or nothing, however many tablets it has: live, and in what a loss of power leaves."""
+        text = self.text()
+        self.disk.fail(operation, pattern, nth=nth, times=1, message=message)
+        try:
+            self.db.write(self.table, WriteBatch(batch(keys, text), Op.UPSERT, all_or_none=True))
+        except DiskError as error:
+            assert error.retryable
+        else:
+            self.rows.update({key: f"{text}{key}" for key in keys})
+        finally:
+            self.disk.heal()
+        with Database("db", fs=self.fs.crash(keep, random.Random(nth)), background=False, **self.options) as db:
+            assert read(db, db.table("t")) == sorted(self.rows.items())
 
     @rule(parts=st.lists(KEYS, max_size=3))
     def bulk_load(self, parts):
@@ -126,6 +150,8 @@ class StoreMachine(RuleBasedStateMachine):
         copy, whole = self.fs.crash(1.0, rng), self.fs.crash(1.0, rng)
         self.begin(whole)
         paths = [path for path in files_below(copy, "db/tables") if copy.open(path).size]
+        commits = files_below(copy, "db/commits") if copy.exists("db/commits") else []
+        paths += [path for path in commits * 3 if path.endswith(".log") and copy.open(path).size]
         if not paths:
             return
         damaged = [rng.choice(paths) for _ in range(2 if how == "exchange" else 1)]
@@ -148,9 +174,9 @@ class StoreMachine(RuleBasedStateMachine):
         assert other.id not in self.fs.list("db/tables") or self.db._folders.dropped_count
 
     def begin(self, fs: CrashableFileSystem) -> None:
-        self.fs = fs
+        self.fs, self.disk = fs, FaultyFileSystem(fs)
         self.generation += 1
-        self.db = Database("db", fs=fs, **self.options)
+        self.db = Database("db", fs=self.disk, **self.options)
 
     @rule(target=tokens, split_rows=st.sampled_from([None, 1]))
     def take_tokens(self, split_rows):
