@@ -6,6 +6,7 @@ import asyncio
 import gc
 import multiprocessing
 import os
+import random
 import re
 import subprocess
 import sys
@@ -613,3 +614,73 @@ def _listens_at(log: Path, server: subprocess.Popen[bytes]) -> str:
 def _body(url: str) -> str:
     with urllib.request.urlopen(url, timeout=60) as response:
         return str(response.read().decode())
+
+
+# ---- any steps, with forks in between --------------------------------------------------------------------------------
+
+
+def _meddling(connection: Connection, directory: Path, rng: random.Random) -> Callable[[], list[str]]:
+    """What a child may think of doing to a store that its parent has open; it returns what came of each."""
+    store, table, session = connection.store, connection.table("t"), connection.new_session()
+    actions: list[Callable[[], Any]] = [
+        lambda: connection.execute("INSERT INTO t VALUES (?, 'child')", [rng.randrange(10**6, 10**7)]),
+        lambda: connection.execute("UPDATE t SET v = 'child'"),
+        lambda: connection.execute("DELETE FROM t"),
+        lambda: connection.execute("DROP TABLE t"),
+        lambda: connection.execute("ALTER TABLE t DROP COLUMN v"),
+        lambda: connection.execute("COMPACT TABLE t"),
+        lambda: connection.load("t", [(-1, "child")]),
+        lambda: table.insert([(-2, "child"), (-3, "child")]),
+        lambda: session.insert("t", (-4, "child")),
+        lambda: store.flush(),
+        lambda: store.tables(),
+        lambda: store.close(),
+        lambda: connection.close(),
+        lambda: nyala.connect(directory),
+        lambda: gc.collect() and connection.cursor(),
+    ]
+    chosen = rng.choices(actions, k=rng.randrange(1, 6))
+    return lambda: [raised_by(action) for action in chosen]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_children_at_any_moment_change_nothing(directory: Path, seed: int) -> None:
+    """Random statements, flushes, alterations and reopenings; children that are forked in between do what they like,
+    also while the parent goes on, and end as they like. The rows are those of a dictionary, the files are whole."""
+    rng = random.Random(seed)
+    connection = nyala.connect(directory)
+    connection.execute("DELETE FROM t")
+    connection.execute("CREATE TABLE h (k BIGINT PRIMARY KEY, v STRING) PARTITION BY HASH (k) INTO 3 BUCKETS")
+    rows: dict[int, str] = {}
+    children: list[Child] = []
+    told: list[str] = []
+    for number in range(40):
+        keys = rng.sample(range(50), rng.choice([1, 8, 20]))
+        values = ", ".join(f"({key}, 'w{number}')" for key in keys)
+        for name in ("t", "h"):
+            connection.execute(f"UPSERT INTO {name} VALUES {values}")
+        rows.update(dict.fromkeys(keys, f"w{number}"))
+        action = rng.random()
+        if action < 0.3:
+            children.append(Child(_meddling(connection, directory, rng), exits=rng.random() < 0.5))
+        elif action < 0.4:
+            connection.store.flush()  # type: ignore[attr-defined]
+        elif action < 0.5:
+            connection.execute(f"ALTER TABLE t ADD COLUMN c{number} INT")
+        elif action < 0.6:
+            connection.execute("COMPACT TABLE t")
+        elif action < 0.7:
+            told += [text for child in children for text in child.result()]
+            children.clear()
+            connection.close()
+            assert check_store(OsFileSystem(), str(directory)).errors == []
+            connection = nyala.connect(directory)
+        for name in ("t", "h"):
+            assert dict(connection.execute(f"SELECT k, v FROM {name}").fetchall()) == rows
+    told += [text for child in children for text in child.result()]
+    assert told and all(text.startswith(("InterfaceError", "StoreLocked")) for text in told)
+    connection.close()
+    assert check_store(OsFileSystem(), str(directory)).errors == []
+    with nyala.connect(directory) as connection:
+        for name in ("t", "h"):
+            assert dict(connection.execute(f"SELECT k, v FROM {name}").fetchall()) == rows
