@@ -345,7 +345,7 @@ class Tablet:
         before is counted there, whoever comes later finds that it is gone, or of another state, and gets a new one.
         """
         pin = self._shared
-        if pin is None or pin.state is not self.state:
+        if pin is None or pin.state is not self.state or pin.table is not self.table:
             with self._pins_lock:
                 pin = self._shared = Pin(self.state, self.table)
                 self.pins.add(pin)

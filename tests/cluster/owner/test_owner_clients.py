@@ -18,8 +18,15 @@ from nyala.cluster.client.client import Client
 from nyala.cluster.client.token_scan import TokenScan
 from nyala.cluster.owner.server import OwnerServer
 from nyala.driver.servers import servers
-from nyala.storage.alterations import AddColumn
-from nyala.storage.schema import ColumnSchema, Schema, TableDefinition
+from nyala.storage.alterations import AddColumn, AddRangePartition
+from nyala.storage.schema import (
+    ColumnSchema,
+    PartitionSchema,
+    RangePartition,
+    RangeRule,
+    Schema,
+    TableDefinition,
+)
 from nyala.storage.store import Op, ScanCounters, ScanSpec, WriteBatch
 from nyala.storage.types import INT
 from owner_support import Owned
@@ -318,3 +325,15 @@ def test_a_client_that_is_dropped_is_released_without_the_collector(owned):
             del closed
     finally:
         gc.enable()
+
+
+def test_a_row_is_read_after_a_range_was_added(owned):
+    """The other tablets stay as they are, in another version of the table: what their readers share must be of it."""
+    client = owned.client()
+    ranges = RangeRule(("k",), (RangePartition((0,), (30,)),))
+    schema = Schema((ColumnSchema("k", INT, nullable=False), ColumnSchema("v", INT)), 1)
+    table = client.create_table(TableDefinition("t", schema, PartitionSchema((), ranges)))
+    client.write_row(table, Op.INSERT, {"k": 1, "v": 2})
+    assert client.read_row(table, (1,), ("v",)) == (2,)
+    table = client.alter_table("t", [AddRangePartition(RangePartition((30,), (40,)))])
+    assert client.read_row(table, (1,), ("v",)) == (2,)
