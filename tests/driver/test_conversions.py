@@ -18,6 +18,7 @@ import pyarrow as pa
 import pytest
 from nyala import col
 from nyala.errors import DataError, InterfaceError, RowsRefused, TextTooLong
+from owner_support import Owned
 
 
 class Status(str, enum.Enum):  # noqa: UP042
@@ -146,6 +147,21 @@ def test_every_way_in_stores_what_the_page_says(database: Any, place: int, way: 
     database.execute(f"DROP TABLE IF EXISTS t; CREATE TABLE t (k INT PRIMARY KEY, v {TYPES[place]})")
     found = {text: stored(database, WAYS[way], eval(text, dict(NAMES))) for text in CELLS}
     assert found == {text: cells[place].strip("`") for text, cells in CELLS.items()}
+
+
+SERVED_TYPES = ("BIGINT", "STRING")
+SERVED = ("?", ":name", "rows of ?", "UPDATE by key", "executemany", "dict", "tuples", "session", "load of dicts")
+"""Ways in that go over the wire in messages of their own: single rows, batches, loads."""
+
+
+def test_a_served_directory_stores_the_same() -> None:
+    with Owned() as owned:
+        served = owned.connection()
+        for place in (TYPES.index(name) for name in SERVED_TYPES):
+            served.execute(f"DROP TABLE IF EXISTS t; CREATE TABLE t (k INT PRIMARY KEY, v {TYPES[place]})")
+            for way in SERVED:
+                found = {text: stored(served, WAYS[way], eval(text, dict(NAMES))) for text in CELLS}
+                assert found == {text: cells[place].strip("`") for text, cells in CELLS.items()}, (way, TYPES[place])
 
 
 def test_a_refusal_is_of_one_class(database: Any) -> None:

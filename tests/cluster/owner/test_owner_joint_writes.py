@@ -88,6 +88,47 @@ def test_a_batch_is_written_as_a_whole_or_not_at_all(monkeypatch, is_staged, ope
         owned.database.check()
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_statements_of_clients_are_whole_whatever_fails(monkeypatch, seed):
+    """Random batches, in one message or several; logs that fail once, or for longer than the client waits; replies that
+    are lost; then a loss of power. What is there is what was acknowledged, statement by statement."""
+    rng = random.Random(seed)
+    monkeypatch.setattr(routing, "PIECE_ROWS", rng.choice([5, 1 << 17]))
+    disk = CrashableFileSystem()
+    fs = FaultyFileSystem(disk)
+    with Owned(fs=fs, background=False) as owned:
+        clients = [owned.client(deadline=0.3), owned.client(deadline=10.0)]
+        clients[0].create_table(definition(partitions=HASHED))
+        channel = clients[1]._shared.channels.get(owned.server.address)
+        call = channel.call
+
+        def losing(message: Any, *args: Any, **more: Any) -> Any:
+            reply = call(message, *args, **more)
+            if isinstance(message, WriteTable) and rng.random() < 0.3:
+                raise errors.ServerUnavailable("the connection broke")
+            return reply
+
+        monkeypatch.setattr(channel, "call", losing)
+        rows: dict[int, str] = {}
+        for number in range(10):
+            keys = sorted(rng.sample(range(40), rng.choice([1, 4, 25])))
+            is_hasty = rng.random() < 0.2
+            client = clients[0 if is_hasty else 1]
+            if is_hasty or rng.random() < 0.5:
+                step = rng.choice(STEPS)
+                fs.fail(*step, nth=rng.randrange(1, 4), times=1 << 30 if is_hasty else rng.choice([1, 2]))
+            try:
+                insert(client, client.table("t"), keys, f"{number}-", Op.UPSERT)
+                rows |= {key: f"{number}-{key}" for key in keys}
+            except errors.OperationalError:
+                assert is_hasty
+            fs.heal()
+            if rng.random() < 0.2:
+                owned.database.flush()
+            assert state(owned.database) == rows
+        assert reopened(disk) == [rows] * 3
+
+
 def test_a_refused_row_keeps_all_tablets_as_they_were(small_messages, owned):
     client = owned.client()
     table = client.create_table(definition(partitions=HASHED))

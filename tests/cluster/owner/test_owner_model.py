@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala import errors
+from nyala.cluster.client import routing
 from nyala.storage.alterations import AddColumn, AddRangePartition, DropColumn, DropRangePartition, RenameColumn
 from nyala.storage.database import Database
 from nyala.storage.predicates import Range
@@ -155,8 +157,15 @@ def _told(result: Any) -> Any:
 
 
 @settings(max_examples=40)
-@given(steps=st.lists(STEP, max_size=14))
-def test_a_client_gets_the_answers_of_the_embedded_store(steps):
+@given(steps=st.lists(STEP, max_size=14), piece_rows=st.sampled_from([2, 5, 1 << 17]))
+def test_a_client_gets_the_answers_of_the_embedded_store(steps, piece_rows):
+    """Also where a batch takes several messages: errors, row numbers and timestamps are those of one write."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(routing, "PIECE_ROWS", piece_rows)
+        compare(steps)
+
+
+def compare(steps: list[tuple[Any, ...]]) -> None:
     with Owned(background=False) as owned, Database(":memory:", background=False) as same:
         served, embedded = Side(owned.client()), Side(same)
         for step in steps:
