@@ -21,6 +21,7 @@ from ..sql.expressions import Expr, Literal
 from ..sql.syntax import nodes
 from ..storage.schema import Table
 from ..storage.store import Op, WriteBatch
+from ..storage.waiting_time import as_statement
 from .parameters import Normalized
 
 if TYPE_CHECKING:
@@ -87,7 +88,8 @@ def insert_rows(
     for start in range(0, len(rows), CHUNK_ROWS):
         check()
         chunk = rows[start : start + CHUNK_ROWS]
-        written += session.bound_again(partial(_chunk, session, bound_now, chunk, start))
+        with as_statement():
+            written += session.bound_again(partial(_chunk, session, bound_now, chunk, start))
     return written
 
 

@@ -85,7 +85,7 @@ def connect(target: str | Path = ":memory:", **options: Unpack[ConnectOptions]) 
         Memory for rows that are not on disk yet and for pages that were read, of all stores of this process together;
         half of the machine's by default. Writers wait for flushes before it is reached.
     deadline : float, optional
-        Of a cluster: how many seconds a request may take, with all that is tried again meanwhile (30).
+        Of a cluster: how many seconds a statement may wait in vain for servers, all of its requests together (30).
     read_mode : {"READ_YOUR_WRITES", "READ_LATEST", "READ_AT_SNAPSHOT"}, optional
         Of a cluster: at which time a statement reads. READ_YOUR_WRITES (the default): one time for all its tables,
         above everything that this process has written or read. READ_LATEST: each tablet as its leader has it when it

@@ -26,6 +26,7 @@ from ..sql import bound
 from ..sql.deep_stack import on_deep_stack
 from ..storage.forks import stay_with_process
 from ..storage.types import Interval
+from ..storage.waiting_time import current_waiting, within
 from . import elsewhere
 from .settings import SettingStatement
 
@@ -84,6 +85,7 @@ class Execution:
         self.rowcount = -1
         self._seen = 0
         self._is_deep = False
+        self._waiting = current_waiting()
         stay_with_process(self)
 
     def start(
@@ -129,7 +131,8 @@ class Execution:
         if batch is None:
             with self._interruptible():
                 try:
-                    batch = self._with_room(lambda: next(self._batches, None))
+                    with within(self._waiting):
+                        batch = self._with_room(lambda: next(self._batches, None))
                 except RecursionError:
                     raise StatementTooComplex("the statement is nested too deeply for the rest of the stack") from None
         if batch is None:

@@ -19,12 +19,14 @@ from ..executor.interrupts import Deferred
 from ..executor.progress import Handler, Progress, Tracker
 from ..storage.schema import Table
 from ..storage.store import Store
+from ..storage.waiting_time import one_statement
 from .load_sources import file_source, given_pieces
 
 Source: TypeAlias = Any
 """The path of a file, or rows: see `load_sources`."""
 
 
+@one_statement
 def load(
     store: Store,
     table: Table,

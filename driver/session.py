@@ -40,7 +40,9 @@ from ..sql.binding.binder import bind_given
 from ..sql.parameters import match_parameters
 from ..sql.syntax.complexity import too_complex
 from ..storage.clock import format_timestamp
+from ..storage.database import Database
 from ..storage.store import Store, Timestamp
+from ..storage.waiting_time import WaitingTime, as_statement, within
 from . import engines
 from .executions import Execution, Halt, RowExecution, raise_if
 from .parameters import Normalized
@@ -124,6 +126,8 @@ class Session:
         """True if anything, tables included, was changed since the last `commit`."""
         self.has_uncommitted_rows = False
         """True if rows were written since the last `commit`."""
+        self._is_embedded = isinstance(store, Database)
+        """It waits for no server."""
         self._lock = threading.Lock()
         self._stoppers: set[Halt | threading.Event] = set()
         # Weak, so that a cursor that is dropped half-read takes its statement with it.
@@ -148,7 +152,10 @@ class Session:
         Raises `ProgrammingError` where there is no statement, `InterfaceError` for parameters with several.
         """
         try:  # a context manager would cost a statement about one row too much
-            return self._run(text, parameters, halt or Halt())
+            if self._is_embedded:
+                return self._run(text, parameters, halt or Halt())
+            with as_statement():
+                return self._run(text, parameters, halt or Halt())
         except RecursionError:
             raise too_complex(text) from None
 
@@ -175,7 +182,8 @@ class Session:
                 f"parameters belong to one statement, and the text holds {len(parsed)}; execute them one by one"
             )
         for statement in parsed[:-1]:
-            self.execute(statement, cancel=cancel).drain()
+            with within(WaitingTime()):
+                self.execute(statement, cancel=cancel).drain()
         if len(parsed) > 1 or once:
             return self.execute(parsed[-1], parameters, cancel)
         return self.bound_again(lambda: self._prepare(text, parsed[-1], parameters, cancel))

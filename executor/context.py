@@ -24,6 +24,7 @@ from ..planner.physical import PhysicalNode
 from ..storage.forks import renew_in_child
 from ..storage.store import ScanCounters, ScanToken, Store, Timestamp
 from ..storage.vector import Batch
+from ..storage.waiting_time import carried
 from .actuals import Actuals
 from .asked_scans import AskedScans
 from .crew import REMEMBERED, WORTH_SHARING, Crew
@@ -306,8 +307,8 @@ class ExecutionContext:
             finally:
                 given_up.events, self._opening.nodes = (), []
 
-        pool = _pool(self.workers)
-        self._finish([pool.submit(work) for _ in range(workers)], failed)
+        pool, share = _pool(self.workers), carried(work)
+        self._finish([pool.submit(share) for _ in range(workers)], failed)
         if errors:
             _raise_first(errors)
         return results  # type: ignore[return-value]
@@ -365,19 +366,19 @@ class ExecutionContext:
             finally:
                 given_up.events, self._opening.nodes = (), []
 
-        pool = _pool(self.workers)
+        pool, go_on = _pool(self.workers), carried(work)
         running: deque[Future[tuple[list[T], Iterator[Batch] | None]]] = deque()
         waiting = (self.checked(_started(morsel)) for morsel in morsels)
         try:
             for batches in itertools.islice(waiting, self.threads * READ_AHEAD):
-                running.append(pool.submit(work, batches))
+                running.append(pool.submit(go_on, batches))
             while running:
                 ready, more = running.popleft().result()
                 if more is not None:
-                    running.appendleft(pool.submit(work, more))
+                    running.appendleft(pool.submit(go_on, more))
                 else:
                     for batches in itertools.islice(waiting, 1):
-                        running.append(pool.submit(work, batches))
+                        running.append(pool.submit(go_on, batches))
                 yield from ready
         finally:
             stop.set()

@@ -18,6 +18,7 @@ from functools import cache
 from typing import Generic, TypeVar
 
 from ..storage.forks import renew_in_child
+from ..storage.waiting_time import carried
 
 T = TypeVar("T")
 
@@ -60,7 +61,7 @@ class EarlyWork(Generic[T]):
             finally:
                 given_up.events = ()
 
-        self._futures[number] = _early_pool().submit(wanted)
+        self._futures[number] = _early_pool().submit(carried(wanted))
 
     def take(self, number: int) -> T | None:
         """The result, once, when it is there; None where the work was not begun: it is the caller's then."""

@@ -144,13 +144,14 @@ class CatalogCache:
     ) -> None:
         """Ask the masters what is new, unless another thread has done so since this call began."""
         wanted = time.monotonic()
-        with self._lock:
+        attempts = self._masters.attempts(what, seconds, patience=patience)
+        with attempts.holding(self._lock):
             if self._asked >= wanted:
                 return
             asked = time.monotonic()
             while True:
                 request = GetCatalog(known_version=self._masters_version)
-                reply = self._masters.call(request, CatalogReply, what, seconds=seconds, patience=patience)
+                reply = self._masters.answer(request, CatalogReply, attempts)
                 self._take(reply)
                 if self._masters_version == reply.version:
                     break  # otherwise another cluster took the version for one of its own

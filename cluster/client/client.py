@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
@@ -33,6 +32,7 @@ from ...storage.store import (
 )
 from ...storage.tables.loading import Loading
 from ...storage.vector import Batch
+from ...storage.waiting_time import one_statement
 from ..wire.call_streams import sending_together
 from ..wire.client_clock import ClientClock
 from ..wire.forking import note_process
@@ -61,7 +61,6 @@ from .locations import Locations
 from .masters import Masters
 from .options import ClientOptions
 from .owned_loads import OwnedLoader
-from .retry import LEAST_SECONDS
 from .scans import Scans
 from .shared import ChannelsLike, Shared
 from .single_rows import SingleRows
@@ -206,6 +205,7 @@ class Client:
         self._catalog.use()
         return self._catalog.current.version
 
+    @one_statement
     def refresh_catalog(self) -> None:
         """Ask the masters for the catalog as it is now; otherwise it is that of the last second or so."""
         self._check()
@@ -217,6 +217,7 @@ class Client:
         tables = self._catalog.current.tables
         return [tables[name].table for name in sorted(tables)]
 
+    @one_statement
     def table(self, name: str) -> Table:
         """One table; `UnknownTable` names close ones."""
         self._check()
@@ -264,20 +265,19 @@ class Client:
         """`Store.drop_views`."""
         self._change(lambda call: DropViews(names=tuple(names), call=call), Done, "DROP VIEW")
 
+    @one_statement
     def _change(self, request: Callable[[Any], Request], reply: type[Reply], what: str) -> Any:
-        """Have the masters change the catalog, once, and look at what became of it, in the time of one request."""
+        """Have the masters change the catalog, once, and look at what became of it."""
         self._check()
-        end = time.monotonic() + self._shared.options.deadline
         try:
             with self._shared.numbers.numbered() as call:
                 made = self._masters.call(request(call), reply, what, attempt=_DDL_SECONDS)
         except Error:
             # What was refused may be so by what this client does not know yet; why it was is what counts.
             with contextlib.suppress(Error):
-                if (left := end - time.monotonic()) > 0:
-                    self._catalog.refresh(left)
+                self._catalog.refresh()
             raise
-        self._catalog.refresh(max(LEAST_SECONDS, end - time.monotonic()), f"{what} was done; a look at the catalog")
+        self._catalog.refresh(what=f"{what} was done; a look at the catalog")
         return made
 
     def _table_of(self, reply: TableReply) -> Table:
@@ -287,41 +287,49 @@ class Client:
 
     # ---- facts ---------------------------------------------------------------------------------------------------
 
+    @one_statement
     def statistics(self, table: Table) -> TableStatistics:
         """`Store.statistics`, some seconds old at most."""
         self._check()
         return self._facts.statistics(table)
 
+    @one_statement
     def analyze_table(self, table: Table, check: Callable[[], None] | None = None) -> AnalyzeResult:
         """`Store.analyze_table`, at all replicas."""
         self._check()
         return self._facts.analyze(table, check)
 
+    @one_statement
     def compact_table(self, table: Table, check: Callable[[], None] | None = None) -> CompactionResult:
         """`Store.compact_table`, at all replicas."""
         self._check()
         return self._facts.compact(table, check)
 
+    @one_statement
     def flush(self, table: Table | None = None) -> int:
         """Write what is in memory at the servers, of one table or all, to their disks; how many rows that were."""
         self._check()
         return self._facts.flush(self.tables() if table is None else [table])
 
+    @one_statement
     def table_storage(self, table: Table) -> TableStorage:
         """How the table lies on the leaders' disks."""
         self._check()
         return self._facts.storage(table)
 
+    @one_statement
     def tablet_count(self, table: Table) -> int:
         """How many tablets the table has."""
         self._check()
         return len(self._catalog.known(table).tablet_ids)
 
+    @one_statement
     def describe_tablets(self, table: Table) -> Sequence[TabletDescription]:
         """The table's tablets, in the order of partitions."""
         self._check()
         return self._facts.describe(table)
 
+    @one_statement
     def key_samples(self, table: Table, tablet_id: str) -> Sequence[tuple[Any, ...]]:
         """`Store.key_samples`."""
         self._check()
@@ -329,6 +337,7 @@ class Client:
 
     # ---- reading -------------------------------------------------------------------------------------------------
 
+    @one_statement
     def scan_tokens(self, table: Table, spec: ScanSpec) -> list[ScanToken]:
         """The units of a scan, a tablet each; `split_rows` says nothing here, as the servers share out the work."""
         self._check()
@@ -343,6 +352,7 @@ class Client:
         # A generator of the client's own keeps it, and so its channels, for as long as the scan is read.
         yield from scan.batches()
 
+    @one_statement
     def scan_all(self, tokens: Sequence[ScanToken], counters: Sequence[ScanCounters]) -> list[TokenBatches]:
         """`Store.scan_all`: the servers are asked with one message each."""
         self._check()
@@ -357,6 +367,7 @@ class Client:
     def _token_scan(self, token: ScanToken, counters: ScanCounters) -> TokenScan:
         return TokenScan(self._shared, self._catalog, self._calls, self._watch, token, counters)
 
+    @one_statement
     def read_row(
         self, table: Table, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None = None
     ) -> tuple[Any, ...] | None:
@@ -366,17 +377,20 @@ class Client:
 
     # ---- writing -------------------------------------------------------------------------------------------------
 
+    @one_statement
     def write(self, table: Table, batch: WriteBatch) -> WriteResult:
         """`Store.write`: exactly once. On a cluster each tablet's part by itself (`writes`), in a served directory
         all or nothing (`joint_writes`)."""
         self._check()
         return self._write(table, batch)
 
+    @one_statement
     def write_row(self, table: Table, op: Op, row: Mapping[str, Any]) -> WriteResult:
         """`Store.write_row`: exactly once."""
         self._check()
         return self._rows.write(table, op, row)
 
+    @one_statement
     def bulk_loader(self, table: Table) -> BulkLoader:
         """Start a bulk load of a table; see `loads` for what it promises, and `owned_loads` where a directory is
         served."""

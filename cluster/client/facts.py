@@ -14,7 +14,7 @@ from concurrent.futures import Future, wait
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ...errors import Error, TabletGone
+from ...errors import DeadlineExceeded, Error, TabletGone
 from ...storage.schema import Table
 from ...storage.store import (
     AnalyzeResult,
@@ -24,6 +24,7 @@ from ...storage.store import (
     TableStorage,
     TabletDescription,
 )
+from ...storage.waiting_time import carried
 from ..raft.messages import PeerRole
 from ..wire.methods import (
     DescribeTablets,
@@ -38,6 +39,7 @@ from ..wire.plain import sketch_from_plain, statistics_from_plain, storage_from_
 from ..wire.values import key_from_plain
 from .catalog_cache import CatalogCache, KnownTable
 from .locations import Location, Locations
+from .retry import Attempts
 from .shared import Shared
 from .statistics import merged_statistics, merged_storage, summed
 from .tablet_calls import TabletCalls
@@ -144,23 +146,25 @@ class Facts:
         found = self._found.get(known.table.id)
         if found is not None and not anew and found.is_fresh(known, self._written[known.table.id]):
             return found
-        with self._locks[known.table.id]:
+        patience = min(PATIENCE_SECONDS, self._shared.options.deadline)
+        attempts = self._shared.attempts("a look at tablets", patience)
+        with suppress(DeadlineExceeded), attempts.holding(self._locks[known.table.id]):
             found = self._found.get(known.table.id)
             if found is not None and found.at >= asked and found.known is known:
                 return found
-            found = self._found[known.table.id] = self._ask(known, found)
-        return found
+            found = self._found[known.table.id] = self._ask(known, found, attempts)
+            return found
+        return self._ask(known, found, attempts)  # the thread that asks waits, too; a plan goes without
 
-    def _ask(self, known: KnownTable, before: TableFacts | None) -> TableFacts:
+    def _ask(self, known: KnownTable, before: TableFacts | None, attempts: Attempts) -> TableFacts:
         """Ask the leaders of all tablets, or other replicas where there is none."""
         at, written = time.monotonic(), self._written[known.table.id]
         tablets: dict[str, TabletFacts] = {}
-        attempts = self._shared.attempts("a look at tablets", PATIENCE_SECONDS)
         with suppress(Error):
             while True:
                 missing = [tablet_id for tablet_id in known.tablet_ids if tablet_id not in tablets]
                 locations = self._locations.of_table(known.table.id, known.tablet_ids, attempts.remaining)
-                for facts in self._describe(locations, missing):
+                for facts in self._describe(locations, missing, attempts.timeout()):
                     tablets[facts.tablet_id] = facts
                 missing = [tablet_id for tablet_id in missing if tablet_id not in tablets]
                 if not missing:
@@ -178,8 +182,10 @@ class Facts:
         ]
         return TableFacts(known, ordered, merged_statistics(known.table, parts, sketches), at, written)
 
-    def _describe(self, locations: Mapping[str, Location], tablet_ids: Sequence[str]) -> list[TabletFacts]:
-        """The facts of those tablets that answer, one message per server."""
+    def _describe(
+        self, locations: Mapping[str, Location], tablet_ids: Sequence[str], seconds: float
+    ) -> list[TabletFacts]:
+        """The facts of those tablets that answer in time, one message per server."""
         by_server: defaultdict[str, list[str]] = defaultdict(list)
         for tablet_id in tablet_ids:
             order = self._locations.for_leader(locations[tablet_id]) if tablet_id in locations else []
@@ -189,7 +195,7 @@ class Facts:
         def ask(address: str) -> tuple[TabletFacts, ...]:
             request = DescribeTablets(tablet_ids=tuple(by_server[address]))
             try:
-                reply = self._shared.channels.get(address).call(request, timeout=PATIENCE_SECONDS)
+                reply = self._shared.channels.get(address).call(request, timeout=seconds)
             except Error:
                 self._locations.shun(address)
                 return ()
@@ -216,7 +222,8 @@ class Facts:
 
     def _work(self, table: Table, work: str, check: Callable[[], None] | None) -> dict[str, int]:
         known = self._catalog.known(table)
-        futures = [self._shared.pool.submit(self._work_on, known, tablet, work) for tablet in known.tablet_ids]
+        work_on = carried(self._work_on)
+        futures = [self._shared.pool.submit(work_on, known, tablet, work) for tablet in known.tablet_ids]
         try:
             numbers = _awaited(futures, check)
         finally:

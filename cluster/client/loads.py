@@ -25,6 +25,7 @@ from ...errors import Error, IntegrityError
 from ...storage.schema import Table
 from ...storage.store import Op, WriteBatch
 from ...storage.tables.loading import Loading, loadable, routed
+from ...storage.waiting_time import WaitingTime, carried, within
 from .catalog_cache import KnownTable
 from .load_runs import LoadRuns, StoredPiece, numbered
 from .routing import Piece
@@ -149,7 +150,9 @@ class ClusterLoader(Loading):
         if self._table.schema.auto_increment is not None:
             failure.add_note("rows of the load that were written stay, as their table has no unique key")
             return
-        left = [stored for stored, failed in self._each(written, self._delete_piece, stop=False) if failed is not None]
+        with within(WaitingTime()):  # what the load has waited for is no reason to leave rows behind
+            deleted = list(self._each(written, self._delete_piece, stop=False))
+        left = [stored for stored, failed in deleted if failed is not None]
         for stayed, why in ((left, "they could not be deleted again"), (unknown, "no server said what became of them")):
             if stayed:
                 count = sum(self._runs.read(stored).num_rows for stored in stayed)
@@ -169,6 +172,7 @@ class ClusterLoader(Loading):
     ) -> Iterable[tuple[StoredPiece, Error | None]]:
         """Do the work for all pieces, some at a time: each with its error. After the first error no others are begun,
         unless `stop` is False."""
+        work = carried(work)
         running: deque[tuple[StoredPiece, Future[None]]] = deque()
         has_failed = False
         waiting = iter(pieces)

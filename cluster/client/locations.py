@@ -17,6 +17,7 @@ from ...storage.clock import LOGICAL_BITS, wall_microseconds
 from ..raft.messages import Peer, PeerRole
 from ..wire.methods import LocateTablets, LocationsReply, TabletLocation
 from .masters import Masters
+from .retry import Attempts
 
 FRESH_SECONDS = 2.0
 """What is younger, a follower may have to wait for: its safe time comes with the leader's heartbeats."""
@@ -62,23 +63,27 @@ class Locations:
     ) -> Mapping[str, Location]:
         """The locations of all tablets of a table that the masters know, who are asked as in `get`."""
         if any(tablet_id not in self._known for tablet_id in tablet_ids):
-            with self._lock:
-                self._fetch(table_id, seconds)
+            attempts = self._attempts(seconds)
+            with attempts.holding(self._lock):
+                self._fetch(table_id, attempts)
         known = self._known
         return {tablet_id: known[tablet_id] for tablet_id in tablet_ids if tablet_id in known}
 
     def _ask(self, tablet_id: str, table_id: str, seconds: float | None) -> Location:
-        with self._lock:
+        attempts = self._attempts(seconds)
+        with attempts.holding(self._lock):
             if tablet_id not in self._known:
-                self._fetch(table_id, seconds)
+                self._fetch(table_id, attempts)
         found = self._known.get(tablet_id)
         if found is None:
             raise ServerUnavailable(f"no server is known to have a replica of tablet {tablet_id}")
         return found
 
-    def _fetch(self, table_id: str, seconds: float | None) -> None:
-        request = LocateTablets(table_id=table_id)
-        reply = self._masters.call(request, LocationsReply, "a look for a table's tablets", seconds=seconds)
+    def _attempts(self, seconds: float | None) -> Attempts:
+        return self._masters.attempts("a look for a table's tablets", seconds)
+
+    def _fetch(self, table_id: str, attempts: Attempts) -> None:
+        reply = self._masters.answer(LocateTablets(table_id=table_id), LocationsReply, attempts)
         for told in reply.tablets:
             self._known[told.tablet_id] = _location(told)
 

@@ -52,8 +52,16 @@ class Masters:
         Raises what the master raised, or `DeadlineExceeded` where none led in time, or none was there for `patience`
         seconds.
         """
-        asked = f"{what} (asked of {', '.join(self.addresses)})"
-        attempts = self._attempts(asked, seconds, attempt, patience=patience)
+        return self.answer(request, reply, self.attempts(what, seconds, attempt, patience))
+
+    def attempts(
+        self, what: str, seconds: float | None, attempt: float | None = FIRST_ATTEMPT, patience: float | None = None
+    ) -> Attempts:
+        """The attempts at a request, for `answer`; the parameters are those of `call`."""
+        return self._attempts(f"{what} (asked of {', '.join(self.addresses)})", seconds, attempt, patience=patience)
+
+    def answer(self, request: Request, reply: type[R], attempts: Attempts) -> R:
+        """As `call`, with attempts that were made before."""
         tried: set[str] = set()
         while True:
             address = self._next(tried)

@@ -19,7 +19,8 @@ class ClientOptions:
     Parameters
     ----------
     deadline : float
-        Seconds that one request may take, with all that is tried again; then comes a `DeadlineExceeded`.
+        Seconds that a statement may wait for servers that do not answer, do not lead or have no room, all of its
+        requests together; then comes a `DeadlineExceeded`. While servers work for it, the time does not run.
     read_mode : {"READ_YOUR_WRITES", "READ_LATEST", "READ_AT_SNAPSHOT"}
         At which time a statement reads that names none. READ_YOUR_WRITES: one time for all its tables, above everything
         that this client has written or read. READ_LATEST: each tablet's leader as it is when it is asked, which waits

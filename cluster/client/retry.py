@@ -12,6 +12,9 @@
 
 Pauses begin at 10 ms and double up to 1 s, each cut at random between half and all of it, so that many clients of a
 server that comes back do not come at the same moment.
+
+Attempts that fail and pauses count into the `WaitingTime` of the statement, which ends when that reaches the client's
+`deadline`, however many requests it has. An attempt that is answered does not count: servers have worked meanwhile.
 """
 
 from __future__ import annotations
@@ -19,7 +22,9 @@ from __future__ import annotations
 import enum
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
 from typing import NoReturn
 
 from ...errors import (
@@ -35,6 +40,7 @@ from ...errors import (
     ServerUnavailable,
     StaleSchema,
 )
+from ...storage.waiting_time import WaitingTime
 
 FIRST_PAUSE = 0.010
 LONGEST_PAUSE = 1.0
@@ -90,19 +96,26 @@ class Attempts:
         Called after each failure; what it raises ends the attempts.
     patience : float, optional
         Seconds after which they end where nobody listened at any address all the while; None: `seconds`.
+    waiting : WaitingTime, optional
+        Of the statement; None: of these attempts alone.
+    limit : float, optional
+        Seconds that the statement may wait, all of its requests together; None: `seconds`.
     """
 
     __slots__ = (
         "_attempt",
+        "_began",
         "_check",
         "_disk",
         "_end",
         "_is_mixed",
+        "_limit",
         "_over",
         "_patience",
         "_pause",
         "_refused_since",
         "_seconds",
+        "_waiting",
         "_what",
         "last",
     )
@@ -114,8 +127,14 @@ class Attempts:
         first_attempt: float | None = FIRST_ATTEMPT,
         check: Callable[[], object] | None = None,
         patience: float | None = None,
+        waiting: WaitingTime | None = None,
+        limit: float | None = None,
     ):
         seconds = max(LEAST_SECONDS, seconds)
+        self._waiting = WaitingTime() if waiting is None else waiting
+        self._limit = seconds if limit is None else limit
+        self._began: float | None = None
+        """When the attempt began that is under way."""
         self._what = what
         self._check = check
         self._seconds = seconds
@@ -136,16 +155,38 @@ class Attempts:
     @property
     def remaining(self) -> float:
         """Seconds until the deadline."""
-        return self._end - time.monotonic()
+        return min(self._end - time.monotonic(), self._limit - self._waiting.seconds)
 
     def timeout(self) -> float:
-        """How long the next attempt may take."""
+        """How long the next attempt may take, which begins now."""
+        self._began = time.monotonic()
         return max(LEAST_SECONDS, min(self._attempt, self.remaining))
+
+    def _count(self) -> None:
+        """The attempt that is under way has failed."""
+        began, self._began = self._began, None
+        if began is not None:
+            self._waiting.add(began, time.monotonic())
+
+    @contextmanager
+    def holding(self, lock: Lock) -> Iterator[None]:
+        """Hold a lock under which another thread may be waiting for servers."""
+        if not lock.acquire(blocking=False):
+            began = time.monotonic()
+            is_held = lock.acquire(timeout=max(LEAST_SECONDS, self.remaining))
+            self._waiting.add(began, time.monotonic())
+            if not is_held:
+                self.give_up()
+        try:
+            yield
+        finally:
+            lock.release()
 
     def failed(self, error: BaseException) -> None:
         """An attempt has failed; raises `DeadlineExceeded` where there is no time for another."""
         if error is self._over:
             raise error  # nobody's answer: a pause was too long, and there is still some time left
+        self._count()
         self.last = error
         if isinstance(error, DiskError):
             self._disk = error
@@ -173,16 +214,22 @@ class Attempts:
                 f"{self.last}"
             )
             raise self._over from self.last
+        self._count()
         pause = self._pause * random.uniform(0.5, 1.0)
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
         if pause >= self.remaining:
             self.give_up()
+        self._began = time.monotonic()
         time.sleep(pause)
+        self._count()
 
     def give_up(self) -> NoReturn:
         """Raise `DeadlineExceeded` with what was the matter last."""
         why = "" if self.last is None else f"; the last answer was {type(self.last).__name__}: {self.last}"
         if self._disk is not None and self._disk is not self.last:
             why += f"; before, {self._disk}"
-        self._over = DeadlineExceeded(f"{self._what} was not done within {self._seconds:g} seconds{why}")
+        within = f"{self._seconds:g} seconds"
+        if self._end > time.monotonic() + LONGEST_PAUSE:
+            within = f"the {self._limit:g} seconds that its statement waits for servers in all"
+        self._over = DeadlineExceeded(f"{self._what} was not done within {within}{why}")
         raise self._over from self.last

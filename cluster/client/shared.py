@@ -11,6 +11,7 @@ from ...errors import StoreClosed
 from ...storage.clock import LOGICAL_BITS, HybridClock, wall_microseconds
 from ...storage.forks import stay_with_process
 from ...storage.store import Timestamp
+from ...storage.waiting_time import current_waiting
 from ..wire.methods import Request, ScanTablet
 from ..wire.scan_streams import ScanStream
 from .calls import CallNumbers
@@ -82,9 +83,12 @@ class Shared:
         first_attempt: float | None = FIRST_ATTEMPT,
         patience: float | None = None,
     ) -> Attempts:
-        """The attempts at a request; they end when the client is closed, too."""
-        seconds = self.options.deadline if seconds is None else seconds
-        return Attempts(what, seconds, first_attempt, self.check_open, patience)
+        """The attempts at a request of this thread's statement; they end when the client is closed, too. Those that
+        may take longer than a statement may wait (`seconds`) are bounded by that alone."""
+        deadline = self.options.deadline
+        seconds = deadline if seconds is None else seconds
+        waiting, limit = current_waiting(), max(seconds, deadline)
+        return Attempts(what, seconds, first_attempt, self.check_open, patience, waiting, limit)
 
     def written(self, timestamp: int) -> None:
         """A write was acknowledged with this time: everything that is read later lies above it."""

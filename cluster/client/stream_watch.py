@@ -22,6 +22,8 @@ LOOK_SECONDS = 0.05
 SILENT_SECONDS = 3.0
 """After so long a server is asked whether it is there."""
 ANSWER_SECONDS = 3.0
+_SHARE = 0.25
+"""Neither takes longer than this share of the client's deadline."""
 KEEP_ALIVE_SECONDS = 15.0
 """After so long a server is told that a scan is still wanted; it would keep it for a minute."""
 
@@ -52,6 +54,8 @@ class StreamWatch:
         """Scans that their readers do not ask for just now, by address and scanner: when they were heard of last."""
         self._thread: threading.Thread | None = None
         self._closed = False
+        share = _SHARE * shared.options.deadline
+        self._silent_seconds, self._answer_seconds = min(SILENT_SECONDS, share), min(ANSWER_SECONDS, share)
 
     @contextlib.contextmanager
     def waiting(self, stream: ScanStream, address: str, look: Callable[[], None]) -> Iterator[None]:
@@ -138,7 +142,7 @@ class StreamWatch:
             watched.error = error
             watched.stream.close()
             return
-        if not watched.is_asking and time.monotonic() - watched.asked > SILENT_SECONDS:
+        if not watched.is_asking and time.monotonic() - watched.asked > self._silent_seconds:
             watched.is_asking = True
             with contextlib.suppress(RuntimeError):  # the pool has been shut down
                 self._shared.pool.submit(self._ask, watched)
@@ -146,7 +150,7 @@ class StreamWatch:
     def _ask(self, watched: Watched) -> None:
         """Is the server there? One that is may take its time."""
         try:
-            self._shared.channels.get(watched.address).call(GetStatus(), timeout=ANSWER_SECONDS)
+            self._shared.channels.get(watched.address).call(GetStatus(), timeout=self._answer_seconds)
         except (ServerUnavailable, DeadlineExceeded) as error:
             watched.error = ServerUnavailable(f"{watched.address} does not answer any more: {error}")
             watched.stream.close()

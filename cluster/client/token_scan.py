@@ -20,6 +20,7 @@ which no row has come out yet is run again by the driver.
 from __future__ import annotations
 
 import contextlib
+import time
 import uuid
 from collections.abc import Callable, Generator
 from dataclasses import replace
@@ -32,6 +33,7 @@ from ...storage.keys.keys import Keys
 from ...storage.store import ScanCounters, ScanToken
 from ...storage.vector import Batch
 from ...storage.vector_sizes import batch_bytes
+from ...storage.waiting_time import WaitingTime, current_waiting, within
 from ..wire.methods import CloseScanner, ScanEnd, ScanStart, ScanTablet, StartScan
 from ..wire.plain import spec_to_plain
 from ..wire.scan_streams import ScanStream, StartedScan
@@ -94,6 +96,8 @@ class TokenScan:
         """What the reader's own `ScanCounters.watch` raised."""
         self._attempts: Attempts | None = None
         """Since the last batch; None while all goes well."""
+        self._waiting = current_waiting() or WaitingTime()
+        """Of the statement, whichever of its threads reads the scan."""
 
     def can_be_asked(self) -> bool:
         """Is a call to begin the scan, and is it known to whom? It may have to ask a master for that."""
@@ -128,11 +132,13 @@ class TokenScan:
         try:
             while True:
                 try:
-                    batch = self._next()
+                    with within(self._waiting):
+                        batch = self._next()
                 except Error as error:
                     if error is self._stopped:
                         raise
-                    self._failed(error, is_out)
+                    with within(self._waiting):
+                        self._failed(error, is_out)
                     if not is_out:
                         held.clear()
                         size = 0
@@ -178,8 +184,7 @@ class TokenScan:
             if isinstance(stream, StartedScan):
                 batch = next(stream, None)
             else:
-                with self._watch.waiting(stream, self._route.address, self._look):
-                    batch = next(stream, None)
+                batch = self._streamed(stream)
             if batch is not None or stream.end is not None:
                 # An answer that says "not yet" is no progress: a tablet without a leader would be asked for ever.
                 self._attempts, self._is_resuming = None, False
@@ -194,6 +199,15 @@ class TokenScan:
                 return None
             self._received += stream.batches
             self._is_started = True
+
+    def _streamed(self, stream: ScanStream) -> Batch | None:
+        began = time.monotonic()
+        try:
+            with self._watch.waiting(stream, self._route.address, self._look):
+                return next(stream, None)
+        except Error:
+            self._waiting.add(began, time.monotonic())
+            raise
 
     def _open(self) -> ScanStream | StartedScan:
         """Begin, or go on where the call that began it stopped, or the last stream broke."""

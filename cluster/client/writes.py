@@ -25,6 +25,7 @@ from ...errors import (
 from ...storage.schema import Table
 from ...storage.store import RowError, Timestamp, WriteBatch, WriteResult
 from ...storage.tables.altered_table import check_same_columns
+from ...storage.waiting_time import carried
 from ..wire.methods import Call, Write, WriteReply
 from ..wire.rows import write_to_request
 from .catalog_cache import CatalogCache, KnownTable
@@ -109,7 +110,8 @@ class Writer:
     def _each(self, known: KnownTable, pieces: Sequence[Piece], check_only: bool) -> list[Answer]:
         if len(pieces) <= 1:
             return [self._send(known, piece, check_only) for piece in pieces]
-        futures = [self._shared.pool.submit(self._send, known, piece, check_only) for piece in pieces]
+        send = carried(self._send)
+        futures = [self._shared.pool.submit(send, known, piece, check_only) for piece in pieces]
         wait(futures)
         failed = [error for future in futures if (error := future.exception()) is not None]
         if not failed:

@@ -1,0 +1,113 @@
+"""The time that a statement has waited in vain for servers, all of its requests together.
+
+    Session.run, TableHandle, Client   as_statement()        one `WaitingTime` for whatever is done inside
+    thread pools of the statement      within(waiting)       the same one in another thread
+    a request of a cluster's client    add(began, ended)     an attempt that failed, a pause before the next
+
+Stores of this process wait for no server and count nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+class WaitingTime:
+    """Seconds of one statement. What its requests wait for at the same time counts once. Safe for several threads.
+
+    >>> waiting = WaitingTime()
+    >>> waiting.add(1.0, 3.0)
+    >>> waiting.add(2.0, 4.5)
+    >>> waiting.seconds
+    3.5
+    """
+
+    __slots__ = ("_lock", "_spans", "seconds")
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._spans: list[tuple[float, float]] = []
+        """Disjoint, as (began, ended)."""
+        self.seconds = 0.0
+
+    def add(self, began: float, ended: float) -> None:
+        """Count the time between two readings of `time.monotonic`."""
+        with self._lock:
+            apart = [span for span in self._spans if span[1] < began or span[0] > ended]
+            meeting = [span for span in self._spans if not (span[1] < began or span[0] > ended)]
+            whole = min([began, *(b for b, _ in meeting)]), max([ended, *(e for _, e in meeting)])
+            self._spans = [*apart, whole]
+            self.seconds = sum(e - b for b, e in self._spans)
+
+
+_current: ContextVar[WaitingTime | None] = ContextVar("nyala_waiting_time", default=None)
+
+
+def current_waiting() -> WaitingTime | None:
+    """The waiting time of the statement that this thread works for; None outside of statements."""
+    return _current.get()
+
+
+@contextlib.contextmanager
+def within(waiting: WaitingTime | None) -> Iterator[None]:
+    """Work for this statement in this thread. Not around a `yield` of the caller's."""
+    token = _current.set(waiting)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+@contextlib.contextmanager
+def as_statement() -> Iterator[None]:
+    """Whatever is done inside counts as one statement; as part of the statement around it, if there is one."""
+    if _current.get() is not None:
+        yield
+        return
+    token = _current.set(WaitingTime())
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def one_statement(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
+    """Decorate a method: a call is `as_statement`."""
+
+    @wraps(method)
+    def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        if _current.get() is not None:
+            return method(self, *args, **kwargs)
+        token = _current.set(WaitingTime())
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            _current.reset(token)
+
+    return call
+
+
+def carried(work: Callable[P, T]) -> Callable[P, T]:
+    """`work` for another thread, which does it for the statement of this one."""
+    waiting = _current.get()
+    if waiting is None:
+        return work
+
+    @wraps(work)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        token = _current.set(waiting)
+        try:
+            return work(*args, **kwargs)
+        finally:
+            _current.reset(token)
+
+    return call
