@@ -398,6 +398,13 @@ class MemoryLimitExceeded(OperationalError):
     retryable = True
 
 
+class WriteTooLarge(OperationalError):
+    """Write fewer rows at a time, or give the servers more memory: a batch takes more than a server has for rows and
+    pages. Nothing of the write was done, and doing it again is no use."""
+
+    sqlstate = "54000"
+
+
 class DiskError(OperationalError):
     """Look at the disk (hardware, mounts, limits of open files); what was acknowledged is safe.
 

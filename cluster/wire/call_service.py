@@ -129,10 +129,14 @@ class AnswerStream:
                 self._unread += sum(size_of(body) for _, body in answers)
             try:
                 self._writer.write_metadata(pack(AnswerFrame(tuple(answers), is_last)))
-            except (pa.ArrowException, OSError, ValueError):
+            except BaseException as error:
                 with self._lock:
                     self._is_dead = True  # who reads the stream sees why
                     self._written.notify_all()
+                if not isinstance(error, pa.ArrowException | OSError | ValueError):
+                    with self._lock:
+                        self._is_writing = False
+                    raise
 
     def end(self) -> None:
         """Return when nobody writes any more, nor will: the stream has ended, and must not be touched then."""

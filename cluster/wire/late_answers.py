@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from ... import errors
 from .methods import Reply
+from .server_threads import Failed, server_thread
 
 Answer = Callable[["Reply | BaseException"], None]
 SWEEP_SECONDS = 0.5
@@ -21,12 +22,12 @@ SWEEP_SECONDS = 0.5
 class LateAnswers:
     """The calls that wait, each of which is answered once. Safe for several threads."""
 
-    def __init__(self, sweep_seconds: float = SWEEP_SECONDS) -> None:
+    def __init__(self, sweep_seconds: float = SWEEP_SECONDS, failed: Failed | None = None) -> None:
         self._sweep_seconds = sweep_seconds
         self._awaited: dict[LateAnswer, LateAnswer] = {}
         """Whoever takes one out answers it: no lock is needed for that."""
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="nyala-late-answers", daemon=True)
+        self._thread = server_thread("nyala-late-answers", self._run, failed)
 
     def start(self) -> None:
         """Look after deadlines from now on."""

@@ -38,6 +38,7 @@ from .envelope import ErrorBody, note_server
 from .errors import error_from_body, error_to_body, raised_by_flight
 from .faults import FAULTS
 from .methods import ScanEnd, ScanStart
+from .server_threads import Failed, server_thread
 from .small_batches import batch_of
 
 STREAM_SCHEMA = pa.schema([pa.field("data", pa.large_binary())])
@@ -180,8 +181,9 @@ class ScanMessages:
 class Expiries:
     """Gives up scans that nobody reads; one thread for all of them, while there are any."""
 
-    def __init__(self, idle_seconds: float):
+    def __init__(self, idle_seconds: float, failed: Failed | None = None):
         self._idle_seconds = idle_seconds
+        self._failed = failed
         # Guards the three below, and is told of changes.
         self._changed = threading.Condition()
         self._scans: weakref.WeakSet[ScanMessages] = weakref.WeakSet()
@@ -193,7 +195,7 @@ class Expiries:
         with self._changed:
             self._scans.add(scan)
             if self._thread is None and not self._is_closed:
-                self._thread = threading.Thread(target=self._run, name="nyala-scan-expiry", daemon=True)
+                self._thread = server_thread("nyala-scan-expiry", self._run, self._failed)
                 self._thread.start()
 
     def _run(self) -> None:

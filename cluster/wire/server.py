@@ -223,6 +223,8 @@ class RpcServer:
         self._is_secure = tls is not None
         self._decoder = request_decoder()
         self._state = "starting"
+        self._failure = ""
+        """Which thread has died, and of what."""
         self._stopped = threading.Event()
         self._ending: threading.Thread | None = None
         self._calls = _Gate("calls", limits.calls)
@@ -234,8 +236,8 @@ class RpcServer:
         """Makes what a thread is in while it deals with small calls; set before `start`."""
         self._call_service = CallService(self.take, lambda: self.around())
         self._pool = ThreadPoolExecutor(CALL_THREADS, "nyala-call")
-        self._expiries = Expiries(limits.idle_scan_seconds)
-        self._late_answers = LateAnswers()
+        self._expiries = Expiries(limits.idle_scan_seconds, self._thread_failed)
+        self._late_answers = LateAnswers(failed=self._thread_failed)
         host, _, port = bind.rpartition(":")
         try:
             self._flight = _FlightServer(self, f"{host}:{int(port)}", tls)
@@ -394,12 +396,23 @@ class RpcServer:
         """The call's context; raises where it is not to be served now."""
         if not always:
             FAULTS.check(envelope.caller.id, envelope.caller.address)
-        if self._state != "running":
-            raise errors.ServerUnavailable(f"the server at {self.address} is {self._state}")
+        self._check_state()
         if not envelope.remaining > 0:  # nor is it a number
             raise errors.DeadlineExceeded("the call's time was up when it came")
         deadline = time.monotonic() + min(envelope.remaining, LONGEST_CALL)
         return CallContext(envelope.caller, deadline, flight_context, self._stopped.is_set)
+
+    def _check_state(self) -> None:
+        if self._failure:
+            raise errors.InternalError(
+                f"the server at {self.address} has stopped: {self._failure}; restart its process"
+            )
+        if self._state != "running":
+            raise errors.ServerUnavailable(f"the server at {self.address} is {self._state}")
+
+    def _thread_failed(self, name: str, error: BaseException) -> None:
+        self._failure = f"its thread {name} ended by {type(error).__name__}: {error}"
+        _logger.critical("the server at %s has stopped: %s", self.address, self._failure, exc_info=error)
 
     def _check_memory(self) -> None:
         reason = self._is_overloaded()
@@ -442,8 +455,7 @@ class RpcServer:
     def serve_exchange(self, flight_context: Any, command: bytes, reader: Any, writer: Any) -> None:
         """Serve a peer stream, or a stream of calls, until it ends."""
         try:
-            if self._state != "running":
-                raise errors.ServerUnavailable(f"the server at {self.address} is {self._state}")
+            self._check_state()
             is_calls = command == call_streams.COMMAND
             identity = identity_of(flight_context) if self._is_secure else ""
             if self._is_secure:

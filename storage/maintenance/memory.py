@@ -25,7 +25,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ...errors import DiskError, MemoryLimitExceeded
+from ...errors import DiskError, MemoryLimitExceeded, WriteTooLarge
 from ..files.os_filesystem import machine_memory
 from ..files.page_cache import PageCache
 from ..forks import renew_in_child
@@ -159,7 +159,8 @@ class Memory:
         """Let a write of `size` bytes pass; it may have to wait. To be called without locks.
 
         Raises `MemoryLimitExceeded` where memory is full and could not be freed; nothing has happened then. `waits`
-        False: also where it would have to wait until memory is freed.
+        False: also where it would have to wait until memory is freed, and `WriteTooLarge` where that would be no use,
+        as the write is larger than the limit.
         """
         # Two threads may add at the same moment and one of them be lost: the next measurement sets it right.
         self._estimate += size
@@ -167,6 +168,12 @@ class Memory:
             self._admit_slowly(size, waits)
 
     def _admit_slowly(self, size: int, waits: bool) -> None:
+        if size > self.limit and not waits:
+            self._estimate -= size
+            raise WriteTooLarge(
+                f"a write that takes {size:,} bytes of memory is too large: rows and pages may take {self.limit:,} "
+                "bytes (--memory-limit); write fewer rows at a time"
+            )
         if time.monotonic() - self._measured > MEASURE_SECONDS or self._estimate > self.limit:
             self.measure()
             self._estimate += size
@@ -187,12 +194,6 @@ class Memory:
                 self._estimate += size
                 return
             if not waits:
-                if size > self.limit // 2:
-                    raise MemoryLimitExceeded(
-                        f"a write of {size:,} bytes is too large: the memory for rows and pages is limited to "
-                        f"{self.limit:,} bytes, of which {status.used:,} are in use; write fewer rows at a time, or "
-                        "raise the limit (--memory-limit)"
-                    )
                 raise MemoryLimitExceeded(
                     f"memory is full ({status.used:,} of {self.limit:,} bytes are in use, the write needs {size:,})"
                 )

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.errors import DiskError, MemoryLimitExceeded
+from nyala.errors import DiskError, MemoryLimitExceeded, WriteTooLarge
 from nyala.storage import database as database_module
 from nyala.storage.database import Database
 from nyala.storage.files.page_cache import PageCache
@@ -226,10 +226,16 @@ def test_pages_may_take_a_quarter_of_the_limit_or_a_gigabyte(limit: int, pages: 
 
 def test_a_write_that_is_too_large_is_not_called_full_memory():
     store = Store(limit=1000, rows=302)
-    with pytest.raises(MemoryLimitExceeded, match=r"a write of 900 bytes is too large: .* 1,000 bytes, of which 302"):
-        store.memory.admit(900, waits=False)
+    with pytest.raises(
+        WriteTooLarge, match=r"takes 1,001 bytes of memory is too large: .* may take 1,000 bytes"
+    ) as told:
+        store.memory.admit(1001, waits=False)
+    assert (told.value.retryable, told.value.sqlstate) == (False, "54000")
+    store.memory.admit(600, waits=False)
+    store.memory.close()
     store = Store(limit=1000, rows=990)
     with pytest.raises(
         MemoryLimitExceeded, match=r"memory is full \(990 of 1,000 bytes are in use, the write needs 20\)"
     ):
         store.memory.admit(20, waits=False)
+    store.memory.close()

@@ -11,7 +11,15 @@ import pytest
 from nyala.cluster.wire import methods, plain
 from nyala.cluster.wire.rows import write_to_request
 from nyala.cluster.wire.values import key_to_plain
-from nyala.errors import NotTheLeader, ProtocolError, ReplicaUnavailable, ScannerExpired, ServerOverloaded, StaleSchema
+from nyala.errors import (
+    NotTheLeader,
+    ProtocolError,
+    ReplicaUnavailable,
+    ScannerExpired,
+    ServerOverloaded,
+    StaleSchema,
+    WriteTooLarge,
+)
 from nyala.storage.predicates import Range
 from nyala.storage.store import Op, ScanSpec, WriteBatch
 from tserver_support import Servers, rows, tablet, tuples, wait_for
@@ -300,3 +308,15 @@ def test_writes_are_shed_while_memory_is_full(tmp_path: Path) -> None:
         one.running[0].maintenance.maintain()
         one.write(id, rows(range(start, start + 10)))
         assert len(one.keys(0, id)) == count + 10
+
+
+def test_a_batch_larger_than_the_memory_is_refused_for_good_and_stops_nobody(tmp_path: Path) -> None:
+    with Servers(tmp_path, 1, memory_limit_bytes=1 << 20, background=False, cache_bytes=1 << 18) as one:
+        id = one.create()
+        one.write(id, rows(range(5)))
+        batch = WriteBatch(rows(range(100_000)), Op.UPSERT)
+        with pytest.raises(WriteTooLarge, match=r"bytes of memory is too large: .* may take 1,048,576 bytes") as told:
+            one.call(0, write_to_request(batch, tablet_id=id, schema_version=0, call=None))
+        assert not told.value.retryable
+        one.write(id, rows(range(5, 10)))
+        assert one.keys(0, id) == list(range(10))
