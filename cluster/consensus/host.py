@@ -22,7 +22,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from ...errors import CorruptionError, OperationalError, StoreClosed
-from ...storage.clock import HybridClock, format_timestamp
+from ...storage.clock import LOGICAL_BITS, HybridClock, format_timestamp
 from ...storage.files.filesystem import FileSystem
 from ...storage.store import Timestamp
 from ..raft.membership import decode_configuration
@@ -240,6 +240,7 @@ class ConsensusHost:
             now=self.now(),
             random=random.Random(),
             hybrid=self.clock.now,
+            wall=lambda: self.clock.wall() << LOGICAL_BITS,
             clock_limit=kept.clock_limit_at(self.wall_clock()),
             is_new=kept.term == 0 and log.last_index == 0 if is_new is None else is_new,
             commit_index=applied_index,

@@ -59,6 +59,7 @@ class Core:
         "stranger",
         "term",
         "vote",
+        "wall",
     )
 
     def __init__(
@@ -72,6 +73,7 @@ class Core:
         now: float,
         random: random.Random,
         hybrid: Callable[[], int],
+        wall: Callable[[], int] | None = None,
     ):
         self.id = id
         self.log = log
@@ -80,6 +82,7 @@ class Core:
         self.options = options
         self.random = random
         self.hybrid = hybrid
+        self.wall = wall or hybrid
         self.members = Membership(configurations)
         self.leader: Peer | None = None
         self.commit_index = max(log.base_index, min(commit_index, log.last_index))

@@ -113,7 +113,8 @@ class Leading:
 
     def _next_round(self) -> None:
         core = self._core
-        self.lease.begin(core.now, max(core.hybrid(), self.timestamp_floor + 1) + core.options.clock_lead)
+        least = max(core.hybrid(), self.timestamp_floor + 1) + core.options.clock_step
+        self.lease.begin(core.now, max(least, core.wall() + core.options.clock_lead))
         core.clock_limit = max(core.clock_limit, self.lease.clock_limit)
         self._count_round()
 

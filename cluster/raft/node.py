@@ -73,6 +73,8 @@ class RaftNode:
         For election timeouts.
     hybrid : callable
         A hybrid timestamp of now (`HybridClock.now`).
+    wall : callable, optional
+        The wall clock as a hybrid time, which hybrid time may be ahead of; None: `hybrid`.
     clock_limit : int
         As `RaftNode.clock_limit` was before the restart.
     is_new : bool
@@ -96,12 +98,14 @@ class RaftNode:
         now: float,
         random: random.Random,
         hybrid: Callable[[], int],
+        wall: Callable[[], int] | None = None,
         clock_limit: int = 0,
         is_new: bool = False,
         commit_index: int = 0,
         history: Sequence[Configuration] = (),
     ):
-        self._core = Core(id, log, hard_state, (*history, configuration), options, commit_index, now, random, hybrid)
+        configurations = (*history, configuration)
+        self._core = Core(id, log, hard_state, configurations, options, commit_index, now, random, hybrid, wall)
         self._core.clock_limit = clock_limit
         if not is_new and not self._core.members.is_only_voter(id):
             self._core.promised_until = now + options.election_timeout  # what was promised before is forgotten

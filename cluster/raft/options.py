@@ -32,7 +32,11 @@ class RaftOptions:
         for a moment (`raft.replication`): `Ready.is_held` asks for a `Send` soon, which takes along what has come by
         then.
     clock_lead : int
-        How far ahead of its clock a leader asks to be let give out timestamps, as a difference of hybrid times.
+        How far ahead of its wall clock a leader asks to be let give out timestamps, as a difference of hybrid times.
+    clock_step : int
+        The same ahead of its hybrid clock, where that is further ahead already. Each new leader moves that clock to the
+        limit of the one before it; leads that were added to such a clock would add up, from leader to leader and over
+        all tablets of a server.
     """
 
     heartbeat: float = 0.5
@@ -43,6 +47,7 @@ class RaftOptions:
     window: int = 8
     gathers: bool = False
     clock_lead: int = 3_000_000 << LOGICAL_BITS
+    clock_step: int = 1_000 << LOGICAL_BITS
 
     def __post_init__(self) -> None:
         if not self.lease:

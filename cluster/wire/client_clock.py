@@ -45,6 +45,10 @@ class ClientClock(HybridClock):
             self._set(timestamp)
         super().update(timestamp)
 
+    def _warn(self, latest: int, now: int) -> None:
+        """Nothing: a client gives no timestamps to writes, and where its clock is behind it follows the servers'."""
+        self._is_ahead = True
+
     def _set(self, timestamp: int) -> None:
         self._lag = max(0, timestamp - (wall_microseconds() << LOGICAL_BITS))
         self._is_set = True

@@ -83,7 +83,8 @@ def test_a_client_that_is_hours_ahead_changes_nothing(cluster: MiniCluster) -> N
             Client(servers(cluster.url), clock=ahead(HOURS)).table("once")
         moment = wall_microseconds() << LOGICAL_BITS
         assert channel.call(write) == first
-        assert connection.at(moment).execute("SELECT count(*) FROM once").fetchone() == (1,)
+        with connection.at(moment) as then:
+            assert then.execute("SELECT count(*) FROM once").fetchone() == (1,)
         channel.close()
         assert max(leads(cluster)) < 1
 
@@ -102,8 +103,8 @@ def test_clients_that_are_each_a_little_ahead_do_not_add_up(cluster: MiniCluster
         channel.close()
         for step in range(2, 5):
             moment = (wall_microseconds() + step * 8_000_000) << LOGICAL_BITS
-            with pytest.raises(nyala.Error):
-                connection.at(moment).execute("SELECT * FROM steps").fetchall()
+            with pytest.raises(nyala.Error), connection.at(moment) as then:
+                then.execute("SELECT * FROM steps").fetchall()
         assert max(leads(cluster)) < 11
 
 

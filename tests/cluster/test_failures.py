@@ -117,7 +117,8 @@ def test_a_chain_holds_at_past_moments_though_all_servers_are_killed(cluster: Mi
         cluster.local.start()
         workload.wait_writes(30)
         for moment, count in moments:
-            rows = connection.at(moment).execute("SELECT id, before FROM chain").fetchall()
+            with connection.at(moment) as past:
+                rows = past.execute("SELECT id, before FROM chain").fetchall()
             assert len(rows) >= count
             check_chain(rows)
 

@@ -27,6 +27,6 @@ def test_a_leader_whose_followers_are_killed_serves_the_past() -> None:
                     connection.execute(statement)
         with nyala.connect(cluster.url) as connection:
             for k, moment in enumerate(moments):
-                past = connection.at(moment)
-                assert past.execute("SELECT count(*), min(v), max(v) FROM t").fetchone() == (k + 1, k, k)
-                assert past.execute("SELECT v FROM t WHERE k = 0").fetchone() == (k,)
+                with connection.at(moment) as past:
+                    assert past.execute("SELECT count(*), min(v), max(v) FROM t").fetchone() == (k + 1, k, k)
+                    assert past.execute("SELECT v FROM t WHERE k = 0").fetchone() == (k,)

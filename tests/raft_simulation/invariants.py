@@ -13,10 +13,17 @@ from typing import TYPE_CHECKING
 
 from nyala.cluster.raft.membership import decode_configuration
 from nyala.cluster.raft.messages import Configuration, Entry
+from nyala.storage.clock import LOGICAL_BITS
 from nyala.storage.log.wal_format import EntryKind
 
 if TYPE_CHECKING:
     from .server import Server
+
+
+LEAD_MARGIN = 50_000 << LOGICAL_BITS
+"""By so much the lead that a server's disk keeps is greater than was needed."""
+_CLOCK_SLACK = 100_000 << LOGICAL_BITS
+"""For the steps of many leaders."""
 
 
 class Invariant(enum.StrEnum):
@@ -29,6 +36,7 @@ class Invariant(enum.StrEnum):
     DURABILITY = "a committed entry is on the disks of a majority"
     LEASE_SAFETY = "a leader with a lease is the only one that serves, and misses no acknowledged write"
     TIMESTAMPS = "timestamps ascend along the log, and none is written at or below a time that was served"
+    CLOCKS = "leaders that come one after the other do not lead hybrid time away from the wall clocks"
     LIVENESS = "once all is healed, a leader commits, all peers catch up and vote"
     CONTRACT = "the node keeps to the contract of its driver"
 
@@ -59,6 +67,19 @@ class Invariants:
     def require_contract(self, holds: bool, message: str, *values: object) -> None:
         if not holds:
             raise InvariantViolation(Invariant.CONTRACT, message.format(*values))
+
+    def clock_moved(self, server: Server, floor: int) -> None:
+        """A new leader's hybrid clock is moved to a limit of a leader before it.
+
+        No leader asks for more than its lead above the wall clock of the greatest skew; a limit that is kept as its
+        distance from the wall clock grows by a margin with each restart.
+        """
+        simulation = server.simulation
+        true = int((1000.0 + simulation.time + simulation.profile.skew) * 1e6) << LOGICAL_BITS
+        margins = (1 + simulation.count["crash"]) * LEAD_MARGIN
+        if floor > true + simulation.options.clock_lead + margins + _CLOCK_SLACK:
+            seconds = ((floor - true) >> LOGICAL_BITS) / 1e6
+            raise InvariantViolation(Invariant.CLOCKS, f"{server.id} begins to lead {seconds:.2f} s ahead")
 
     # ---- logs -----------------------------------------------------------------------------------------------
 

@@ -21,13 +21,13 @@ from nyala.cluster.raft.node import RaftNode
 from nyala.errors import ClusterError
 
 from .disk import Disk, SimulatedLog
+from .invariants import LEAD_MARGIN
 
 if TYPE_CHECKING:
     from .simulation import Simulation
 
 CRASH_POINTS = 7
 LOGICAL_BITS = 12
-LEAD_MARGIN = 50_000 << LOGICAL_BITS
 LATE_TICK = 0.01
 """A tick comes up to so many seconds after it is due."""
 
@@ -107,7 +107,7 @@ class Server:
         self.applied, self.digest = disk.snapshot_index, disk.snapshot_digest
         self.node = RaftNode(
             self.id, self.log, disk.hard_state, configuration, simulation.options, now=self.now(),
-            random=self.chance, hybrid=self.hybrid, clock_limit=clock_limit, is_new=is_new,
+            random=self.chance, hybrid=self.hybrid, wall=self.physical, clock_limit=clock_limit, is_new=is_new,
             history=history, commit_index=disk.snapshot_index,
         )  # fmt: skip
         self.has_node = True
@@ -353,6 +353,7 @@ class Server:
         self._note_leadership()
         if ready.clock_floor is not None:
             self.latest = max(self.latest, ready.clock_floor)
+            simulation.invariants.clock_moved(self, ready.clock_floor)
         self.keep_configuration(node.committed_configuration)
         for peer in ready.bootstraps:
             simulation.bootstrap_wanted(self, peer)

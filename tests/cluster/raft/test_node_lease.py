@@ -125,6 +125,22 @@ def test_timestamps_up_to_what_a_majority_has_heard() -> None:
     assert node.clock_limit == 1000 + LEAD
 
 
+def test_leads_do_not_add_up_from_leader_to_leader() -> None:
+    """A server with many tablets had its hybrid clock moved 3 s further by each leader that changed: after four of them
+    others dropped its messages as those of a wrong clock."""
+    clock, floor = 1000, 0
+    for _ in range(20):
+        node = make_node("A", "A", hybrid=lambda at=clock: at, wall=lambda: 1000, clock_limit=floor)
+        ready = node.step(Tick(), 0.0)
+        clock = max(clock, ready.clock_floor or 0)
+        node.step(Renew(), 0.1)
+        floor = node.clock_limit
+    assert clock <= 1000 + LEAD + 40 * OPTIONS.clock_step
+    clock += 3 * LEAD  # for whatever reason
+    node.step(Renew(), 0.2)
+    assert node.timestamp_limit == clock + OPTIONS.clock_step
+
+
 def test_the_limit_follows_the_clock_and_never_falls() -> None:
     clock = [10_000]
     node = make_node("A", "A", hybrid=lambda: clock[0])
