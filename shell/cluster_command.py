@@ -6,7 +6,7 @@ import argparse
 import json
 import shlex
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,7 @@ from ..cluster.admin.local_cluster import LocalCluster, LocalServer
 from ..cluster.admin.masters import ask_master
 from ..cluster.admin.moves import ReplicaMover
 from ..cluster.admin.rebalance import Led, Move, Placed, plan_leaders, plan_moves
+from ..cluster.admin.rebalancing import Failure, MoveRun
 from ..cluster.admin.unsafe import Forcing
 from ..cluster.admin.view import ClusterView, look
 from ..cluster.wire.client_clock import ClientClock
@@ -124,27 +125,38 @@ def rebalance_command(arguments: argparse.Namespace) -> int:
         mover = reached.mover()
         view = reached.view()
         moves = _moves(view)
-        for number, move in enumerate(moves, 1):
-            print(f"{number}/{len(moves)}  tablet {move.tablet}: {_at(view, move.source)} -> {_at(view, move.target)}")
-            if not arguments.dry_run:
-                mover.move(move.tablet, move.source, move.target, arguments.timeout)
-        if moves and not arguments.dry_run:
-            view = reached.view()
-        leaders = _leaders(view)
-        for number, move in enumerate(leaders, 1):
-            led = f"is led by {_at(view, move.target)} instead of {_at(view, move.source)}"
-            print(f"{number}/{len(leaders)}  tablet {move.tablet} {led}")
-            if not arguments.dry_run:
-                mover.step_down(move.tablet, move.target, arguments.timeout)
+        failures = _do(
+            moves,
+            lambda move: f"tablet {move.tablet}: {_at(view, move.source)} -> {_at(view, move.target)}",
+            None if arguments.dry_run else lambda m: mover.move(m.tablet, m.source, m.target, arguments.timeout),
+        )
+        after = reached.view() if moves and not arguments.dry_run else view
+        leaders = _leaders(after)
+        failures += _do(
+            leaders,
+            lambda m: f"tablet {m.tablet} is led by {_at(after, m.target)} instead of {_at(after, m.source)}",
+            None if arguments.dry_run else lambda m: mover.step_down(m.tablet, m.target, arguments.timeout),
+        )
     if not moves and not leaders:
         print("balanced already: nothing to move")
-        return 0
-    if arguments.dry_run:
+    elif arguments.dry_run:
         later = ", and more perhaps when replicas have moved" if moves else ""
         print(f"replicas to move: {len(moves)}; leaderships to hand over: {len(leaders)}{later}")
     else:
-        print(f"replicas moved: {len(moves)}; leaderships handed over: {len(leaders)}")
-    return 0
+        moved, led = (sum(failure.move in some for failure in failures) for some in (moves, leaders))
+        print(f"replicas moved: {len(moves) - moved}; leaderships handed over: {len(leaders) - led}")
+    if failures:
+        print(f"{len(failures)} of these failed; `nyala cluster rebalance` goes on where this has ended")
+    return 1 if failures else 0
+
+
+def _do(moves: Sequence[Move], describe: Callable[[Move], str], work: Callable[[Move], object] | None) -> list[Failure]:
+    """Do some moves, and say how far it has come; without `work`, say what they would be. Those that failed."""
+    if work is not None:
+        return MoveRun(work, lambda line: print(line, flush=True), describe).run(moves)
+    for number, move in enumerate(moves, 1):
+        print(f"{number}/{len(moves)}  {describe(move)}")
+    return []
 
 
 def _moves(view: ClusterView) -> list[Move]:

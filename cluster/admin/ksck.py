@@ -10,7 +10,7 @@ CONFLICT            replicas that should be alike are not
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -50,14 +50,27 @@ class TabletFinding:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedServer:
+    """A server of the cluster. `kind`: "master" or "tserver". `state`: of a master LEADER or FOLLOWER, of a tablet
+    server as the masters see it, or SILENT where it does not answer."""
+
+    kind: str
+    address: str
+    state: str
+    replicas: int
+    leaders: int
+
+
+@dataclass(frozen=True, slots=True)
 class KsckReport:
     """What was found. `servers`: what is wrong with servers. `checksums`: (rows, checksum) by table, where it was
-    summed up."""
+    summed up. `listed`: all servers that there are."""
 
     health: Health
     servers: tuple[str, ...]
     tablets: tuple[TabletFinding, ...]
     checksums: Mapping[str, tuple[int, str]]
+    listed: tuple[ListedServer, ...] = ()
 
     @property
     def is_clean(self) -> bool:
@@ -69,6 +82,7 @@ class KsckReport:
         return {
             "health": self.health.value,
             "servers": list(self.servers),
+            "listed": [asdict(server) for server in self.listed],
             "tablets": [{**asdict(found), "health": found.health.value} for found in self.tablets],
             "checksums": {name: {"rows": rows, "checksum": sum_} for name, (rows, sum_) in self.checksums.items()},
         }
@@ -82,7 +96,17 @@ def ksck(view: ClusterView, channels: Channels | None = None) -> KsckReport:
     if channels is not None:
         tablets, checksums = _with_checksums(view, channels, tablets)
     worst = max((found.health for found in tablets), key=lambda health: health.rank, default=Health.HEALTHY)
-    return KsckReport(worst, servers, tuple(tablets), checksums)
+    return KsckReport(worst, servers, tuple(tablets), checksums, tuple(_listed(view)))
+
+
+def _listed(view: ClusterView) -> Iterator[ListedServer]:
+    for master in view.masters:
+        state = "SILENT" if master.status is None else "LEADER" if master.status.is_leader else "FOLLOWER"
+        yield ListedServer("master", master.address, state, 0, 0)
+    for server in view.tservers:
+        answer = view.answers.get(server.id)
+        state = "SILENT" if server.state == "ALIVE" and (answer is None or answer.status is None) else server.state
+        yield ListedServer("tserver", server.address, state, server.replicas, server.leaders)
 
 
 def _server_findings(view: ClusterView) -> list[str]:
@@ -209,7 +233,12 @@ def _checksum(channels: Channels, address: str, tablet_id: str, snapshot: int) -
 
 def describe(report: KsckReport) -> str:
     """For people."""
-    lines = [*report.servers]
+    lines = [
+        f"{server.kind:<8} {server.address:<21} {server.state:<9}"
+        + ("" if server.kind == "master" else f" {server.replicas} replicas, {server.leaders} lead")
+        for server in report.listed
+    ]
+    lines += report.servers
     for found in report.tablets:
         if found.health is not Health.HEALTHY:
             lines.append(f"{found.health.value:<17} {found.tablet} of {found.table}: {'; '.join(found.reasons)}")

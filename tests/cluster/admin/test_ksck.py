@@ -126,3 +126,17 @@ def test_checksums_go_on_past_replicas_that_cannot_be_read() -> None:
         "the replica at b:1: CorruptionError: /b/rowsets/x.col: page 0: checksum 1 instead of 2",
         "the replica at c:1: DiskError: cannot read /c/y",
     )
+
+
+def test_an_empty_cluster_lists_its_servers() -> None:
+    empty = replace(view(WHOLE), tablets=(), tables=())
+    told = describe(ksck(empty)).splitlines()
+    assert [line.split() for line in told] == [
+        ["master", "m:1", "LEADER"],
+        *(["tserver", f"{id}:1", "ALIVE", "1", "replicas,", "0", "lead"] for id in "abc"),
+        ["0", "tablets"],
+        ["OK"],
+    ]
+    silent = replace(empty, answers=empty.answers | {"c": ServerView("c:1", None, "refused")})
+    listed = ksck(silent).to_dict()["listed"]
+    assert listed[3] == {"kind": "tserver", "address": "c:1", "state": "SILENT", "replicas": 1, "leaders": 0}
