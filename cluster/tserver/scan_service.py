@@ -25,6 +25,7 @@ from ..wire import plain
 from ..wire.methods import CloseScanner, Done, KeepAlive, ScanEnd, ScanStart, ScanTablet, StartScan
 from ..wire.server import CallContext
 from ..wire.small_batches import small_batch
+from ..wire.value_count import check_value_count
 from ..wire.values import key_from_plain
 from .fragments import Evaluator, Fragments
 from .scan_production import Budget, NotYet, Production
@@ -124,6 +125,7 @@ class ScanService:
         if ticket.fragment:
             if self._fragments is None:
                 raise ProtocolError("this server evaluates no fragments of plans")
+            check_value_count(memoryview(ticket.fragment), "part of a plan")
             evaluate = self._fragments(ticket.fragment, view.table, spec)
         production = Production(self._scanners.budget)
         with Watched(replica.met):

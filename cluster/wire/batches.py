@@ -27,6 +27,7 @@ from ...storage.encoded_batches import FORM, Encoded
 from ...storage.types import DataType, Kind
 from ...storage.vector import Batch, Const, Dict, Vector
 from ..decoders import msgpack_decoder
+from .untrusted_rows import check_rows, read_batch
 from .values import value_from_plain, value_to_plain
 
 PART_BYTES = 8 << 20
@@ -150,20 +151,21 @@ class BatchDecoder:
             if isinstance(head, DictionaryHead):
                 type_ = type_from_plain(head.value_type)
                 schema = pa.schema([pa.field("0", type_.arrow)])
-                self._dictionaries[head.column] = pa.ipc.read_record_batch(data, schema).column(0)
+                self._dictionaries[head.column] = read_batch(data, schema).column(0)
                 return None
             return self._part(head, data)
         except (errors.DataError, pa.ArrowException, OSError, ValueError, KeyError, IndexError, TypeError) as error:
             raise errors.ProtocolError(f"a malformed batch came: {error}") from None
 
     def _part(self, head: PartHead, data: pa.Buffer) -> Batch:
+        check_rows(head.rows)
         if head.types is not None:
             self._types = [type_from_plain(type_) for type_ in head.types]
         if head.schema is not None:
             self._schema = pa.ipc.read_schema(pa.py_buffer(head.schema))
         if not self._types:
             return Batch([], head.rows)
-        rows = pa.ipc.read_record_batch(data, self._schema)
+        rows = read_batch(data, self._schema)
         if rows.num_rows != head.rows or not len(self._types) == rows.num_columns == len(head.forms):
             raise ValueError(f"{rows.num_rows} rows of {rows.num_columns} columns, told were {head.rows}")
         vectors = [

@@ -25,6 +25,7 @@ from ...storage.store import Timestamp
 from ..decoders import msgpack_decoder
 from .client_clock import ClientClock
 from .methods import Reply, Request, ScanTablet
+from .value_count import check_value_count
 
 PROTOCOL_VERSION = 1
 """Grows when a message changes so that one side would not understand the other."""
@@ -80,9 +81,11 @@ def pack(message: Struct) -> bytes:
     return _HEAD.pack(_MAGIC, PROTOCOL_VERSION) + _encoder.encode(message)
 
 
-def unpack(body: bytes | memoryview, decoder: msgspec.msgpack.Decoder[Any], what: str) -> Any:
+def unpack(
+    body: bytes | memoryview, decoder: msgspec.msgpack.Decoder[Any], what: str, *, is_trusted: bool = False
+) -> Any:
     """The message of a body, as `decoder` reads it. `ProtocolError` says what is wrong, and where; `what` says what it
-    should be."""
+    should be. `is_trusted`: a server's, of so many small parts that it would cost too much to count them first."""
     data = memoryview(body)
     if len(data) < _HEAD.size:
         raise errors.ProtocolError(f"a {what} of {len(data)} bytes is cut short: its head alone has {_HEAD.size}")
@@ -93,8 +96,11 @@ def unpack(body: bytes | memoryview, decoder: msgspec.msgpack.Decoder[Any], what
         raise errors.ProtocolError(
             f"a {what} of version {version} of the protocol came; this side speaks version {PROTOCOL_VERSION}"
         )
+    content = data[_HEAD.size :]
+    if not is_trusted:
+        check_value_count(content, what)
     try:
-        return decoder.decode(data[_HEAD.size :])
+        return decoder.decode(content)
     except RecursionError:
         raise errors.ProtocolError(f"a {what} is nested too deeply") from None
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError, OverflowError) as error:

@@ -544,7 +544,7 @@ class FlightTransport:
                 link.check_hanging(time.monotonic())
 
     def _unpacked(self, data: bytes, stream: _Stream) -> PeerBatch:
-        batch: PeerBatch = unpack(data, _decoder, "message of a peer")
+        batch: PeerBatch = unpack(data, _decoder, "message of a peer", is_trusted=True)
         stream.read += len(data)
         stream.acknowledge(batch.read)
         return batch

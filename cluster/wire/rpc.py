@@ -41,6 +41,8 @@ _SILENT_SECONDS = 15.0
 """A connection on which nothing came for so long is made anew after a time-out."""
 _NO_STREAM_SECONDS = 1.0
 """So long no exchange is opened after one could not be, or broke."""
+MAX_REPLY_BYTES = 256 << 20
+"""Of a message of a server: what is longer is refused by gRPC before it has come."""
 _OPTIONS: list[tuple[str, str | int]] = [
     # Each channel has a connection of its own, and knows nothing of others' failures to connect.
     ("grpc.use_local_subchannel_pool", 1),
@@ -48,6 +50,8 @@ _OPTIONS: list[tuple[str, str | int]] = [
     ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.enable_http_proxy", 0),
+    # A batch of a scan has some MiB, or one row; a dictionary some more.
+    ("grpc.max_receive_message_length", MAX_REPLY_BYTES),
 ]
 
 

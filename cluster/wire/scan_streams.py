@@ -40,6 +40,7 @@ from .faults import FAULTS
 from .methods import ScanEnd, ScanStart
 from .server_threads import Failed, server_thread
 from .small_batches import batch_of
+from .value_count import check_value_count
 
 STREAM_SCHEMA = pa.schema([pa.field("data", pa.large_binary())])
 
@@ -302,7 +303,9 @@ class ScanStream:
             self._failed(error_)
             raise error_ from None
         try:
-            head = _head_decoder.decode(_unpadded(chunk.app_metadata))
+            plain = _unpadded(chunk.app_metadata)
+            check_value_count(plain, "message of a scan")
+            head = _head_decoder.decode(plain)
         except (msgspec.DecodeError, ValueError, RecursionError) as malformed:
             raise errors.ProtocolError(f"a malformed message of a scan came: {malformed}") from None
         if isinstance(head, EndHead):

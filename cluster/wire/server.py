@@ -53,6 +53,7 @@ from .faults import FAULTS
 from .late_answers import Answer as Answer
 from .late_answers import LateAnswers
 from .methods import Reply, Request, ScanEnd, ScanTablet, SetFaults, Write, WriteRow
+from .receive_guard import ALL_BYTES, CONNECTION_BYTES, CountedReader, ReceiveGuard
 from .rpc import METHOD_ACTION
 from .scan_streams import STREAM_SCHEMA, Expiries, ScanMessages
 from .tls import Credentials
@@ -78,7 +79,8 @@ Exchange = Callable[[Any, Any, Any], None]
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a server takes on at once. `growing` are the methods that need memory which they do not give back. `streams`
-    counts scans that were given up too, until their readers go away: each has a thread of gRPC."""
+    counts scans that were given up too, until their readers go away: each has a thread of gRPC. `connection_bytes` and
+    `all_bytes` are what gRPC may hold of messages that are not whole yet (`receive_guard`)."""
 
     calls: int = 256
     scans: int = 64
@@ -87,6 +89,8 @@ class Limits:
     call_streams: int = 256
     body_bytes: int = MAX_BODY_BYTES
     ticket_bytes: int = MAX_TICKET_BYTES
+    connection_bytes: int = CONNECTION_BYTES
+    all_bytes: int = ALL_BYTES
     idle_scan_seconds: float = 60.0
     growing: frozenset[type[Request]] = frozenset({Write, WriteRow})
 
@@ -244,12 +248,14 @@ class RpcServer:
         except (pa.ArrowException, OSError, ValueError) as error:
             raise errors.ServerUnavailable(f"cannot listen at {bind}: {error}") from None
         self.address = f"{host}:{self._flight.port}"
+        self._guard = ReceiveGuard(self._flight.port, limits.connection_bytes, limits.all_bytes, self._thread_failed)
         stay_with_process(self, self._flight)
         stop_at_exit(self)
 
     def start(self) -> None:
         """Answer calls from now on."""
         self._late_answers.start()
+        self._guard.start()
         self._state = "running"
 
     def drain(self, grace: float = 10.0) -> bool:
@@ -277,6 +283,7 @@ class RpcServer:
         self._pool.shutdown(wait=False, cancel_futures=True)
         self._expiries.close()
         self._late_answers.close()
+        self._guard.close()
         if self._ending is None:
             self._ending = threading.Thread(target=self._shut_down, name="nyala-rpc-stop", daemon=True)
             self._ending.start()
@@ -301,6 +308,7 @@ class RpcServer:
 
     def answer(self, body: pa.Buffer, flight_context: Any) -> bytes:
         """The reply to a request's body, as bytes; Flight's own error for what may not understand one."""
+        self._guard.note(address_of(flight_context), body.size)
         try:
             _check_size(body.size, self.limits.body_bytes)
             with self._calls.one():
@@ -423,6 +431,7 @@ class RpcServer:
 
     def stream(self, ticket: bytes, flight_context: Any) -> Iterator[Any]:
         """The messages of a scan; what goes wrong is the last of them."""
+        self._guard.note(address_of(flight_context), len(ticket))
         try:
             if self._is_secure:
                 self._check(flight_context, "a scan", lambda identity: check_role(identity, Role.CLIENT, "a scan"))
@@ -454,6 +463,7 @@ class RpcServer:
 
     def serve_exchange(self, flight_context: Any, command: bytes, reader: Any, writer: Any) -> None:
         """Serve a peer stream, or a stream of calls, until it ends."""
+        reader = CountedReader(reader, address_of(flight_context), self._guard)
         try:
             self._check_state()
             is_calls = command == call_streams.COMMAND

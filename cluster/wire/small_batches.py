@@ -28,6 +28,7 @@ from ...storage.types import DataType, Kind
 from ...storage.vector import Array, Batch, Const, Dict, Flat, Narrow, Text, Vector
 from ...storage.vector_sizes import text_bytes
 from .batches import TypePlain, type_from_plain, type_to_plain
+from .untrusted_rows import check_rows, read_batch
 from .values import value_from_plain, value_to_plain
 
 
@@ -170,6 +171,7 @@ def _texts(type_: TypePlain, array: pa.Array) -> Texts:
 
 def batch_of(small: SmallBatch) -> Batch:
     """The batch of `small_batch`; `ProtocolError` where it is none."""
+    check_rows(small.rows)
     try:
         vectors = [_READERS[type(column)](column, small.rows) for column in small.columns]
         for vector in vectors:
@@ -233,7 +235,7 @@ def _read_constant(column: Constant, rows: int) -> Const:
 
 def _read_arrow(column: Arrow, rows: int) -> Vector:
     schema = pa.ipc.read_schema(pa.py_buffer(column.schema))
-    packed = pa.ipc.read_record_batch(pa.py_buffer(column.data), schema)
+    packed = read_batch(pa.py_buffer(column.data), schema)
     return encoded_batches.decoded(_type(column.value_type), packed.column(0), column.told)
 
 

@@ -21,6 +21,9 @@ from ...errors import ProtocolError
 MAX_DECODED_BYTES = 256 << 20
 """Of the values that the dictionaries of one message stand for."""
 
+MAX_PART_ROWS = 1 << 26
+"""Of a message of a scan; those of nyala have some 100,000."""
+
 _DICTIONARY, _RECORD_BATCH = 2, 3
 """`MessageHeader` in Arrow's Message.fbs."""
 _HEADER_TYPE, _HEADER = 1, 2
@@ -51,6 +54,22 @@ def read_rows(data: bytes) -> pa.RecordBatch:
     return batches[0]
 
 
+def read_batch(data: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
+    """The record batch of one message without its schema, as scans bring them. `ProtocolError` if it is compressed: a
+    server that sends such is none of nyala's, or broken."""
+    message = pa.ipc.read_message(data)
+    if _is_compressed(memoryview(message.metadata)):
+        raise ProtocolError("the rows of a scan are compressed; nyala sends none that are")
+    return pa.ipc.read_record_batch(message, schema)
+
+
+def check_rows(count: int) -> None:
+    """`ProtocolError` if a part of a batch says that it has more rows than any that nyala sends: columns that are
+    constant have any number in no bytes."""
+    if not 0 <= count <= MAX_PART_ROWS:
+        raise ProtocolError(f"a batch says that it has {count:,} rows; at most {MAX_PART_ROWS:,} are taken")
+
+
 def _metadata(stream: pa.Buffer) -> Iterator[memoryview]:
     for message in pa.ipc.MessageReader.open_stream(stream):
         yield memoryview(message.metadata)
@@ -65,7 +84,7 @@ def _is_compressed(message: memoryview) -> bool:
             batch = batch.table(_DATA)
         return kind in (_DICTIONARY, _RECORD_BATCH) and batch is not None and bool(batch.offset(_COMPRESSION))
     except (struct.error, IndexError):
-        raise ProtocolError("the rows of a write are malformed: the metadata of a message are cut short") from None
+        raise ProtocolError("the rows are malformed: the metadata of a message are cut short") from None
 
 
 class _Table:
