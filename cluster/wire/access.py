@@ -97,8 +97,9 @@ _ADMINISTRATORS: Final = (
     methods.LeaveCluster,
     methods.SetFaults,
 )
-_CLIENTS_WORK: Final = ("analyze",)
-"""Works on a tablet that clients may order: others rewrite its files, at every replica."""
+_CLIENTS_WORK: Final = ("analyze", "flush")
+"""Works on a tablet that clients may order. To flush is the end of each bulk load, and costs no more than the writes
+before; a compaction rewrites files, at every replica."""
 NEEDED: Final[Mapping[type[Request], Role]] = {
     **dict.fromkeys(_CLIENTS, Role.CLIENT),
     **dict.fromkeys(_ADMINISTRATORS, Role.ADMIN),

@@ -1,7 +1,7 @@
 """Lines in a server's log about who did what, from where: what was denied, and what changes tables or servers.
 
     denied    each call, scan or exchange that a certificate's role does not allow
-    done      each change of a table, view, replica, leadership or server that was requested
+    done      each change of a table, view, replica, leadership or server, and each compaction, that was requested
     failed    the same, if it was not made
 
 Where there is no TLS, `who` is what the caller says of itself. gRPC does not report connections that never came about
@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from . import methods
 from .methods import Request
+from .repair_methods import UnsafeChangeConfig
 
 _logger = logging.getLogger("nyala.cluster.audit")
 
@@ -28,6 +29,7 @@ _AUDITED: Final = (
     methods.StepDown,
     methods.LeaveCluster,
     methods.SetFaults,
+    UnsafeChangeConfig,
 )
 _NAMES: Final = ("name", "names", "table_id", "tablet_id", "server", "work")
 """Fields of requests that say what they are about."""
@@ -40,7 +42,8 @@ def log_denied(what: str, who: str, address: str, error: Exception) -> None:
 
 def log_done(request: Request, who: str, address: str, error: BaseException | None = None) -> None:
     """Log a request that changes tables or servers; others leave no line."""
-    if not isinstance(request, _AUDITED):
+    is_compaction = isinstance(request, methods.WorkOnTablet) and request.work == "compact"
+    if not isinstance(request, _AUDITED) and not is_compaction:
         return
     fields: dict[str, Any] = {"what": type(request).__name__, "who": who, "from": address}
     fields |= {name: getattr(request, name) for name in _NAMES if getattr(request, name, None)}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from pathlib import Path
 
 import nyala
+import pyarrow as pa
 import pytest
 from nyala.__main__ import main
 from nyala.cluster.admin.certificates import make_certificates
@@ -38,6 +40,7 @@ def test_a_cluster_from_its_first_table_to_new_certificates(
         the_whole_life(cluster, capsys)
         commands_find_their_files(cluster, capsys, monkeypatch)
         spark_tasks_reach_it(cluster)
+        compacting_is_for_administrators(cluster)
 
 
 def ksck(cluster: MiniCluster, *words: str) -> bool:
@@ -115,6 +118,45 @@ def spark_tasks_reach_it(cluster: MiniCluster) -> None:
     assert len(set(map(id, found))) == 1
     assert found[0].execute("SELECT 1").fetchone() == (1,)
     workers.close()
+
+
+def compacting_is_for_administrators(cluster: MiniCluster) -> None:
+    """By SQL; and nothing that a client does at its end or by itself is denied."""
+    with nyala.connect(cluster.url, **cluster.tls) as connection:
+        before = sum(logged(cluster, "denied").values())
+        connection.execute("CREATE TABLE loaded (k INT PRIMARY KEY, v STRING) REPLICAS 3")
+        connection.load("loaded", pa.table({"k": pa.array(range(500), pa.int32()), "v": ["x"] * 500}))
+        connection.execute("ANALYZE TABLE loaded")
+        connection.execute("UPDATE loaded SET v = 'y' WHERE k < 10")
+        assert sum(logged(cluster, "denied").values()) == before
+        with pytest.raises(AccessDenied, match="to compact a tablet is not for a client's certificate") as told:
+            connection.execute("COMPACT TABLE loaded")
+        assert told.value.sqlstate == "42501"
+        assert sum(logged(cluster, "denied").values()) > before
+    admin = cluster.local.admin_tls
+    assert admin is not None
+    with nyala.connect(cluster.url + f",{cluster.local.masters[0]}", **admin.options()) as connection:
+        connection.execute("COMPACT TABLE loaded")
+        assert connection.execute("SELECT count(*) FROM loaded WHERE v = 'y'").fetchone() == (10,)
+    done = [fields for fields in lines(cluster, "done") if fields["what"] == "WorkOnTablet"]
+    assert {(fields["work"], fields["who"]) for fields in done} == {("compact", "nyala-admin")}
+    made = [fields for fields in lines(cluster, "done") if fields["what"] == "CreateTable"]
+    assert ("loaded", "nyala-client") in {(fields.get("name"), fields["who"]) for fields in made}
+
+
+def lines(cluster: MiniCluster, event: str) -> list[dict[str, str]]:
+    """The fields of the audit lines of one kind, of all servers."""
+    found = []
+    for name in (*cluster.tservers, *cluster.masters):
+        for line in (cluster.directory / f"{name}.log").read_text().splitlines():
+            entry = json.loads(line) if line.startswith("{") else {}
+            if entry.get("logger") == "nyala.cluster.audit" and entry["event"] == event:
+                found.append(entry["fields"])
+    return found
+
+
+def logged(cluster: MiniCluster, event: str) -> Counter[str]:
+    return Counter(fields["what"] for fields in lines(cluster, event))
 
 
 def others_are_kept_out(cluster: MiniCluster, foreign: Pki) -> None:

@@ -191,7 +191,9 @@ def test_a_common_name_is_no_role_for_its_own_holder(pki: Pki) -> None:
             read_credentials(caller.files)
 
 
-@pytest.mark.parametrize(("work", "needed"), [("compact", Role.ADMIN), ("flush", Role.ADMIN), ("analyze", Role.CLIENT)])
+@pytest.mark.parametrize(
+    ("work", "needed"), [("compact", Role.ADMIN), ("flush", Role.CLIENT), ("analyze", Role.CLIENT)]
+)
 def test_rewriting_files_is_for_administrators(work: str, needed: Role) -> None:
     for role in Role:
         request = WorkOnTablet(tablet_id="t", work=work)
