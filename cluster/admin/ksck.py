@@ -111,6 +111,9 @@ def _listed(view: ClusterView) -> Iterator[ListedServer]:
 
 def _server_findings(view: ClusterView) -> list[str]:
     found = [f"master {m.address} does not answer: {m.error}" for m in view.masters if m.status is None]
+    for master in view.masters:
+        if master.status is not None and master.status.details.get("full"):
+            found.append(f"master {master.address} takes no changes of the catalog: {master.status.details['full']}")
     leaders = [m.address for m in view.masters if m.status is not None and m.status.is_leader]
     if len(leaders) != 1:
         found.append(f"{len(leaders)} masters say that they lead" + (f": {', '.join(leaders)}" if leaders else ""))

@@ -45,6 +45,9 @@ class CatalogRows(Protocol):
     def load(self, deadline: float) -> Sequence[Record]:
         """All rows."""
 
+    def check_space(self) -> None:
+        """Raise `DiskFull` where a change could not be made durable, as too many masters' disks are full."""
+
     def write(self, change: Change, deadline: float) -> None:
         """Make a change durable, all of it or nothing. An error leaves open which."""
 
@@ -126,8 +129,10 @@ class CatalogManager:
             self.ddl_lock.release()
 
     def commit(self, change: Change, deadline: float) -> CatalogState:
-        """Make a change durable, then visible; the caller is `changing`. Gives the state after it."""
+        """Make a change durable, then visible; the caller is `changing`. Gives the state after it. `DiskFull`, with
+        nothing done, where there is no space for it."""
         assert self.ddl_lock.locked()
+        self.rows.check_space()
         try:
             self.rows.write(change, deadline)
         except BaseException:

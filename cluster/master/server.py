@@ -15,7 +15,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
 from ... import __version__
@@ -64,6 +64,7 @@ from .ddl import Ddl
 from .master_directory import MasterDirectory
 from .options import MasterOptions
 from .queries import Queries
+from .space import MasterSpace
 from .system_copy import SystemCopies, others_have_catalog
 from .system_tablet import TABLET_ID, SystemTablet, master_peers
 
@@ -133,8 +134,15 @@ class MasterServer:
         stack.callback(self._directory.release)
         self._transport = FlightTransport(lambda: self.peer, self._clock, self._receive, self._tls)
         stack.callback(self._transport.close)
+        self._space = MasterSpace(fs, self._directory.path, self._note_space)
         self._host = ConsensusHost(
-            self.peer, self._clock, self._transport, options.raft, durability=options.durability, threads=2
+            self.peer,
+            self._clock,
+            self._transport,
+            options.raft,
+            durability=options.durability,
+            threads=2,
+            disk_full=self._space.note_full,
         )
         stack.callback(self._host.close)
         self._tablet = SystemTablet(
@@ -149,6 +157,7 @@ class MasterServer:
                 history_seconds=_HISTORY_SECONDS,
             ),
             address=self.address,
+            full=lambda: self._space.full,
             listener=ReplicaListener(self._changed, lambda replica, peer: self._copies.ask(replica, peer)),
         )
         self._copies = SystemCopies(self._tablet, self._channels, self.peer)
@@ -233,7 +242,25 @@ class MasterServer:
         if self._coordinator is not None:
             self._coordinator.wake()
 
+    def _note_space(self, is_full: bool) -> None:
+        replica = self._tablet.replica
+        if replica is not None:
+            replica.consensus.note_space(is_full)
+
+    def _leave_to_others(self) -> None:
+        """A master whose disk is full hands leadership over, if enough others have space to change the catalog."""
+        replica = self._tablet.replica
+        if len(self._peers) == 1 or replica is None or self._tablet.serving_term is None:
+            return
+        if not replica.consensus.voters_without_space():
+            with suppress(ClusterError):
+                replica.consensus.transfer()
+
     def _maintain(self) -> None:
+        self._space.look()
+        if self._space.full:
+            self._leave_to_others()
+            return  # what is left of the disk is for the log
         with self._tablet.work_lock:
             tablets = self._tablet.maintainable()
             if self.options.durability == "os":
@@ -254,6 +281,8 @@ class MasterServer:
     def _status(self, request: GetStatus, context: CallContext) -> ServerStatus:
         """`GetStatus`."""
         details: dict[str, Any] = {"masters": [peer.address for peer in self._peers], **expiry(self._tls)}
+        if self._space.full:
+            details["full"] = self._space.full
         try:
             state, directory = self._manager.leading()
             assert state.cluster is not None

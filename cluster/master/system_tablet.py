@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 
-from ...errors import ClusterError, NotTheLeader
+from ...errors import ClusterError, DiskFull, NotTheLeader
 from ...storage.clock import HybridClock
 from ...storage.files.filesystem import FileSystem
 from ...storage.files.page_cache import PageCache
@@ -71,6 +71,8 @@ class SystemTablet:
     ----------
     address : str
         Where this master listens.
+    full : callable
+        Why nothing can be written to this master's disk; "" where there is space.
     listener : ReplicaListener
     """
 
@@ -83,6 +85,7 @@ class SystemTablet:
         clock: HybridClock,
         options: StoreOptions,
         address: str,
+        full: Callable[[], str],
         listener: ReplicaListener,
     ):
         self.fs = fs
@@ -95,6 +98,7 @@ class SystemTablet:
         self._clock = clock
         self._options = options
         self._address = address
+        self._full = full
         self._listener = listener
 
     @staticmethod
@@ -165,6 +169,14 @@ class SystemTablet:
             kinds, ids, bodies = (column.to_arrow().to_pylist() for column in batch.columns())
             records += [decode_record(kind, id_, body) for kind, id_, body in zip(kinds, ids, bodies)]
         return records
+
+    def check_space(self) -> None:
+        """See `CatalogRows`."""
+        if why := self._full():
+            raise DiskFull(f"the catalog takes no changes: the master at {self._address} leads it: {why}")
+        if full := self._there().consensus.voters_without_space():
+            where = ", ".join(peer.address for peer in full)
+            raise DiskFull(f"the catalog takes no changes: disk full: the masters at {where}")
 
     def write(self, change: Change, deadline: float) -> None:
         """See `CatalogRows`."""

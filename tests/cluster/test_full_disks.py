@@ -15,7 +15,7 @@ import nyala
 import pyarrow as pa
 import pytest
 from cluster_workload import Workload, check_replicas
-from nyala.cluster.wire.methods import ReportTablets, TabletReport
+from nyala.cluster.wire.methods import GetStatus, ReportTablets, TabletReport
 from nyala.errors import Error, OperationalError
 from nyala.testing import MiniCluster
 
@@ -216,3 +216,52 @@ def test_a_chain_is_written_while_disks_are_full(cluster: MiniCluster, workload:
     cluster.heal()
     workload.wait_writes(60, HEAL_SECONDS)
     check_nothing_was_given_up(cluster, 9)
+
+
+@pytest.mark.parametrize("full", [1, 3])
+def test_masters_disks_are_full(full: int) -> None:
+    """DDL says so and where, if no other master with space can lead; reads, rows and the catalog's readers go on."""
+    with MiniCluster(tservers=3, masters=3, options={"durability": "os"}) as cluster:
+        leading = next(name for name in cluster.masters if cluster.call(name, GetStatus()).is_leader)
+        chosen = [leading] if full == 1 else list(cluster.masters)
+        with nyala.connect(cluster.url, deadline=4) as connection:
+            connection.execute("CREATE TABLE t (k INT PRIMARY KEY, v INT)")
+            for name in chosen:
+                cluster.faults(name, full_path=f"/{name}/")
+            # Noticed within two seconds; until then a change waits for space.
+            cluster.wait_until(lambda: all(is_full(cluster, name) for name in chosen), "the masters notice it")
+            if full == 1:
+                cluster.wait_until(lambda: not cluster.call(leading, GetStatus()).is_leader, "another master leads")
+                execute_soon(connection, "CREATE TABLE u (k INT PRIMARY KEY)")
+            else:
+                for statement in (
+                    "CREATE TABLE u (k INT PRIMARY KEY)",
+                    "ALTER TABLE t ADD COLUMN w INT",
+                    "DROP TABLE t",
+                ):
+                    with pytest.raises(OperationalError, match=r"disk full: \S*/master-\d|disk full: the masters at "):
+                        connection.execute(statement)
+                told = ksck(cluster)
+                assert told.count("takes no changes of the catalog: disk full: ") == 3, told
+            connection.execute("UPSERT INTO t VALUES (1, 1)")
+            assert connection.execute("SELECT * FROM t").fetchall() == [(1, 1)]
+        with nyala.connect(cluster.url + f",{cluster.local.masters[0]}") as another:
+            assert another.execute("SELECT * FROM t").fetchall() == [(1, 1)]
+            cluster.heal()
+            execute_soon(another, "ALTER TABLE t ADD COLUMN w INT")
+            assert another.execute("SELECT * FROM t").fetchall() == [(1, 1, None)]
+
+
+def is_full(cluster: MiniCluster, name: str) -> bool:
+    return bool(cluster.call(name, GetStatus()).details.get("full"))
+
+
+def execute_soon(connection: nyala.Connection, statement: str) -> None:
+    end = time.monotonic() + HEAL_SECONDS
+    while True:
+        try:
+            connection.execute(statement)
+            return
+        except OperationalError:
+            assert time.monotonic() < end
+            time.sleep(0.2)

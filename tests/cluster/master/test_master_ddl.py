@@ -107,6 +107,9 @@ class MasterRows:
         if self.serving_term is None:
             raise NotTheLeader("deposed", "other:1")
 
+    def check_space(self) -> None:
+        pass
+
     def load(self, deadline: float) -> Sequence[Record]:
         self.check_leader()
         return [decode_record(kind, id_, body) for (kind, id_), body in self._shared.rows.items()]

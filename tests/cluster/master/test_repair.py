@@ -16,7 +16,7 @@ from nyala.cluster.master.orders import (
     Order,
     RemoveReplica,
 )
-from nyala.cluster.master.repair import Limits, decide
+from nyala.cluster.master.repair import Limits, decide, is_braked
 
 from tests.master_support import ModelCluster, ModelReplica, ModelTablet, configuration, report
 
@@ -281,3 +281,59 @@ def test_clusters_are_repaired_and_never_harmed(
             assert peers <= staying
             assert tablet.replicas.keys() == peers
             assert {replica.version for replica in tablet.replicas.values()} == {tablet.version}
+
+
+# ---- the brake -----------------------------------------------------------------------------------------------------
+
+
+def many(tablets: int, *, dead: str = "", failed: int = 0) -> ClusterView:
+    """Tablets with replicas at a, b and c, of which d, e and f could have copies; the replicas at a of `failed` of them
+    have failed."""
+    servers = "abcdef"
+    views = {s: ServerView(s, f"{s}:1", s not in dead, False) for s in servers}
+    found = {}
+    for number in range(tablets):
+        one = view(["a", "b", "c"], servers=servers, dead=dead, leader="c", failed="a" if number < failed else "")
+        id_ = f"t000001-p{number:04d}"
+        found[id_] = replace(one.tablets[T], id=id_)
+    return ClusterView(views, found)
+
+
+def copies(cluster: ClusterView) -> int:
+    return sum(isinstance(order, AddReplica | RemoveReplica) for order in decide(cluster, Limits(), random.Random(1)))
+
+
+@pytest.mark.parametrize(
+    ("tablets", "dead", "failed", "braked"),
+    [
+        (20, "", 0, False),
+        (20, "a", 0, False),  # 20 of 60: one server is lost, and is replaced
+        (20, "ab", 0, True),  # 40 of 60
+        (3, "ab", 0, False),  # 6 of 9: a small cluster that has lost two servers may have just that
+        (20, "b", 10, False),  # 30 of 60 is not more than half
+        (20, "b", 11, True),
+        (20, "", 20, False),
+    ],
+)
+def test_nothing_is_replaced_while_most_replicas_do_not_work(
+    tablets: int, dead: str, failed: int, braked: bool
+) -> None:
+    cluster = many(tablets, dead=dead, failed=failed)
+    assert is_braked(cluster, Limits()) is braked
+    assert bool(copies(cluster)) is (not braked and bool(dead or failed))
+
+
+def test_the_brake_holds_back_repairs_alone() -> None:
+    """New tables are made, dropped ones deleted and altered ones altered; when it is over, repairs begin."""
+    cluster = many(20, dead="ab")
+    made = view(["c", "d", "e"], servers="abcdef", dead="ab", leader="", silent="cde", created=False)
+    cluster = replace(
+        cluster,
+        tablets={**cluster.tablets, T + "-new": replace(made.tablets[T], id=T + "-new")},
+        dropped=(ReplicaAt("t000009-p0000", "d"),),
+    )
+    orders = decide(cluster, Limits(), random.Random(1))
+    kinds = {type(order) for order in orders}
+    assert {CreateReplica, DeleteReplica} <= kinds
+    assert not kinds & {AddReplica, RemoveReplica}
+    assert copies(many(20, dead="a")) > 0
