@@ -10,6 +10,7 @@ import time
 import pytest
 from cluster_consensus_support import Group, Server, eventually
 from nyala.errors import OperationalError
+from nyala.storage.files.memory_filesystem import FaultyFileSystem
 
 
 class Writer:
@@ -47,6 +48,10 @@ class Writer:
 def test_chaos(seed: int, rounds: int = 6) -> None:
     rng = random.Random(seed)
     with Group() as group:
+        for server in list(group.running):
+            group.stop(server)
+            server.fs = FaultyFileSystem(server.fs)
+            group.start(server)
         group.leader()
         writers = [Writer(group, f"w{number}") for number in range(4)]
         for _ in range(rounds):
@@ -62,16 +67,26 @@ def test_chaos(seed: int, rounds: int = 6) -> None:
             acknowledged = set(writer.acknowledged)
             assert writer.acknowledged == [body for body in bodies if body in acknowledged]
         assert sum(len(writer.acknowledged) for writer in writers) > 10
+        assert [server.replica.error for server in group.running] == [None] * 3
 
 
 def _disturb(group: Group, rng: random.Random) -> None:
     before = sum(len(server.replica.memory) for server in group.running)
     server = rng.choice([*group.running, group.leader()])
-    what = rng.choice(["cut", "crash", "stop", "loss"])
+    what = rng.choice(["cut", "crash", "stop", "loss", "full", "full"])
     if what == "cut":
         group.network.cut.add(server.peer.id)
         time.sleep(rng.random() * 1.6)
         group.network.cut.clear()
+    elif what == "full":
+        # Of one server, of a majority, or of all: a full disk is a passing state.
+        disks = [s.fs for s in rng.sample(group.running, rng.randint(1, len(group.running)))]
+        for disk in disks:
+            for operation in ("write", "create"):
+                disk.fail(operation)  # type: ignore[attr-defined]
+        time.sleep(rng.random() * 1.5)
+        for disk in disks:
+            disk.heal()  # type: ignore[attr-defined]
     elif what == "loss":
         group.network.lost = 0.3
         time.sleep(rng.random() * 1.0)
@@ -86,6 +101,8 @@ def _disturb(group: Group, rng: random.Random) -> None:
 
 def _end(server: Server, what: str, rng: random.Random) -> None:
     if what == "crash":
+        server.fs = server.fs._inner  # type: ignore[attr-defined]
         server.crash(rng)
+        server.fs = FaultyFileSystem(server.fs)
     else:
         server.stop()
