@@ -128,6 +128,13 @@ class CrashingStore:
         self._lock = threading.Lock()
         self._is_dead = False
 
+    def close(self) -> None:
+        """Closes nothing: a process that has ended runs no finalizers, and the store is that of another connection.
+
+        Connections that are dropped without `close` release their store in any thread at any time; a `Crash` there
+        ends pytest's worker.
+        """
+
     def __getattr__(self, name: str) -> Any:
         if self._is_dead:
             raise Crash

@@ -16,7 +16,7 @@ from nyala.errors import (
     InterfaceError,
     NoPartition,
     NotNullViolation,
-    NumericOutOfRange,
+    TextTooLong,
     TypeMismatch,
     UnknownColumn,
 )
@@ -78,7 +78,7 @@ def test_values_that_keep_their_meaning(table: Table, column: str, given: pa.Arr
         ("d", pa.array([1, 1000]), DataError),
         ("f", pa.array([1.0, 1e300]), DataError),
         ("day", pa.array([MIDNIGHT, NOON], pa.timestamp("us")), DataError),
-        ("name", pa.array(["abc", "abcd"]), NumericOutOfRange),
+        ("name", pa.array(["abc", "abcd"]), TextTooLong),
         ("must", pa.array([1, None]), NotNullViolation),
     ],
 )
