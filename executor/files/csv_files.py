@@ -15,8 +15,18 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 
 from ...errors import DataError
-from .csv_text import Block, CsvText, Dialect
-from .csv_values import FALSE_TEXTS, TRUE_TEXTS, NoValue, from_texts, guessed_types, is_spelt, refused_values
+from .csv_bytes import open_text
+from .csv_text import Block, CsvText, Dialect, as_clause
+from .csv_values import (
+    FALSE_TEXTS,
+    TRUE_TEXTS,
+    NoValue,
+    from_texts,
+    guessed_types,
+    has_hexadecimal,
+    is_spelt,
+    refused_values,
+)
 
 GUESSED_BYTES = 1 << 22
 """Of a file: its types are guessed from as many."""
@@ -96,13 +106,13 @@ class _File:
     """Columns with values that Arrow's parser refuses: those are read as texts from then on."""
 
     def __post_init__(self) -> None:
-        self.blocks = CsvText(self.path, self.dialect, self.block_bytes).blocks()
+        self.blocks = _blocks(self.path, self.dialect, self.block_bytes)
         first = next(self.blocks, None)
         if first is None and (self.dialect.header or self.given is None):
             raise DataError(f"{self.path} is empty")
         self.names = list(self.given or ())
         if first is not None:
-            row, rest = self._split(first)
+            row, rest = split_row(first, self.dialect)
             if self.dialect.header:
                 self._refuse_header(row)
                 first = rest
@@ -110,20 +120,6 @@ class _File:
                 self.names = row if self.dialect.header else [f"column{i}" for i in range(1, len(row) + 1)]
             self.blocks = _chain(first, self.blocks)
         self.fields = [f"f{i}" for i in range(len(self.names))]
-
-    def _split(self, block: Block) -> tuple[list[str], Block]:
-        """The fields of a block's first row, and the rows behind it."""
-        text, dialect = block.text, self.dialect
-        stop = _end_of_row(text, dialect.quote.encode())
-        fields = {f"f{i}": pa.string() for i in range(text.count(dialect.delimiter.encode(), 0, stop) + 1)}
-        row = pa_csv.read_csv(
-            pa.BufferReader(text[:stop]),
-            pa_csv.ReadOptions(autogenerate_column_names=True, block_size=stop + 1),
-            _parse_options(dialect, ignore_empty_lines=False),
-            pa_csv.ConvertOptions(column_types=fields, null_values=[], check_utf8=False),
-        )
-        lines = text.count(b"\n", 0, stop) or text.count(b"\r", 0, stop)
-        return [column[0].as_py() for column in row.columns], Block(text[stop:], block.first_line + lines)
 
     def _refuse_header(self, row: Sequence[str]) -> None:
         if any("\0" in name for name in row):
@@ -146,11 +142,13 @@ class _File:
             found = self.parsed(block, arrow, list(chosen.values()))
         except pa.ArrowInvalid:
             found = self.parsed(block, dict.fromkeys(chosen.values(), pa.string()), list(chosen.values()))
-        arrays = [self._column(block, n, found[f], wanted[n]) for n, f in chosen.items()]
+        has_whole = any(pa.types.is_integer(type_) for type_ in wanted.values())
+        hexadecimal = has_whole and has_hexadecimal(block.data)
+        arrays = [self._column(block, n, found[f], wanted[n], hexadecimal) for n, f in chosen.items()]
         rows = pa.RecordBatch.from_arrays(arrays, names=list(chosen))
         return CsvRows(rows, lambda row: self._line(block, row))
 
-    def _column(self, block: Block, name: str, array: pa.Array, type_: pa.DataType) -> pa.Array:
+    def _column(self, block: Block, name: str, array: pa.Array, type_: pa.DataType, hexadecimal: bool) -> pa.Array:
         """A column as its type; what Arrow took for a value and is none is read again as a text."""
         try:
             if array.type != type_:
@@ -158,7 +156,7 @@ class _File:
                 if not is_plain:
                     self._as_texts.add(name)
                 return converted
-            if refused_values(array, block.text):
+            if refused_values(array, hexadecimal):
                 place = self.fields[self.names.index(name)]
                 return from_texts(self.parsed(block, {place: pa.string()}, [place])[place], type_)[0]
         except NoValue as error:
@@ -172,10 +170,10 @@ class _File:
         dialect = self.dialect
         try:
             table = pa_csv.read_csv(
-                pa.BufferReader(block.text),
-                pa_csv.ReadOptions(column_names=self.fields, block_size=len(block.text) + 1),
+                pa.BufferReader(pa.py_buffer(block.data)),
+                pa_csv.ReadOptions(column_names=self.fields, block_size=len(block.data) + 1),
                 # The only field of a row may be empty. A row of several fields is never an empty line.
-                _parse_options(dialect, ignore_empty_lines=len(self.fields) > 1),
+                parse_options(dialect, ignore_empty_lines=len(self.fields) > 1),
                 pa_csv.ConvertOptions(
                     column_types=dict(types),
                     include_columns=list(wanted or ()),
@@ -196,8 +194,8 @@ class _File:
 
     def _row_bounds(self, block: Block) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """Where the rows of a block begin, where they end (without their line ends), and where quotes stand."""
-        data = np.frombuffer(block.text, np.uint8)
-        quotes = np.flatnonzero(data == ord(self.dialect.quote))
+        data = block.data
+        quotes = np.flatnonzero(data == ord(self.dialect.quote)) if self.dialect.quote else np.zeros(0, np.intp)
         ends = np.flatnonzero((data == 10) | (data == 13))
         ends = ends[np.searchsorted(quotes, ends) % 2 == 0]
         starts = np.concatenate(([0], ends[:-1] + 1)).astype(np.intp)[: len(ends)]
@@ -211,13 +209,13 @@ class _File:
 
     def _line(self, block: Block, row: int) -> int:
         start = int(self._row_bounds(block)[0][row])
-        before = block.text[:start]
+        before = block.data[:start].tobytes()
         return block.first_line + (before.count(b"\n") or before.count(b"\r"))
 
     def _refuse_ragged(self, block: Block) -> None:
         """Raise for the first row with too few or too many fields, if there is one."""
         starts, ends, quotes = self._row_bounds(block)
-        marks = np.flatnonzero(np.frombuffer(block.text, np.uint8) == ord(self.dialect.delimiter))
+        marks = np.flatnonzero(block.data == ord(self.dialect.delimiter))
         marks = marks[np.searchsorted(quotes, marks) % 2 == 0]
         counts = np.searchsorted(marks, ends) - np.searchsorted(marks, starts) + 1
         wrong = np.flatnonzero(counts != len(self.fields))
@@ -226,12 +224,37 @@ class _File:
             raise DataError(f"{self.path}, line {line}: expected {len(self.fields)} columns, got {count}")
 
 
-def _parse_options(dialect: Dialect, ignore_empty_lines: bool) -> Any:
+def _blocks(path: str, dialect: Dialect, block_bytes: int | None) -> Iterator[Block]:
+    try:
+        with open_text(path, dialect.encoding, dialect.compression) as source:
+            yield from CsvText(path, source, dialect, block_bytes=block_bytes).blocks()
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or as_clause(str(error))}") from error
+
+
+def split_row(block: Block, dialect: Dialect) -> tuple[list[str], Block]:
+    """The fields of a block's first row, and the rows behind it."""
+    text = block.text
+    stop = _end_of_row(text, dialect.quote.encode())
+    fields = {f"f{i}": pa.string() for i in range(text.count(dialect.delimiter.encode(), 0, stop) + 1)}
+    row = pa_csv.read_csv(
+        pa.BufferReader(text[:stop]),
+        pa_csv.ReadOptions(autogenerate_column_names=True, block_size=stop + 1),
+        parse_options(dialect, ignore_empty_lines=False),
+        pa_csv.ConvertOptions(column_types=fields, null_values=[], check_utf8=False),
+    )
+    lines = text.count(b"\n", 0, stop) or text.count(b"\r", 0, stop)
+    return [column[0].as_py() for column in row.columns], Block(block.data[stop:], block.first_line + lines)
+
+
+def parse_options(dialect: Dialect, ignore_empty_lines: bool, on_invalid: Any = None) -> pa_csv.ParseOptions:
+    """Arrow's parser for blocks of a dialect, whose quotes are always doubled."""
     return pa_csv.ParseOptions(
         delimiter=dialect.delimiter,
-        quote_char=dialect.quote,
+        quote_char=dialect.quote or False,
         newlines_in_values=True,
         ignore_empty_lines=ignore_empty_lines,
+        invalid_row_handler=on_invalid,
     )
 
 
@@ -241,7 +264,7 @@ def _end_of_row(text: bytes, quote: bytes) -> int:
     while place < len(text):
         feed, back = (text.find(end, place) + 1 or len(text) + 1 for end in (b"\n", b"\r"))
         stop = min(feed, back, len(text))
-        quotes += text.count(quote, place, stop)
+        quotes += text.count(quote, place, stop) if quote else 0
         place = stop
         if quotes % 2 == 0:
             return stop + 1 if stop == back and text[stop : stop + 1] == b"\n" else stop
@@ -249,7 +272,7 @@ def _end_of_row(text: bytes, quote: bytes) -> int:
 
 
 def _chain(first: Block, rest: Iterator[Block]) -> Iterator[Block]:
-    if first.text:
+    if len(first.data):
         yield first
     yield from rest
 

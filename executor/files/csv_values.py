@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from ...errors import DataError
 from ...storage.types import BIGINT, DATE, MAX_PRECISION, STRING, TIMESTAMP, type_from_arrow
-from ...storage.vector import Text
+from ...storage.vector import Array, Text
 from ..given_values import is_beyond
 from ..kernels.cast import cast
 from .csv_text import as_clause
@@ -77,14 +77,17 @@ def spelt_bytes(array: pa.Array) -> pa.Array:
     return pc.if_else(array.is_valid(), pc.binary_join_element_wise("\\x", texts, ""), pa.scalar(None, pa.string()))
 
 
-def refused_values(array: pa.Array, text: bytes) -> bool:
-    """True if Arrow's parser may have taken something for a value of this column that SQL does not; `text` is the
-    block of the file."""
-    if pa.types.is_integer(array.type):
-        data = np.frombuffer(text, np.uint8)
-        marks = np.flatnonzero(data | 0x20 == ord("x"))
-        return bool((data[marks - 1] == ord("0")).any())
-    return _is_beyond(array)
+def has_hexadecimal(data: Array) -> bool:
+    """True if a block of a file, UTF-8 in an ndarray of uint8, may have a number such as `0x1F`."""
+    marks = data[1:] | 0x20 == ord("x")
+    marks &= data[:-1] == ord("0")
+    return bool(marks.any())
+
+
+def refused_values(array: pa.Array, hexadecimal: bool) -> bool:
+    """True if Arrow's parser may have taken something for a value of this column that SQL does not; `hexadecimal`: as
+    `has_hexadecimal` says of the block."""
+    return hexadecimal if pa.types.is_integer(array.type) else _is_beyond(array)
 
 
 def _is_beyond(array: pa.Array) -> bool:

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 
 from ...errors import InterfaceError, OperationalError, did_you_mean
+from ...executor.files.csv_text import Dialect
 from .jobs import Handler, reason, run_tasks
 from .reading.csv_rows import csv_rows
-from .reading.csv_scan import Dialect, ScannedCsv, dialect_of, scan_csv
+from .reading.csv_scan import ScannedCsv, dialect_of, scan_csv
 from .reading.footers import check_alike, read_footer
 from .reading.inference import KINDS, infer
 from .reading.json_rows import is_multi_line, json_rows, scan_json

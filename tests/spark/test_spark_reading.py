@@ -65,7 +65,6 @@ def read_json(place: Path, content: bytes, multi_line: bool = False) -> tuple[li
         (b"id,note\r1,x\r2,y", [("1", "x"), ("2", "y")]),
         (b'id,note\n1,""\n2,\n', [("1", ""), ("2", None)]),
         (b'id,note\n1,"a ""b"""\n2," x "\n3, y \n', [("1", 'a "b"'), ("2", " x "), ("3", " y ")]),
-        (b'id,note\n1,5" disk\n2,6" 7"\n3,"q\nz"\n', [("1", '5" disk'), ("2", '6" 7"'), ("3", "q\nz")]),
         (b"\xef\xbb\xbfid,note\n\n1,#x\n#2,y\n", [("1", "#x"), ("#2", "y")]),
         (b'\xef\xbb\xbf"id",note\n1,"x\ny"\n', [("1", "x\ny")]),
         (b"id,note\n1,a\x00b\n", [("1", "a\0b")]),
@@ -88,10 +87,11 @@ def test_records_with_other_numbers_of_fields_are_malformed_and_whole(tmp_path: 
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'a,b\n1,2\n3,"open\n4,5\n', r"a\.csv, line 3: a quote is opened and never closed"),
-        (b'a,b\n1,2\n3,5" x\n3,"open\n4,5\n', r"a\.csv, line 4: a quote is opened and never closed"),
-        (b'a,b\n1,"x"y\n', r"line 2: text behind the closing quote"),
-        (b"a,b\n1,x\n2,\xe9\n", r"line 3: byte 0xe9 is not UTF-8; .*encoding"),
+        (b'a,b\n1,2\n3,"open\n4,5\n', r"a\.csv, line 3: the quote that opens a field here is never closed"),
+        (b'a,b\n1,"x\ny"\n3,5" x\n3,"open\n4,5\n', r"a\.csv, line 4: a quote in the middle of a field"),
+        (b'a,b\n1,"x"y\n', r"line 2: text behind the quote that closes a field"),
+        (b"a,b\n1,x\r\n2,y\n", r"line 2: a carriage return outside of quotes"),
+        (b"a,b\n1,x\n2,\xe9\n", r"line 3: byte 0xE9 is no UTF-8 text; .*encoding"),
         (b"a,a\n1,2\n", r"line 1: column a is there twice"),
     ],
 )
@@ -105,10 +105,12 @@ def test_encodings_and_dialects_are_options(tmp_path: Path) -> None:
     latin = "a,b\n1,é\n".encode("latin-1")
     assert read_csv(place, latin, encoding="ISO-8859-1")[1] == [("1", "é")]
     assert read_csv(place, 'a,b\n1,"é\n€"\n'.encode("utf-16"), charset="UTF-16")[1] == [("1", "é\n€")]
-    with pytest.raises(DataError, match="line 2: byte 0x81 is not cp1252"):
+    with pytest.raises(DataError, match="line 2: byte 0x81 is no CP1252 text"):
         read_csv(place, b"a,b\n1,\x81\n", encoding="windows-1252")
     assert read_csv(place, b'a|b\n1|"x\n', sep="|", quote="")[1] == [("1", '"x')]
     assert read_csv(place, b'a,b\n1,"x\\"\ny"\n', escape="\\")[1] == [("1", 'x"\ny')]
+    assert read_csv(place, b'a,b\n1,5" disk\n2,"x\n', quote="")[1] == [("1", '5" disk'), ("2", '"x')]
+    assert read_csv(place, b"a,b\r\n\r\n1,x\r\n\r\n\r\n2,y", escape="\\")[1] == [("1", "x"), ("2", "y")]
     assert read_csv(place, b"1,NA\n,x\n", header="false", nullValue="NA") == (
         ("_c0", "_c1"), [("1", None), ("", "x")], []
     )  # fmt: skip
@@ -154,7 +156,7 @@ def test_what_was_written_is_read_however_it_is_cut(
     header = [f"c{place}" for place in range(len(rows[0]) if rows else 2)]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(raw_files, "CHUNK_BYTES", chunk)
-        patch.setattr(csv_scan, "CHUNK_BYTES", chunk)
+        patch.setattr(csv_scan, "BLOCK_BYTES", chunk)
         patch.setattr(csv_scan, "SPAN_BYTES", span)
         found = read_csv(tmp_path / "a.csv", written(rows, end, header))
     # A row of several NULLs has its separators; so only in files of one column is a row an empty line.

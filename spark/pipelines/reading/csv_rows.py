@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 
 from ....errors import DataError
-from .csv_scan import Dialect
+from ....executor.files.csv_files import parse_options
+from ....executor.files.csv_text import Dialect, as_clause
+from .csv_scan import csv_blocks
 from .listing import path_of
-from .raw_files import ChunkReader, Span, chunks
+from .raw_files import Span, chunks
 
 BATCH_ROWS: Final = 1 << 15
-_BLOCK_BYTES: Final = 8 << 20
 
 
 def csv_rows(span: Span, columns: Sequence[str], dialect: Dialect) -> Iterator[tuple[pa.RecordBatch, list[str]]]:
@@ -38,7 +39,7 @@ def csv_rows(span: Span, columns: Sequence[str], dialect: Dialect) -> Iterator[t
     if rows + malformed != span.records:
         raise DataError(
             f"{path_of(span.uri)}: {rows + malformed:,} records were read behind line {span.line}, where "
-            f"{span.records:,} are; has the file been changed meanwhile, or has it quotes within its fields?"
+            f"{span.records:,} are; has the file been changed meanwhile?"
         )
 
 
@@ -47,22 +48,19 @@ def _batches(span: Span, places: list[str], dialect: Dialect, bad: list[str]) ->
         bad.append(row.text)
         return "skip"
 
-    texts = dict.fromkeys(places, pa.string())
-    reader = ChunkReader(chunks(span.uri, dialect.encoding, span))
+    parse = parse_options(dialect, len(places) > 1, on_invalid)
+    convert = pacsv.ConvertOptions(
+        column_types=dict.fromkeys(places, pa.string()),
+        null_values=[dialect.null],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=False,
+        check_utf8=False,
+    )
     try:
-        with pacsv.open_csv(
-            pa.PythonFile(reader, mode="r"),
-            read_options=pacsv.ReadOptions(use_threads=False, block_size=_BLOCK_BYTES, column_names=places),
-            parse_options=dialect.parse_options(len(places) == 1, on_invalid),
-            convert_options=pacsv.ConvertOptions(
-                column_types=texts,
-                null_values=[dialect.null],
-                strings_can_be_null=True,
-                quoted_strings_can_be_null=False,
-            ),
-        ) as batches:
-            for batch in batches:
-                for start in range(0, batch.num_rows, BATCH_ROWS):
-                    yield batch.slice(start, BATCH_ROWS)
+        for block in csv_blocks(span.uri, dialect, chunks(span.uri, dialect.encoding, span), span.line):
+            read = pacsv.ReadOptions(use_threads=False, block_size=len(block.data) + 1, column_names=places)
+            yield from pacsv.read_csv(pa.BufferReader(pa.py_buffer(block.data)), read, parse, convert).to_batches(
+                BATCH_ROWS
+            )
     except pa.ArrowInvalid as error:
-        raise DataError(f"{path_of(span.uri)}, behind line {span.line}: {error}") from error
+        raise DataError(f"{path_of(span.uri)}, behind line {span.line}: {as_clause(str(error))}") from error

@@ -21,11 +21,13 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.fs as pafs
 
-from ....errors import DataError, InterfaceError, NotSupportedError, OperationalError
+from ....errors import InterfaceError, NotSupportedError, OperationalError
+from ....executor.files.csv_bytes import transcoded
 from .listing import path_of
 
 CHUNK_BYTES: Final = 8 << 20
 BOM: Final = codecs.BOM_UTF8
+UTF8_ADVICE: Final = "; say what the file is in with --option encoding=..., such as ISO-8859-1 or windows-1252"
 _UTF8: Final = "utf-8"
 
 
@@ -125,11 +127,12 @@ _REFUSED: Final = (".lz4", ".snappy")
 def chunks(uri: str, encoding: str, span: Span | None = None) -> Iterator[bytes]:
     """The content in UTF-8, piece by piece, with its byte order mark; of `span` alone where it is given.
 
-    Raises `DataError` naming the line of bytes that are not of the encoding. UTF-8 is not checked here: see
-    `check_utf8`.
+    Raises `DataError` naming the line of bytes that are not of the encoding. UTF-8 is not checked here.
     """
     with opened(uri) as stream:
-        pieces = _pieces(stream) if encoding == _UTF8 else _decoded(stream, uri, encoding)
+        pieces = _pieces(stream)
+        if encoding != _UTF8:
+            pieces = transcoded(pieces, path_of(uri), encoding)
         if span is None:
             yield from pieces
         elif can_seek(uri, encoding):
@@ -160,60 +163,3 @@ def _from(pieces: Iterator[bytes], start: int) -> Iterator[bytes]:
         if start < len(piece):
             yield piece[start:]
         start = max(0, start - len(piece))
-
-
-def _decoded(stream: IO[bytes], uri: str, encoding: str) -> Iterator[bytes]:
-    decoder = codecs.getincrementaldecoder(encoding)()
-    lines = 0
-    piece = b"-"
-    while piece:
-        piece = stream.read(CHUNK_BYTES)
-        try:
-            text = decoder.decode(piece, not piece)
-        except UnicodeDecodeError as error:
-            line = lines + 1 + error.object[: error.start].decode(encoding, "replace").count("\n")
-            raise DataError(f"{path_of(uri)}, line {line}: {_wrong(error)} is not {encoding}") from None
-        if text:
-            lines += text.count("\n")
-            yield text.encode()
-
-
-def check_utf8(text: bytes, uri: str, line: int) -> None:
-    """Raise `DataError` naming the first byte that is not UTF-8, and its line; `line` is the number of the first."""
-    try:
-        text.decode(_UTF8)
-    except UnicodeDecodeError as error:
-        line += text.count(b"\n", 0, error.start)
-        raise DataError(
-            f"{path_of(uri)}, line {line}: {_wrong(error)} is not UTF-8; say what the file is with "
-            "--option encoding=..., such as ISO-8859-1 or windows-1252"
-        ) from None
-
-
-def _wrong(error: UnicodeDecodeError) -> str:
-    return f"byte 0x{error.object[error.start]:02x}"
-
-
-class ChunkReader(io.RawIOBase):
-    """Pieces of bytes as a file, for parsers that read one; counts nothing, seeks nowhere."""
-
-    def __init__(self, pieces: Iterator[bytes]):
-        self._pieces = pieces
-        self._rest = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """As many bytes as are wanted, as long as there are any: pyarrow parses what one call returns as a block."""
-        found = [self._rest]
-        missing = size - len(self._rest)
-        while size < 0 or missing > 0:
-            piece = next(self._pieces, None)
-            if piece is None:
-                break
-            found.append(piece)
-            missing -= len(piece)
-        whole = b"".join(found)
-        self._rest = whole[size:] if size >= 0 else b""
-        return whole[:size] if size >= 0 else whole
