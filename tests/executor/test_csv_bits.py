@@ -30,7 +30,9 @@ def test_bitmaps_are_masks(mask: Any, begin: int) -> None:
     assert csv_bits.count(bitmap) == len(places)
     assert csv_bits.first(bitmap) == min(places, default=-1)
     assert csv_bits.last(bitmap) == max(places, default=-1)
-    assert mask_of(csv_bits.since(bitmap, begin), size) == [at >= begin and bool(is_in) for at, is_in in enumerate(mask)]
+    assert mask_of(csv_bits.since(bitmap, begin), size) == [
+        at >= begin and bool(is_in) for at, is_in in enumerate(mask)
+    ]
     for place in places[:1]:
         assert csv_bits.count(csv_bits.without(bitmap, place)) == len(places) - 1
 

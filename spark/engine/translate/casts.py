@@ -6,6 +6,7 @@ DECIMAL         integers      to DECIMAL(p, 0) first: half away from zero, where
 FLOAT, DOUBLE   STRING        Python's and PostgreSQL's digits (1e+16, 2) out of Java's (1.0E16, 2.0)
 STRING          BOOLEAN       only nyala's words
 STRING          dates, floats only nyala's spellings, of which Spark takes more: the others are an error
+STRING          BINARY        `\x6162` by its digits, `\\` a backslash; no octal escapes
 STRING          VARCHAR(n)    cut
 DOUBLE          FLOAT         too large a number is an error, and Infinity in Spark
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ....sql.expressions import Cast
-from ....storage.types import DECIMAL, DOUBLE, STRING, DataType, Kind
+from ....storage.types import BINARY, DECIMAL, DOUBLE, STRING, DataType, Kind
 from .tree import (
     Tree,
     again,
@@ -126,12 +127,28 @@ def _from_text(arg: Tree, target: DataType, safe: bool) -> Tree:
     to = try_cast if safe else cast
     if target.kind is Kind.BOOLEAN:
         return _truth(arg, safe)
+    if target.kind is Kind.BINARY:
+        return _bytes(arg, safe)
     spelling = _SPELLINGS.get(target.kind)
     if spelling is None:
         return to(arg, target)
     wrong = negated(call("regexp_like", again(arg), string(spelling)))
     refused = null(target) if safe else error(f"a text is no {target}, or not spelt as Spark reads it", target)
     return call("if", wrong, refused, to(arg, target))
+
+
+def _bytes(arg: Tree, safe: bool) -> Tree:
+    """What `storage.types.bytes_of` makes of a text; an octal escape, whose byte need not be text, is an error."""
+    digits = call("regexp_replace", call("substring", again(arg), number(3)), string(r"\s"), string(""))
+    plain = call("replace", again(arg), string("\\\\"), string("\\"))
+    wrong = "a text is no BINARY, or has octal escapes, which are not read on Spark: write \\x and hexadecimal digits"
+    return case(
+        (is_null(again(arg)), null(BINARY)),
+        (infix(exp.EQ, call("instr", again(arg), string("\\")), number(0)), cast(again(arg), BINARY)),
+        (call("regexp_like", again(arg), string(r"^\\[xX](\s*[0-9a-fA-F]{2})*\s*$")), call("unhex", digits)),
+        (call("regexp_like", again(arg), string(r"^([^\\]|\\\\)*$")), cast(plain, BINARY)),
+        default=null(BINARY) if safe else error(wrong, BINARY),
+    )
 
 
 def _truth(arg: Tree, safe: bool) -> Tree:

@@ -37,14 +37,12 @@ def _is(value: bool) -> Callable[[Call, list[Tree]], Tree]:
 def _saturated(expr: Call, args: list[Tree]) -> Tree:
     """The number at the other side's scale. Spark has no room for more than 38 digits, so what is too large for it is
     the first or last value."""
-    most = cast(
-        string("9" * ((expr.type.precision or 0) - (expr.type.scale or 0)) + "." + "9" * (expr.type.scale or 0)),
-        expr.type,
-    )
+    digits = "9" * ((expr.type.precision or 0) - (expr.type.scale or 0)) + "." + "9" * (expr.type.scale or 0)
+    # Both as texts: Spark's unary minus rounds to 34 digits.
     beyond = exp.Case(
         ifs=[
-            exp.If(this=infix(exp.GT, args[0], number(0)), true=most),
-            exp.If(this=infix(exp.LT, again(args[0]), number(0)), true=exp.Neg(this=again(most))),
+            exp.If(this=infix(exp.GT, args[0], number(0)), true=cast(string(digits), expr.type)),
+            exp.If(this=infix(exp.LT, again(args[0]), number(0)), true=cast(string("-" + digits), expr.type)),
         ]
     )
     return call("coalesce", try_cast(again(args[0]), expr.type), beyond)
