@@ -54,6 +54,7 @@ _UNITS = (
     "milliseconds", "microseconds",
 )  # fmt: skip
 _SMALL = "i BETWEEN -1000 AND 1000"
+_LONG = "CAST(i AS DECIMAL(38,0)) * 0 + CASE WHEN b THEN 1 ELSE -1 END * 12345678901234567890123456789012345678"
 _FLOATS = ("f", "CAST(g AS DOUBLE)")
 
 
@@ -110,8 +111,8 @@ CASES: Final[dict[str, list[str]]] = {
             "CASE WHEN k <> 2 AND w <> 0 THEN d / w END", "CASE WHEN d <> 0 THEN w / d END", "i / 3.0",
             "CASE WHEN n <> 0 THEN CAST(d AS DECIMAL(30,4)) / n END"],
     "mod": ["i % 7", "n % 1000", "d % 0.3", "f % 3", "CASE WHEN h <> 0 THEN i % h END", "mod(w, 7)", "mod(-9, 4)"],
-    "neg": [_small("-i"), "-d", "-f", "-w", "-(-1.5)"],
-    "abs": [_small("abs(i)"), "abs(d)", "abs(f)", "abs(w)", "abs(g)"],
+    "neg": [_small("-i"), "-d", "-f", "-w", "-(-1.5)", f"-({_LONG})"],
+    "abs": [_small("abs(i)"), "abs(d)", "abs(f)", "abs(w)", "abs(g)", f"abs({_LONG})"],
     "sign": ["sign(i)", "sign(d)", "sign(f)", "sign(w)"],
     "floor": ["floor(d)", "floor(w)", "floor(f)", "floor(g)", "floor(i)", "floor(-0.5)"],
     "ceil": ["ceil(d)", "ceil(w)", "ceil(f)", "ceil(g)", "ceil(f / 3)"],

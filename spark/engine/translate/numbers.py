@@ -367,6 +367,34 @@ def _shift(name: str) -> Writer:
     return write
 
 
+_EXACT_DIGITS = 34
+"""Spark's unary minus and abs() round DECIMALs to so many digits (`scala.math.BigDecimal.unary_-`)."""
+
+
+def _is_rounded(expr: Call) -> bool:
+    return expr.args[0].type.is_decimal and (expr.args[0].type.precision or 0) > _EXACT_DIGITS
+
+
+def _neg(expr: Call, args: list[Tree]) -> Tree:
+    if not _is_rounded(expr):
+        return exp.Neg(this=exp.Paren(this=args[0]))
+    digits = cast(args[0], STRING)
+    return _signed(digits, call("concat", string("-"), again(digits)), expr.type)
+
+
+def _abs(expr: Call, args: list[Tree]) -> Tree:
+    if not _is_rounded(expr):
+        return call("abs", args[0])
+    digits = cast(args[0], STRING)
+    return _signed(digits, again(digits), expr.type)
+
+
+def _signed(digits: Tree, other: Tree, type_: DataType) -> Tree:
+    """A number from its digits: without the sign if it is negative, else from `other`."""
+    bare = call("substring", again(digits), number(2))
+    return cast(call("if", call("startswith", digits, string("-")), bare, other), type_)
+
+
 def _factorial(expr: Call, args: list[Tree]) -> Tree:
     """Up to 33!, looked up: Spark's own ends at 20!."""
     known = call("array", *(string(str(math.factorial(n))) for n in range(34)))
@@ -382,8 +410,8 @@ def _bitwise(kind: type[exp.Binary]) -> Writer:
 
 WRITERS: Mapping[str, Writer] = {
     **dict.fromkeys(_INFIX, _arithmetic),
-    "neg": lambda expr, args: exp.Neg(this=exp.Paren(this=args[0])),
-    "abs": lambda expr, args: call("abs", args[0]),
+    "neg": _neg,
+    "abs": _abs,
     "sign": lambda expr, args: cast(
         call("signum", call("nanvl", args[0], number(0)) if expr.args[0].type.is_float else args[0]), expr.type
     ),
