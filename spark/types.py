@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 
 from ..errors import NotSupportedError, NumericOutOfRange
-from ..storage.types import DECIMAL, TIMESTAMP, DataType, Interval, Kind
+from ..storage.types import DECIMAL, NULL, TIMESTAMP, DataType, Interval, Kind
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -98,16 +98,18 @@ def arrow_of(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema)  # PySpark 4.1: UTC goes without saying
 
 
-def from_spark(schema: StructType) -> list[NamedType]:
-    """The columns of nyala that hold every value of Spark's.
+def from_spark(schema: StructType, voids: bool = False) -> list[NamedType]:
+    """The columns of nyala that hold every value of Spark's; with `voids`, a column of bare NULLs is one of type NULL.
 
     Raises `NotSupportedError` for types that have no counterpart: nested ones, intervals, TIME, VARIANT.
     """
-    return [(field.name, _from_spark(field.name, field.dataType), field.nullable) for field in schema.fields]
+    return [(field.name, _from_spark(field.name, field.dataType, voids), field.nullable) for field in schema.fields]
 
 
-def _from_spark(name: str, type_: Any) -> DataType:
+def _from_spark(name: str, type_: Any, voids: bool) -> DataType:
     written = type_.typeName().partition(" collate ")[0]
+    if written == "void" and voids:
+        return NULL
     if written in ("varchar", "char"):
         return DataType(Kind.STRING, length=type_.length)
     if written == "decimal":

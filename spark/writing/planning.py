@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from ...driver.connection import Connection
-from ...errors import InterfaceError, UnknownColumn, UnknownTable, did_you_mean
+from ...errors import InterfaceError, NotSupportedError, UnknownColumn, UnknownTable, did_you_mean
 from ...sql.binding.show_create import quoted_name
 from ...storage.schema import Table
+from ...storage.types import Kind
 from ..source.naming import is_query, table_name
 from ..source.options import Given
 from ..types import NamedType, from_spark
@@ -49,7 +50,7 @@ def plan_of(connection: Connection, given: Given, schema: StructType, overwrite:
     operation = _operation(given, overwrite)
     if "idempotencyKey" in given:
         check_job(given["idempotencyKey"])
-    columns = from_spark(schema)
+    columns = from_spark(schema, voids=True)
     table = _table(connection, given, target, columns)
     Fitting(table, operation, pa.schema([pa.field(name, type_.arrow) for name, type_, _ in columns]))
     key = given["idempotencyKey"] if "idempotencyKey" in given else RUN_PREFIX + uuid.uuid4().hex
@@ -128,6 +129,9 @@ def _definition(given: Given, target: str, columns: Sequence[NamedType]) -> str:
     named = {name.lower(): (type_, nullable) for name, type_, nullable in columns}
     if len(named) < len(columns):
         raise InterfaceError("the DataFrame has columns that differ in their capitals only; rename one")
+    for name, (type_, _) in named.items():
+        if type_.kind is Kind.NULL:
+            raise NotSupportedError(f"column {name} holds bare NULLs, so it has no type for a new table; cast it")
     key = [name.lower() for name in given["primaryKey"]]
     for name in key:
         if name not in named:

@@ -136,10 +136,10 @@ def test_compressed_files_are_read_whole(tmp_path: Path) -> None:
 FIELDS = st.one_of(st.none(), st.text(st.sampled_from('a1,"\n\r é '), max_size=6))
 
 
-def written(rows: list[list[str | None]], end: str, header: list[str]) -> bytes:
+def written(rows: list[list[str | None]], end: str, header: list[str], encoding: str) -> bytes:
     """CSV in which NULL is an empty field, and every text is quoted."""
     lines = [",".join("" if v is None else '"' + v.replace('"', '""') + '"' for v in row) for row in rows]
-    return end.join([",".join(header), *lines, ""]).encode()
+    return end.join([",".join(header), *lines, ""]).encode(encoding)
 
 
 @SMALL
@@ -148,9 +148,10 @@ def written(rows: list[list[str | None]], end: str, header: list[str]) -> bytes:
     st.sampled_from(["\n", "\r\n"]),
     st.integers(1, 40),
     st.integers(1, 60),
+    st.sampled_from(["utf-8", "utf-8-sig", "latin-1", "utf-16"]),
 )
 def test_what_was_written_is_read_however_it_is_cut(
-    tmp_path: Path, rows: list[list[str | None]], end: str, chunk: int, span: int
+    tmp_path: Path, rows: list[list[str | None]], end: str, chunk: int, span: int, encoding: str
 ) -> None:
     """Chunks of a few bytes cut records, line breaks and doubled quotes at every place."""
     header = [f"c{place}" for place in range(len(rows[0]) if rows else 2)]
@@ -158,7 +159,8 @@ def test_what_was_written_is_read_however_it_is_cut(
         patch.setattr(raw_files, "CHUNK_BYTES", chunk)
         patch.setattr(csv_scan, "BLOCK_BYTES", chunk)
         patch.setattr(csv_scan, "SPAN_BYTES", span)
-        found = read_csv(tmp_path / "a.csv", written(rows, end, header))
+        options = {} if encoding.startswith("utf-8") else {"encoding": encoding}
+        found = read_csv(tmp_path / "a.csv", written(rows, end, header, encoding), **options)
     # A row of several NULLs has its separators; so only in files of one column is a row an empty line.
     assert found == (tuple(header), [tuple(row) for row in rows], [])
 

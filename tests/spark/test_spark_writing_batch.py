@@ -115,12 +115,15 @@ def test_a_table_is_made_of_the_columns_and_wrong_ones_are_refused_before_any_ta
         r"UnknownColumn.*column w": spark.sql("SELECT 1 AS k, 2 AS w"),
         r"NotNullViolation.*lacks column k": spark.sql("SELECT 'x' AS v"),
         r"TypeMismatch.*column v.*STRING": spark.sql("SELECT 1 AS k, 2 AS v"),
+        r"NotSupportedError.*column v holds bare NULLs": spark.sql("SELECT 1 AS k, NULL AS v"),
     }
     for message, rows in wrong.items():
         with pytest.raises(Exception, match=message):
-            save(rows, url)
+            save(rows, url, **({"dbtable": "untyped", "primaryKey": "k"} if "bare" in message else {}))
     with pytest.raises(Exception, match=r"InterfaceError.*staged=false"):
         save(keyed(spark, 0, 1), url, staged="false")
+    save(spark.sql("SELECT 1 AS k, NULL AS v"), url)
+    assert connection.execute("SELECT * FROM t").fetchall() == [(1, None)]
 
 
 def test_a_table_that_was_made_anew_a_moment_ago_is_the_one_that_is_written(served: tuple[Connection, str]) -> None:
