@@ -40,6 +40,7 @@ from ...storage.clock import format_timestamp
 from ...storage.files.os_filesystem import OsFileSystem
 from ...storage.schema import Table
 from ...storage.store import Store, Timestamp
+from ..session import check_classic
 from .backups import manifest
 from .backups.chains import chains
 from .backups.manifest import Backup, SavedFile, SavedTable
@@ -117,6 +118,7 @@ def backup(
     StoreLocked
         Another backup is being written into the directory.
     """
+    check_classic(spark, "backup")
     started = time.monotonic()
     place = Path(destination).expanduser().absolute()
     place.mkdir(parents=True, exist_ok=True)
@@ -326,6 +328,7 @@ def verify(
 
     A backup that goes on from one that is not there is wrong too.
     """
+    check_classic(spark, "verify")
     place = Path(destination).expanduser().absolute()
     backups = manifest.read_all(place)
     whole = {backup.id for chain in chains(backups) for backup in chain.backups}

@@ -34,6 +34,7 @@ from ...storage.files.disk_errors import disk_error
 from ...storage.store import Timestamp
 from ...storage.types import DataType, Kind
 from .. import workers
+from ..session import check_classic
 from ..source import partitions, relation, scanning
 from ..source.options import Given, Use
 from ..source.partitions import Part
@@ -145,6 +146,7 @@ def export(
     UnknownTable, UnknownColumn, StatementError, HistoryGone
         It cannot be read so.
     """
+    check_classic(spark, "export")
     started = time.monotonic()
     place = Path(destination).expanduser().absolute()
     chosen = _format(place, format)

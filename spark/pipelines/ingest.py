@@ -27,6 +27,7 @@ from ...driver.connection import connect
 from ...driver.owners import reachable
 from ...errors import DataError, Error, InterfaceError
 from ...sql.binding.show_create import name_text
+from ..session import check_classic
 from ..writing.jobs import JobRecord, Jobs, State, check_job
 from ..writing.operations import Operation
 from .backups.manifest import write_durably
@@ -152,6 +153,7 @@ def ingest(
     UnknownTable, UnknownColumn, NotNullViolation, InterfaceError, NotSupportedError
         Source and table do not go together.
     """
+    check_classic(spark, "ingest")
     started = time.monotonic()
     wanted = Operation.named(operation)
     limit = MAX_REJECTS if max_rejects is None else max_rejects

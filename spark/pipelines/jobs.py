@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from ... import errors
 from ...errors import Error, OperationalError
-from ..session import check_classic
 
 if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
@@ -59,7 +58,6 @@ def watched(
 ) -> Iterator[None]:
     """Tell `handler` how far the Spark jobs have come that this thread starts inside; once more at the end. Whoever
     leaves by an exception (Ctrl-C) takes the jobs that run with him."""
-    check_classic(spark, step)
     context = spark.sparkContext
     group = f"nyala-{uuid.uuid4().hex}"
     before = context.getLocalProperty("spark.jobGroup.id")
@@ -153,7 +151,6 @@ def run_tasks(
     Error
         What `work` has raised, if trying again is of no use; `OperationalError` where all tries of a task failed.
     """
-    check_classic(spark, step)
     if not tasks:
         return []
     counter = spark.sparkContext.accumulator(0)

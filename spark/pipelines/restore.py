@@ -30,6 +30,7 @@ from ...storage.clock import format_timestamp
 from ...storage.schema import ColumnSchema, Schema, Table, TableDefinition, View
 from ...storage.store import Store, Timestamp
 from ...storage.types import INT
+from ..session import check_classic
 from .backups import manifest
 from .backups.chains import TableChain, chain_at, table_chains
 from .backups.tasks import RestoreTask, damage
@@ -104,6 +105,7 @@ def restore(
     UnknownTable
         The backup holds no such table.
     """
+    check_classic(spark, "restore")
     started = time.monotonic()
     place = Path(source).expanduser().absolute()
     chain, moment = chain_at(manifest.read_all(place), at)
