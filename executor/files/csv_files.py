@@ -142,7 +142,7 @@ class _File:
             found = self.parsed(block, arrow, list(chosen.values()))
         except pa.ArrowInvalid:
             found = self.parsed(block, dict.fromkeys(chosen.values(), pa.string()), list(chosen.values()))
-        has_whole = any(pa.types.is_integer(type_) for type_ in wanted.values())
+        has_whole = block.has_x and any(pa.types.is_integer(type_) for type_ in wanted.values())
         hexadecimal = has_whole and has_hexadecimal(block.data)
         arrays = [self._column(block, n, found[f], wanted[n], hexadecimal) for n, f in chosen.items()]
         rows = pa.RecordBatch.from_arrays(arrays, names=list(chosen))
@@ -244,7 +244,9 @@ def split_row(block: Block, dialect: Dialect) -> tuple[list[str], Block]:
         pa_csv.ConvertOptions(column_types=fields, null_values=[], check_utf8=False),
     )
     lines = text.count(b"\n", 0, stop) or text.count(b"\r", 0, stop)
-    return [column[0].as_py() for column in row.columns], Block(block.data[stop:], block.first_line + lines)
+    return [column[0].as_py() for column in row.columns], Block(
+        block.data[stop:], block.first_line + lines, has_x=block.has_x
+    )
 
 
 def parse_options(dialect: Dialect, ignore_empty_lines: bool, on_invalid: Any = None) -> pa_csv.ParseOptions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -93,6 +94,33 @@ def test_a_query_that_starts_again_leaves_one_copy(spark: SparkSession, connecti
     assert [(record.state, record.rows) for record in records] == [
         (State.PUBLISHED, rows) for rows in (1_000, 100_000, 500, 500)
     ]
+
+
+def test_a_named_query_that_a_clock_triggers_follows_its_table(
+    spark: SparkSession, connection: Connection, tmp_path: Path
+) -> None:
+    connection.execute("CREATE TABLE u (k BIGINT PRIMARY KEY, v STRING); INSERT INTO t VALUES (1, 'a'), (2, 'b')")
+    options = {"url": str(tmp_path / "store"), "checkpointLocation": str(tmp_path / "checkpoint")}
+    changes = spark.readStream.format("nyala").options(**options, dbtable="t", startingTimestamp="earliest").load()
+    sink = (
+        changes.select("k", "v")
+        .writeStream.format("nyala")
+        .queryName("copy")
+        .trigger(processingTime="200 milliseconds")
+    )
+    query = sink.options(**options, dbtable="u", operation="upsert").start()
+    try:
+        for statement, expected in (
+            ("SELECT 1", [(1, "a"), (2, "b")]),
+            ("UPDATE t SET v = 'z' WHERE k = 1", [(1, "z"), (2, "b")]),
+        ):
+            connection.execute(statement)
+            end = time.monotonic() + 120
+            while connection.execute("SELECT * FROM u ORDER BY k").fetchall() != expected:
+                assert query.isActive and time.monotonic() < end, query.exception()
+                time.sleep(0.05)
+    finally:
+        query.stop()
 
 
 def test_records_of_batches_that_cannot_come_again_are_forgotten() -> None:
