@@ -20,6 +20,7 @@ from .kernels import (
     choose,
     compare,
     date_templates,
+    frame_limits,
     mathematics,
     number_templates,
     regex,
@@ -74,7 +75,15 @@ def _text_of_one(name: str) -> Kernel:
     return lambda type_, value: text.of_one(name, type_, value)
 
 
-_MODULES: Final[tuple[Any, ...]] = (calendar, date_templates, mathematics, number_templates, regex, strings)
+_MODULES: Final[tuple[Any, ...]] = (
+    calendar,
+    date_templates,
+    frame_limits,
+    mathematics,
+    number_templates,
+    regex,
+    strings,
+)
 """Modules with a table of kernels of their own, and a set of those that may refuse a row."""
 
 KERNELS: Final[Mapping[str, Kernel]] = {

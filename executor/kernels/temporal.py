@@ -32,6 +32,13 @@ def days_of(vector: Vector) -> Array:
     return values if vector.type.kind is Kind.DATE else values // DAY
 
 
+def rest_of(moment: Vector) -> Any:
+    """Microseconds since the beginning of the day; 0 for dates."""
+    if moment.type.kind is Kind.DATE:
+        return 0
+    return np.broadcast_to(np.asarray(integers(moment)), (len(moment),)) % DAY
+
+
 def _dates(days: Array) -> Any:
     return days.astype("datetime64[D]")
 
@@ -109,10 +116,7 @@ def from_days(type_: DataType, days: Array, micros: Any, validity: Array | None)
 def shift(type_: DataType, moment: Vector, span: Vector, sign: int) -> Vector:
     """DATE or TIMESTAMP plus (`sign` 1) or minus (-1) an INTERVAL or a number of days."""
     validity = joined_validity(moment, span)
-    days = days_of(moment)
-    rest: Any = 0
-    if moment.type.kind is Kind.TIMESTAMP:
-        rest = np.broadcast_to(np.asarray(integers(moment)), (len(moment),)) % DAY
+    days, rest = days_of(moment), rest_of(moment)
     if span.type.kind is not Kind.INTERVAL:
         return from_days(type_, days + sign * np.asarray(integers(span)), rest, validity)
     months, more_days, micros = interval_parts(span)

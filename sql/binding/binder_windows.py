@@ -21,12 +21,13 @@ from ...errors import (
     WindowError,
     did_you_mean,
 )
-from ...storage.types import BIGINT, DOUBLE, INTERVAL, STRING, Kind
+from ...storage.types import BIGINT, DOUBLE, INTERVAL, STRING, DataType, Kind
 from .. import arithmetic, functions
-from ..coercion import as_decimal, cast, common_type, convert, fit, is_text_literal
+from ..coercion import as_decimal, cast, common_type, comparand, convert, fit, is_text_literal
 from ..expressions import (
     SUBQUERIES,
     Aggregate,
+    Call,
     Column,
     Expr,
     Literal,
@@ -322,43 +323,49 @@ def _with_range(call: Window) -> Window:
     assert call.frame is not None
     item = call.order[0]
     sides = {"range_start": (call.start, call.frame.start), "range_end": (call.end, call.frame.end)}
-    limits: dict[str, Expr] = {}
-    for name, (offset, bound) in sides.items():
-        if offset is not None:
-            limits[name] = _limit(item.expr, offset, (bound == "preceding") != item.descending)
+    given = {name: (offset, bound) for name, (offset, bound) in sides.items() if offset is not None}
+    offsets = {name: _distance(item.expr, offset) for name, (offset, _) in given.items()}
     target = item.expr.type
-    for limit in limits.values():
-        target = common_type(target, limit.type) or limit.type
-    values: dict[str, Any] = {name: cast(limit, target) for name, limit in limits.items()}
-    return replace(call, range_key=cast(item.expr, target), **values)
+    for offset in offsets.values():
+        sum_type = _sum_type(item.expr.type, offset)
+        target = common_type(target, sum_type) or sum_type
+    key = cast(item.expr, target)
+    values: dict[str, Any] = {
+        name: _limit(key, offsets[name], (bound == "preceding") != item.descending)
+        for name, (_, bound) in given.items()
+    }
+    return replace(call, range_key=key, **values)
 
 
-def _limit(key: Expr, offset: Expr, down: bool) -> Expr:
-    """The key less (`down`) or plus an offset, of a type that holds it."""
-    operator = "sub" if down else "add"
-    if key.type.kind in (Kind.DATE, Kind.TIMESTAMP):
-        if is_text_literal(offset):
-            offset = convert(offset, INTERVAL)
-            check_offset(offset.value if isinstance(offset, Literal) else 0)
-        if offset.type == INTERVAL:
-            return arithmetic.operate(operator, key, offset)
-    elif key.type.is_numeric:
-        if is_text_literal(offset):
-            offset = convert(offset, key.type)
-            check_offset(offset.value if isinstance(offset, Literal) else 0)
-        if offset.type.is_numeric:
-            if key.type.is_float or offset.type.is_float:
-                return arithmetic.operate(operator, cast(key, DOUBLE), cast(offset, DOUBLE))
-            # As decimals, which grow by a digit where integers would overflow.
-            return arithmetic.operate(operator, _exact(key), _exact(offset))
-    needed = "an INTERVAL" if key.type.kind in (Kind.DATE, Kind.TIMESTAMP) else "a number"
-    if not (key.type.is_numeric or key.type.kind in (Kind.DATE, Kind.TIMESTAMP)):
+def _distance(key: Expr, offset: Expr) -> Expr:
+    """The offset as an INTERVAL or a number, as the key has it."""
+    moment = key.type.kind in (Kind.DATE, Kind.TIMESTAMP)
+    if not (key.type.is_numeric or moment):
         raise TypeMismatch(f"RANGE with an offset needs an ORDER BY of numbers, dates or timestamps, not {key.type}")
+    if is_text_literal(offset):
+        offset = convert(offset, INTERVAL if moment else key.type)
+        check_offset(offset.value if isinstance(offset, Literal) else 0)
+    if (offset.type == INTERVAL) if moment else offset.type.is_numeric:
+        return offset
+    needed = "an INTERVAL" if moment else "a number"
     raise TypeMismatch(f"RANGE over an ORDER BY of type {key.type} takes {needed} as offset, not {offset.type}")
 
 
-def _exact(expr: Expr) -> Expr:
-    return cast(expr, as_decimal(expr.type))
+def _sum_type(key: DataType, offset: Expr) -> DataType:
+    """The type of a key plus an offset."""
+    if key.kind in (Kind.DATE, Kind.TIMESTAMP):
+        return arithmetic.operate("add", Literal(key, True, None), offset).type
+    if key.is_float or offset.type.is_float:
+        return DOUBLE
+    # As decimals, which grow by a digit where integers would overflow.
+    return arithmetic.decimal_result("add", as_decimal(key), as_decimal(offset.type))
+
+
+def _limit(key: Expr, offset: Expr, down: bool) -> Expr:
+    """The key less (`down`) or plus an offset; what their type does not hold lies just beyond its values."""
+    offset = offset if offset.type == INTERVAL else comparand(offset, key.type)
+    nullable = key.nullable or offset.nullable
+    return Call(key.type, nullable, "limit_before" if down else "limit_after", (key, offset))
 
 
 # ---- QUALIFY and DISTINCT ON -----------------------------------------------------------------------------------------

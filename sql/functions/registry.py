@@ -21,6 +21,7 @@ OPERATORS = frozenset(
     [
         *("add", "sub", "mul", "div", "mod", "neg"),
         *("eq", "ne", "lt", "le", "gt", "ge", "is_distinct", "saturated"),
+        *("limit_before", "limit_after"),
         *("and", "or", "not", "is_null", "is_true", "is_false"),
         *("like", "ilike", "concat", "regexp_match", "regexp_imatch", "similar"),
         *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "shift_left", "shift_right"),
@@ -29,7 +30,7 @@ OPERATORS = frozenset(
     ]
 )
 """What operators are bound into; `like` and `ilike` escape with a backslash, `concat` takes two or more texts,
-`saturated` stands below comparisons (`coercion.comparands`)."""
+`saturated` stands below comparisons (`coercion.comparands`), limits in the frames of windows (`binder_windows`)."""
 
 
 def _under(category: str, functions: Iterable[Function]) -> list[Function]:
