@@ -44,7 +44,7 @@ from ..storage.types import (
     Interval,
     Kind,
 )
-from .coercion import as_decimal, cast, common_type, convert, fit, is_text_literal
+from .coercion import as_decimal, cast, common_type, convert, fit, is_null_query, is_text_literal
 from .expressions import Call, Expr, Literal
 from .literals import digits_of
 
@@ -55,6 +55,7 @@ MIN_DIVISION_SCALE = 16
 def operate(operator: str, left: Expr, right: Expr) -> Expr:
     """`left operator right` for add, sub, mul, div or mod, folded where both are literals."""
     left, right = _adopt_texts(operator, left, right)
+    left, right = _adopt_null_query(left, right), _adopt_null_query(right, left)
     if _is_temporal(left) or _is_temporal(right):
         return _temporal(operator, left, right)
     if left.type.kind is Kind.NULL or right.type.kind is Kind.NULL:
@@ -80,6 +81,8 @@ def negate(arg: Expr) -> Expr:
             return turned
     if arg.type.kind is Kind.NULL:
         return Literal(INT, True, None)
+    if is_null_query(arg):
+        return cast(arg, INT)
     if arg.type == INTERVAL:
         return Call(INTERVAL, arg.nullable, "interval_neg", (arg,))
     if not arg.type.is_numeric:
@@ -118,6 +121,15 @@ def _adopt_null(left: Expr, right: Expr) -> tuple[Expr, Expr]:
     if type_.kind is Kind.NULL:
         type_ = INT
     return convert(left, type_), convert(right, type_)
+
+
+def _adopt_null_query(expr: Expr, other: Expr) -> Expr:
+    """`(SELECT NULL)` beside a number is one, and beside a moment a distance."""
+    if not is_null_query(expr):
+        return expr
+    if other.type.kind in (Kind.TIMESTAMP, Kind.INTERVAL):
+        return cast(expr, INTERVAL)
+    return cast(expr, other.type if other.type.is_numeric else INT)
 
 
 # ---- decimals --------------------------------------------------------------------------------------------------------

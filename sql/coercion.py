@@ -34,7 +34,8 @@ from ..storage.types import (
     trimmed,
 )
 from . import literals
-from .expressions import Call, Cast, Expr, Literal
+from .bound import Query, Select, Values
+from .expressions import Call, Cast, Expr, Literal, ScalarSubquery
 from .late_parameters import LateParameter
 
 MICROSECONDS_PER_DAY = 86_400_000_000
@@ -83,6 +84,23 @@ def _common_number(left: DataType, right: DataType) -> DataType:
 def is_text_literal(expr: Expr) -> bool:
     """A quoted text whose type the place decides."""
     return isinstance(expr, Literal | LateParameter) and expr.type == STRING
+
+
+def is_null_query(expr: Expr) -> bool:
+    """`(SELECT NULL)`: its type, STRING, was nobody's choice, so it meets any other type as NULL does."""
+    return isinstance(expr, ScalarSubquery) and expr.query is not None and nulls_of(expr.query) == (True,)
+
+
+def nulls_of(query: Query) -> tuple[bool, ...]:
+    """Per column of a query, whether the query says NULL for it."""
+    body = query.body
+    if isinstance(body, Select):
+        rows: tuple[tuple[Expr, ...], ...] = (tuple(expr for _, expr in body.projection[: len(query.columns)]),)
+    elif isinstance(body, Values):
+        rows = body.rows
+    else:
+        return (False,) * len(query.columns)
+    return tuple(all(isinstance(v, Literal) and v.value is None for v in column) for column in zip(*rows, strict=True))
 
 
 def fit(literal: Literal, type_: DataType) -> Literal | None:
@@ -221,7 +239,7 @@ def meeting_type(exprs: Sequence[Expr], what: str) -> tuple[DataType, bool]:
     """The type at which values meet, and whether no parameter's value has a part in it."""
     target = NULL
     for expr in exprs:
-        if not isinstance(expr, Literal | LateParameter):
+        if not isinstance(expr, Literal | LateParameter) and not is_null_query(expr):
             target = _meet(target, expr.type, what)
     asked = target
     for expr in exprs:
@@ -230,7 +248,7 @@ def meeting_type(exprs: Sequence[Expr], what: str) -> tuple[DataType, bool]:
             if not (known and _fits(expr, target)):
                 target = _meet(target, expr.type, what)
     settled = target == asked and target.kind is not Kind.NULL
-    if target.kind is Kind.NULL and any(is_text_literal(expr) for expr in exprs):
+    if target.kind is Kind.NULL and any(is_text_literal(expr) or is_null_query(expr) for expr in exprs):
         target = STRING
     return target, settled
 

@@ -15,15 +15,17 @@ from typing import Any
 
 from sqlglot import exp
 
-from ...errors import GroupingError, NotSupportedError, SqlSyntaxError, TypeMismatch, UnknownFunction
+from ...errors import GroupingError, SqlSyntaxError, TypeMismatch, UnknownFunction
 from ...storage.types import INT
 from .. import functions
-from ..expressions import Aggregate, Expr, Literal, OrderItem, columns_of
+from ..expressions import SUBQUERIES, Aggregate, Expr, Literal, OrderItem, columns_of, walk
 from ..functions.aggregates import ALWAYS_DEFINED, ORDER_SENSITIVE, WITHIN_GROUP
 from .binder_expressions import call as bind_scalar
 from .binder_expressions import condition, connect
 from .context import Frame, Handler, name_of, only
 from .grouping_sets import grouping_value
+from .scope import Scope
+from .traverse import columns_read
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +80,45 @@ def _column(node: Any, frame: Frame) -> Expr:
     if not function.aggregate:
         word = "FILTER" if call.filter is not None else "WITHIN GROUP"
         raise TypeMismatch(f"only aggregate functions take {word}, and {call.name} is none")
-    if frame.within is not None:
-        raise GroupingError(f"aggregate calls cannot be nested: {call.name} stands inside {frame.within}")
-    if frame.aggregates is None:
-        raise GroupingError(f"aggregate function {call.name} cannot stand in {frame.clause}{_instead(frame.clause)}")
     found = _bound(call, function, frame.inside(call.name))
+    owner = _owner(found, frame)
+    if owner is None:
+        raise GroupingError(f"aggregate function {call.name} cannot stand in FROM, over columns of the same FROM")
+    if owner.within is not None:
+        raise GroupingError(f"aggregate calls cannot be nested: {call.name} stands inside {owner.within}")
+    if owner.aggregates is None:
+        raise GroupingError(f"aggregate function {call.name} cannot stand in {owner.clause}{_instead(owner.clause)}")
     inputs = (*found.args, *(item.expr for item in found.order))
-    solid = frame.aggregates.grouped and found.filter is None and not any(arg.nullable for arg in inputs)
+    solid = owner.aggregates.grouped and found.filter is None and not any(arg.nullable for arg in inputs)
     solid = solid and found.function in ALWAYS_DEFINED
     found = replace(found, nullable=found.nullable and not solid)
-    _refuse_outer(found, frame)
-    return frame.aggregates.column(found, frame.context)
+    return owner.aggregates.column(found, frame.context)
+
+
+def _owner(call: Aggregate, frame: Frame) -> Frame | None:
+    """The frame of the query that computes an aggregate: the innermost one whose columns it reads (SQL standard), where
+    the call stands for one that reads none. None for a query that sees them by LATERAL.
+
+    `SELECT (SELECT sum(t.a) FROM u) FROM t` sums the rows of t.
+    """
+    read_ = _columns_read(call)
+    scope: Scope | None = frame.scope
+    owner: Frame | None = frame
+    while read_ and scope is not None:
+        if read_ & scope.own_columns:
+            return owner
+        scope = scope.parent
+        owner = scope.holder if scope is not None else None
+    return frame
+
+
+def _columns_read(expr: Expr) -> frozenset[int]:
+    """The columns that an expression reads, its subqueries included."""
+    found = columns_of(expr)
+    for node in walk(expr):
+        if isinstance(node, SUBQUERIES) and node.query is not None:
+            found |= columns_read(node.query)
+    return found
 
 
 def _bound(call: Call, function: functions.Function, frame: Frame) -> Aggregate:
@@ -150,13 +180,6 @@ def _order(call: Call, found: Aggregate, frame: Frame) -> tuple[OrderItem, ...]:
                 raise TypeMismatch(f"with DISTINCT, ORDER BY inside {call.name} can only use the arguments")
         items.append(OrderItem(expr, descending, nulls_first))
     return tuple(items) if found.function in ORDER_SENSITIVE else found.order
-
-
-def _refuse_outer(call: Aggregate, frame: Frame) -> None:
-    """An aggregate over nothing but outer columns belongs to the outer query (SQL standard), which is not done here."""
-    read_ = columns_of(call)
-    if read_ and not read_ & frame.scope.own_columns:
-        raise NotSupportedError(f"{call.function} of an outer query's columns inside a subquery is not supported")
 
 
 def _instead(clause: str) -> str:

@@ -95,7 +95,7 @@ def _not_null(value: Expr, column: ColumnSchema) -> Expr:
 
 def _column_of(node: Any, place: int, wanted: int, frame: Frame) -> Expr:
     """One column of a query of one row."""
-    query = frame.context.bind_query(node, frame.scope, frame.context)
+    query = frame.bind_query(node)
     _refuse_count(len(query.columns), wanted)
     body = query.body
     if isinstance(body, Select) and not body.distinct and not body.distinct_on:

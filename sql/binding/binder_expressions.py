@@ -15,11 +15,11 @@ from ...errors import InvalidText, NotSupportedError, SqlSyntaxError, TypeMismat
 from ...storage.clock import wall_time
 from ...storage.types import BINARY, BOOLEAN, DATE, INTERVAL, STRING, TIMESTAMP, Kind
 from .. import arithmetic, functions, literals
-from ..coercion import cast, comparands, convert, is_cut, is_text_literal, meeting_type, unify
+from ..coercion import cast, comparands, convert, is_cut, is_null_query, is_text_literal, meeting_type, unify
 from ..expressions import Call, Case, Expr, InValues, Literal
 from ..late_parameters import LateParameter
 from . import binder_bits, binder_patterns
-from .binder_rows import check_lengths, ordered_rows
+from .binder_rows import check_lengths, distinct_rows, junction, ordered_rows
 from .binder_rows import operands as _operands
 from .context import Frame, Handler, name_of, only, unsupported
 from .names import schema_of
@@ -107,7 +107,7 @@ def condition(node: Any, frame: Frame) -> Expr:
 
 
 def _boolean(expr: Expr, what: str) -> Expr:
-    if expr.type.kind is Kind.NULL or is_text_literal(expr):
+    if expr.type.kind is Kind.NULL or is_text_literal(expr) or is_null_query(expr):
         return convert(expr, BOOLEAN)
     if expr.type != BOOLEAN:
         raise TypeMismatch(f"{what} needs a BOOLEAN, not a value of type {expr.type}")
@@ -163,15 +163,29 @@ def compare(function: str, left: Expr, right: Expr) -> Expr:
 
 
 def _comparison(node: Any, frame: Frame) -> Expr:
-    function = COMPARISONS[type(node)]
-    left, right = _operands(node.this), _operands(node.expression)
-    if left is None and right is None:
-        return compare(function, frame.bind(node.this), frame.bind(node.expression))
-    if left is None or right is None:
+    return _compared(COMPARISONS[type(node)], _operand(node.this, frame), _operand(node.expression, frame))
+
+
+_Operand = Expr | tuple[Expr, ...]
+"""A value, or the parts of a row."""
+
+
+def _operand(node: Any, frame: Frame) -> _Operand:
+    row = _operands(node)
+    return frame.bind(node) if row is None else frame.bind_all(row)
+
+
+def _compared(function: str, left: _Operand, right: _Operand) -> Expr:
+    """A comparison of two values, or of two rows."""
+    if isinstance(left, Expr) and isinstance(right, Expr):
+        return compare(function, left, right)
+    if isinstance(left, Expr) or isinstance(right, Expr):
         raise TypeMismatch("a row of values can only be compared with a row")
+    if function == "is_distinct":
+        return distinct_rows(compare, left, right)
     if function not in ("eq", "ne"):
-        return ordered_rows(compare, function, frame.bind_all(left), frame.bind_all(right))
-    equal = equal_rows(frame.bind_all(left), frame.bind_all(right))
+        return ordered_rows(compare, function, left, right)
+    equal = equal_rows(left, right)
     return equal if function == "eq" else negation(equal)
 
 
@@ -183,12 +197,12 @@ def equal_rows(left: tuple[Expr, ...], right: tuple[Expr, ...]) -> Expr:
 
 
 def _between(node: exp.Between, frame: Frame) -> Expr:
-    value = frame.bind(node.this)
-    low, high = frame.bind(node.args["low"]), frame.bind(node.args["high"])
-    inside = connect("and", (compare("ge", value, low), compare("le", value, high)))
+    value = _operand(node.this, frame)
+    low, high = _operand(node.args["low"], frame), _operand(node.args["high"], frame)
+    inside = connect("and", (_compared("ge", value, low), _compared("le", value, high)))
     if not node.args.get("symmetric"):
         return inside
-    return connect("or", (inside, connect("and", (compare("ge", value, high), compare("le", value, low)))))
+    return connect("or", (inside, connect("and", (_compared("ge", value, high), _compared("le", value, low)))))
 
 
 def _in(node: exp.In, frame: Frame) -> Expr:
@@ -217,18 +231,23 @@ def in_list(left: Any, items: Sequence[Any], frame: Frame) -> Expr:
 
 
 def _is(node: exp.Is, frame: Frame) -> Expr:
-    arg, right = frame.bind(node.this), node.expression
+    right, negated = node.expression, bool(node.args.get("negate"))
+    if isinstance(node.this, exp.Tuple) and isinstance(right, exp.Null):
+        # A row is NULL where all parts are, and NOT NULL where none is: neither of them where some are.
+        tests = tuple(Call(BOOLEAN, False, "is_null", (part,)) for part in frame.bind_all(node.this.expressions))
+        return junction("and", tuple(negation(test) for test in tests) if negated else tests)
+    arg = frame.bind(node.this)
     if isinstance(right, exp.Null):
         test = Call(BOOLEAN, False, "is_null", (arg,))
     elif isinstance(right, exp.Boolean):
         test = Call(BOOLEAN, False, "is_true" if right.this else "is_false", (_boolean(arg, "IS TRUE"),))
     else:
         raise unsupported(node)
-    return negation(test) if node.args.get("negate") else test
+    return negation(test) if negated else test
 
 
 def _distinct_from(node: Any, frame: Frame) -> Expr:
-    test = compare("is_distinct", frame.bind(node.this), frame.bind(node.expression))
+    test = _compared("is_distinct", _operand(node.this, frame), _operand(node.expression, frame))
     return test if isinstance(node, exp.NullSafeNEQ) else negation(test)
 
 
@@ -258,12 +277,16 @@ def _concatenation(node: exp.DPipe, frame: Frame) -> Expr:
 
 
 def _case(node: exp.Case, frame: Frame) -> Expr:
-    subject = frame.bind(node.this) if node.this is not None else None
+    subject = _operand(node.this, frame) if node.this is not None else None
     conditions, values = [], []
     for branch in node.args["ifs"]:
-        test = frame.bind(branch.this)
+        test = frame.bind(branch.this) if subject is None else _operand(branch.this, frame)
         with frame.context.at(branch.this):
-            conditions.append(compare("eq", subject, test) if subject is not None else _boolean(test, "WHEN"))
+            if subject is not None:
+                conditions.append(_compared("eq", subject, test))
+            else:
+                assert isinstance(test, Expr)
+                conditions.append(_boolean(test, "WHEN"))
         values.append(frame.bind(branch.args["true"]))
     if not conditions:
         raise SqlSyntaxError("CASE needs at least one WHEN")

@@ -18,6 +18,7 @@ from sqlglot import exp
 
 from ...errors import GroupingError, SqlSyntaxError, UnknownColumn
 from ...storage.types import INT, STRING, Kind
+from ..bound import Join, Relation, TableRef
 from ..coercion import convert
 from ..expressions import SUBQUERIES, Call, Case, Column, Expr
 from ..functions import REGISTRY
@@ -36,6 +37,10 @@ class Grouping:
     groups: tuple[tuple[Column, Expr], ...]
     own_columns: frozenset[int]
     """Numbers of the columns of this SELECT's FROM."""
+    determined: frozenset[int] = frozenset()
+    """Those of them that the groups determine: `determined_columns`."""
+    added: dict[int, tuple[Column, Expr]] = field(default_factory=dict)
+    """The determined columns that were lifted, which are groups as well."""
     _mapped: Mapped = field(default_factory=dict)
 
     def lift(self, expr: Expr, node: Any) -> Expr:
@@ -43,6 +48,10 @@ class Grouping:
         for column, group in self.groups:
             if expr == group:
                 return column
+        if isinstance(expr, Column) and expr.id in self.determined:
+            if expr.id not in self.added:
+                self.added[expr.id] = self.context.column(expr.name, expr.type, expr.nullable), expr
+            return self.added[expr.id][0]
         if isinstance(expr, Column) and expr.id in self.own_columns:
             raise self._error(expr, node)
         if isinstance(expr, SUBQUERIES) and expr.query is not None and columns_read(expr.query) & self.own_columns:
@@ -63,6 +72,36 @@ class Grouping:
             if _is_within(mention, node) and not _is_aggregated(mention, node):
                 return mention
         return None
+
+
+def determined_columns(relation: Relation | None, group_by: GroupBy) -> frozenset[int]:
+    """The columns of tables whose whole primary key is in every set of the groups: a group has one value of each.
+
+    So has a group of rows that an outer join has filled: NULL. Not of scans of changes, where a key comes repeatedly.
+    """
+    keys = {
+        group.id
+        for position, group in enumerate(group_by.groups)
+        if isinstance(group, Column) and group_by.is_everywhere(position)
+    }
+    found: set[int] = set()
+    pending = [relation]
+    while keys and pending:
+        part = pending.pop()
+        if isinstance(part, Join):
+            pending += [part.left, part.right]
+        elif isinstance(part, TableRef) and (part.time is None or part.time.changes is None):
+            if keys.issuperset(column.id for column in part.columns[: part.table.schema.key_columns]):
+                found.update(column.id for column in part.columns)
+    return frozenset(found)
+
+
+def with_added(group_by: GroupBy, added: int) -> GroupBy:
+    """GROUP BY with as many groups more, in every set; their expressions are not in `groups`."""
+    if group_by.sets is None:
+        return group_by
+    more = tuple(range(len(group_by.groups), len(group_by.groups) + added))
+    return replace(group_by, sets=tuple((*chosen, *more) for chosen in group_by.sets))
 
 
 _NEVER_NULL = ("is_null", "is_true", "is_false", "is_distinct", "concat_ws")

@@ -1,4 +1,4 @@
-"""Binds comparisons of rows: `(a, b) = (c, d)`, `(a, b) < (c, d)`, `(a, b) IN ((1, 2), ...)`."""
+"""Binds comparisons of rows: `(a, b) = (c, d)`, `<`, `IS DISTINCT FROM`, `IS NULL`, `(a, b) IN ((1, 2), ...)`."""
 
 from __future__ import annotations
 
@@ -36,6 +36,12 @@ def ordered_rows(compare: Compare, function: str, left: tuple[Expr, ...], right:
     for a, b in reversed(list(zip(left[:-1], right[:-1]))):
         result = junction("or", (compare(_STRICT[function], a, b), junction("and", (compare("eq", a, b), result))))
     return result
+
+
+def distinct_rows(compare: Compare, left: tuple[Expr, ...], right: tuple[Expr, ...]) -> Expr:
+    """`(a, b) IS DISTINCT FROM (c, d)`: one pair of parts at least is distinct."""
+    check_lengths(left, right)
+    return junction("or", tuple(compare("is_distinct", a, b) for a, b in zip(left, right)))
 
 
 def check_lengths(left: tuple[Expr, ...], right: tuple[Expr, ...]) -> None:

@@ -19,7 +19,14 @@ from ..coercion import convert
 from ..expressions import Column, Expr, OrderItem, Window
 from .binder_expressions import condition
 from .binder_from import Source, bind_from
-from .binder_grouping import Grouping, bind_groups, group_columns, scope_of_sets
+from .binder_grouping import (
+    Grouping,
+    bind_groups,
+    determined_columns,
+    group_columns,
+    scope_of_sets,
+    with_added,
+)
 from .binder_windows import bind_definitions, bind_qualify, check_distinct_on, definitions_of, with_outputs
 from .context import Aggregates, Context, Frame, Windows, name_of, only, unsupported
 from .grouping_sets import GroupBy
@@ -65,10 +72,19 @@ def bind_select(node: exp.Select, scope: Scope, context: Context) -> BoundSelect
     """Bind a SELECT and its ORDER BY; LIMIT and WITH are the query's."""
     only(node, *_PARTS)
     source = _source(node, scope, context)
-    inner = Scope(scope, source.fields, source.aliases) if source else Scope(scope)
+    outputs = frozenset(name_of(item.args["alias"]) for item in node.expressions if _renames(item))
+    fields, aliases = (source.fields, source.aliases) if source else ((), ())
+    inner = Scope(scope, fields, aliases, outputs=outputs)
     where = node.args.get("where")
     test = condition(where.this, Frame(context, inner, "WHERE")) if where else None
     return _Block(node, inner, context).bind(source, test)
+
+
+def _renames(item: Any) -> bool:
+    """True for an item of a select list with a name that is not its column's."""
+    if not isinstance(item, exp.Alias):
+        return False
+    return not isinstance(item.this, exp.Column) or name_of(item.this.this) != name_of(item.args["alias"])
 
 
 def _source(node: exp.Select, scope: Scope, context: Context) -> Source | None:
@@ -105,7 +121,10 @@ class _Block:
         columns = group_columns(group_by, self.context)
         grouped = bool(clause or above.having is not None or self.aggregates.found)
         if grouped:
-            above = self._lifted(above, Grouping(self.context, columns, self.scope.own_columns))
+            determined = determined_columns(source.relation if source else None, group_by)
+            grouping = Grouping(self.context, columns, self.scope.own_columns, determined)
+            above = self._lifted(above, grouping)
+            group_by, columns = with_added(group_by, len(grouping.added)), (*columns, *grouping.added.values())
         projection = [(self._output(item), item.expr) for item in above.items]
         distinct = node.args.get("distinct") is not None and not above.distinct_on
         firsts = tuple(self._place(key, projection, distinct) for key in above.distinct_on)

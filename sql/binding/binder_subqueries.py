@@ -10,7 +10,7 @@ from sqlglot import exp
 from ...errors import NotSupportedError, TypeMismatch
 from ...storage.types import BOOLEAN, INTERVAL, Kind
 from ..bound import Query, SubqueryRef, Values
-from ..coercion import comparand, comparands, convert, is_cut, meeting_type
+from ..coercion import comparand, comparands, convert, is_cut, meeting_type, nulls_of
 from ..expressions import Exists, Expr, InSubquery, Quantified, ScalarSubquery
 from ..functions import comparable
 from . import binder_expressions
@@ -30,7 +30,7 @@ def _query(node: Any, frame: Frame) -> Query:
     key = node if known is None or not node.find(exp.Placeholder, exp.Parameter) else id(node)
     if known is not None and (found := known.get(key)) is not None:
         return found
-    query = frame.context.bind_query(node, frame.scope, frame.context)
+    query = frame.bind_query(node)
     if known is not None and frame.clause == "GROUP BY":
         known[key] = query
     return query
@@ -118,8 +118,18 @@ def _rows_of(values: exp.Values, left: Any) -> list[Any] | None:
     return values.expressions if width > 1 else [row[0] for row in rows]
 
 
+def _settled(args: tuple[Expr, ...], query: Query, frame: Frame) -> Query:
+    """The query with the type of its counterpart for each column for which it says NULL, whose own type is none."""
+    pairs = zip(args, query.columns, nulls_of(query), strict=True)
+    types = tuple(
+        arg.type if is_null and arg.type.kind is not Kind.NULL else column.type for arg, column, is_null in pairs
+    )
+    return cast_query(query, types, frame.context)
+
+
 def _aligned(args: tuple[Expr, ...], query: Query, what: str, frame: Frame) -> tuple[tuple[Expr, ...], Query]:
     """Both sides of a comparison with a query's rows brought to the same types."""
+    query = _settled(args, query, frame)
     pairs = [comparands(arg, column, what) for arg, column in zip(args, query.columns)]
     types = tuple(
         type_ if type_.kind is not Kind.NULL else column.type for (type_, _), column in zip(pairs, query.columns)
@@ -153,7 +163,7 @@ def _row_comparison(comparison: str, row: exp.Tuple, node: exp.Subquery, frame: 
     args, query = frame.bind_all(row.expressions), _query(node, frame)
     if len(args) != len(query.columns):
         raise TypeMismatch(f"a row of {len(args)} values is compared with a query of {len(query.columns)} columns")
-    select = select_from(query, frame.context)
+    select = select_from(_settled(args, query, frame), frame.context)
     assert isinstance(select.relation, SubqueryRef)
     equal = binder_expressions.equal_rows(args, select.relation.columns)
     test = equal if comparison == "eq" else binder_expressions.negation(equal)

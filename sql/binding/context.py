@@ -218,6 +218,11 @@ class Frame:
         """Several at once."""
         return tuple(self.bind(node) for node in nodes)
 
+    def bind_query(self, node: Any) -> Query:
+        """A subquery that stands in the expression; aggregates of nothing but this query's columns in it are this
+        query's."""
+        return self.context.bind_query(node, replace(self.scope, holder=self), self.context)
+
     def inside(self, aggregate: str) -> Frame:
         """The frame of an aggregate's arguments."""
         return replace(self, aggregates=None, within=aggregate, windows=None)

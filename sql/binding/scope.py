@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import Any
 
 from ...errors import AmbiguousColumn, UnknownColumn, UnknownTable
 from ..bound import Query
@@ -49,14 +50,20 @@ class CommonTable:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What is visible; `relations` are the aliases of FROM in order, also those without columns. `beside` are fields
-    that only LATERAL would let be seen, for messages."""
+    """What is visible; `relations` are the aliases of FROM in order, also those without columns.
+
+    `beside` are fields that only LATERAL would let be seen, `outputs` the names that the select list gives, which its
+    own block does not see: both for messages. `holder` is the `context.Frame` of the expression whose subquery sees
+    this scope; None where that is no expression.
+    """
 
     parent: Scope | None = None
     fields: tuple[Field, ...] = ()
     relations: tuple[str, ...] = ()
     common_tables: Mapping[str, CommonTable] = field(default_factory=lambda: MappingProxyType({}))
     beside: tuple[Field, ...] = ()
+    outputs: frozenset[str] = frozenset()
+    holder: Any = field(default=None, compare=False)
 
     def common_table(self, name: str) -> CommonTable | None:
         """The CTE of that name, the innermost first."""
@@ -108,6 +115,11 @@ class Scope:
             if own.relation == qualifier or (qualifier is None and own.name == name and not own.hidden):
                 kind = UnknownColumn if qualifier is None else UnknownTable
                 return kind(f"{qualifier or name} stands beside this query, which sees it only as LATERAL (...)")
+        if qualifier is None and name in self.outputs:
+            return UnknownColumn(
+                f"column {name} does not exist in FROM; it is a name of the select list, which comes later: write the "
+                "expression here"
+            )
         if qualifier is not None:
             aliases = [alias for s in scopes for alias in s.relations]
             hint = did_you_mean(qualifier, aliases, "FROM has")

@@ -8,7 +8,7 @@ here is the key of their WITHIN GROUP.
 from __future__ import annotations
 
 from ...errors import NumericOutOfRange, TypeMismatch
-from ...storage.types import BIGINT, BOOLEAN, DECIMAL, DOUBLE, DataType, Kind
+from ...storage.types import BIGINT, BOOLEAN, DECIMAL, DOUBLE, INT, DataType, Kind
 from ..arithmetic import MIN_DIVISION_SCALE
 from ..coercion import cast, convert, is_text_literal
 from ..expressions import Aggregate, Expr, Literal, OrderItem
@@ -70,6 +70,9 @@ def _summand(function: Function, arg: Expr) -> Expr:
 
 
 def _minmax(function: Function, args: Args) -> Expr:
+    """FALSE is less than TRUE, so the least of truths is whether all are true."""
+    if args[0].type == BOOLEAN:
+        return Aggregate(BOOLEAN, True, {"min": "bool_and", "max": "bool_or"}[function.name], args)
     return Aggregate(args[0].type, True, function.name, (_ordered(function, args[0], 0),))
 
 
@@ -80,8 +83,9 @@ def _ordered(function: Function, arg: Expr, position: int) -> Expr:
 
 
 def _extreme_by(function: Function, args: Args) -> Expr:
-    value = _any(function, args[0])
-    return Aggregate(value.type, True, function.name, (value, _ordered(function, args[1], 1)))
+    value, key = _any(function, args[0]), args[1]
+    key = cast(key, INT) if key.type == BOOLEAN else _ordered(function, key, 1)
+    return Aggregate(value.type, True, function.name, (value, key))
 
 
 def _any_value(function: Function, args: Args) -> Expr:
@@ -211,12 +215,12 @@ AGGREGATE = (
     ),
     Function(
         "min", "min(value)", 1, 1, _minmax, kind="aggregate",
-        description="The smallest value",
+        description="The smallest value; FALSE is less than TRUE",
         example="SELECT min(x) FROM (VALUES ('b'), ('a'), (NULL)) AS t (x)", result="a",
     ),
     Function(
         "max", "max(value)", 1, 1, _minmax, kind="aggregate",
-        description="The largest value",
+        description="The largest value; of truths, whether any is true",
         example="SELECT max(x) FROM (VALUES (1), (3), (NULL)) AS t (x)", result="3",
     ),
     Function(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot.tokens import TokenType
 
 from ...errors import Error, StatementError, StatementTooComplex
-from .parser import tokenize
+from .tokenizing import tokenize
 
 _OPENING = (TokenType.L_PAREN, TokenType.CASE)
 _CLOSING = (TokenType.R_PAREN, TokenType.END)

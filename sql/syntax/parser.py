@@ -8,21 +8,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlglot import exp
-from sqlglot.errors import ErrorLevel, SqlglotError
+from sqlglot.errors import ErrorLevel
 from sqlglot.tokens import Token, TokenType
 
 from ...errors import Error, NotSupportedError, SqlSyntaxError
 from ..deep_stack import deeply, on_deep_stack
+from .complexity import too_complex
 from .dialect import Nyala
 from .grammar_expressions import PlacedParseError
 from .not_supported import PLACEHOLDERS
 from .token_depth import is_deep
+from .tokenizing import tokenize
 
 _DIALECT = Nyala()
-_QUOTES = {"'": "a text", '"': "a quoted name", "/*": "a comment"}
 _PLACEHOLDER = re.compile(r"%s\b|%\(\w+\)s\b")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-"""Halves of UTF-16 pairs: Python's texts can hold them alone, UTF-8 and so the store cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +60,6 @@ def parse(text: str) -> list[ParsedStatement]:
     try:
         return on_deep_stack(parsed) if any(deep) else deeply(parsed)
     except RecursionError:
-        from .complexity import too_complex  # which reads tokens by this module
-
         raise too_complex(text) from None
 
 
@@ -103,49 +100,6 @@ def _chunks(tokens: list[Token]) -> Iterator[list[Token]]:
         else:
             chunk.append(token)
     yield chunk
-
-
-def tokenize(text: str) -> list[Token]:
-    """The tokens of a text; `SqlSyntaxError` where it has none."""
-    if not text.isascii() and (half := _SURROGATE.search(text)):
-        raise SqlSyntaxError(f"U+{ord(half[0]):04X} is half a character", text, half.start())
-    try:
-        found: list[Token] = list(_DIALECT.tokenize(text))
-        for token in found:
-            if token.token_type == TokenType.IDENTIFIER and not token.text:
-                raise SqlSyntaxError("a quoted name is empty", text, token.start, 2)
-        return found
-    except SqlglotError as error:
-        quote, position = _unclosed(text)
-        if quote is None:
-            raise SqlSyntaxError("this text cannot be split into words", text, position) from error
-        end = "*/" if quote == "/*" else quote
-        raise SqlSyntaxError(f"{_QUOTES[quote]} is not closed: {end} is missing", text, position) from None
-
-
-def _unclosed(text: str) -> tuple[str | None, int]:
-    """The quote that is never closed and where it stands, or None and the first odd character's place."""
-    position = 0
-    while position < len(text):
-        if text.startswith("--", position):
-            position = _after(text, "\n", position)
-        elif text.startswith("/*", position):
-            if text.find("*/", position + 2) < 0:
-                return "/*", position
-            position = _after(text, "*/", position + 2)
-        elif text[position] in _QUOTES:
-            end = text.find(text[position], position + 1)
-            if end < 0:
-                return text[position], position
-            position = end + 1
-        else:
-            position += 1
-    return None, 0
-
-
-def _after(text: str, mark: str, position: int) -> int:
-    found = text.find(mark, position)
-    return len(text) if found < 0 else found + len(mark)
 
 
 def place(node: Any) -> tuple[int | None, int]:

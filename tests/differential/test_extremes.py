@@ -96,8 +96,6 @@ def _answer(cursor: Any, text: str, value: Callable[[Any], Any]) -> list[tuple[A
 
 def _compare(connection: Any, duck: Any, tables: Tables, query: str, seed: int) -> None:
     own, other = tables.own, tables.other
-    if own.name == "BOOLEAN" and ("min(" in query or "max(" in query):
-        return
     if own.stored and " AS v1" in query:
         return  # what comes out is a timedelta, which does not tell a month from its days
     ranks = tables.ranks()
