@@ -7,7 +7,8 @@ the subquery reads it like any other outer column:
     CASE WHEN n = 0 THEN 0 ELSE (SELECT 8 / n) END      guard: CASE WHEN n = 0 THEN FALSE ELSE TRUE END
                                                         (SELECT CASE WHEN guard THEN 8 / n END)
 
-Subqueries that cannot fail stay as they are: a guard costs a correlation.
+Subqueries that cannot fail stay as they are: a guard costs a correlation. A correlated subquery in no branch gets one,
+too, where it may fail for rows of its own that no outer row meets (`fails_for_others`).
 """
 
 from __future__ import annotations
@@ -16,12 +17,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from ..sql.expressions import Aggregate as AggregateCall
-from ..sql.expressions import Call, Case, Column, Expr, Literal
+from ..sql.expressions import Call, Case, Column, Expr, Literal, conjuncts
 from ..sql.expressions import Window as WindowCall
 from ..storage.types import BOOLEAN
-from .logical import Node, Shared
+from .logical import Aggregate, Filter, Join, Node, Project, Shared, Sort, Values
 from .partial_aggregates import never_fails
-from .trees import FALSE, TRUE, has_subquery, is_null, map_expressions, map_parts, node_expressions
+from .trees import (
+    FALSE,
+    TRUE,
+    columns_in,
+    free_columns,
+    has_subquery,
+    is_null,
+    map_expressions,
+    map_parts,
+    node_expressions,
+)
 
 Step = tuple[Expr, bool]
 """A condition, and whether a row goes on where it is true (else where it is not)."""
@@ -100,6 +111,34 @@ def may_fail(plan: Node) -> bool:
     )
 
 
+def fails_for_others(plan: Node) -> bool:
+    """True if a subquery may fail for a row of its own that no row of the outer query meets.
+
+    `SELECT (SELECT 8 / u.n FROM u WHERE u.k = t.k) FROM t` needs no row of u whose k is not in t. As a join it would
+    divide for all of them first, so it gets a guard that is true for every row of t.
+    """
+    above = plan
+    while isinstance(above, Project | Filter | Sort) and not isinstance(above.source, Values):
+        above = above.source
+    # What is computed of the aggregates of all rows is computed for each row of the outer query, above the join.
+    return _fails_beside(above if isinstance(above, Aggregate) and above.is_total else plan)
+
+
+def _fails_beside(plan: Node) -> bool:
+    """True if there is a predicate with outer columns below, or in, a node that computes what may fail of its own."""
+    if isinstance(plan, Shared) or not (outer := free_columns(plan)):
+        return False
+    below = any(free_columns(child) for child in plan.children())
+    exprs = node_expressions(plan)
+    if isinstance(plan, Filter | Join):
+        exprs = [part for expr in exprs for part in conjuncts(expr)]
+    beside = [isinstance(plan, Filter | Join) and bool(columns_in(expr) & outer) for expr in exprs]
+    for place, expr in enumerate(exprs):
+        if _fails(expr) and (below or any(beside[:place]) or any(beside[place + 1 :])):
+            return True
+    return any(_fails_beside(child) for child in plan.children())
+
+
 def guarded(plan: Node, guard: Column) -> Node:
     """The plan with each expression that may fail computed only where the guard, an outer column, is true."""
     if isinstance(plan, Shared):
@@ -113,6 +152,9 @@ def _guarded(expr: Expr, guard: Column) -> Expr:
         return map_parts(expr, lambda part: _guarded(part, guard))
     if not _fails(expr):
         return expr
+    if isinstance(expr, Call) and expr.function == "and":
+        # What cannot fail still joins the subquery with the outer query.
+        return replace(expr, args=tuple(_guarded(arg, guard) for arg in expr.args), nullable=True)
     return Case(expr.type, True, ((guard, expr),), Literal(expr.type, True, None))
 
 

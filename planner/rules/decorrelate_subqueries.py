@@ -10,6 +10,7 @@
 | scalar aggregate, correlated by equality | anywhere | left join with the aggregate grouped by the correlated columns |
 | the same over tables that the outer query joins under the same conditions | anywhere | window over its rows |
 | scalar, correlated otherwise | anywhere | single join |
+| correlated, with values that may fail | anywhere | join with the answers for all outer values |
 | correlated, with `random()` or the like | anywhere | join with its answers for every row, by the row's number |
 | LATERAL, or in the ON of an outer join over both its sides | FROM | join with all answers at once |
 
@@ -48,7 +49,7 @@ from ...storage.types import BIGINT, BOOLEAN
 from ..build import Builder
 from ..context import Context
 from ..correlated_windows import as_window
-from ..laziness import EVERY_ROW, Guard, flatten_lazily, guarded, may_fail
+from ..laziness import EVERY_ROW, Guard, fails_for_others, flatten_lazily, guarded, may_fail
 from ..logical import (
     Aggregate,
     Filter,
@@ -169,10 +170,11 @@ class _Unnester:
             if has_subquery(part):
                 right = self._conjunct(right, part)
         plain = [part for part in condition if part != TRUE and not has_subquery(part)]
+        left, right = self._guarded(node.left, right, EVERY_ROW)
         if isinstance(right, Series) and right.source == Values((), ((),)) and node.kind != "left":
             # A function of the left side's columns needs no join.
-            return filtered(replace(right, source=node.left), all_of(plain))
-        left, inner, links = self._unnested(node.left, right)
+            return filtered(replace(right, source=left), all_of(plain))
+        left, inner, links = self._unnested(left, right)
         test = all_of(plain + links)
         kind = node.kind if node.kind == "left" else "cross" if test is None else "inner"
         joined = Join(kind, left, inner, test or (TRUE if kind == "left" else None))
@@ -306,6 +308,7 @@ class _Unnester:
 
     def _join_with(self, node: Node, plan: Node, kind: str, matches: list[Expr]) -> Node:
         """Join the outer query with a subquery's plan, whatever outer columns that reads."""
+        node, plan = self._guarded(node, plan, EVERY_ROW)
         node, plan, conditions = self._unnested(node, plan)
         return Join(kind, node, plan, all_of(matches + conditions) or TRUE)
 
@@ -397,8 +400,9 @@ class _Unnester:
         return current, expr
 
     def _guarded(self, node: Node, plan: Node, guard: Guard) -> tuple[Node, Node]:
-        """The outer plan and a subquery's, which fails for no row but those of the guard."""
-        if not guard or not may_fail(plan):
+        """The outer plan and a subquery's, which fails for no row but those of the guard, and for none of its own that
+        no row of the outer plan meets."""
+        if not (may_fail(plan) if guard else fails_for_others(plan)):
             return node, plan
         node, column = self._guard_column(node, guard)
         return node, guarded(plan, column)

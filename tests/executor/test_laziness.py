@@ -96,3 +96,79 @@ def test_clauses_beside_the_select_list(c: Any) -> None:
     assert c.execute(f"SELECT sum({lazy}) FROM t").fetchall() == [(6,)]
     assert c.execute("SELECT CASE WHEN count(*) > 99 THEN (SELECT x FROM u) ELSE 0 END FROM t").fetchall() == [(0,)]
     assert c.execute("SELECT sum(8 / n) FILTER (WHERE n <> 0) FROM t").fetchall() == [(6,)]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("SELECT k, (SELECT 8 / x FROM u WHERE u.k = t.k) FROM t WHERE k = 2", [(2, 1)]),
+        ("SELECT k, (SELECT 8 / x FROM u WHERE u.k = t.k + t.n) FROM t ORDER BY k", [(1, None), (2, 1), (3, None)]),
+        (
+            "SELECT k, (SELECT max(8 / x) FROM u WHERE u.k = t.k * t.n - 2) FROM t ORDER BY k",
+            [(1, 1), (2, None), (3, 0)],
+        ),
+        (
+            "SELECT k, (SELECT sum(8 / x) FROM u WHERE u.k > t.k AND u.k > 3) FROM t ORDER BY k",
+            [(1, 0), (2, 0), (3, 0)],
+        ),
+        ("SELECT k, (SELECT count(*) FROM u WHERE u.k = t.n + 1 - 3 AND 8 / x > 0) FROM t WHERE k = 1", [(1, 1)]),
+        (
+            "SELECT k, (SELECT count(*) FROM u WHERE 8 / x = t.k - 1 AND u.k = t.n - 2) FROM t WHERE k < 3 ORDER BY k",
+            [(1, 0), (2, 0)],
+        ),
+        ("SELECT k, (SELECT count(*) FROM u WHERE u.k = t.k GROUP BY 8 / x) FROM t WHERE k = 2", [(2, 1)]),
+        ("SELECT k, (SELECT sum(8 / x) OVER () FROM u WHERE u.k = t.k) FROM t WHERE k = 2", [(2, 1)]),
+        ("SELECT k, (SELECT 8 / x FROM u WHERE u.k = t.k ORDER BY 8 / x LIMIT 1) FROM t WHERE k = 2", [(2, 1)]),
+        ("SELECT k FROM t WHERE k = 2 AND 1 IN (SELECT 8 / x FROM u WHERE u.k = t.k)", [(2,)]),
+        ("SELECT k FROM t WHERE k = 2 AND 1 NOT IN (SELECT 8 / x FROM u WHERE u.k = t.k)", []),
+        ("SELECT k FROM t WHERE k = 2 AND 1 <= ALL (SELECT 8 / x FROM u WHERE u.k = t.k)", [(2,)]),
+        ("SELECT k FROM t WHERE k = 2 AND 0 < ANY (SELECT 8 / x FROM u WHERE u.k = t.k)", [(2,)]),
+        ("SELECT k FROM t WHERE k = 2 AND (k = 9 OR 1 IN (SELECT 8 / x FROM u WHERE u.k = t.k))", [(2,)]),
+        ("SELECT k FROM t WHERE k = 2 AND EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND 8 / x > 0)", [(2,)]),
+        ("SELECT k FROM t WHERE k = 2 AND NOT EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND 8 / x > 5)", [(2,)]),
+        ("SELECT k, z FROM t, LATERAL (SELECT 8 / x AS z FROM u WHERE u.k = t.k) s WHERE k = 2", [(2, 1)]),
+        (
+            "SELECT k, z FROM t LEFT JOIN LATERAL (SELECT 8 / x AS z FROM u WHERE u.k = t.k) s ON TRUE WHERE k = 2",
+            [(2, 1)],
+        ),
+    ],
+)
+def test_rows_that_no_outer_row_meets(c: Any, query: str, expected: list[Any]) -> None:
+    """PostgreSQL's answers: u.x is 0 where k is 1 or 3."""
+    assert c.execute(query).fetchall() == expected
+
+
+def test_rows_that_an_outer_row_meets(c: Any) -> None:
+    for query in (
+        "SELECT (SELECT 8 / x FROM u WHERE u.k = t.k) FROM t",
+        "SELECT (SELECT max(8 / x) FROM u WHERE u.k >= t.k) FROM t",
+        "SELECT k FROM t WHERE 1 IN (SELECT 8 / x FROM u WHERE u.k = t.k)",
+        "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND 8 / x > 0)",
+    ):
+        with pytest.raises(DataError):
+            c.execute(query).fetchall()
+
+
+def test_a_guard_leaves_equalities_to_the_join(c: Any) -> None:
+    query = "SELECT k FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.k = t.k AND 8 / x > 0)"
+    plan = "\n".join(row[0] for row in c.execute(f"EXPLAIN {query}").fetchall())
+    assert "HashJoin" in plan and "CASE WHEN guard THEN 8 / x > 0" in plan
+    average = "SELECT k, (SELECT sum(x) / count(*) FROM u WHERE u.k = t.k) FROM t"
+    assert "guard" not in str(c.execute(f"EXPLAIN {average}").fetchall())
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("WITH r AS (SELECT random() AS v FROM u) SELECT count(DISTINCT v) FROM r", 4),
+        ("WITH r AS (SELECT random() AS v FROM u) SELECT count(*) FROM r WHERE v <> v OR v - v <> 0", 0),
+        ("WITH r AS (SELECT random() AS v FROM u) SELECT count(*) FROM r WHERE v > 0.5 AND v < 0.5", 0),
+        ("WITH r AS (SELECT random() AS v FROM u) SELECT count(*) FROM r a JOIN r b ON a.v = b.v", 4),
+        ("WITH r AS (SELECT k, random() AS v FROM u) SELECT count(*) FROM r a JOIN r b USING (k) WHERE a.v = b.v", 4),
+        ("WITH r AS (SELECT random() AS v FROM u) SELECT count(*) FROM r WHERE v = (SELECT max(v) FROM r)", 1),
+        ("WITH r AS (SELECT random() AS v FROM u), s AS (SELECT * FROM r) SELECT count(*) FROM r JOIN s USING (v)", 4),
+        ("SELECT count(*) FROM (SELECT random() AS v FROM u) a JOIN (SELECT random() AS v FROM u) b ON a.v = b.v", 0),
+    ],
+)
+def test_a_query_of_with_gives_its_random_values_once(c: Any, query: str, expected: int) -> None:
+    assert c.execute(query).fetchone() == (expected,)
