@@ -87,15 +87,26 @@ class MemoryStore:
 
     # ---- filling ------------------------------------------------------------------------------------------------
 
-    def add(self, name: str, data: pa.Table, key: Sequence[str] = (), hashed: str | None = None, plain: bool = False):
-        """A table of Arrow data; `hashed` distributes its rows by that column; `plain` leaves out encodings."""
+    def add(
+        self,
+        name: str,
+        data: pa.Table,
+        key: Sequence[str] = (),
+        hashed: str | None = None,
+        plain: bool = False,
+        nullable: Sequence[str] = (),
+    ) -> Table:
+        """A table of Arrow data; `hashed` distributes its rows by that column; `plain` leaves out encodings.
+
+        Columns are NOT NULL unless they hold a NULL or are `nullable`.
+        """
         key = list(key) or [data.schema.names[0]]
         data = data.select([*key, *(n for n in data.schema.names if n not in key)])
         columns = []
         for field in data.schema:
             type_ = type_from_arrow(field.type)
-            nullable = field.name not in key and data[field.name].null_count > 0
-            columns.append(ColumnSchema(field.name, type_, nullable))
+            may_be_null = field.name in nullable or (field.name not in key and data[field.name].null_count > 0)
+            columns.append(ColumnSchema(field.name, type_, may_be_null))
         partitions = PartitionSchema((HashRule((hashed,), self._tablets),) if hashed else ())
         schema = Schema(assign_column_ids(columns), len(key))
         table = Table(f"id-{name}", name, schema, partitions)

@@ -122,12 +122,15 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def _empty(store: MemoryStore) -> None:
+    columns = {"k": pa.array([], pa.int64()), "v": pa.array([], pa.int64()), "s": pa.array([], pa.string())}
+    store.add("n", pa.table(columns), nullable=["s"])
+
+
 @pytest.mark.parametrize("name", ["more.parquet", "more.csv"])
 def test_copy(store: MemoryStore, files: Path, name: str) -> None:
     seen: list[Progress] = []
-    store.add(
-        "n", pa.table({"k": pa.array([], pa.int64()), "v": pa.array([], pa.int64()), "s": pa.array([], pa.string())})
-    )
+    _empty(store)
     assert start(store, f"COPY n FROM '{files / name}'", progress=seen.append).rowcount == 2
     assert rows(store, "SELECT k, v, s FROM n ORDER BY k") == [(5000, 1, "a"), (5001, 2, None)]
     assert (seen[-1].rows, seen[-1].parts_done) == (2, 1)
@@ -135,8 +138,11 @@ def test_copy(store: MemoryStore, files: Path, name: str) -> None:
 
 def test_copy_csv_with_options(store: MemoryStore, files: Path) -> None:
     options = "FORMAT csv, DELIMITER ';', HEADER false, NULL '-'"
-    assert start(store, f"COPY t (k, s, v) FROM '{files / 'bare.csv'}' ({options})").rowcount == 2
-    assert rows(store, "SELECT k, s, v FROM t WHERE k >= 7000 ORDER BY k") == [(7000, "x", 1), (7001, None, 2)]
+    _empty(store)
+    assert start(store, f"COPY n (k, s, v) FROM '{files / 'bare.csv'}' ({options})").rowcount == 2
+    assert rows(store, "SELECT k, s, v FROM n ORDER BY k") == [(7000, "x", 1), (7001, None, 2)]
+    with pytest.raises(NotNullViolation, match="line 2: NULL in column s of table t"):
+        start(store, f"COPY t (k, s, v) FROM '{files / 'bare.csv'}' ({options})")
 
 
 def test_copy_says_what_does_not_fit(store: MemoryStore, files: Path) -> None:
