@@ -5,7 +5,7 @@
 | integers | the wider of the two; `/` and `%` truncate towards zero |
 | DECIMAL `+ -` DECIMAL | DECIMAL(integer digits + 1 + scale, scale), the larger digits and scale of the two |
 | DECIMAL `*` DECIMAL | DECIMAL(p1 + p2, s1 + s2); a scale over 38 is refused, never cut |
-| DECIMAL `/` DECIMAL | DECIMAL(38, max(16, s1, s2)), rounded half away from zero |
+| DECIMAL `/` DECIMAL | DECIMAL(38, max(16, s1, s2)), rounded half away from zero; but see `divided_as` |
 | DECIMAL `%` DECIMAL | DECIMAL of the larger digits and scale |
 | FLOAT, DOUBLE with any number | DOUBLE (FLOAT among FLOATs) |
 | DATE - DATE | INT, days |
@@ -28,6 +28,7 @@ from __future__ import annotations
 import calendar
 import datetime
 from collections.abc import Iterable
+from dataclasses import replace
 
 from ..errors import DataError, NumericOutOfRange, TypeMismatch
 from ..storage.types import (
@@ -149,6 +150,22 @@ def _decimal(operator: str, left: Expr, right: Expr) -> Call:
         assert result.scale is not None
         types = _rescaled(types[0], result.scale), _rescaled(types[1], result.scale)
     return _call(operator, result, cast(left, types[0]), cast(right, types[1]))
+
+
+def divided_as(expr: Expr, type_: DataType) -> Expr:
+    """A quotient of DECIMALs that is cast to a DECIMAL with more digits before the point than it has: of that type at
+    once, rounded where that ends. `CAST(a / b AS DECIMAL(38, 0))` is for quotients from 10**22 on."""
+    if isinstance(expr, Call) and expr.function == "div" and has_more_room(type_, expr.type):
+        return replace(expr, type=type_)
+    return expr
+
+
+def has_more_room(type_: DataType, than: DataType) -> bool:
+    """True for a DECIMAL with more digits before the point than another one."""
+    if not (type_.is_decimal and than.is_decimal):
+        return False
+    assert type_.precision and than.precision and type_.scale is not None and than.scale is not None
+    return type_.precision - type_.scale > than.precision - than.scale
 
 
 def _rescaled(type_: DataType, scale: int) -> DataType:

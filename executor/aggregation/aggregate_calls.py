@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...errors import InternalError
+from ...errors import InternalError, NumericOutOfRange
 from ...sql.expressions import Aggregate, Column, Expr
 from ...storage.types import BIGINT, BOOLEAN, Kind
 from ...storage.vector import Array, Const, Flat, LazyColumn, Vector
@@ -214,7 +214,12 @@ def _total(call: Aggregate, total: Total, counts: Array, groups: int) -> Vector:
         refuse_overflow(np.isinf(found) & np.isfinite(values), call.type)
         return Flat(call.type, found, validity)
     if call.function == "avg":
-        return _average(call, total, counts, validity)
+        try:
+            return _average(call, total, counts, validity)
+        except NumericOutOfRange as error:
+            scale = scale_of(call.args[0].type)
+            advice = f"CAST(avg(a) AS DECIMAL(38, {scale})) has room for more digits before the point"
+            raise NumericOutOfRange(f"{error}; {advice}" if scale_of(call.type) > scale else str(error)) from None
     if len(total.parts) == 1:
         return result(call.type, total.parts[0], validity, (-total.most, total.most), groups)
     return from_limbs(call.type, total.limbs(), validity)

@@ -134,9 +134,17 @@ def divide(type_: DataType, left: Vector, right: Vector) -> Vector:
     refuse_zero(right, validity)
     if type_.is_float:
         return _float_result(type_, _safe_divide, left, right)
-    shift = scale_of(type_) + scale_of(right.type) - scale_of(left.type)
     if type_.is_integer:
-        shift = 0
+        return _quotient(type_, left, right, validity, 0)
+    try:
+        return _quotient(type_, left, right, validity, scale_of(type_) + scale_of(right.type) - scale_of(left.type))
+    except NumericOutOfRange as error:
+        advice = "CAST(a / b AS DECIMAL(38, 0)) has room for more digits before the point"
+        raise NumericOutOfRange(f"{error}; {advice}" if scale_of(type_) else str(error)) from None
+
+
+def _quotient(type_: DataType, left: Vector, right: Vector, validity: Array | None, shift: int) -> Vector:
+    """`left * 10**shift / right` of exact numbers."""
     a, b = _tight(left), _tight(right)
     if shift < 0 or not fits(a, INT64) or not fits(b, (-(10**17), 10**17)) or -(2**63) in a:
         return from_objects(type_, _divide_objects(left, right, validity, shift, not type_.is_integer), validity)

@@ -16,7 +16,7 @@ from ...storage.clock import wall_time
 from ...storage.types import BINARY, BOOLEAN, DATE, INTERVAL, STRING, TIMESTAMP, Kind
 from .. import arithmetic, functions, literals
 from ..coercion import cast, comparands, convert, is_cut, is_null_query, is_text_literal, meeting_type, unify
-from ..expressions import Call, Case, Expr, InValues, Literal
+from ..expressions import Call, Case, Column, Expr, InValues, Literal
 from ..late_parameters import LateParameter
 from . import binder_bits, binder_patterns
 from .binder_rows import check_lengths, distinct_rows, junction, ordered_rows
@@ -300,7 +300,12 @@ def _case(node: exp.Case, frame: Frame) -> Expr:
 def _cast(node: Any, frame: Frame) -> Expr:
     only(node, "this", "to", "safe")
     target = bind_type(node.args["to"], frame.context)
-    return cast(frame.bind(node.this), target, safe=isinstance(node, exp.TryCast))
+    if isinstance(node, exp.TryCast):
+        return cast(frame.bind(node.this), target, safe=True)
+    value = frame.bind(node.this)
+    if isinstance(value, Column) and frame.aggregates is not None:
+        value = frame.aggregates.averaged_as(value, target, frame.context)
+    return cast(arithmetic.divided_as(value, target), target)
 
 
 def _extract(node: exp.Extract, frame: Frame) -> Expr:

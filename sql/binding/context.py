@@ -18,6 +18,7 @@ from ...errors import DataError, IntegrityError, NotSupportedError, StatementErr
 from ...storage.schema import Table, View
 from ...storage.store import Timestamp
 from ...storage.types import DataType
+from ..arithmetic import has_more_room
 from ..bound import Query
 from ..expressions import Aggregate, Column, Expr, Window
 from ..files import FileCatalog
@@ -168,6 +169,15 @@ class Aggregates:
         if call not in self.found:
             self.found[call] = context.column(call.function, call.type, call.nullable)
         return self.found[call]
+
+    def averaged_as(self, column: Column, type_: DataType, context: Context) -> Column:
+        """The column for an average that is cast: of the type at once where that has more digits before the point."""
+        call = next((call for call, known in self.found.items() if known is column), None)
+        if call is None or call.function != "avg" or not has_more_room(type_, call.type):
+            return column
+        if (type_.scale or 0) < (call.args[0].type.scale or 0):
+            return column  # the sum has digits that would be cut off first
+        return self.column(replace(call, type=type_), context)
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import nyala
 import pytest
+from nyala.errors import NumericOutOfRange
 from nyala.executor.grouping import column_codes
 from nyala.executor.sort import ordered_codes
 from nyala.storage.types import BIGINT, DECIMAL
@@ -155,3 +156,40 @@ def test_intervals_in_subqueries(c: Any) -> None:
     assert c.execute(f"SELECT INTERVAL '1 month' IN (SELECT v FROM {spans})").fetchone() == (True,)
     assert c.execute(f"SELECT INTERVAL '2 hours' NOT IN (SELECT v FROM {spans})").fetchone() == (True,)
     assert c.execute(f"SELECT INTERVAL '1 day' < ALL (SELECT v FROM {spans})").fetchone() == (False,)
+
+
+LARGE = 10**37
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("CAST(avg(v) AS DECIMAL(38,0))", [Decimal(LARGE)]),
+        ("avg(v)::DECIMAL(38,0) + count(*)", [Decimal(LARGE + 3)]),
+        ("CAST(max(v) / 3 AS DECIMAL(38,0))", [Decimal(LARGE // 3 + 1)]),
+        ("CAST(max(v) / 3 AS DECIMAL(38,1))", [Decimal("3333333333333333333333333333333333333.7")]),
+        (f"CAST({LARGE} / 3 AS DECIMAL(38,0))", [Decimal(LARGE // 3)]),
+        ("CAST(avg(d) AS DECIMAL(38,10))", [Decimal("333333333333333333333333333.0833333333")]),
+        ("CAST(avg(k) AS DECIMAL(38,0)), avg(k)", [Decimal(2), Decimal(2)]),
+        ("CAST(1 / 3.0 AS DECIMAL(9,2)), CAST(7 / 2 AS DECIMAL(38,0))", [Decimal("0.33"), Decimal(3)]),
+    ],
+)
+def test_casts_of_quotients_say_how_many_digits_they_have(value: str, expected: list[Any]) -> None:
+    """As PostgreSQL, which has room for more digits than 38."""
+    with nyala.connect(":memory:", threads=1) as connection:
+        connection.execute("CREATE TABLE w (k INT PRIMARY KEY, v DECIMAL(38,0), d DECIMAL(38,10))")
+        rows = [(1, LARGE, "1.5"), (2, LARGE, "-2.25"), (3, LARGE + 1, 10**27)]
+        connection.executemany("INSERT INTO w VALUES (?, ?, ?)", rows)
+        assert list(connection.execute(f"SELECT {value} FROM w").fetchone()) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "advice"),
+    [("avg(v)", "CAST(avg(a) AS DECIMAL(38, 0))"), ("v / 3", "CAST(a / b AS DECIMAL(38, 0))")],
+)
+def test_quotients_without_room_say_so(value: str, advice: str) -> None:
+    with nyala.connect(":memory:", threads=1) as connection:
+        source = f"(VALUES (CAST({LARGE} AS DECIMAL(38,0)))) w (v)"
+        with pytest.raises(NumericOutOfRange) as caught:
+            connection.execute(f"SELECT {value} FROM {source}").fetchall()
+        assert advice in str(caught.value)
