@@ -6,7 +6,8 @@ from typing import Final, NamedTuple
 
 from ..sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, summary
 from ..sql.functions import VOLATILE
-from .functions import CHEAP, FALLIBLE, OVERFLOWING
+from ..sql.functions.fallible import FALLIBLE, OVERFLOWING
+from .functions import CHEAP
 
 
 class Summary(NamedTuple):

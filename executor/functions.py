@@ -84,7 +84,7 @@ _MODULES: Final[tuple[Any, ...]] = (
     regex,
     strings,
 )
-"""Modules with a table of kernels of their own, and a set of those that may refuse a row."""
+"""Modules with a table of kernels of their own. Which may refuse a row is in `sql.functions.fallible`."""
 
 KERNELS: Final[Mapping[str, Kernel]] = {
     **{name: _operator(name) for name in ("add", "sub", "mul")},
@@ -129,15 +129,6 @@ GENERATORS: Final[Mapping[str, Callable[[int], Vector]]] = {
     "gen_random_uuid": strings.uuids,
 }
 """Functions without arguments that give another value in each row, by the number of rows."""
-
-FALLIBLE: Final = frozenset(
-    ("div", "mod", "abs", "round", "floor", "ceil", "power", "substring", "repeat", "date_trunc", "epoch")
-).union(*(module.FALLIBLE for module in _MODULES))
-"""Functions that may refuse a row (division by zero, out of range). They are not computed for rows that do not need
-them: branches of a CASE not taken, rows that an earlier condition dropped."""
-
-OVERFLOWING: Final = frozenset(("add", "sub", "mul", "neg"))
-"""Functions that may refuse a row where the result's type does not hold every result of the operands' types."""
 
 CHEAP: Final = frozenset(
     ("add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge", "saturated", "and", "or", "not", "coalesce")

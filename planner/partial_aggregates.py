@@ -19,8 +19,9 @@ from dataclasses import replace
 
 from ..sql.expressions import Aggregate as AggregateCall
 from ..sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, Parameter
-from ..sql.functions import is_volatile
+from ..sql.functions import SCALARS, VOLATILE, is_volatile
 from ..sql.functions.aggregates import sum_type
+from ..sql.functions.fallible import FALLIBLE
 from ..storage.types import BIGINT, DECIMAL, DOUBLE, DataType
 from .trees import Numbers, columns_in, is_null, negate, subexpressions
 from .unnesting import over_no_rows
@@ -30,14 +31,8 @@ UNMOVED_BY_DUPLICATES = frozenset(("min", "max", "any_value", "bool_and", "bool_
 MERGED_BY_THEMSELVES = UNMOVED_BY_DUPLICATES | {"sum", "bit_xor"}
 """Aggregates of which the value over partial values is the value over all."""
 _COUNTED = DECIMAL(38, 0)
-_NEVER_FAIL = frozenset(
-    [
-        *("add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not", "is_distinct"),
-        *("is_null", "is_true", "is_false", "coalesce", "nullif", "like", "concat", "lower", "upper", "substring"),
-        *("year", "quarter", "month", "day", "abs", "saturated"),
-    ]
-)
-"""What has a value for all arguments, but for numbers near the limits of their type."""
+NEVER_FAIL = SCALARS - VOLATILE - FALLIBLE | {"abs", "substring"}
+"""What has a value for all arguments, but for numbers near the limits of their type and texts of a negative length."""
 
 
 class Split:
@@ -170,7 +165,7 @@ def never_fails(expr: Expr) -> bool:
     if isinstance(expr, Call) and expr.function in ("div", "mod"):
         divisor = expr.args[1]
         return isinstance(divisor, Literal) and divisor.value not in (0, -1) and never_fails(expr.args[0])
-    if isinstance(expr, Call) and expr.function not in _NEVER_FAIL:
+    if isinstance(expr, Call) and expr.function not in NEVER_FAIL:
         return False
     return isinstance(expr, (Column, Literal, Parameter, Call, Case, InValues)) and all(
         map(never_fails, subexpressions(expr))

@@ -178,12 +178,14 @@ def date_bin(type_: DataType, stride: Vector, moment: Vector, origin: Vector) ->
     present = np.ones(len(moment), np.bool_) if validity is None else validity
     if bool((present & (months != 0)).any()):
         raise DataError("date_bin takes no months or years: they have no fixed length")
-    size = days * DAY + micros
+    # Beyond all years, one stride is as long as another.
+    most = 2 * (LAST_DAY - FIRST_DAY)
+    size = np.clip(days, -most, most) * DAY + np.clip(micros, -most * DAY, most * DAY)
     if bool((present & (size <= 0)).any()):
         raise DataError("date_bin needs a stride above zero")
     start = micros_of(origin)
     values = start + (micros_of(moment) - start) // np.maximum(size, 1) * size
-    return Flat(type_, values, validity)
+    return from_days(type_, values // DAY, values % DAY, validity)
 
 
 # ---- making --------------------------------------------------------------------------------------------------------
@@ -276,4 +278,3 @@ KERNELS: dict[str, Callable[..., Vector]] = {
         for name in ("justify_hours", "justify_days", "justify_interval")
     },
 }
-FALLIBLE = frozenset(KERNELS) - {"last_day", "interval_between", "months_between", "age", "datediff"}

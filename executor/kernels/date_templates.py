@@ -278,4 +278,3 @@ KERNELS = {
     "dayname": as_kernel(lambda day: DAYS[day.weekday()]),
     "monthname": as_kernel(lambda day: MONTHS[day.month - 1]),
 }
-FALLIBLE = frozenset(("to_date", "to_timestamp"))

@@ -52,4 +52,3 @@ KERNELS: dict[str, Callable[..., Vector]] = {
     "limit_before": lambda type_, key, offset: limit(type_, key, offset, -1),
     "limit_after": lambda type_, key, offset: limit(type_, key, offset, 1),
 }
-FALLIBLE: frozenset[str] = frozenset()

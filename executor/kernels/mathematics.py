@@ -239,13 +239,3 @@ KERNELS: dict[str, Callable[..., Vector]] = {
     "whole_quotient": whole_quotient,
     "width_bucket": width_bucket,
 }
-FALLIBLE = frozenset(FLOAT_FUNCTIONS) - {"cbrt", "atan", "tanh", "asinh", "radians"} | {
-    "log",
-    "gcd",
-    "lcm",
-    "factorial",
-    "trunc",
-    "round_per_row",
-    "whole_quotient",
-    "width_bucket",
-}

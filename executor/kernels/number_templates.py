@@ -225,4 +225,3 @@ def read(text: str, template: str) -> decimal.Decimal:
 
 
 KERNELS = {"to_char_number": as_kernel(written), "to_number": as_kernel(read)}
-FALLIBLE = frozenset(("to_number",))

@@ -168,4 +168,3 @@ KERNELS: dict[str, Any] = {
     "regexp_substr": _kernel(substr),
     "regexp_capture": _kernel(capture),
 }
-FALLIBLE = frozenset(KERNELS)

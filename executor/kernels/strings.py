@@ -266,4 +266,3 @@ KERNELS: dict[str, Callable[..., Vector]] = {
     "ends_with": ends_with,
     "contains": contains,
 }
-FALLIBLE = frozenset(("lpad", "rpad", "overlay", "split_part", "chr", "encode", "decode", "format"))

@@ -9,11 +9,12 @@ from pathlib import Path
 import nyala
 import pytest
 from nyala.errors import DataError, StatementError, UnknownFunction
-from nyala.executor.functions import FALLIBLE, GENERATORS, KERNELS, SKIPS_NULLS
+from nyala.executor.functions import GENERATORS, KERNELS, SKIPS_NULLS
 from nyala.shell.formats import texts
 from nyala.sql import generate, parse
 from nyala.sql.binding.binder_series import TABLE_FUNCTIONS
 from nyala.sql.functions import FUNCTIONS, REGISTRY, SCALARS, Function, build
+from nyala.sql.functions.fallible import FALLIBLE, OVERFLOWING
 from nyala.sql.functions.foreign_names import FOREIGN
 from nyala.sql.functions.reference import page
 from sqlglot import exp
@@ -68,7 +69,7 @@ def test_names_are_unique() -> None:
 
 def test_every_scalar_has_a_kernel_and_every_kernel_a_name() -> None:
     assert {*KERNELS, *GENERATORS, "and", "or"} == SCALARS
-    assert FALLIBLE <= SCALARS and SKIPS_NULLS <= SCALARS
+    assert FALLIBLE <= SCALARS and OVERFLOWING <= SCALARS and SKIPS_NULLS <= SCALARS
 
 
 @pytest.mark.parametrize("name", sorted(n for n, f in REGISTRY.items() if f.kind == "scalar"))
