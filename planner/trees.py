@@ -6,7 +6,7 @@ module knows the common ones by class and falls back to the fields for the other
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ..sql.expressions import (
@@ -311,27 +311,37 @@ def free_columns(root: Node) -> frozenset[int]:
 
     Subqueries that are still expressions are not looked into.
     """
-    try:
-        return root._free
-    except AttributeError:
-        found = _free_columns(root)
-    object.__setattr__(root, "_free", found)
-    return found
+    stack = [root]
+    while stack:  # without recursion, and once for each node: plans are hundreds of levels deep
+        node = stack[-1]
+        inputs = (node.source,) if isinstance(node, Shared) else node.children()
+        pending = [child for child in inputs if not hasattr(child, "_free")]
+        if pending:
+            stack.extend(pending)
+            continue
+        stack.pop()
+        if not hasattr(node, "_free"):
+            object.__setattr__(node, "_free", _free_columns(node, inputs))
+    return root._free
 
 
-def _free_columns(root: Node) -> frozenset[int]:
-    inside: set[int] = set()
-    read: set[int] = set()
-    for node in nodes(root):
-        inside.update(column.id for column in node.columns)
-        read.update(columns_in_all(node_expressions(node)))
-        if isinstance(node, Scan):
-            inside.update(number for number, _ in node.source_names)
-        elif isinstance(node, FileScan):
-            inside.update(column.id for column in node.file.columns)
-        elif isinstance(node, Shared):
-            read.update(free_columns(node.source))
-    return frozenset(read - inside)
+def _free_columns(node: Node, inputs: Sequence[Node]) -> frozenset[int]:
+    """What a node and its inputs read, without what the inputs give out and the node makes."""
+    read = set(columns_in_all(node_expressions(node)))
+    for child in inputs:
+        read |= child._free
+    if not read:
+        return _NONE
+    for made in (node, *inputs):
+        read.difference_update(column.id for column in made.columns)
+    if isinstance(node, Scan):
+        read.difference_update(number for number, _ in node.source_names)
+    elif isinstance(node, FileScan):
+        read.difference_update(column.id for column in node.file.columns)
+    return frozenset(read) if read else _NONE
+
+
+_NONE: frozenset[int] = frozenset()
 
 
 def filtered(node: Node, predicate: Expr | None) -> Node:

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from differential.query_generator import Column, QueryGenerator, Scope
 
 
+EXTREME = ("9223372036854775807", "-9223372036854775808", "123456789012345678901234567.5", "-0.000000000000000000005")
+"""Constants at the ends of 64 bits, beyond them, and of a scale that no column has."""
+
+
 def values(scope: Scope, kind: str, a: str, b: str, dates: bool) -> list[str]:
     """Expressions of a kind over two others of that kind."""
     leaf = scope.leaf
@@ -23,12 +27,24 @@ def values(scope: Scope, kind: str, a: str, b: str, dates: bool) -> list[str]:
             forms += [f"CAST(EXTRACT({part} FROM {leaf('date')}) AS INT)", f"({leaf('date')} - {leaf('date')})"]
         return forms
     if kind == "dec":
-        return [simple, f"round({a}, 1)", f"round({a})", f"floor({a})", f"ceil({a})"]
+        wide = scope.maker.pick(("0.5", "0.123456789012", "12345678901234567890123456", "-98765432109876543210.5"))
+        larger = f"CASE WHEN {a} < {wide} THEN {a} ELSE {b} END"
+        return [simple, larger, f"round({a}, 1)", f"round({a})", f"floor({a})", f"ceil({a})"]
     if kind == "date":
         unit = scope.maker.pick(("month", "year", "quarter", "week"))
         steps = [f"CAST({a} + INTERVAL '{n}' MONTH AS DATE)" for n in (1, 13)]
         return [simple, f"({a} + 40)", f"({a} - 3)", f"CAST(date_trunc('{unit}', {a}) AS DATE)", *steps]
     return [simple]
+
+
+def nested(scope: Scope, kind: str, a: str) -> str:
+    """An expression some hundred levels deep, or with a hundred operands, that is equal to another."""
+    levels = scope.maker.pick((50, 120, 250))
+    forms = [f"{'(' * levels}{a}{')' * levels}", f"{'coalesce(' * levels}{a}{')' * levels}"]
+    forms += ["".join(f"CASE WHEN {n} = 0 THEN NULL ELSE " for n in range(1, levels)) + a + " END" * (levels - 1)]
+    if kind == "int":
+        forms += [f"({a}{' + 0' * levels})", f"({a} + {' + '.join(['1'] * levels)} - {levels})"]
+    return str(scope.maker.pick(forms))
 
 
 def divisions(scope: Scope, a: str) -> list[str]:
@@ -45,6 +61,14 @@ def divisions(scope: Scope, a: str) -> list[str]:
             f"coalesce(CASE WHEN {by} = 0 THEN {a} END, (SELECT max(q.k / {by}) FROM {scope.table()} q))",
             f"CASE WHEN {by} > 1000 THEN (SELECT q.k FROM {scope.table()} q) ELSE {a} END",
         ]
+        # Only rows of q that no outer row meets divide by 0.
+        met = f"q.k = CASE WHEN {by} = 3 THEN 4 ELSE {by} END"
+        forms += [
+            f"(SELECT 60 / (q.k - 3) FROM {scope.table()} q WHERE {met})",
+            f"(SELECT max(60 / (q.k - 3)) FROM {scope.table()} q WHERE {met})",
+            f"(SELECT count(*) FROM {scope.table()} q WHERE {met} AND 60 / (q.k - 3) > {constant})",
+            f"CASE WHEN {constant} IN (SELECT 60 / (q.k - 3) FROM {scope.table()} q WHERE {met}) THEN {a} END",
+        ]
     return forms
 
 
@@ -54,6 +78,11 @@ def tests(scope: Scope, a: str, b: str, constant: str, rows: bool) -> list[str]:
     forms = [
         f"{a} IN ({b}, NULL, {constant})",
         f"{a} NOT IN ({constant}, NULL)",
+        f"{number} {scope.maker.pick(('', 'NOT '))}IN ({', '.join(str(7 * n - 70) for n in range(300))}, {other})",
+        f"{number} IN ({other}, CASE WHEN {other} = 0 THEN {number} ELSE 12 / {other} END)",
+        f"{number} {scope.maker.pick(('=', '<', '>='))} {scope.maker.pick(EXTREME)}",
+        f"{number} IN ({scope.maker.pick(EXTREME)}, {scope.maker.pick(EXTREME)}, {other})",
+        f"({number} = {other} OR CASE WHEN {other} = 0 THEN NULL ELSE 12 / {other} > 2 END)",
         f"{text} LIKE '%!_%' ESCAPE '!'",
         f"{text} NOT LIKE 'a!%_%' ESCAPE '!'",
     ]

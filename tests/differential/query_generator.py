@@ -255,6 +255,8 @@ class Scope:
         forms += [f"CASE WHEN {test} THEN {a} END"]
         if maker.chance(0.15):
             return str(maker.pick(rare.values(self, kind, a, b, maker.dialect.dates)))
+        if maker.dialect.nested_set_operations and maker.chance(0.02):
+            return rare.nested(self, kind, a)
         return str(maker.pick(forms + self._forms(kind, a, b)))
 
     def _forms(self, kind: str, a: str, b: str) -> list[str]:

@@ -73,11 +73,21 @@ def _literal(value: Any) -> str:
     return f"'{value}'" if isinstance(value, str) else str(value)
 
 
-@pytest.fixture(scope="module")
-def ours() -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
+@pytest.fixture(scope="module", params=["memory", "compacted"])
+def ours(request: Any) -> Iterator[Callable[[str], list[tuple[Any, ...]]]]:
     with nyala.connect(":memory:", threads=1) as connection:
         _fill(connection.execute)
+        if request.param == "compacted":
+            for table in TABLES:
+                connection.execute(f"COMPACT TABLE {table.name}")
         yield lambda text: connection.execute(text).fetchall()
+
+
+@pytest.fixture
+def seeds(ours: Any, start: int, request: pytest.FixtureRequest) -> range:
+    """Other queries for each state of the tables."""
+    first = SEED * 1_000_000 + start + (250_000 if "compacted" in request.node.name else 0)
+    return range(first, first + PER_TEST // 2)
 
 
 @pytest.fixture(scope="module")
@@ -140,14 +150,12 @@ def _compare(mine: Callable[[str], Any], other: Callable[[str], Any], queries: S
 
 
 @pytest.mark.parametrize("start", range(0, QUERIES, PER_TEST))
-def test_queries_as_in_duckdb(ours: Any, duck: Any, start: int) -> None:
-    seeds = range(SEED * 1_000_000 + start, SEED * 1_000_000 + start + PER_TEST)
+def test_queries_as_in_duckdb(ours: Any, duck: Any, start: int, seeds: range) -> None:
     _compare(ours, duck, [QueryGenerator(seed, TABLES, DUCKDB).query() for seed in seeds])
 
 
 @pytest.mark.parametrize("start", range(0, QUERIES, PER_TEST))
-def test_queries_as_in_sqlite(ours: Any, lite: Any, start: int) -> None:
-    seeds = range(SEED * 1_000_000 + start, SEED * 1_000_000 + start + PER_TEST)
+def test_queries_as_in_sqlite(ours: Any, lite: Any, start: int, seeds: range) -> None:
     _compare(ours, lite, [QueryGenerator(seed, TABLES, SQLITE).query() for seed in seeds])
 
 

@@ -25,6 +25,9 @@ WIDE = {
             "SELECT " + "".join(f"CASE WHEN k = {i} THEN {i} ELSE " for i in range(n)) + "0" + " END" * n + " FROM t"
         ),
     ),
+    "nested IN": (60, lambda n: f"SELECT k FROM t WHERE {'k IN (SELECT k FROM t WHERE ' * n}k = 1{')' * n}"),
+    "lists": (150, lambda n: "SELECT k FROM t WHERE " + " OR ".join(f"k IN ({i}, {i + 7}, k - 1)" for i in range(n))),
+    "literals": (2000, lambda n: f"SELECT k FROM t WHERE k IN ({', '.join(str(i) for i in range(n))})"),
     "chain of names": (
         60,
         lambda n: (
