@@ -126,8 +126,10 @@ def fails_for_others(plan: Node) -> bool:
 
 def _fails_beside(plan: Node) -> bool:
     """True if there is a predicate with outer columns below, or in, a node that computes what may fail of its own."""
-    if isinstance(plan, Shared) or not (outer := free_columns(plan)):
+    if not (outer := free_columns(plan)):
         return False
+    if isinstance(plan, Shared):
+        return _fails_beside(plan.source)
     below = any(free_columns(child) for child in plan.children())
     exprs = node_expressions(plan)
     if isinstance(plan, Filter | Join):
@@ -141,9 +143,18 @@ def _fails_beside(plan: Node) -> bool:
 
 def guarded(plan: Node, guard: Column) -> Node:
     """The plan with each expression that may fail computed only where the guard, an outer column, is true."""
+    return _with_guard(plan, guard, {})
+
+
+def _with_guard(plan: Node, guard: Column, shared: dict[int, Node]) -> Node:
+    """`shared` are the sources of shared subplans with outer columns, by key: all uses have the same one."""
     if isinstance(plan, Shared):
-        return plan
-    plan = plan.map_children(lambda child: guarded(child, guard))
+        if not free_columns(plan):
+            return plan
+        if plan.key not in shared:
+            shared[plan.key] = _with_guard(plan.source, guard, shared)
+        return replace(plan, source=shared[plan.key])
+    plan = plan.map_children(lambda child: _with_guard(child, guard, shared))
     return map_expressions(plan, lambda expr: _guarded(expr, guard))
 
 

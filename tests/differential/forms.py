@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from differential.query_generator import Column, QueryGenerator, Scope
 
 
-EXTREME = ("9223372036854775807", "-9223372036854775808", "123456789012345678901234567.5", "-0.000000000000000000005")
+EXTREME = ("9223372036854775807", "-9223372036854775808", "123456789012345678901234567.5", "-0.0005")
 """Constants at the ends of 64 bits, beyond them, and of a scale that no column has."""
 
 

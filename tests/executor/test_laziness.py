@@ -138,6 +138,17 @@ def test_rows_that_no_outer_row_meets(c: Any, query: str, expected: list[Any]) -
     assert c.execute(query).fetchall() == expected
 
 
+def test_rows_that_no_row_of_the_outermost_query_meets(c: Any) -> None:
+    """The subquery of a subquery, whose NULLs count."""
+    inner = (
+        "CASE WHEN 5 IN (SELECT 60 / (q.k - 3) FROM u q WHERE q.k = CASE WHEN t.k = 3 THEN 4 ELSE t.k END) THEN a.k END"
+    )
+    query = (
+        f"SELECT k, (SELECT count(*) FROM u a WHERE {inner} IN (SELECT b.x FROM u b WHERE b.x > a.x)) FROM t ORDER BY k"
+    )
+    assert c.execute(query).fetchall() == [(1, 0), (2, 0), (3, 0)]
+
+
 def test_rows_that_an_outer_row_meets(c: Any) -> None:
     for query in (
         "SELECT (SELECT 8 / x FROM u WHERE u.k = t.k) FROM t",
