@@ -57,25 +57,25 @@ def _compare(duck: bool, dialect: Dialect, tables: Any, start: int) -> None:
 
 def _alter(mine: Any, seed: int) -> None:
     """Every other time, a column comes or goes that no statement names; every fourth time between its binding and its
-    running, as if by another connection."""
+    write, as if by another connection."""
+    store = mine.session.store
+    vars(store).pop("write", None)  # of a statement that has written nothing
     if seed % 2:
         return
     table = TABLES[seed // 2 % len(TABLES)].name
-    has = any(column.name == "more" for column in mine.session.store.table(table).schema.columns)
+    has = any(column.name == "more" for column in store.table(table).schema.columns)
     change = f"ALTER TABLE {table} {'DROP COLUMN more' if has else 'ADD COLUMN more INT DEFAULT 7'}"
     if seed % 4:
         mine.execute(change)
         return
-    session = mine.session
-    prepare = session._prepare
+    write = store.write
 
     def altered(*args: Any, **options: Any) -> Any:
-        found = prepare(*args, **options)
-        del session._prepare
+        vars(store).pop("write")
         mine.execute(change)
-        return found
+        return write(*args, **options)
 
-    session._prepare = altered
+    store.write = altered
 
 
 def _content(execute: Callable[[str], Any], table: str, columns: str) -> list[tuple[Any, ...]]:
