@@ -41,9 +41,9 @@ from typing import TypeAlias
 from . import __version__
 from .bench.arguments import add_bench_commands
 from .errors import Error, StoreLocked, did_you_mean
+from .model.disk_errors import disk_error
 from .shell.cluster_parsers import add_client_tls, add_cluster_commands, directory_first
 from .shell.spark_parsers import add_spark_commands
-from .storage.files.disk_errors import disk_error
 from .tpch.arguments import add_threads, add_tpch_commands, natural
 
 EXIT_ERROR = 1

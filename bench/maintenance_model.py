@@ -13,11 +13,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from ..model.vectors.vector import Array
 from ..storage.keys.key_spans import RowSetExtent, key_spans
 from ..storage.maintenance.compaction_policy import CompactionPolicy
 from ..storage.maintenance.delta_policy import major_columns, major_score, minor_compaction, minor_score
 from ..storage.maintenance.maintenance_policy import OpKind, OpStatistics, StoreCondition, flush_score, pick
-from ..storage.vector import Array
 
 THROUGHPUT = 60e6
 """Bytes per second that an operation reads and writes together."""

@@ -21,9 +21,9 @@ from rich.table import Table as TextTable
 from ..driver.connection import connect
 from ..driver.parameters import normalize
 from ..errors import OperationalError
+from ..model.store import Store
 from ..planner import plan_query
 from ..sql import bind, bound, parse
-from ..storage.store import Store
 
 CALLS: Final = 2000
 """Per round, of what takes microseconds."""

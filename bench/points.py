@@ -31,8 +31,8 @@ from rich.table import Table as TextTable
 
 from ..driver.connection import connect
 from ..errors import OperationalError
+from ..model.store import Op
 from ..storage.database import Database
-from ..storage.store import Op
 from .arrow import without_string_views
 
 TABLE: Final = "lineitem"

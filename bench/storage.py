@@ -33,11 +33,11 @@ from rich.console import Console
 from rich.table import Table as TextTable
 
 from ..driver.connection import connect
+from ..model.predicates import ColumnPredicate, Range
+from ..model.schema import Table
+from ..model.store import Op, ScanSpec, WriteBatch
+from ..model.vectors.vector import Batch, physical_to_arrow
 from ..storage.database import Database
-from ..storage.predicates import ColumnPredicate, Range
-from ..storage.schema import Table
-from ..storage.store import Op, ScanSpec, WriteBatch
-from ..storage.vector import Batch, physical_to_arrow
 from . import load
 from .files import disk_bytes
 

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 from ..errors import InterfaceError
 from ..executor.progress import Handler
-from ..storage.forks import stay_with_process
+from ..model.forks import stay_with_process
 from .connect_options import ConnectOptions
 from .connection import Connection
 from .connection import connect as connect_now
@@ -43,7 +43,7 @@ from .parameters import Parameters
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..storage.store import Timestamp
+    from ..model.store import Timestamp
 
 T = TypeVar("T")
 _AGAIN_SECONDS = 0.05

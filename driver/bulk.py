@@ -16,12 +16,12 @@ from sqlglot import exp
 
 from ..errors import DataError, InterfaceError
 from ..executor.given_values import column_from_values
+from ..model.schema import Table
+from ..model.store import Op, WriteBatch
+from ..model.waiting_time import as_statement
 from ..sql import ParsedStatement, bound
 from ..sql.expressions import Expr, Literal
 from ..sql.syntax import nodes
-from ..storage.schema import Table
-from ..storage.store import Op, WriteBatch
-from ..storage.waiting_time import as_statement
 from .parameters import Normalized
 
 if TYPE_CHECKING:

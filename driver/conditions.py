@@ -1,6 +1,6 @@
 """Conditions of scans as Python expressions: `col("x") >= 3`, `col("name").starts_with("a") & col("y").is_null()`.
 
-    Condition ── bound to a table ──► storage.predicates: what tablets evaluate on encoded pages
+    Condition ── bound to a table ──► model.predicates: what tablets evaluate on encoded pages
 
 A condition is about one column and compares it with constants; `&` joins conditions of any columns, `|` such of one
 column. That is what tablets evaluate themselves; for anything else there is SQL. A comparison with NULL is no
@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ..errors import DataError, InterfaceError, NotSupportedError, TypeMismatch, UnknownColumn, did_you_mean
-from ..storage.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range, prefix_range
-from ..storage.python_values import plain_value
-from ..storage.schema import ColumnSchema
-from ..storage.types import DataType, Kind
+from ..model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range, prefix_range
+from ..model.python_values import plain_value
+from ..model.schema import ColumnSchema
+from ..model.types import DataType, Kind
 
 SYMBOLS = {"=": "==", "<>": "!=", "in": "in", "not in": "not in"}
 OPERATORS = ("==", "!=", "<", "<=", ">", ">=", "in", "not in", "between", "starts_with", "is_null", "is_not_null")

@@ -24,11 +24,11 @@ from .. import errors
 from ..errors import InterfaceError, NotRolledBackWarning, NotSupportedError
 from ..executor.memory import default_limit
 from ..executor.progress import Handler
+from ..model.abandoned import close_when_dropped
+from ..model.clock import format_timestamp
+from ..model.forks import stay_with_process
+from ..model.store import Store, Timestamp
 from ..sql.settings import parse_bytes, read_option
-from ..storage.abandoned import close_when_dropped
-from ..storage.clock import format_timestamp
-from ..storage.forks import stay_with_process
-from ..storage.store import Store, Timestamp
 from . import engines
 from .connect_options import ConnectOptions
 from .cursor import Cursor

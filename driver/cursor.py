@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeAlias
 import pyarrow as pa
 
 from ..errors import InterfaceError, NotSupportedError
-from ..storage.forks import check_process, is_inherited
+from ..model.forks import check_process, is_inherited
 from .bulk import insert_rows
 from .executions import Execution, Halt, arrow_rows, raise_if
 from .notebook import SHOWN_ROWS, html_table
 from .parameters import Parameters, normalize, normalize_rows
 
 if TYPE_CHECKING:
+    from ..model.types import DataType
     from ..sql.expressions import Column
-    from ..storage.types import DataType
     from .connection import Connection
 
 Row: TypeAlias = tuple[Any, ...]

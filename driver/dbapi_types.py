@@ -3,7 +3,7 @@
 The type code in `Cursor.description` is the column's full `DataType` (`DECIMAL(15,2)`); it compares equal to the type
 object of its family:
 
->>> from nyala.storage.types import DECIMAL
+>>> from nyala.model.types import DECIMAL
 >>> DECIMAL(15, 2) == NUMBER, DECIMAL(15, 2) == STRING
 (True, False)
 """

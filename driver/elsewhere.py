@@ -19,12 +19,12 @@ from ..executor import ExecutionContext, StatementResult, listing
 from ..executor import run as run_statement
 from ..executor.statements.explaining import written_as
 from ..executor.stream import Morsel
+from ..model.types import STRING
+from ..model.vectors.vector import Batch, vector_from_arrow
 from ..planner import Plan, physical
 from ..planner.logical import FileScan, Node, Scan, Shared
 from ..planner.trees import nodes
 from ..sql import bound
-from ..storage.types import STRING
-from ..storage.vector import Batch, vector_from_arrow
 from .engines import Engine
 
 _REPLACED: Final = -1

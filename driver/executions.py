@@ -21,12 +21,12 @@ from ..errors import Cancelled, StatementTooComplex
 from ..executor import ExecutionContext
 from ..executor import run as run_statement
 from ..executor.statements.single_rows import RowWrite, SingleRow
+from ..model.forks import stay_with_process
+from ..model.types import Interval
+from ..model.waiting_time import current_waiting, within
 from ..planner import Plan
 from ..sql import bound
 from ..sql.deep_stack import on_deep_stack
-from ..storage.forks import stay_with_process
-from ..storage.types import Interval
-from ..storage.waiting_time import current_waiting, within
 from . import elsewhere
 from .settings import SettingStatement
 

@@ -34,9 +34,9 @@ from ..errors import (
     did_you_mean,
 )
 from ..executor.given_values import column_from_arrow, column_from_values, column_value
-from ..storage.schema import ColumnSchema, Schema, Table
-from ..storage.store import Op
-from ..storage.vector import Array
+from ..model.schema import ColumnSchema, Schema, Table
+from ..model.store import Op
+from ..model.vectors.vector import Array
 
 Rows: TypeAlias = Any
 """A row or many, in one of the forms of this page's table."""

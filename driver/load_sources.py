@@ -27,11 +27,11 @@ from ..errors import InterfaceError, OperationalError
 from ..executor.files.copying import appends, conform
 from ..executor.files.files import expand
 from ..executor.given_values import column_from_arrow, column_from_values
+from ..model.schema import Table
+from ..model.store import BulkLoader, Op
 from ..sql.bound import CopyFrom
 from ..sql.file_options import format_of
 from ..sql.files import FileSource
-from ..storage.schema import Table
-from ..storage.store import BulkLoader, Op
 from .given_rows import CHUNK_ROWS, GivenRows, arrow_tables, column_named, given_rows, is_row
 
 Piece: TypeAlias = tuple[Callable[[], None], int]

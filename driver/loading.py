@@ -17,9 +17,9 @@ from ..errors import Cancelled
 from ..executor import ExecutionContext, run
 from ..executor.interrupts import Deferred
 from ..executor.progress import Handler, Progress, Tracker
-from ..storage.schema import Table
-from ..storage.store import Store
-from ..storage.waiting_time import one_statement
+from ..model.schema import Table
+from ..model.store import Store
+from ..model.waiting_time import one_statement
 from .load_sources import file_source, given_pieces
 
 Source: TypeAlias = Any

@@ -11,7 +11,7 @@ import subprocess
 import threading
 from typing import TYPE_CHECKING
 
-from ..storage.forks import renew_in_child
+from ..model.forks import renew_in_child
 
 if TYPE_CHECKING:
     from ..cluster.owner.record import OwnerRecord

@@ -1,7 +1,7 @@
 """Statement parameters: what callers may pass, in one shape.
 
 `?` and `$1` take their values from a sequence, `:name` from a mapping. A value is None, bool, int, float, Decimal, str,
-bytes, date, datetime, timedelta, or what `storage.python_values` makes one of: values of subclasses, scalars of numpy,
+bytes, date, datetime, timedelta, or what `model.python_values` makes one of: values of subclasses, scalars of numpy,
 pandas and Arrow.
 """
 
@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..errors import InterfaceError, InvalidText
-from ..storage.python_values import EXACT, plain_value
+from ..model.python_values import EXACT, plain_value
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """What a caller passes to `Cursor.execute`."""

@@ -15,11 +15,11 @@ from decimal import Decimal
 from typing import Any, TypeAlias
 
 from ..executor.statements.single_rows import SingleRow
+from ..model.types import EPOCH_DATE, INTEGER_WIDTHS, DataType, Kind
 from ..sql.coercion import Assigned, fit
 from ..sql.expressions import Literal, Parameter
 from ..sql.late_parameters import Decision, Key, LateParameter, LateValues
 from ..sql.literals import from_python
-from ..storage.types import EPOCH_DATE, INTEGER_WIDTHS, DataType, Kind
 from .parameters import Normalized
 
 Taker: TypeAlias = Callable[[Normalized], Any]

@@ -25,6 +25,10 @@ from typing import Any, Final, TypeAlias
 
 from ..errors import Error
 from ..executor.statements.single_rows import SingleRow, single_row
+from ..model.clock import wall_time
+from ..model.schema import Table
+from ..model.store import Store, Timestamp
+from ..model.types import TIMESTAMP
 from ..planner import Plan, PlanTemplate
 from ..planner.late_statements import late_parameters, same_with_values
 from ..planner.physical import TableScan, nodes
@@ -34,10 +38,6 @@ from ..sql.expressions import Literal
 from ..sql.late_parameters import NOW, Key, LateParameter, LateValues, Path
 from ..sql.literals import from_python
 from ..sql.parameters import Given
-from ..storage.clock import wall_time
-from ..storage.schema import Table
-from ..storage.store import Store, Timestamp
-from ..storage.types import TIMESTAMP
 from .parameters import Normalized
 from .plain_values import Taker, Unfit, cell_takers, value_takers
 

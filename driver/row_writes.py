@@ -13,9 +13,9 @@ from typing import Any
 
 from ..errors import Cancelled, RefusedRow, RowsRefused
 from ..executor.interrupts import Deferred
-from ..storage.schema import Table
-from ..storage.store import Op, RowError, Store, Timestamp, WriteBatch
-from ..storage.vector import Array
+from ..model.schema import Table
+from ..model.store import Op, RowError, Store, Timestamp, WriteBatch
+from ..model.vectors.vector import Array
 from .given_rows import CHUNK_ROWS, Cells, GivenRows, Rows, cells_of, given_rows
 
 SHOWN_ROWS = 5

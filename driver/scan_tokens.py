@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgpack
 
 from ..errors import DataError, InterfaceError, StaleScanToken, TabletGone, UnknownTable, UnsupportedFormat
-from ..storage.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
-from ..storage.schema import Table
-from ..storage.store import Replica, ScanSpec, Store, TabletDescription, Timestamp
+from ..model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
+from ..model.schema import Table
+from ..model.store import Replica, ScanSpec, Store, TabletDescription, Timestamp
 from .key_ranges import KeyRange, key_ranges
 from .scans import Scan, check_counts, scan_of
 

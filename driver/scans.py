@@ -21,11 +21,11 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InterfaceError
-from ..storage.forks import stay_with_process
-from ..storage.predicates import ColumnPredicate
-from ..storage.schema import ColumnSchema, PartitionSchema, Table
-from ..storage.store import ScanSpec, ScanToken, Store, Timestamp
-from ..storage.vector import Batch
+from ..model.forks import stay_with_process
+from ..model.predicates import ColumnPredicate
+from ..model.schema import ColumnSchema, PartitionSchema, Table
+from ..model.store import ScanSpec, ScanToken, Store, Timestamp
+from ..model.vectors.vector import Batch
 
 ROWS_AT_ONCE = 1 << 12
 """Rows that become Python values in one go."""

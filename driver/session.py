@@ -33,16 +33,16 @@ from ..errors import (
 )
 from ..executor import ExecutionContext, LocalFiles
 from ..executor.progress import Handler, Progress
+from ..model.clock import format_timestamp
+from ..model.store import Store, Timestamp
+from ..model.waiting_time import WaitingTime, as_statement, within
 from ..planner import Plan, PlannerOptions, plan_query
 from ..planner.depth import is_deep
 from ..sql import ParsedStatement, bind, bound, parse
 from ..sql.binding.binder import bind_given
 from ..sql.parameters import match_parameters
 from ..sql.syntax.complexity import too_complex
-from ..storage.clock import format_timestamp
 from ..storage.database import Database
-from ..storage.store import Store, Timestamp
-from ..storage.waiting_time import WaitingTime, as_statement, within
 from . import engines
 from .executions import Execution, Halt, RowExecution, raise_if
 from .parameters import Normalized

@@ -8,9 +8,9 @@ from typing import Any
 
 from ..errors import StatementError
 from ..executor import StatementResult, listing
+from ..model.types import STRING
 from ..sql import bound
 from ..sql.settings import SETTINGS, Setting
-from ..storage.types import STRING
 from . import engines
 
 SettingStatement = bound.SetSetting | bound.ResetSettings | bound.ShowSettings

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import InterfaceError, StoreLocked
+from ..model.forks import renew_in_child
+from ..model.store import Store
 from ..storage.database import Database
-from ..storage.forks import renew_in_child
-from ..storage.store import Store
 from .servers import TLS_OPTIONS, servers, tls_options
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from ..errors import DataError, ProgrammingError
-from ..storage.change_columns import change_columns
-from ..storage.clock import format_timestamp
-from ..storage.predicates import ColumnPredicate
-from ..storage.schema import ColumnSchema, Table
-from ..storage.store import (
+from ..model.change_columns import change_columns
+from ..model.clock import format_timestamp
+from ..model.predicates import ColumnPredicate
+from ..model.schema import ColumnSchema, Table
+from ..model.store import (
     ChangeRange,
     ScanSpec,
     ScanToken,

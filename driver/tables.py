@@ -6,7 +6,7 @@
                                       ├── scan_tokens                           `scan_tokens`
                                       └── changes                               `table_changes`
 
-All of it asks the store for what its seam offers (`storage.store.Store`), past parser and planner.
+All of it asks the store for what its seam offers (`model.store.Store`), past parser and planner.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..errors import InterfaceError, RowsRefused, UnknownColumn, did_you_mean
-from ..storage.forks import stay_with_process
-from ..storage.predicates import ColumnPredicate
-from ..storage.schema import ColumnSchema, Table
-from ..storage.store import Op, TableStatistics, TabletDescription, Timestamp
+from ..model.forks import stay_with_process
+from ..model.predicates import ColumnPredicate
+from ..model.schema import ColumnSchema, Table
+from ..model.store import Op, TableStatistics, TabletDescription, Timestamp
 from .conditions import Predicates, bound_predicates, col
 from .given_rows import Rows, is_row, key_of
 from .moments import Moment, hybrid_time

@@ -40,10 +40,10 @@ from ..errors import (
     did_you_mean,
 )
 from ..executor.interrupts import Deferred
-from ..storage.forks import stay_with_process
-from ..storage.schema import Table
-from ..storage.store import Op, WriteBatch
-from ..storage.vector import Array
+from ..model.forks import stay_with_process
+from ..model.schema import Table
+from ..model.store import Op, WriteBatch
+from ..model.vectors.vector import Array
 from .given_rows import CHUNK_ROWS, Cells, GivenRows, Rows, cells_of, from_arrow, rows_from_cells, runs
 from .row_writes import SHOWN_ROWS, write_batch
 from .tables import TableHandle

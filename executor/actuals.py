@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from ..model.store import ScanCounters
+from ..model.vectors.vector import Batch
 from ..planner.physical import PhysicalNode
-from ..storage.store import ScanCounters
-from ..storage.vector import Batch
 from .memory import Usage
 from .spilling.spill_file import SpillFile
 

@@ -20,11 +20,11 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from ..errors import Cancelled
+from ..model.forks import renew_in_child
+from ..model.store import ScanCounters, ScanToken, Store, Timestamp
+from ..model.vectors.vector import Batch
+from ..model.waiting_time import carried
 from ..planner.physical import PhysicalNode
-from ..storage.forks import renew_in_child
-from ..storage.store import ScanCounters, ScanToken, Store, Timestamp
-from ..storage.vector import Batch
-from ..storage.waiting_time import carried
 from .actuals import Actuals
 from .asked_scans import AskedScans
 from .crew import REMEMBERED, WORTH_SHARING, Crew

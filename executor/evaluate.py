@@ -27,9 +27,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError, InternalError, NotSupportedError
+from ..model.types import BIGINT, BOOLEAN, DataType, Kind
+from ..model.vectors.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector
 from ..sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, walk
-from ..storage.types import BIGINT, BOOLEAN, DataType, Kind
-from ..storage.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector
 from .expression_costs import cost, is_fallible, summarized
 from .functions import GENERATORS, KERNELS, SKIPS_NULLS
 from .kernels import boolean, choose

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..errors import InternalError
+from ..model.vectors.vector import Batch
 from ..planner.physical import (
     FileScan,
     Filter,
@@ -33,7 +34,6 @@ from ..planner.physical import (
     nodes,
 )
 from ..sql.expressions import Expr
-from ..storage.vector import Batch
 from .aggregation.aggregate import open_aggregate
 from .context import ExecutionContext
 from .early_scans import begin_early_scans

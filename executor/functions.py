@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
+from ..model.types import DataType, Kind
+from ..model.vectors.vector import Const, Vector
 from ..sql.functions.dates import PARTS
-from ..storage.types import DataType, Kind
-from ..storage.vector import Const, Vector
 from .kernels import (
     arithmetic,
     boolean,

@@ -1,6 +1,6 @@
 """Values that callers give become columns: Python values and Arrow arrays of other types, by one table.
 
-`storage.python_values` decides value by value; here are the quick ways for whole columns, each of which gives the same
+`model.python_values` decides value by value; here are the quick ways for whole columns, each of which gives the same
 values. An Arrow type that has none goes through Python, each distinct value once.
 """
 
@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import DataError, InterfaceError, InvalidText, NumericOutOfRange, TextTooLong
+from ..model.python_values import EXACT, plain_value, stored_value
+from ..model.types import DATE, FIRST_DAY, LAST_DAY, MAX_PRECISION, STRING, TIMESTAMP, DataType, Kind
+from ..model.vectors.vector import Const
 from ..sql.coercion import assignable
 from ..sql.literals import from_python
-from ..storage.python_values import EXACT, plain_value, stored_value
-from ..storage.types import DATE, FIRST_DAY, LAST_DAY, MAX_PRECISION, STRING, TIMESTAMP, DataType, Kind
-from ..storage.vector import Const
 from .kernels.cast import cast
 
 

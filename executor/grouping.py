@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from ..storage.vector import Array, Const, Dict, Narrow, Text, Vector, Wide
+from ..model.vectors.vector import Array, Const, Dict, Narrow, Text, Vector, Wide
 from .kernels.intervals import sortable
 from .kernels.numbers import measured_bounds
 

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..storage.conditions.bloom_predicate import hash_floats, hash_integers, hash_texts, hash_wide
-from ..storage.vector import Array, Const, Dict, Text, Vector, Wide, vector_from_arrow
+from ..model.bloom_predicate import hash_floats, hash_integers, hash_texts, hash_wide
+from ..model.vectors.vector import Array, Const, Dict, Text, Vector, Wide, vector_from_arrow
 from .kernels.intervals import sortable
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)

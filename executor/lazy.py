@@ -14,9 +14,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..model.types import DataType, Kind
+from ..model.vectors.vector import (
+    Array,
+    Batch,
+    Const,
+    Dict,
+    Flat,
+    LazyColumn,
+    Narrow,
+    Text,
+    Vector,
+    Wide,
+    concat,
+    spread,
+)
 from ..sql.expressions import Column
-from ..storage.types import DataType, Kind
-from ..storage.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector, Wide, concat, spread
 
 _WHOLE_SHARE = 8
 """Once an eighth of a column's rows was asked for piecemeal, the whole column is read and kept."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..errors import DataError
+from ..model.vectors.vector import Batch
 from ..planner.physical import Limit, Sort
 from ..sql.expressions import Expr
-from ..storage.vector import Batch
 from .context import ExecutionContext
 from .evaluate import Compiler, physical
 from .stream import Morsel, Stream, stream_of

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ..errors import CardinalityViolation
+from ..model.vectors.vector import Array, Batch, Const, LazyColumn, Vector
 from ..planner.physical import Filter, Project, Shared, SingleRow, UnionAll
 from ..sql.expressions import Column, Expr, Literal
-from ..storage.vector import Array, Batch, Const, LazyColumn, Vector
 from .context import ExecutionContext
 from .evaluate import Compiler, SharedWork
 from .shared_rows import kept_rows

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ..model.vectors.vector import Array, Batch, concat
 from ..planner import physical
 from ..planner.physical import PhysicalNode
-from ..storage.vector import Array, Batch, concat
 from .context import ExecutionContext
 from .grouping import segments
 from .hashing import row_hashes

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from ..errors import HistoryGone
+from ..model.predicates import ColumnPredicate
+from ..model.schema import Table
+from ..model.store import ScanCounters, ScanSpec, ScanToken
+from ..model.vectors.vector import Batch
 from ..planner.physical import TableScan, ValuesScan
 from ..sql.expressions import Column
-from ..storage.predicates import ColumnPredicate
-from ..storage.schema import Table
-from ..storage.store import ScanCounters, ScanSpec, ScanToken
-from ..storage.vector import Batch
 from .asked_scans import AskedScans, ask_together
 from .context import ExecutionContext
 from .evaluate import Compiler, physical

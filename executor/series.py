@@ -12,9 +12,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..errors import DataError, NumericOutOfRange
+from ..model.types import Interval, Kind
+from ..model.vectors.vector import Array, Batch, Flat, Vector
 from ..planner.physical import Series
-from ..storage.types import Interval, Kind
-from ..storage.vector import Array, Batch, Flat, Vector
 from .context import ExecutionContext
 from .evaluate import Compiler, Evaluation, physical
 from .kernels.temporal import shift

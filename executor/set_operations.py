@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ..model.vectors.vector import Array, Batch
 from ..planner.physical import SetDifference
-from ..storage.vector import Array, Batch
 from .aggregation.accumulators import Rows
 from .aggregation.collecting import Collector
 from .aggregation.partials import Partial, States

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 
-from ..storage.vector import Batch
+from ..model.vectors.vector import Batch
 from .context import ExecutionContext
 from .lazy import joined
 from .memory import Account

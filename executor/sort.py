@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow.compute as pc
 
+from ..model.vectors.vector import Array, Const, Narrow, Vector, Wide
 from ..sql.expressions import OrderItem
-from ..storage.vector import Array, Const, Narrow, Vector, Wide
 from .aggregation.accumulators import ordered_dictionary
 from .grouping import sort_rows, with_nulls, with_room
 from .kernels.intervals import sortable

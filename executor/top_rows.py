@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from ..model.vectors.vector import Array, Batch
 from ..planner.physical import TopRows
 from ..sql.expressions import OrderItem
-from ..storage.vector import Array, Batch
 from .context import ExecutionContext
 from .evaluate import Compiler, Evaluation
 from .grouping import combined_codes, combined_order, densely, run_starts, sort_rows

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ..model.store import TableStatistics
 from ..sql.expressions import Aggregate as AggregateCall
 from ..sql.expressions import Call, Column, Expr, InValues, Literal, conjuncts
-from ..storage.store import TableStatistics
 from .logical import (
     Aggregate,
     FileScan,

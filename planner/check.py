@@ -10,8 +10,8 @@
 from __future__ import annotations
 
 from ..errors import InternalError
+from ..model.types import DataType, Kind
 from ..sql.expressions import SUBQUERIES, Call, Column, Expr
-from ..storage.types import DataType, Kind
 from .logical import (
     Aggregate,
     FileScan,

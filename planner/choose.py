@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from ..model.types import INT, Kind
 from ..sql.expressions import Call, Column, Expr, Literal, conjuncts
-from ..storage.types import INT, Kind
 from . import physical
 from .check import same_type
 from .context import Context

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ..model.schema import Table
+from ..model.store import TableStatistics
 from ..sql.bound import Query
 from ..sql.expressions import Expr
-from ..storage.schema import Table
-from ..storage.store import TableStatistics
 from .cardinality import Estimator
 from .logical import Node
 from .trees import Numbers
 
 
 class StatisticsSource(Protocol):
-    """The part of a `storage.store.Store` that planning needs."""
+    """The part of a `model.store.Store` that planning needs."""
 
     def statistics(self, table: Table) -> TableStatistics:
         """What is known of a table's rows and columns."""

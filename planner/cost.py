@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ..model.types import DataType
 from ..sql.expressions import Column, Expr, conjuncts
-from ..storage.types import DataType
 from .cardinality import Estimator
 from .logical import Aggregate, Filter, Join, Limit, Node, Project, Scan, Shared, Sort, Window
 from .trees import as_equality, columns_in

@@ -17,10 +17,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from ..model.clock import format_timestamp
+from ..model.partitions.partition import Partitioner
 from ..sql.bound import TimeTravel
 from ..sql.expressions import Column, Expr, Literal, OrderItem
-from ..storage.clock import format_timestamp
-from ..storage.keys.partition import Partitioner
 from . import logical, physical
 from .logical import Node
 from .physical import PhysicalNode

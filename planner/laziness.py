@@ -16,10 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from ..model.types import BOOLEAN
 from ..sql.expressions import Aggregate as AggregateCall
 from ..sql.expressions import Call, Case, Column, Expr, Literal, conjuncts
 from ..sql.expressions import Window as WindowCall
-from ..storage.types import BOOLEAN
 from .logical import Aggregate, Filter, Join, Node, Project, Shared, Sort, Values
 from .partial_aggregates import never_fails
 from .trees import (

@@ -13,11 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from ..model.schema import Table
 from ..sql.bound import FileRef, TimeTravel
 from ..sql.expressions import Aggregate as AggregateCall
 from ..sql.expressions import Column, Expr, OrderItem
 from ..sql.expressions import Window as WindowCall
-from ..storage.schema import Table
 
 
 class _Kept:

@@ -29,9 +29,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ..model.schema import HashRule, PartitionSchema, Table
+from ..model.types import BOOLEAN
 from ..sql.expressions import Call, Column, Expr, conjuncts
-from ..storage.schema import HashRule, PartitionSchema, Table
-from ..storage.types import BOOLEAN
 from . import physical
 from .check import same_type
 from .physical import HashJoin, MergeJoin, PhysicalNode, TableScan

@@ -18,8 +18,8 @@ from dataclasses import fields, replace
 from typing import Any, TypeAlias
 
 from ..errors import InterfaceError
+from ..model.types import Kind
 from ..sql.expressions import Call, Cast, Column, Expr, InValues, Literal, OrderItem, Parameter
-from ..storage.types import Kind
 from .fold import fold, simplify
 from .physical import PhysicalNode, TableScan
 from .plan import Plan

@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..model.types import BIGINT, DECIMAL, DOUBLE, DataType
 from ..sql.expressions import Aggregate as AggregateCall
 from ..sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, Parameter
 from ..sql.functions import SCALARS, VOLATILE, is_volatile
 from ..sql.functions.aggregates import sum_type
 from ..sql.functions.fallible import FALLIBLE
-from ..storage.types import BIGINT, DECIMAL, DOUBLE, DataType
 from .trees import Numbers, columns_in, is_null, negate, subexpressions
 from .unnesting import over_no_rows
 

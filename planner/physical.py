@@ -11,12 +11,12 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
+from ..model.predicates import ColumnPredicate
+from ..model.schema import Table
 from ..sql.bound import FileRef, TimeTravel
 from ..sql.expressions import Aggregate as AggregateCall
 from ..sql.expressions import Column, Expr, OrderItem
 from ..sql.expressions import Window as WindowCall
-from ..storage.predicates import ColumnPredicate
-from ..storage.schema import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

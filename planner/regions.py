@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias
 
-from ..storage.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
+from ..model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
 
 Member: TypeAlias = Range | InList | IsNull
 Region: TypeAlias = tuple[Member, ...]

@@ -20,9 +20,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from ..model.predicates import Range
+from ..model.schema import PartitionSchema
 from ..sql.expressions import Column, Expr, Literal, OrderItem, Parameter, conjuncts
-from ..storage.predicates import Range
-from ..storage.schema import PartitionSchema
 from . import physical
 from .physical import PhysicalNode, TableScan
 from .regions import is_one_value

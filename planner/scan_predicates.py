@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import Error
+from ..model.predicates import ColumnPredicate, InList, IsNull, Range, prefix_range
+from ..model.types import INTEGER_WIDTHS, DataType, Kind
 from ..sql.expressions import Call, Cast, Column, Expr, InValues, Literal, conjuncts
-from ..storage.predicates import ColumnPredicate, InList, IsNull, Range, prefix_range
-from ..storage.types import INTEGER_WIDTHS, DataType, Kind
 from .fold import MICROSECONDS_PER_DAY, exact_number
 from .regions import MOST_MEMBERS, Member, Region, as_predicate, hull, intersection, is_everything, merge, union
 from .trees import MIRRORED, disjuncts
@@ -51,7 +51,7 @@ def extract(conditions: Iterable[Expr], names: Mapping[int, str]) -> Extracted:
     """Split the conjuncts of a scan; `names` gives each column number its name in the table.
 
     >>> from nyala.sql.expressions import Column, Literal
-    >>> from nyala.storage.types import BOOLEAN, INT
+    >>> from nyala.model.types import BOOLEAN, INT
     >>> x = Column(INT, False, 7, "x")
     >>> parts = [Call(BOOLEAN, False, f, (x, Literal(INT, False, v))) for f, v in (("ge", 3), ("lt", 9))]
     >>> extract(parts, {7: "x"}).predicates

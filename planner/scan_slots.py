@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from ..model.predicates import ColumnPredicate, Range
+from ..model.types import DataType, Kind
 from ..sql.expressions import Call, Column, Expr, Literal, Parameter, conjuncts
-from ..storage.predicates import ColumnPredicate, Range
-from ..storage.types import DataType, Kind
 from .fold import fold
 from .physical import TableScan
 from .regions import merge

@@ -6,6 +6,8 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..model.predicates import AnyOf, BloomFilter, ColumnPredicate, InList, IsNull, Range
+from ..model.types import DataType, Interval, Kind
 from ..sql.expressions import (
     Aggregate,
     Call,
@@ -24,8 +26,6 @@ from ..sql.expressions import (
     Window,
     WindowFrame,
 )
-from ..storage.predicates import AnyOf, BloomFilter, ColumnPredicate, InList, IsNull, Range
-from ..storage.types import DataType, Interval, Kind
 
 _INFIX = {
     "or": ("OR", 1),

@@ -1,6 +1,6 @@
 """What is believed of columns: how many values, between which bounds. Beliefs, never proofs.
 
-`storage.store.TableStatistics` speaks of whole tables; a `ColumnProfile` carries that along through a plan.
+`model.store.TableStatistics` speaks of whole tables; a `ColumnProfile` carries that along through a plan.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..storage.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range, admits_null
-from ..storage.store import ColumnStatistics, TableStatistics
-from ..storage.types import DataType
+from ..model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range, admits_null
+from ..model.store import ColumnStatistics, TableStatistics
+from ..model.types import DataType
 
 UNKNOWN_ROWS = 1000.0
 """Rows of a source without statistics (a file): many enough to avoid nested loops, few enough to be a build side."""

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..errors import UnknownTable
+from ..model.schema import ColumnSchema, PartitionSchema, Schema, Table, View, assign_column_ids
+from ..model.store import ColumnStatistics, TableStatistics, Timestamp
+from ..model.types import INT, STRING, DataType
 from ..sql import bind, parse
 from ..sql.bound import Query, SelectStatement
-from ..storage.schema import ColumnSchema, PartitionSchema, Schema, Table, View, assign_column_ids
-from ..storage.store import ColumnStatistics, TableStatistics, Timestamp
-from ..storage.types import INT, STRING, DataType
 from .context import PlannerOptions
 from .explain import draw_logical
 from .plan import Plan, plan_query

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from ..model.types import BOOLEAN, DataType
 from ..sql.expressions import (
     SUBQUERIES,
     Call,
@@ -24,7 +25,6 @@ from ..sql.expressions import (
 )
 from ..sql.expressions import Aggregate as AggregateCall
 from ..sql.expressions import Window as WindowCall
-from ..storage.types import BOOLEAN, DataType
 from .logical import (
     Aggregate,
     FileScan,

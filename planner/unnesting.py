@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ..errors import InternalError
+from ..model.types import BIGINT
 from ..sql.expressions import ZERO_OVER_NOTHING, Case, Column, Expr, Literal, conjuncts
 from ..sql.expressions import Aggregate as AggregateCall
 from ..sql.functions import is_volatile
-from ..storage.types import BIGINT
 from .logical import (
     Aggregate,
     Filter,

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from ..model.types import BIGINT
 from ..sql.expressions import Column, Expr, Literal, OrderItem
 from ..sql.expressions import Window as WindowCall
-from ..storage.types import BIGINT
 from .logical import Node, TopRows, Window
 from .trees import columns_in
 

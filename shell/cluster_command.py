@@ -29,7 +29,7 @@ from ..cluster.wire.tls_files import tls_files
 from ..driver.servers import ENVIRONMENT, servers, tls_options
 from ..driver.stores import is_cluster
 from ..errors import InterfaceError
-from ..storage.clock import HybridClock
+from ..model.clock import HybridClock
 from ..storage.inspect.text import table_lines
 from .arguments import given_tls, tls_of
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ..storage.schema import PartitionSchema, RangePartition, Table, View
-from ..storage.types import BIGINT, STRING, DataType
+from ..model.schema import PartitionSchema, RangePartition, Table, View
+from ..model.types import BIGINT, STRING, DataType
 
 if TYPE_CHECKING:
     from .runner import Shell

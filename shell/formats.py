@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 from prompt_toolkit.utils import get_cwidth
 
-from ..storage.types import DataType, Interval, Kind
+from ..model.types import DataType, Interval, Kind
 
 NULL_TEXT: Final = "NULL"
 MEASURED: Final = 10_000

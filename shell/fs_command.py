@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from ..errors import InterfaceError
-from ..storage.files.disk_errors import disk_error
+from ..model.disk_errors import disk_error
 from ..storage.files.os_filesystem import OsFileSystem
 from ..storage.inspect.check import check_store
 from ..storage.inspect.cut_log import cut_log

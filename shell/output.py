@@ -18,8 +18,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import FileAccessError, InterfaceError, NotSupportedError
-from ..storage.files.disk_errors import disk_error
-from ..storage.types import DataType
+from ..model.disk_errors import disk_error
+from ..model.types import DataType
 from . import formats
 
 PARQUET: Final = "parquet"

@@ -22,8 +22,8 @@ import pyarrow as pa
 from ..driver.connection import Connection
 from ..driver.moments import Moment, hybrid_time
 from ..errors import Error, InterfaceError
-from ..storage.clock import format_timestamp
-from ..storage.types import DataType
+from ..model.clock import format_timestamp
+from ..model.types import DataType
 from . import commands, formats, output, pager
 from .progress_bar import ProgressBar
 from .reader import Statement, StatementReader

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..errors import InterfaceError, NotSupportedError, OperationalError
-from ..storage.forks import finalize
+from ..model.forks import finalize
 from . import java
 
 if TYPE_CHECKING:

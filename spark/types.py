@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import pyarrow as pa
 
 from ..errors import NotSupportedError, NumericOutOfRange
-from ..storage.types import DECIMAL, NULL, TIMESTAMP, DataType, Interval, Kind
+from ..model.types import DECIMAL, NULL, TIMESTAMP, DataType, Interval, Kind
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -20,7 +20,7 @@ from ..driver.servers import TLS_OPTIONS, servers, tls_options
 from ..driver.session import Session
 from ..driver.stores import SharedStore
 from ..executor.memory import default_limit
-from ..storage.forks import renew_in_child
+from ..model.forks import renew_in_child
 
 _lock = threading.Lock()
 _known: dict[tuple[Any, ...], Connection] = {}

@@ -31,7 +31,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..errors import DataError, NumericOutOfRange, TypeMismatch
-from ..storage.types import (
+from ..model.types import (
     DATE,
     DECIMAL,
     EPOCH_DATE,

@@ -22,9 +22,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from ..storage.alterations import AlterStep
-from ..storage.schema import Table, TableDefinition
-from ..storage.store import ChangeRange, Op, Timestamp
+from ..model.alterations import AlterStep
+from ..model.schema import Table, TableDefinition
+from ..model.store import ChangeRange, Op, Timestamp
 from .bound_catalog import AnalyzeTables as AnalyzeTables
 from .bound_catalog import CatalogStatement
 from .bound_catalog import CreateView as CreateView

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ..storage.schema import Table, View
+from ..model.schema import Table, View
 from .expressions import Column
 
 

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import DataError, InvalidText, NumericOutOfRange, TypeMismatch
-from ..storage.python_values import stored_value
-from ..storage.types import (
+from ..model.python_values import stored_value
+from ..model.types import (
     DECIMAL,
     DOUBLE,
     FLOAT,

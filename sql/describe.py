@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any, assert_never
 
-from ..storage.alterations import AddColumn, AlterStep
-from ..storage.schema import ColumnSchema
-from ..storage.types import DataType, Interval, Kind
+from ..model.alterations import AddColumn, AlterStep
+from ..model.schema import ColumnSchema
+from ..model.types import DataType, Interval, Kind
 from . import bound
 from .describe_catalog import describe_catalog
 from .expressions import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..storage.schema import View
+from ..model.schema import View
 from .bound_catalog import (
     AnalyzeTables,
     CatalogStatement,

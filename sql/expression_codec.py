@@ -15,7 +15,7 @@ from dataclasses import fields
 from typing import Any, Final
 
 from ..errors import DataError, NotSupportedError
-from ..storage.types import DataType, Kind
+from ..model.types import DataType, Kind
 from .expressions import Aggregate, Call, Case, Cast, Column, Expr, InValues, Literal, OrderItem
 from .functions import AGGREGATES, VOLATILE
 

@@ -5,7 +5,7 @@ A column is known by its number, which is unique within one statement: each use 
 gives fresh numbers. So an expression means the same wherever a rule moves it, and "does this predicate belong to
 that relation" is a set comparison.
 
-All nodes are frozen and compare by value. Literals hold physical values (`storage.types`): days for a DATE, the
+All nodes are frozen and compare by value. Literals hold physical values (`model.types`): days for a DATE, the
 unscaled integer for a DECIMAL.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from ..storage.types import BOOLEAN, NULL, DataType
+from ..model.types import BOOLEAN, NULL, DataType
 
 if TYPE_CHECKING:
     from .bound import Query

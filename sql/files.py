@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ..storage.store import TableStatistics
-from ..storage.types import DataType
+from ..model.store import TableStatistics
+from ..model.types import DataType
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ import re
 from fractions import Fraction
 
 from ..errors import InvalidText, NumericOutOfRange
-from ..storage.types import Interval
+from ..model.types import Interval
 
 MICROSECONDS = {
     "hour": 3_600_000_000,

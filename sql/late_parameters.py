@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ..errors import Error
-from ..storage.types import NULL, DataType
+from ..model.types import NULL, DataType
 from .expressions import Expr, Literal, Parameter
 
 Key: TypeAlias = int | str

@@ -13,7 +13,7 @@ import math
 from typing import Any
 
 from ..errors import InterfaceError, InvalidText, NumericOutOfRange
-from ..storage.types import (
+from ..model.types import (
     BIGINT,
     BINARY,
     BOOLEAN,

@@ -26,17 +26,35 @@ from os import PathLike
 from typing import Any
 
 from ..errors import DataError, DiskError, InterfaceError, StoreClosed, TabletGone, UnknownTable
-from .alterations import AlterStep
-from .clock import HybridClock, format_timestamp, split_timestamp
+from ..model.alterations import AlterStep
+from ..model.altered_table import apply_steps
+from ..model.clock import HybridClock, format_timestamp, split_timestamp
+from ..model.forks import check_process, stay_with_process
+from ..model.partitions.partition import Partitioner
+from ..model.schema import Table, TableDefinition, View, check_encoding, check_partitions
+from ..model.steady_clock import PATIENCE_SECONDS, SteadyClock
+from ..model.store import (
+    AnalyzeResult,
+    CompactionResult,
+    Op,
+    ScanCounters,
+    ScanSpec,
+    ScanToken,
+    TableStatistics,
+    TableStorage,
+    TabletDescription,
+    Timestamp,
+    WriteBatch,
+    WriteResult,
+)
+from ..model.vectors.vector import Batch
 from .deltas.delta_tail import ROW_BYTES
 from .files.filesystem import FileSystem
 from .files.memory_filesystem import MemoryFileSystem
 from .files.os_filesystem import OsFileSystem
 from .files.page_cache import PageCache
 from .files.temporary import remove_temporary_files
-from .forks import check_process, stay_with_process
 from .heap import keep_freed_blocks
-from .keys.partition import Partitioner
 from .log.commit_log import CommitLog
 from .maintenance.compaction_policy import BUDGET_BYTES, CompactionPolicy
 from .maintenance.maintenance import (
@@ -53,23 +71,6 @@ from .maintenance.tablet_flush import flush, flush_overfull, needs_flush
 from .reading.tablet_check import check_tablet
 from .reading.tablet_scan import scan_view
 from .rowsets.memrowset import INDEX_BYTES
-from .schema import Table, TableDefinition, View, check_encoding, check_partitions
-from .steady_clock import PATIENCE_SECONDS, SteadyClock
-from .store import (
-    AnalyzeResult,
-    CompactionResult,
-    Op,
-    ScanCounters,
-    ScanSpec,
-    ScanToken,
-    TableStatistics,
-    TableStorage,
-    TabletDescription,
-    Timestamp,
-    WriteBatch,
-    WriteResult,
-)
-from .tables.altered_table import apply_steps
 from .tables.analysis import table_storage
 from .tables.bulk_load import TableBulkLoader
 from .tables.catalog import Catalog
@@ -81,7 +82,6 @@ from .tables.table_folders import TableFolders
 from .tables.table_store import TableStore
 from .tables.tablet_descriptions import describe_tablets, key_samples
 from .tablet.tablet import StoreOptions, Tablet
-from .vector import Batch
 
 MEMORY = ":memory:"
 _GROWTH_BYTES = 1 << 20
@@ -93,7 +93,7 @@ _IO_THREADS = 8
 
 
 class Database:
-    """Tables on the local disk; implements `storage.store.Store`. Safe for several threads.
+    """Tables on the local disk; implements `model.store.Store`. Safe for several threads.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ from nyala.cluster.raft.messages import Configuration, Entry, Message, Peer
 from nyala.cluster.raft.node import RaftOptions
 from nyala.cluster.wire.peers import PeerBatch
 from nyala.errors import NotTheLeader
-from nyala.storage.clock import HybridClock
+from nyala.model.clock import HybridClock
 from nyala.storage.files.filesystem import FileSystem
 from nyala.storage.files.memory_filesystem import CrashableFileSystem
 from nyala.storage.log.wal import LogTicket

@@ -34,19 +34,19 @@ from nyala.cluster.wire.plain import (
 )
 from nyala.cluster.wire.rows import write_from_request
 from nyala.cluster.wire.small_batches import small_batch
-from nyala.cluster.wire.values import key_from_plain, key_to_plain, row_from_plain
-from nyala.storage.clock import HybridClock
+from nyala.model.clock import HybridClock
+from nyala.model.codec.values import key_from_plain, key_to_plain, row_from_plain
+from nyala.model.keys.keys import Keys
+from nyala.model.schema import Table
+from nyala.model.store import Op, ScanCounters, WriteBatch
+from nyala.model.vectors.vector import Batch
 from nyala.storage.database import Database
-from nyala.storage.keys.keys import Keys
 from nyala.storage.maintenance.table_compaction import compact_tablets
 from nyala.storage.maintenance.tablet_flush import flush
-from nyala.storage.schema import Table
-from nyala.storage.store import Op, ScanCounters, WriteBatch
 from nyala.storage.tables.analysis import Analysis, analyze, table_storage
 from nyala.storage.tables.table_statistics import StatisticsCache
 from nyala.storage.tables.table_store import TableStore, _route
 from nyala.storage.tables.tablet_descriptions import key_samples
-from nyala.storage.vector import Batch
 from nyala.storage.writing.incoming_rows import incoming, row_errors
 from nyala.storage.writing.row_codec import RowCodec
 

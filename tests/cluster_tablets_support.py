@@ -21,14 +21,14 @@ from nyala.cluster.wire.methods import BeginBootstrap, Call, EndBootstrap, ReadF
 from nyala.cluster.wire.peers import PeerBatch
 from nyala.cluster.wire.plain import table_to_plain
 from nyala.errors import ClusterError
-from nyala.storage.clock import HybridClock
+from nyala.model.clock import HybridClock
+from nyala.model.partitions.partition import Partitioner
+from nyala.model.schema import ColumnSchema, PartitionSchema, Schema, Table, assign_column_ids
+from nyala.model.store import Op, ScanSpec, Timestamp, WriteBatch
+from nyala.model.types import BIGINT, STRING
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.files.page_cache import PageCache
-from nyala.storage.keys.partition import Partitioner
-from nyala.storage.schema import ColumnSchema, PartitionSchema, Schema, Table, assign_column_ids
-from nyala.storage.store import Op, ScanSpec, Timestamp, WriteBatch
 from nyala.storage.tablet.tablet import StoreOptions
-from nyala.storage.types import BIGINT, STRING
 
 TABLET = "t1-p0"
 FAST = RaftOptions(heartbeat=0.05, election_timeout=0.3)

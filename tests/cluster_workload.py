@@ -16,7 +16,7 @@ import nyala
 from nyala.cluster.wire.methods import ChecksumTablet, GetStatus, StepDown, WorkOnTablet
 from nyala.cluster.wire.rpc import Channels
 from nyala.errors import AlreadyPresent, OperationalError
-from nyala.storage.clock import HybridClock, wall_microseconds
+from nyala.model.clock import HybridClock, wall_microseconds
 from nyala.testing import MiniCluster
 
 CREATE = "CREATE TABLE chain (id BIGINT PRIMARY KEY, writer INT NOT NULL, before BIGINT, at DOUBLE NOT NULL)"

@@ -7,14 +7,14 @@ import math
 from typing import Any
 
 import pyarrow as pa
+from nyala.model.predicates import AnyOf, BitmapFilter, ColumnPredicate, InList, IsNull, Range
+from nyala.model.schema import ColumnSchema, Schema, assign_column_ids
+from nyala.model.types import DataType
 from nyala.storage.files.filesystem import ReadableFile
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.files.page_cache import PageCache
-from nyala.storage.predicates import AnyOf, BitmapFilter, ColumnPredicate, InList, IsNull, Range
 from nyala.storage.rowsets.disk_rowset import DiskRowSet
 from nyala.storage.rowsets.rowset_writer import write_rowsets
-from nyala.storage.schema import ColumnSchema, Schema, assign_column_ids
-from nyala.storage.types import DataType
 
 
 class _Watched:

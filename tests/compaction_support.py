@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from nyala.storage.clock import HybridClock
+from nyala.model.clock import HybridClock
+from nyala.model.schema import ColumnSchema, PartitionSchema, Schema, Table, assign_column_ids
+from nyala.model.types import BIGINT, STRING
 from nyala.storage.deltas.delta_file import write_delta_file
 from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas, apply_patch, insertions, invert, merge
 from nyala.storage.files.filesystem import FileSystem
@@ -20,11 +22,9 @@ from nyala.storage.rowsets.memrowset import MemRowSet
 from nyala.storage.rowsets.rowset_source import RowSetSource
 from nyala.storage.rowsets.rowset_writer import write_rowsets
 from nyala.storage.rowsets.stored_rowset import StoredRowSet, open_rowset
-from nyala.storage.schema import ColumnSchema, PartitionSchema, Schema, Table, assign_column_ids
 from nyala.storage.tablet.mvcc import MvccManager
 from nyala.storage.tablet.tablet import StoreOptions, Tablet, TabletState
 from nyala.storage.tablet.tablet_metadata import TabletMetadata
-from nyala.storage.types import BIGINT, STRING
 
 COLUMNS = assign_column_ids(
     (ColumnSchema("k", BIGINT, nullable=False), ColumnSchema("v", BIGINT), ColumnSchema("w", STRING))

@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 from columnar_support import arrow_array
 from hypothesis import strategies as st
-from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas
-from nyala.storage.predicates import AnyOf, BitmapFilter, ColumnPredicate, InList, IsNull, Range
-from nyala.storage.schema import ColumnSchema, Encoding
-from nyala.storage.types import (
+from nyala.model.predicates import AnyOf, BitmapFilter, ColumnPredicate, InList, IsNull, Range
+from nyala.model.schema import ColumnSchema, Encoding
+from nyala.model.types import (
     BIGINT,
     BINARY,
     BOOLEAN,
@@ -26,6 +25,7 @@ from nyala.storage.types import (
     TIMESTAMP,
     DataType,
 )
+from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas
 
 Record: TypeAlias = tuple[int, int, DeltaKind, Mapping[int, Any]]
 """Row, timestamp, kind, physical values by column id."""

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from nyala.errors import AlreadyPresent, DuplicateTable, UnknownTable
-from nyala.storage.conditions.bloom_predicate import may_contain
-from nyala.storage.predicates import AnyOf, BitmapFilter, BloomFilter, InList, IsNull, Range
-from nyala.storage.schema import (
+from nyala.model.bloom_predicate import may_contain
+from nyala.model.predicates import AnyOf, BitmapFilter, BloomFilter, InList, IsNull, Range
+from nyala.model.schema import (
     ColumnSchema,
     HashRule,
     PartitionSchema,
@@ -27,7 +27,7 @@ from nyala.storage.schema import (
     View,
     assign_column_ids,
 )
-from nyala.storage.store import (
+from nyala.model.store import (
     ColumnStatistics,
     RowError,
     ScanCounters,
@@ -38,8 +38,8 @@ from nyala.storage.store import (
     WriteBatch,
     WriteResult,
 )
-from nyala.storage.types import DataType, type_from_arrow
-from nyala.storage.vector import Batch, Dict, Flat, LazyColumn, Narrow, Vector, vector_from_arrow
+from nyala.model.types import DataType, type_from_arrow
+from nyala.model.vectors.vector import Batch, Dict, Flat, LazyColumn, Narrow, Vector, vector_from_arrow
 
 
 def encoded(type_: DataType, array: pa.Array | pa.ChunkedArray) -> Vector:

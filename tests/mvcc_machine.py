@@ -18,13 +18,11 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from nyala.errors import AlreadyPresent, DiskError, HistoryGone
-from nyala.storage.alterations import AddColumn, DropColumn, RenameColumn, SetDefault
-from nyala.storage.database import Database
-from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
-from nyala.storage.predicates import AnyOf, InList, IsNull, Range
-from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition
-from nyala.storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
-from nyala.storage.types import (
+from nyala.model.alterations import AddColumn, DropColumn, RenameColumn, SetDefault
+from nyala.model.predicates import AnyOf, InList, IsNull, Range
+from nyala.model.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition
+from nyala.model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
+from nyala.model.types import (
     BIGINT,
     BINARY,
     BOOLEAN,
@@ -38,6 +36,8 @@ from nyala.storage.types import (
     TIMESTAMP,
     TINYINT,
 )
+from nyala.storage.database import Database
+from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
 from store_model import TableModel
 
 SMALL = Schema(

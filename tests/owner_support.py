@@ -19,7 +19,7 @@ from nyala.driver.servers import servers
 from nyala.driver.session import Session
 from nyala.driver.stores import SharedStore
 from nyala.executor.fragments.evaluate import table_evaluator
-from nyala.storage.clock import HybridClock
+from nyala.model.clock import HybridClock
 from nyala.storage.database import Database
 from nyala.storage.files.filesystem import FileSystem
 

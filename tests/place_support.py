@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from nyala.model.keys.key_codec import KeyCodec
 from nyala.storage.keys import key_places
-from nyala.storage.keys.key_codec import KeyCodec
 from nyala.storage.rowsets.disk_rowset import DiskRowSet
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 from nyala.executor import ExecutionContext, LocalFiles, execute
 from nyala.executor.stream import Morsel
+from nyala.model.vectors.vector import Batch, vector_from_arrow
 from nyala.planner import plan_query
 from nyala.planner.cardinality import Estimator
 from nyala.planner.choose import Chooser
@@ -16,7 +17,6 @@ from nyala.planner.trees import Numbers
 from nyala.spark.engine.query import Query, Source, prepare
 from nyala.spark.engine.relations.views import Rows
 from nyala.sql import bind, parse
-from nyala.storage.vector import Batch, vector_from_arrow
 
 URL = "nyala://nobody:1/"
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from nyala.model.types import type_from_arrow
 from nyala.planner import plan_query
 from nyala.planner.logical import Node, Scan
 from nyala.spark.engine.translate import expressions
@@ -13,7 +14,6 @@ from nyala.spark.engine.translate.translation import Translation, settings, tran
 from nyala.spark.engine.translate.tree import column_name
 from nyala.spark.types import spark_schema
 from nyala.sql import bind, parse
-from nyala.storage.types import type_from_arrow
 from sqlglot import exp
 
 Row = tuple[Any, ...]

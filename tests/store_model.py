@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from nyala.storage.schema import ColumnSchema, Schema
-from nyala.storage.store import Op
+from nyala.model.schema import ColumnSchema, Schema
+from nyala.model.store import Op
 
 IGNORES = {Op.INSERT_IGNORE, Op.UPSERT_IGNORE, Op.UPDATE_IGNORE, Op.DELETE_IGNORE}
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
-from nyala.storage.database import Database
-from nyala.storage.predicates import ColumnPredicate
-from nyala.storage.schema import (
+from nyala.model.predicates import ColumnPredicate
+from nyala.model.schema import (
     ColumnSchema,
     HashRule,
     PartitionSchema,
@@ -18,8 +17,9 @@ from nyala.storage.schema import (
     Table,
     TableDefinition,
 )
-from nyala.storage.store import Op, ScanCounters, ScanSpec, ScanToken, Timestamp, WriteBatch, WriteResult
-from nyala.storage.types import BIGINT, STRING
+from nyala.model.store import Op, ScanCounters, ScanSpec, ScanToken, Timestamp, WriteBatch, WriteResult
+from nyala.model.types import BIGINT, STRING
+from nyala.storage.database import Database
 
 SCHEMA = Schema((ColumnSchema("k", BIGINT, nullable=False), ColumnSchema("v", STRING)), 1)
 ONE_TABLET = PartitionSchema()

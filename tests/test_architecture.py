@@ -26,6 +26,7 @@ STOREYS = (
     ("sql",),
     ("cluster",),
     ("storage",),
+    ("model",),
     ("errors",),
     ("error_hints",),
 )
@@ -223,11 +224,11 @@ def test_nothing_is_left_undone_in_the_sources() -> None:
 
 
 def test_forks_are_dealt_with_in_one_place() -> None:
-    """What is inherited over a fork is refused, and renewed, by `storage.forks`."""
+    """What is inherited over a fork is refused, and renewed, by `model.forks`."""
     for path in SOURCES:
-        if _name(path) != "storage/forks.py":
+        if _name(path) != "model/forks.py":
             text = path.read_text(encoding="utf-8")
-            assert "register_at_fork" not in text, f"{_name(path)}: use storage.forks.renew_in_child"
+            assert "register_at_fork" not in text, f"{_name(path)}: use model.forks.renew_in_child"
 
 
 DECODERS = "cluster/decoders.py"

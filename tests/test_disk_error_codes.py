@@ -14,8 +14,8 @@ from pathlib import Path
 import nyala
 import pytest
 from nyala.errors import DiskError, DiskFull, Error, FileAccessError, InterfaceError, StoreLocked
+from nyala.model.disk_errors import disk_error
 from nyala.storage.database import Database
-from nyala.storage.files.disk_errors import disk_error
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
 from nyala.storage.files.os_filesystem import OsFileSystem
 from tablet_support import definition, insert, load

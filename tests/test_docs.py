@@ -71,7 +71,7 @@ def _import(name: str) -> ModuleType:
 
 
 def test_there_are_modules_to_look_at() -> None:
-    assert {"nyala.errors", "nyala.storage.keys.keys", "nyala.sql.expressions"} <= set(MODULES)
+    assert {"nyala.errors", "nyala.model.keys.keys", "nyala.sql.expressions"} <= set(MODULES)
 
 
 @pytest.mark.parametrize("name", ["nyala", *MODULES])

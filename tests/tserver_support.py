@@ -20,12 +20,12 @@ from nyala.cluster.wire.rows import write_to_request
 from nyala.cluster.wire.rpc import Channels
 from nyala.cluster.wire.scan_streams import ScanStream
 from nyala.errors import Error
-from nyala.storage.clock import HybridClock
+from nyala.model.clock import HybridClock
+from nyala.model.partitions.partition import Partitioner
+from nyala.model.schema import ColumnSchema, PartitionSchema, Schema, Table, assign_column_ids
+from nyala.model.store import Op, ScanSpec, WriteBatch
+from nyala.model.types import BIGINT, STRING
 from nyala.storage.files.filesystem import FileSystem
-from nyala.storage.keys.partition import Partitioner
-from nyala.storage.schema import ColumnSchema, PartitionSchema, Schema, Table, assign_column_ids
-from nyala.storage.store import Op, ScanSpec, WriteBatch
-from nyala.storage.types import BIGINT, STRING
 
 T = TypeVar("T")
 QUICK = RaftOptions(heartbeat=0.1, election_timeout=0.5, lease=0.4)

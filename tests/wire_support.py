@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from hypothesis import strategies as st
-from nyala.storage.types import (
+from nyala.model.types import (
     BIGINT,
     BINARY,
     BOOLEAN,
@@ -21,7 +21,7 @@ from nyala.storage.types import (
     TIMESTAMP,
     Interval,
 )
-from nyala.storage.vector import Batch, Const, Dict, Flat, Narrow, Text, Vector
+from nyala.model.vectors.vector import Batch, Const, Dict, Flat, Narrow, Text, Vector
 
 
 def validities(draw: st.DrawFn, rows: int) -> Any:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import ClusterError, DeadlineExceeded, InterfaceError
-from ...storage.clock import HybridClock
+from ...model.clock import HybridClock
 from ..wire.client_clock import ClientClock
 from ..wire.methods import GetStatus, ListServers, ServerStatus
 from ..wire.rpc import Channels

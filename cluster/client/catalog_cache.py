@@ -16,8 +16,8 @@ from functools import cached_property
 from typing import TypeVar
 
 from ...errors import Error, UnknownColumn, UnknownTable, did_you_mean, quoted_name
-from ...storage.keys.partition import Partitioner
-from ...storage.schema import Table, View
+from ...model.partitions.partition import Partitioner
+from ...model.schema import Table, View
 from ...storage.tables.catalog import CatalogEntry
 from ...storage.writing.row_codec import RowCodec
 from ..wire.methods import CatalogReply, GetCatalog

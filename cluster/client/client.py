@@ -1,4 +1,4 @@
-"""The client of a cluster: implements `storage.store.Store` over masters and tablet servers."""
+"""The client of a cluster: implements `model.store.Store` over masters and tablet servers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from itertools import takewhile
 from typing import Any
 
 from ...errors import Error
-from ...storage.abandoned import close_when_dropped
-from ...storage.alterations import AlterStep
-from ...storage.clock import HybridClock
-from ...storage.forks import stay_with_process
-from ...storage.heap import keep_freed_blocks
-from ...storage.schema import Table, TableDefinition, View
-from ...storage.store import (
+from ...model.abandoned import close_when_dropped
+from ...model.alterations import AlterStep
+from ...model.clock import HybridClock
+from ...model.forks import stay_with_process
+from ...model.schema import Table, TableDefinition, View
+from ...model.store import (
     AnalyzeResult,
     BulkLoader,
     CompactionResult,
@@ -30,9 +29,10 @@ from ...storage.store import (
     WriteBatch,
     WriteResult,
 )
+from ...model.vectors.vector import Batch
+from ...model.waiting_time import one_statement
+from ...storage.heap import keep_freed_blocks
 from ...storage.tables.loading import Loading
-from ...storage.vector import Batch
-from ...storage.waiting_time import one_statement
 from ..wire.call_streams import sending_together
 from ..wire.client_clock import ClientClock
 from ..wire.forking import note_process

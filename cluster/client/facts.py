@@ -15,8 +15,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ...errors import DeadlineExceeded, Error, TabletGone
-from ...storage.schema import Table
-from ...storage.store import (
+from ...model.codec.values import key_from_plain
+from ...model.schema import Table
+from ...model.store import (
     AnalyzeResult,
     CompactionResult,
     Replica,
@@ -24,7 +25,7 @@ from ...storage.store import (
     TableStorage,
     TabletDescription,
 )
-from ...storage.waiting_time import carried
+from ...model.waiting_time import carried
 from ..raft.messages import PeerRole
 from ..wire.methods import (
     DescribeTablets,
@@ -36,7 +37,6 @@ from ..wire.methods import (
     WorkReply,
 )
 from ..wire.plain import sketch_from_plain, statistics_from_plain, storage_from_plain
-from ..wire.values import key_from_plain
 from .catalog_cache import CatalogCache, KnownTable
 from .locations import Location, Locations
 from .retry import Attempts

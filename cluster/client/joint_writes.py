@@ -16,10 +16,10 @@ from typing import TypeVar
 import numpy as np
 
 from ...errors import Error, StaleSchema
-from ...storage.schema import Table
-from ...storage.store import RowError, Timestamp, WriteBatch, WriteResult
-from ...storage.tables.altered_table import check_same_columns
-from ...storage.vector import Array
+from ...model.altered_table import check_same_columns
+from ...model.schema import Table
+from ...model.store import RowError, Timestamp, WriteBatch, WriteResult
+from ...model.vectors.vector import Array
 from ...storage.writing.incoming_rows import incoming, row_errors, rows_without
 from ..wire.joint_methods import DropStaged, StageRows, TableWritten, WriteTable
 from ..wire.methods import Call, Done, Reply, Request, Write, WrittenRow

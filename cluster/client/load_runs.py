@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import AlreadyPresent
-from ...storage.keys.keys import Keys
-from ...storage.schema import Table
+from ...model.keys.keys import Keys
+from ...model.schema import Table
 from ...storage.writing.incoming_rows import describe_key
 from .routing import cut
 

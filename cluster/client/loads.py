@@ -22,10 +22,10 @@ from contextlib import suppress
 import pyarrow as pa
 
 from ...errors import Error, IntegrityError
-from ...storage.schema import Table
-from ...storage.store import Op, WriteBatch
+from ...model.schema import Table
+from ...model.store import Op, WriteBatch
+from ...model.waiting_time import WaitingTime, carried, within
 from ...storage.tables.loading import Loading, loadable, routed
-from ...storage.waiting_time import WaitingTime, carried, within
 from .catalog_cache import KnownTable
 from .load_runs import LoadRuns, StoredPiece, numbered
 from .routing import Piece
@@ -99,7 +99,7 @@ class ClusterLoader(Loading):
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def finish(self) -> int:
-        """Write all rows; how many there are. See `storage.store.BulkLoader` and the module's page."""
+        """Write all rows; how many there are. See `model.store.BulkLoader` and the module's page."""
         with self._step():
             self._end_run(spill=False)
             self._runs.check_unique()

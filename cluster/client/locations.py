@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ...errors import ServerUnavailable
-from ...storage.clock import LOGICAL_BITS, wall_microseconds
+from ...model.clock import LOGICAL_BITS, wall_microseconds
 from ..raft.messages import Peer, PeerRole
 from ..wire.methods import LocateTablets, LocationsReply, TabletLocation
 from .masters import Masters

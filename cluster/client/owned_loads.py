@@ -14,7 +14,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from ...errors import Error
-from ...storage.schema import Table
+from ...model.schema import Table
 from ...storage.tables.loading import Loading, batches_of
 from ..wire.load_methods import AbandonLoad, FinishLoad, LoadRows, StartLoad
 from ..wire.methods import Done, Reply, Request, WriteReply
@@ -61,7 +61,7 @@ class OwnedLoader(Loading):
                 self._messages += 1
 
     def finish(self) -> int:
-        """Make all rows durable and visible; how many there are. See `storage.store.BulkLoader`.
+        """Make all rows durable and visible; how many there are. See `model.store.BulkLoader`.
 
         Raises `ClusterError` where the owner was another process before it could say whether it has done so.
         """

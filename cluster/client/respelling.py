@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ...errors import StaleScanToken
-from ...storage.predicates import AnyOf, ColumnPredicate
-from ...storage.schema import Table
-from ...storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ScanSpec
+from ...model.predicates import AnyOf, ColumnPredicate
+from ...model.schema import Table
+from ...model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ScanSpec
 
 
 def respelled(spec: ScanSpec, before: Table, now: Table) -> ScanSpec:

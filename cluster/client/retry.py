@@ -40,7 +40,7 @@ from ...errors import (
     ServerUnavailable,
     StaleSchema,
 )
-from ...storage.waiting_time import WaitingTime
+from ...model.waiting_time import WaitingTime
 
 FIRST_PAUSE = 0.010
 LONGEST_PAUSE = 1.0

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ...storage.keys.keys import Keys
-from ...storage.store import Op, RowError, Timestamp, WriteBatch
-from ...storage.vector import Array
+from ...model.keys.keys import Keys
+from ...model.store import Op, RowError, Timestamp, WriteBatch
+from ...model.vectors.vector import Array
 from ...storage.writing.by_tablet import spans
 from ...storage.writing.incoming_rows import (
     IncomingRows,

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ... import errors
-from ...storage.store import RowError
-from ...storage.vector import Array
+from ...model.store import RowError
+from ...model.vectors.vector import Array
 from ..wire.methods import WrittenRow
 
 

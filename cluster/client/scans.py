@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from ...errors import DataError, TabletGone
-from ...storage.clock import format_timestamp
-from ...storage.schema import Table
-from ...storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ScanSpec, ScanToken
-from ...storage.tables.altered_table import check_same_columns
+from ...model.altered_table import check_same_columns
+from ...model.clock import format_timestamp
+from ...model.schema import Table
+from ...model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ScanSpec, ScanToken
 from .catalog_cache import CatalogCache, KnownTable
 from .sent_spec import SentSpec
 from .shared import Shared

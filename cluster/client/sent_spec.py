@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ...storage.predicates import BloomFilter, ColumnPredicate
-from ...storage.schema import Table
-from ...storage.store import ScanSpec
+from ...model.predicates import BloomFilter, ColumnPredicate
+from ...model.schema import Table
+from ...model.store import ScanSpec
 from ..wire.plain import Plain, filter_bytes, spec_to_plain
 from .respelling import respelled
 

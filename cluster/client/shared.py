@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol
 
 from ...errors import StoreClosed
-from ...storage.clock import LOGICAL_BITS, HybridClock, wall_microseconds
-from ...storage.forks import stay_with_process
-from ...storage.store import Timestamp
-from ...storage.waiting_time import current_waiting
+from ...model.clock import LOGICAL_BITS, HybridClock, wall_microseconds
+from ...model.forks import stay_with_process
+from ...model.store import Timestamp
+from ...model.waiting_time import current_waiting
 from ..wire.methods import Request, ScanTablet
 from ..wire.scan_streams import ScanStream
 from .calls import CallNumbers

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError, StaleSchema, TabletGone, UnknownColumn
-from ...storage.clock import format_timestamp
-from ...storage.schema import ColumnSchema, Table
-from ...storage.store import Op, Timestamp, WriteBatch, WriteResult
-from ...storage.tables.altered_table import check_same_columns
+from ...model.altered_table import check_same_columns
+from ...model.clock import format_timestamp
+from ...model.codec.values import key_to_plain, row_to_plain, value_from_plain
+from ...model.schema import ColumnSchema, Table
+from ...model.store import Op, Timestamp, WriteBatch, WriteResult
 from ...storage.writing.row_codec import LONG_TEXT, MISSING
 from ...storage.writing.row_write import LONG_CELL, as_batch
 from ..wire.methods import Call, ReadRow, RowReply, WriteReply, WriteRow
-from ..wire.values import key_to_plain, row_to_plain, value_from_plain
 from .catalog_cache import CatalogCache, KnownTable
 from .retry import Attempts
 from .row_errors import row_errors

@@ -19,9 +19,9 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+from ...model.schema import Table
+from ...model.store import ColumnStatistics, ColumnStorage, TableStatistics, TableStorage
 from ...storage.columns.sketch import ColumnSketch, SketchBuilder
-from ...storage.schema import Table
-from ...storage.store import ColumnStatistics, ColumnStorage, TableStatistics, TableStorage
 
 _NEARLY_ALL = 0.95
 """From this share of the rows on, every row's value counts as another."""

@@ -29,15 +29,15 @@ from typing import Any
 import msgspec
 
 from ...errors import DeadlineExceeded, Error, ServerUnavailable
-from ...storage.keys.keys import Keys
-from ...storage.store import ScanCounters, ScanToken
-from ...storage.vector import Batch
-from ...storage.vector_sizes import batch_bytes
-from ...storage.waiting_time import WaitingTime, current_waiting, within
+from ...model.codec.values import key_to_plain
+from ...model.keys.keys import Keys
+from ...model.store import ScanCounters, ScanToken
+from ...model.vectors.sizes import batch_bytes
+from ...model.vectors.vector import Batch
+from ...model.waiting_time import WaitingTime, current_waiting, within
 from ..wire.methods import CloseScanner, ScanEnd, ScanStart, ScanTablet, StartScan
 from ..wire.plain import spec_to_plain
 from ..wire.scan_streams import ScanStream, StartedScan
-from ..wire.values import key_to_plain
 from .catalog_cache import CatalogCache
 from .retry import Attempts, Verdict, verdict
 from .sent_spec import SentSpec

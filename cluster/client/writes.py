@@ -22,10 +22,10 @@ from ...errors import (
     StaleSchema,
     TabletGone,
 )
-from ...storage.schema import Table
-from ...storage.store import RowError, Timestamp, WriteBatch, WriteResult
-from ...storage.tables.altered_table import check_same_columns
-from ...storage.waiting_time import carried
+from ...model.altered_table import check_same_columns
+from ...model.schema import Table
+from ...model.store import RowError, Timestamp, WriteBatch, WriteResult
+from ...model.waiting_time import carried
 from ..wire.methods import Call, Write, WriteReply
 from ..wire.rows import write_to_request
 from .catalog_cache import CatalogCache, KnownTable

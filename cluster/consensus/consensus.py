@@ -17,10 +17,10 @@ from ...errors import (
     ReplicaUnavailable,
     StoreClosed,
 )
-from ...storage.clock import format_timestamp
+from ...model.clock import format_timestamp
+from ...model.store import Timestamp
 from ...storage.log.wal import LogTicket
 from ...storage.log.wal_format import EntryKind
-from ...storage.store import Timestamp
 from ..raft.events import Campaign, ChangePeers, Transfer
 from ..raft.messages import Configuration, Entry, HardState, Peer, PeerRole
 from .log_retention import Anchor, LogRetention

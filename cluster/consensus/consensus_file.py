@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from ...storage.clock import LOGICAL_BITS
+from ...model.clock import LOGICAL_BITS
 from ...storage.files.filesystem import FileSystem
 from ..decoders import converter
 from ..raft.messages import Configuration, HardState

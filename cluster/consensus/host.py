@@ -22,9 +22,9 @@ from dataclasses import replace
 import pyarrow as pa
 
 from ...errors import CorruptionError, OperationalError, StoreClosed
-from ...storage.clock import LOGICAL_BITS, HybridClock, format_timestamp
+from ...model.clock import LOGICAL_BITS, HybridClock, format_timestamp
+from ...model.store import Timestamp
 from ...storage.files.filesystem import FileSystem
-from ...storage.store import Timestamp
 from ..raft.membership import decode_configuration
 from ..raft.messages import AppendRequest, AppendResponse, Configuration, Message, Peer, VoteResponse
 from ..raft.node import RaftNode, RaftOptions

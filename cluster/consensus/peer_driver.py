@@ -30,8 +30,8 @@ from typing import Protocol
 import msgspec
 
 from ...errors import ClusterError, NotTheLeader, ReplicaUnavailable
-from ...storage.clock import LOGICAL_BITS, HybridClock
-from ...storage.store import Timestamp
+from ...model.clock import LOGICAL_BITS, HybridClock
+from ...model.store import Timestamp
 from ..disk_errors import is_full
 from ..raft.events import Event, Persisted, RaftRole, Ready, Received, Renew, Send, Tick
 from ..raft.messages import AppendRequest, AppendResponse, Message, Peer

@@ -26,10 +26,10 @@ from ...errors import (
     StaleSchema,
     StoreClosed,
 )
-from ...storage.clock import format_timestamp
+from ...model.clock import format_timestamp
+from ...model.store import Timestamp
 from ...storage.log.wal import LogMark, LogTicket
 from ...storage.log.wal_format import EntryKind
-from ...storage.store import Timestamp
 from ..disk_errors import is_full
 from ..raft.events import Propose
 from .log_retention import LogRetention

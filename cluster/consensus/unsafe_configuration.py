@@ -14,10 +14,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ...errors import ConfigurationRefused
-from ...storage.clock import HybridClock
+from ...model.clock import HybridClock
+from ...model.store import Timestamp
 from ...storage.files.filesystem import FileSystem
 from ...storage.log.wal_format import EntryKind
-from ...storage.store import Timestamp
 from ..raft.membership import decode_configuration, encode_configuration
 from ..raft.messages import Configuration, Entry, Peer, PeerRole
 from .consensus_file import read_consensus, write_consensus

@@ -18,10 +18,10 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ...errors import UnknownTable, did_you_mean, quoted_name
-from ...storage.alterations import AlterStep
-from ...storage.keys.partition import Partitioner
-from ...storage.schema import TableDefinition, View, check_encoding, check_partitions
-from ...storage.tables.altered_table import apply_steps
+from ...model.alterations import AlterStep
+from ...model.altered_table import apply_steps
+from ...model.partitions.partition import Partitioner
+from ...model.schema import TableDefinition, View, check_encoding, check_partitions
 from ...storage.tables.catalog import Catalog, CatalogEntry
 from ..raft.messages import Configuration
 from .catalog_state import CatalogState

@@ -24,8 +24,8 @@ from typing import Any, ClassVar, TypeAlias
 import msgspec
 
 from ...errors import UnsupportedFormat
-from ...storage.keys.partition import Partitioner
-from ...storage.schema import Table, View
+from ...model.partitions.partition import Partitioner
+from ...model.schema import Table, View
 from ...storage.tables.catalog import CatalogEntry
 from ..decoders import converter
 from ..raft.messages import Configuration

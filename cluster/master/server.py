@@ -20,10 +20,10 @@ from typing import Any
 
 from ... import __version__
 from ...errors import ClusterError, Error, InterfaceError
-from ...storage.clock import HybridClock
+from ...model.clock import HybridClock
+from ...model.forks import stay_with_process
 from ...storage.files.filesystem import FileSystem
 from ...storage.files.os_filesystem import OsFileSystem
-from ...storage.forks import stay_with_process
 from ...storage.maintenance.compaction_policy import CompactionPolicy
 from ...storage.maintenance.maintenance import MaintenanceManager, Rounds, note_logs, remove_retired, sync_logs
 from ...storage.tablet.tablet import StoreOptions

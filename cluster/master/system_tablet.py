@@ -19,15 +19,15 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import ClusterError, DiskFull, NotTheLeader
-from ...storage.clock import HybridClock
+from ...model.clock import HybridClock
+from ...model.partitions.partition import Partitioner
+from ...model.schema import ColumnSchema, PartitionSchema, Schema, Table, assign_column_ids
+from ...model.store import Op, ScanSpec, WriteBatch
+from ...model.types import BINARY, STRING
 from ...storage.files.filesystem import FileSystem
 from ...storage.files.page_cache import PageCache
-from ...storage.keys.partition import Partitioner
-from ...storage.schema import ColumnSchema, PartitionSchema, Schema, Table, assign_column_ids
-from ...storage.store import Op, ScanSpec, WriteBatch
 from ...storage.tablet.tablet import StoreOptions
 from ...storage.tablet.tablet import Tablet as StorageTablet
-from ...storage.types import BINARY, STRING
 from ..consensus.host import ConsensusHost
 from ..raft.messages import Configuration, Peer, PeerRole
 from ..tablets.health import ReplicaListener

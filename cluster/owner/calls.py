@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ...errors import ClusterError
-from ...storage.clock import HybridClock
+from ...model.clock import HybridClock
 from ...storage.log.wal import LogTicket
 from ..consensus.tracked import CallHeader
 from ..decoders import msgpack_decoder

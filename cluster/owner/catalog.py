@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ...errors import UnknownTable
-from ...storage.clock import wall_microseconds
+from ...model.clock import wall_microseconds
+from ...model.schema import Table
 from ...storage.database import Database
-from ...storage.schema import Table
 from ..raft.messages import Configuration, Peer
 from ..wire import methods
 from ..wire.methods import Done, Reply, Request

@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import LimitExceeded, MemoryLimitExceeded, OperationalError, ProtocolError, StaleSchema
+from ...model.schema import Table
+from ...model.store import Op, WriteBatch
+from ...model.vectors.vector import Array
 from ...storage.database import Database
-from ...storage.schema import Table
-from ...storage.store import Op, WriteBatch
-from ...storage.vector import Array
 from ..tserver.replies import write_reply
 from ..wire.joint_methods import DropStaged, StageRows, TableWritten, WriteTable
 from ..wire.methods import Done, Reply, Request, WriteReply

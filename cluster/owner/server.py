@@ -20,10 +20,10 @@ from contextlib import ExitStack
 from typing import Any
 
 from ... import __version__
+from ...model.forks import stay_with_process
+from ...model.vectors.vector import Batch
 from ...storage.database import Database
-from ...storage.forks import stay_with_process
 from ...storage.maintenance.maintenance import Rounds
-from ...storage.vector import Batch
 from ..raft.messages import Peer
 from ..tserver.fragments import Fragments
 from ..tserver.options import TabletServerOptions

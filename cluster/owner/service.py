@@ -6,14 +6,14 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ...errors import ReplicaUnavailable
+from ...model.codec.values import key_from_plain, row_from_plain
+from ...model.store import Timestamp
 from ...storage.database import Database
-from ...storage.store import Timestamp
 from ..tserver.replies import key_samples_reply, op_of, row_reply, work_on, write_reply
 from ..wire import methods
 from ..wire.methods import Reply, Request
 from ..wire.rows import write_from_request
 from ..wire.server import CallContext
-from ..wire.values import key_from_plain, row_from_plain
 from .calls import Calls
 from .tablets import OwnedTablets
 

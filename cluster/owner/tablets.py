@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import ReplicaUnavailable, StaleSchema, UnknownTable
+from ...model.schema import Table
+from ...model.store import AnalyzeResult, CompactionResult, Timestamp
 from ...storage.database import Database
 from ...storage.maintenance.table_compaction import compact_tablets
 from ...storage.maintenance.tablet_flush import flush
 from ...storage.reading.row_read import find_row
-from ...storage.schema import Table
-from ...storage.store import AnalyzeResult, CompactionResult, Timestamp
 from ...storage.tables.analysis import Analysis
 from ...storage.tables.catalog import Catalog
 from ...storage.tables.table_statistics import StatisticsCache

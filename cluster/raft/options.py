@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...storage.clock import LOGICAL_BITS
+from ...model.clock import LOGICAL_BITS
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """The sum of a tablet's rows at a time, by which replicas are held against each other.
 
-    row     word of its 1st column ─┬─► running hash ─► ... ─► hash of the row (`storage.keys.hashing`)
+    row     word of its 1st column ─┬─► running hash ─► ... ─► hash of the row (`model.keys.hashing`)
             word of its 2nd column ─┘
     sum     of the rows' hashes, modulo 2^64
 
@@ -14,11 +14,11 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
-from ...storage.keys.hashing import hash64_text, hash64_words
+from ...model.keys.hashing import hash64_text, hash64_words
+from ...model.store import ScanCounters, ScanSpec, Timestamp
+from ...model.vectors.vector import Array, Batch, Vector, Wide, decimal_limbs
 from ...storage.reading.tablet_scan import cut, scan_view
-from ...storage.store import ScanCounters, ScanSpec, Timestamp
 from ...storage.tablet.tablet import TabletView
-from ...storage.vector import Array, Batch, Vector, Wide, decimal_limbs
 from ..wire.methods import ChecksumReply
 
 _NULL = np.uint64(0x9AE16A3B2F90404F)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import TracebackType
 
 from ...errors import Error
+from ...model.schema import Schema
 from ...storage.deltas.delta_file import DeltaFile
 from ...storage.files.filesystem import FileSystem
 from ...storage.files.page_cache import PageCache
@@ -18,7 +19,6 @@ from ...storage.inspect.check_rowset import check_column
 from ...storage.inspect.findings import Report
 from ...storage.keys.bloom import BloomReader
 from ...storage.rowsets.rowset_metadata import RowSetMetadata
-from ...storage.schema import Schema
 from ...storage.tablet.tablet import Tablet, rowset_files
 from ..disk_errors import FILE_ERRORS
 

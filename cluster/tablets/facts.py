@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...storage.schema import Table
+from ...model.schema import Table
 from ...storage.tables.analysis import table_storage
 from ...storage.tables.table_statistics import StatisticsCache
 from ...storage.tablet.tablet import Tablet

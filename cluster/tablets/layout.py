@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import ProtocolError, StaleSchema
-from ...storage.keys.partition import Partitioner
+from ...model.partitions.partition import Partitioner
+from ...model.schema import Table
+from ...model.vectors.vector import Array
 from ...storage.log.wal_format import log_schema
-from ...storage.schema import Table
-from ...storage.vector import Array
 from ...storage.writing.row_codec import RowCodec
 from ..decoders import msgpack_decoder
 from ..wire.methods import Tablet

@@ -22,10 +22,10 @@ from typing import Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 
-from ...storage.clock import HybridClock
+from ...model.clock import HybridClock
+from ...model.store import Op, RowError, Timestamp, WriteBatch, WriteResult
 from ...storage.log.wal import LogTicket
 from ...storage.maintenance.tablet_flush import flush_overfull, is_overfull
-from ...storage.store import Op, RowError, Timestamp, WriteBatch, WriteResult
 from ...storage.tablet.tablet import Tablet
 from ...storage.writing.incoming_rows import incoming, row_errors, rows_without
 from ...storage.writing.row_write import RowWriter, StartedRow, finish_row

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from ...errors import DataError, StaleSchema
-from ...storage.clock import HybridClock, format_timestamp
+from ...model.clock import HybridClock, format_timestamp
+from ...model.store import Timestamp
 from ...storage.reading.row_read import find_row
-from ...storage.store import Timestamp
 from ...storage.tablet.tablet import Tablet, TabletView
 from ..consensus.consensus import Consensus
 from .layout import ReplicaLayout

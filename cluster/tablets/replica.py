@@ -24,18 +24,9 @@ from contextlib import ExitStack, suppress
 from typing import Any
 
 from ...errors import DeadlineExceeded, DiskError, OperationalError, ReplicaUnavailable, StoreClosed
-from ...storage.clock import HybridClock
-from ...storage.files.checked_file import TEMPORARY_SUFFIX
-from ...storage.files.filesystem import FileSystem
-from ...storage.files.page_cache import PageCache
-from ...storage.log.wal import LogTicket
-from ...storage.log.wal_format import EntryKind, log_schema
-from ...storage.maintenance.table_compaction import compact_tablets
-from ...storage.maintenance.tablet_flush import flush, flush_overfull, quiet
-from ...storage.reading.tablet_scan import Piece, cut, scan_view
-from ...storage.rowsets.memrowset import MemRowSet
-from ...storage.schema import Table
-from ...storage.store import (
+from ...model.clock import HybridClock
+from ...model.schema import Table
+from ...model.store import (
     AnalyzeResult,
     CompactionResult,
     Op,
@@ -45,6 +36,16 @@ from ...storage.store import (
     WriteBatch,
     WriteResult,
 )
+from ...model.vectors.vector import Batch
+from ...storage.files.checked_file import TEMPORARY_SUFFIX
+from ...storage.files.filesystem import FileSystem
+from ...storage.files.page_cache import PageCache
+from ...storage.log.wal import LogTicket
+from ...storage.log.wal_format import EntryKind, log_schema
+from ...storage.maintenance.table_compaction import compact_tablets
+from ...storage.maintenance.tablet_flush import flush, flush_overfull, quiet
+from ...storage.reading.tablet_scan import Piece, cut, scan_view
+from ...storage.rowsets.memrowset import MemRowSet
 from ...storage.tables.analysis import Analysis, analyze
 from ...storage.tables.store_directory import make_durable_directory
 from ...storage.tables.table_statistics import StatisticsCache
@@ -53,7 +54,6 @@ from ...storage.tablet.tablet import StoreOptions, Tablet, TabletState, TabletVi
 from ...storage.tablet.tablet_apply import TabletApplier
 from ...storage.tablet.tablet_metadata import TabletMetadata
 from ...storage.tablet.tablet_replay import open_rowsets, tablet_with_log
-from ...storage.vector import Batch
 from ..consensus.host import ConsensusHost
 from ..consensus.tracked import as_log_entry
 from ..disk_errors import is_full

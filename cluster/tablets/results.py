@@ -34,9 +34,9 @@ from msgspec import Struct
 
 from ... import errors
 from ...errors import DeadlineExceeded, IntegrityError, OperationalError, ProtocolError
+from ...model.store import RowError, Timestamp, WriteResult
 from ...storage.files.filesystem import FileSystem
 from ...storage.log.wal import LogTicket
-from ...storage.store import RowError, Timestamp, WriteResult
 from ..consensus.checked_structs import read_struct, replace_struct
 from ..consensus.tracked import CallHeader
 from ..decoders import converter, msgpack_decoder

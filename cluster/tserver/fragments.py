@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Protocol, TypeAlias
 
-from ...storage.schema import Table
-from ...storage.store import ScanSpec
-from ...storage.vector import Batch
+from ...model.schema import Table
+from ...model.store import ScanSpec
+from ...model.vectors.vector import Batch
 
 Evaluator: TypeAlias = Callable[[Iterator[Batch]], Iterator[Batch]]
 """From batches with the spec's columns to any others. It is called, and what it returns is read, by one thread at a

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from ...errors import ProtocolError
-from ...storage.store import AnalyzeResult, CompactionResult, Op, WriteResult
+from ...model.codec.values import value_to_plain
+from ...model.store import AnalyzeResult, CompactionResult, Op, WriteResult
 from ..wire import methods
-from ..wire.values import value_to_plain
 
 
 class Workable(Protocol):

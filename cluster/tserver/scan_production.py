@@ -20,8 +20,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor
 
 from ...errors import Cancelled, Error
-from ...storage.vector import Batch
-from ...storage.vector_sizes import batch_bytes
+from ...model.vectors.sizes import batch_bytes
+from ...model.vectors.vector import Batch
 
 AHEAD_BATCHES = 4
 """So many batches lie ready at most,"""

@@ -16,17 +16,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
 from ...errors import DeadlineExceeded, ProtocolError, ReplicaUnavailable
+from ...model.codec.values import key_from_plain
+from ...model.store import Timestamp
+from ...model.vectors.vector import Batch
 from ...storage.columns.column_file import ROW_GROUP_ROWS
-from ...storage.store import Timestamp
 from ...storage.tablet.tablet import Tablet, TabletView
-from ...storage.vector import Batch
 from ..tablets.damage import Watched
 from ..wire import plain
 from ..wire.methods import CloseScanner, Done, KeepAlive, ScanEnd, ScanStart, ScanTablet, StartScan
 from ..wire.server import CallContext
 from ..wire.small_batches import small_batch
 from ..wire.value_count import check_value_count
-from ..wire.values import key_from_plain
 from .fragments import Evaluator, Fragments
 from .scan_production import Budget, NotYet, Production
 from .scan_sources import ALONE_ROWS, scan_sources

@@ -19,15 +19,15 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from ...errors import ProtocolError
+from ...model.keys.keys import Keys
+from ...model.predicates import Range
+from ...model.schema import Schema
+from ...model.store import ScanCounters, ScanSpec
+from ...model.vectors.sizes import batch_bytes
+from ...model.vectors.vector import Batch
 from ...storage.columns.column_file import ROW_GROUP_ROWS
-from ...storage.keys.keys import Keys
-from ...storage.predicates import Range
 from ...storage.reading.tablet_scan import Piece, cut, scan_view
-from ...storage.schema import Schema
-from ...storage.store import ScanCounters, ScanSpec
 from ...storage.tablet.tablet import TabletView
-from ...storage.vector import Batch
-from ...storage.vector_sizes import batch_bytes
 from .fragments import Evaluator
 
 MESSAGE_BYTES = 8 << 20

@@ -27,8 +27,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from ...errors import Cancelled, ProtocolError, ScannerExpired, ServerOverloaded
-from ...storage.store import ScanCounters
-from ...storage.vector import Batch
+from ...model.store import ScanCounters
+from ...model.vectors.vector import Batch
 from ..wire.methods import ScanEnd
 from ..wire.small_batches import sent_bytes
 from .scan_production import Budget, NotYet, Production

@@ -17,13 +17,13 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
 from ... import __version__
-from ...storage.clock import HybridClock
+from ...model.clock import HybridClock
+from ...model.forks import stay_with_process
+from ...model.steady_clock import PATIENCE_SECONDS, SteadyClock
 from ...storage.files.filesystem import FileSystem
 from ...storage.files.os_filesystem import OsFileSystem
 from ...storage.files.page_cache import PageCache
-from ...storage.forks import stay_with_process
 from ...storage.maintenance.maintenance import Rounds
-from ...storage.steady_clock import PATIENCE_SECONDS, SteadyClock
 from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer
 from ..wire.envelope import Caller

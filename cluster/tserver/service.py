@@ -1,6 +1,7 @@
 """The methods of a tablet server: each request to the replica, or the manager, that it is for.
 
-Nothing is decided here but what memory allows (`Maintenance.admit`). Values come and go as `wire.values` has them.
+Nothing is decided here but what memory allows (`Maintenance.admit`). Values come and go as `model.codec.values` has
+them.
 """
 
 from __future__ import annotations
@@ -9,15 +10,15 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ...errors import ConfigurationRefused, ProtocolError
+from ...model.codec.values import key_from_plain, row_from_plain
+from ...model.store import Timestamp, WriteResult
 from ...storage.deltas.delta_tail import ROW_BYTES
 from ...storage.rowsets.memrowset import INDEX_BYTES
-from ...storage.store import Timestamp, WriteResult
 from ..wire import methods
 from ..wire.methods import Done, Reply, Request
 from ..wire.repair_methods import UnsafeChangeConfig
 from ..wire.rows import write_from_request
 from ..wire.server import Answer, CallContext, Later
-from ..wire.values import key_from_plain, row_from_plain
 from .completions import Completions
 from .maintenance import Maintenance
 from .replies import key_samples_reply, op_of, row_reply, work_on, write_reply

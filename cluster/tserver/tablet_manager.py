@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from ...errors import ConfigurationRefused, CorruptionError, DiskError, Error, ReplicaUnavailable
-from ...storage.clock import HybridClock
+from ...model.clock import HybridClock
 from ...storage.files.filesystem import FileSystem
 from ...storage.files.page_cache import PageCache
 from ...storage.log.wal_format import log_schema

@@ -22,13 +22,13 @@ import pyarrow as pa
 from msgspec import Struct
 
 from ... import errors
-from ...storage import encoded_batches
-from ...storage.encoded_batches import FORM, Encoded
-from ...storage.types import DataType, Kind
-from ...storage.vector import Batch, Const, Dict, Vector
+from ...model.codec.values import value_from_plain, value_to_plain
+from ...model.types import DataType, Kind
+from ...model.vectors import encoded_batches
+from ...model.vectors.encoded_batches import FORM, Encoded
+from ...model.vectors.vector import Batch, Const, Dict, Vector
 from ..decoders import msgpack_decoder
 from .untrusted_rows import check_rows, read_batch
-from .values import value_from_plain, value_to_plain
 
 PART_BYTES = 8 << 20
 """Of one message's body; far below every limit of gRPC's and Flight's."""
@@ -54,7 +54,7 @@ class PartHead(Struct, frozen=True, array_like=True, tag=2):
     types: tuple[TypePlain, ...] | None
     schema: bytes | None
     forms: tuple[dict[bytes, bytes], ...]
-    """What `storage.encoded_batches` tells of each column."""
+    """What `model.vectors.encoded_batches` tells of each column."""
     constants: dict[int, Any] = {}
     """The values of columns that are `Const`."""
 

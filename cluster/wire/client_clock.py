@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import time
 
-from ...storage.clock import LEAD, LOGICAL_BITS, HybridClock, wall_microseconds
-from ...storage.store import Timestamp
+from ...model.clock import LEAD, LOGICAL_BITS, HybridClock, wall_microseconds
+from ...model.store import Timestamp
 
 MAX_LAG_SECONDS = 10 * 365 * 24 * 3600
 """A first reply that is further ahead than this is refused: it is no time that a server can mean."""

@@ -16,7 +16,7 @@ import threading
 import weakref
 from typing import Final, Protocol
 
-from ...storage.forks import renew_in_child
+from ...model.forks import renew_in_child
 
 EXIT_SECONDS: Final = 0.5
 """Streams and calls have so long to end by themselves when the process ends."""

@@ -20,8 +20,8 @@ import msgspec
 from msgspec import Struct
 
 from ... import errors
-from ...storage.clock import LEAD_SECONDS, LOGICAL_BITS, HybridClock, format_timestamp, make_timestamp
-from ...storage.store import Timestamp
+from ...model.clock import LEAD_SECONDS, LOGICAL_BITS, HybridClock, format_timestamp, make_timestamp
+from ...model.store import Timestamp
 from ..decoders import msgpack_decoder
 from .client_clock import ClientClock
 from .methods import Reply, Request, ScanTablet

@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 from ... import errors
-from ...storage.clock import wall_microseconds
+from ...model.clock import wall_microseconds
 from ...storage.files.filesystem import FileSystem, Lock, ReadableFile, WritableFile
 from .methods import Done, SetFaults
 

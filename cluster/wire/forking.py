@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from ...errors import InterfaceError
-from ...storage.forks import current_process, renew_in_child
+from ...model.forks import current_process, renew_in_child
 
 _lock = threading.Lock()
 _first_process: int | None = None

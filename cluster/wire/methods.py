@@ -105,7 +105,7 @@ class WrittenRow(Struct, frozen=True, array_like=True):
 
 
 class WriteReply(Reply, frozen=True):
-    """As `storage.store.WriteResult`."""
+    """As `model.store.WriteResult`."""
 
     applied: int
     timestamp: int

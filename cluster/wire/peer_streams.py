@@ -34,8 +34,8 @@ import pyarrow as pa
 from pyarrow import flight
 
 from ... import errors
-from ...storage.clock import HybridClock
-from ...storage.store import Timestamp
+from ...model.clock import HybridClock
+from ...model.store import Timestamp
 from ..decoders import msgpack_decoder
 from ..raft.messages import AppendRequest, Message, Peer
 from .envelope import describe_lead, pack, too_far_ahead, unpack

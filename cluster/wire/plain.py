@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ... import errors
-from ...storage.alterations import (
+from ...model.alterations import (
     AddColumn,
     AddRangePartition,
     AlterStep,
@@ -33,10 +33,11 @@ from ...storage.alterations import (
     SetDefault,
     SetStorage,
 )
-from ...storage.columns.sketch import ColumnSketch
-from ...storage.predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, IsNull, Range
-from ...storage.schema import Compression, Encoding, Table, TableDefinition, View
-from ...storage.store import (
+from ...model.codec import tables as plain_tables
+from ...model.codec.values import value_from_plain, value_to_plain
+from ...model.predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, IsNull, Range
+from ...model.schema import Compression, Encoding, Table, TableDefinition, View
+from ...model.store import (
     ChangeRange,
     ColumnStatistics,
     ColumnStorage,
@@ -45,9 +46,8 @@ from ...storage.store import (
     TableStorage,
     Timestamp,
 )
-from ...storage.tables import plain_tables
+from ...storage.columns.sketch import ColumnSketch
 from ...storage.tables.catalog import CatalogEntry, entry_from_dict, entry_to_dict
-from .values import value_from_plain, value_to_plain
 
 Plain = dict[str, Any]
 T = TypeVar("T")

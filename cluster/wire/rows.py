@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from ... import errors
-from ...storage.store import Op, Timestamp, WriteBatch
-from ...storage.vector import Array
+from ...model.store import Op, Timestamp, WriteBatch
+from ...model.vectors.vector import Array
 from .methods import Call, Write
 from .untrusted_rows import read_rows
 

@@ -24,8 +24,8 @@ import pyarrow as pa
 from pyarrow import flight
 
 from ... import errors
-from ...storage.clock import HybridClock
-from ...storage.forks import stay_with_process
+from ...model.clock import HybridClock
+from ...model.forks import stay_with_process
 from .call_streams import AloneCall, BegunCall, CallStream
 from .envelope import Caller, ReplyEnvelope, RequestEnvelope, note_server, pack, reply_decoder, unpack
 from .errors import error_from_body, flight_text, raised_by_flight

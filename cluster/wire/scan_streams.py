@@ -29,9 +29,9 @@ from msgspec import Struct
 from pyarrow import flight
 
 from ... import errors
-from ...storage.clock import HybridClock
-from ...storage.forks import stay_with_process
-from ...storage.vector import Batch
+from ...model.clock import HybridClock
+from ...model.forks import stay_with_process
+from ...model.vectors.vector import Batch
 from ..decoders import msgpack_decoder
 from .batches import BatchDecoder, BatchEncoder, DictionaryHead, PartHead
 from .envelope import ErrorBody, note_server

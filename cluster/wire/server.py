@@ -28,9 +28,9 @@ import pyarrow as pa
 from pyarrow import flight
 
 from ... import errors
-from ...storage.clock import HybridClock
-from ...storage.forks import stay_with_process
-from ...storage.vector import Batch
+from ...model.clock import HybridClock
+from ...model.forks import stay_with_process
+from ...model.vectors.vector import Batch
 from . import call_streams
 from .access import Role, address_of, check_request, check_role, identity_of
 from .audit import log_denied, log_done

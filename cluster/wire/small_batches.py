@@ -23,13 +23,13 @@ import pyarrow as pa
 from msgspec import Struct
 
 from ... import errors
-from ...storage import encoded_batches
-from ...storage.types import DataType, Kind
-from ...storage.vector import Array, Batch, Const, Dict, Flat, Narrow, Text, Vector
-from ...storage.vector_sizes import text_bytes
+from ...model.codec.values import value_from_plain, value_to_plain
+from ...model.types import DataType, Kind
+from ...model.vectors import encoded_batches
+from ...model.vectors.sizes import text_bytes
+from ...model.vectors.vector import Array, Batch, Const, Dict, Flat, Narrow, Text, Vector
 from .batches import TypePlain, type_from_plain, type_to_plain
 from .untrusted_rows import check_rows, read_batch
-from .values import value_from_plain, value_to_plain
 
 
 class Numbers(Struct, frozen=True, array_like=True, tag=1):
@@ -80,7 +80,7 @@ class Constant(Struct, frozen=True, array_like=True, tag=5):
 
 
 class Arrow(Struct, frozen=True, array_like=True, tag=6):
-    """An array of `storage.encoded_batches`, and what makes the vector of it again."""
+    """An array of `model.vectors.encoded_batches`, and what makes the vector of it again."""
 
     value_type: TypePlain
     schema: bytes

@@ -20,8 +20,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from ...storage.forks import renew_in_child
-from ...storage.store import Store
+from ...model.forks import renew_in_child
+from ...model.store import Store
 
 NUMBERS_TABLE: Final = "_nyala_numbers"
 _DEFINITION: Final = f"""CREATE TABLE IF NOT EXISTS {NUMBERS_TABLE} (

@@ -24,8 +24,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...storage.types import BIGINT, DOUBLE
-from ...storage.vector import Array, Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide, concat
+from ...model.types import BIGINT, DOUBLE
+from ...model.vectors.vector import Array, Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide, concat
 from ..grouping import Segments
 from ..kernels.arithmetic import refuse_overflow
 from ..kernels.limbs import Limbs, carried, limbs_of_integer, widened

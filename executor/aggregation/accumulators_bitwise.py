@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...storage.vector import Flat, Vector, concat
+from ...model.vectors.vector import Flat, Vector, concat
 from ..grouping import Segments
 from ..kernels.arithmetic import refuse_overflow
 from ..spilling.sizes import vector_bytes

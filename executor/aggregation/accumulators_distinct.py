@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ...storage.types import BIGINT
-from ...storage.vector import Array, Flat, Vector, concat
+from ...model.types import BIGINT
+from ...model.vectors.vector import Array, Flat, Vector, concat
 from ..grouping import Segments, run_starts, segments
 from ..spilling.lists import Lists
 from ..spilling.sizes import unpinned, vectors_bytes

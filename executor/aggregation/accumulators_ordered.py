@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError
+from ...model.types import BIGINT, DOUBLE, DataType
+from ...model.vectors.vector import Array, Batch, Const, Flat, Text, Vector, concat
 from ...sql.expressions import OrderItem
-from ...storage.types import BIGINT, DOUBLE, DataType
-from ...storage.vector import Array, Batch, Const, Flat, Text, Vector, concat
 from ..grouping import Segments, column_codes, run_starts, sort_rows
 from ..kernels.numbers import floats, joined_validity
 from ..lazy import with_validity

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ...storage.conditions.bloom_predicate import hash_floats, hash_integers, hash_texts
-from ...storage.types import BINARY
-from ...storage.vector import Array, Dict, Text, Vector, Wide, decimal_limbs
+from ...model.bloom_predicate import hash_floats, hash_integers, hash_texts
+from ...model.types import BINARY
+from ...model.vectors.vector import Array, Dict, Text, Vector, Wide, decimal_limbs
 from ..grouping import Segments, run_starts
 from .accumulators import Accumulator
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...storage.types import DOUBLE
-from ...storage.vector import Array, Flat, Vector
+from ...model.types import DOUBLE
+from ...model.vectors.vector import Array, Flat, Vector
 from ..grouping import Segments
 from ..kernels.arithmetic import refuse_overflow
 from ..kernels.numbers import floats, joined_validity

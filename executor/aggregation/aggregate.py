@@ -26,9 +26,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ...model.vectors.vector import Batch, Const, LazyColumn, Vector
 from ...planner.physical import HashAggregate
 from ...sql.expressions import ZERO_OVER_NOTHING, Case, Column, Expr, Literal
-from ...storage.vector import Batch, Const, LazyColumn, Vector
 from ..context import ExecutionContext
 from ..evaluate import SharedWork
 from ..expression_costs import is_fallible

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import InternalError, NumericOutOfRange
+from ...model.types import BIGINT, BOOLEAN, Kind
+from ...model.vectors.vector import Array, Const, Flat, LazyColumn, Vector
 from ...sql.expressions import Aggregate, Column, Expr
-from ...storage.types import BIGINT, BOOLEAN, Kind
-from ...storage.vector import Array, Const, Flat, LazyColumn, Vector
 from ..grouping import Segments
 from ..kernels.arithmetic import divide_integers, refuse_overflow
 from ..kernels.limbs import quotient

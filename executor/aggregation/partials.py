@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...storage.vector import Vector, concat
+from ...model.vectors.vector import Vector, concat
 from ..grouping import one_group, segments
 from ..spilling.sizes import vectors_bytes
 from .accumulators import Accumulator

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...storage.vector import Batch, Vector, concat
+from ...model.vectors.vector import Batch, Vector, concat
 from ..context import ExecutionContext
 from ..grouping import Segments, one_group, segments, segments_of_codes, sort_rows
 from ..lazy import empty_vector

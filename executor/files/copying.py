@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, Error, NotNullViolation, ProgrammingError, UnknownColumn, did_you_mean
+from ...model.schema import Table
+from ...model.store import BulkLoader
+from ...model.types import DataType
 from ...sql.bound import CopyFrom
 from ...sql.files import FileSource
-from ...storage.schema import Table
-from ...storage.store import BulkLoader
-from ...storage.types import DataType
 from ...storage.writing.incoming_rows import MAX_CELL_BYTES
 from ..context import ExecutionContext
 from ..given_values import column_from_arrow

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...storage.vector import Array
+from ...model.vectors.vector import Array
 
 _WORD = 64
 

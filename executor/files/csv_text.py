@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
-from ...storage.vector import Array
+from ...model.vectors.vector import Array
 from . import csv_bits
 from .csv_bytes import LATIN, Bytes, no_text
 

@@ -27,8 +27,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError
-from ...storage.types import BIGINT, DATE, MAX_PRECISION, STRING, TIMESTAMP, type_from_arrow
-from ...storage.vector import Array, Text
+from ...model.types import BIGINT, DATE, MAX_PRECISION, STRING, TIMESTAMP, type_from_arrow
+from ...model.vectors.vector import Array, Text
 from ..given_values import is_beyond
 from ..kernels.cast import cast
 from .csv_text import as_clause

@@ -14,11 +14,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from ...model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
+from ...model.types import DataType, Kind
+from ...model.vectors.vector import Batch, LazyColumn, vector_from_arrow
 from ...planner.physical import FileScan
 from ...sql.expressions import Column
-from ...storage.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
-from ...storage.types import DataType, Kind
-from ...storage.vector import Batch, LazyColumn, vector_from_arrow
 from ..context import ExecutionContext
 from ..evaluate import Compiler
 from ..stream import Morsel, Stream
@@ -95,7 +95,7 @@ def _finisher(node: FileScan) -> Callable[[Batch], Batch]:
 def pruning(predicates: Sequence[ColumnPredicate], types: dict[str, DataType], schema: pa.Schema) -> Any:
     """An Arrow expression that is true of every row for which the predicates are; None where there is nothing to say.
 
-    >>> from nyala.storage.types import INT
+    >>> from nyala.model.types import INT
     >>> pruning([Range("x", lower=3)], {"x": INT}, pa.schema([("x", pa.int32())]))
     <pyarrow.compute.Expression (x >= 3)>
     """

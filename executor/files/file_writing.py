@@ -19,12 +19,12 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...errors import NotSupportedError, OperationalError, ProgrammingError
+from ...model.disk_errors import disk_error
+from ...model.types import Kind
 from ...planner import Plan
 from ...sql.bound import CopyTo
 from ...sql.expressions import Column
 from ...sql.file_options import compression_of
-from ...storage.files.disk_errors import disk_error
-from ...storage.types import Kind
 from ..context import ExecutionContext
 from ..statements.results import arrow_batches
 from .csv_values import spelt_bytes

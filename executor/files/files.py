@@ -19,9 +19,9 @@ from typing import Any
 import pyarrow as pa
 
 from ...errors import DataError, NotSupportedError, OperationalError
+from ...model.types import DataType, type_from_arrow
 from ...sql.file_options import FORMATS
 from ...sql.files import FileColumn, FileDescription, FileSource
-from ...storage.types import DataType, type_from_arrow
 from . import csv_files, parquet_files
 
 _MOST_NAMES = 8

@@ -13,8 +13,8 @@ import pyarrow.fs as fs
 import pyarrow.parquet as pq
 
 from ...errors import DataError, Error, UnknownColumn, did_you_mean
-from ...storage.store import ColumnStatistics, TableStatistics
-from ...storage.types import DataType
+from ...model.store import ColumnStatistics, TableStatistics
+from ...model.types import DataType
 from ..stream import BATCH_ROWS
 from .csv_text import as_clause
 

@@ -15,10 +15,10 @@ from functools import lru_cache
 from typing import Final
 
 from ...errors import DataError, InternalError
+from ...model.schema import Table
+from ...model.store import ScanSpec
+from ...model.vectors.vector import Batch
 from ...planner.physical import HashAggregate, ValuesScan
-from ...storage.schema import Table
-from ...storage.store import ScanSpec
-from ...storage.vector import Batch
 from ..aggregation.aggregate import Aggregation
 from ..operators import compile_filter, compile_project
 from ..stream import Operator

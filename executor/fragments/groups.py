@@ -20,8 +20,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ...storage.types import STRING
-from ...storage.vector import Batch, Dict
+from ...model.types import STRING
+from ...model.vectors.vector import Batch, Dict
 from ..aggregation.aggregate import Aggregation
 from ..aggregation.partials import Partial
 from ..evaluate import Compiler

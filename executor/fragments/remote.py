@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ...model.vectors.vector import Batch
 from ...planner.physical import HashAggregate, TableScan
 from ...sql.expressions import Column, Expr
-from ...storage.vector import Batch
 from ..aggregation.aggregate import Aggregation, finish_aggregate, keeps_apart
 from ..aggregation.collecting import Collector
 from ..context import ExecutionContext

@@ -12,8 +12,8 @@ from typing import Final, Protocol
 
 import numpy as np
 
+from ...model.vectors.vector import Array, Batch, Vector, concat
 from ...sql.expressions import Column
-from ...storage.vector import Array, Batch, Vector, concat
 from ..context import ExecutionContext
 from ..lazy import empty_batch
 from ..memory import Account

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
-from ...storage.vector import Batch, Vector, concat
+from ...model.vectors.vector import Batch, Vector, concat
 from ..context import ExecutionContext
 from ..memory import Account
 from ..spilling.encoded import types_of

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ...model.vectors.vector import Batch, Vector, concat
 from ...planner.physical import HashJoin, PhysicalNode
-from ...storage.vector import Batch, Vector, concat
 from ..context import ExecutionContext
 from ..evaluate import Compiler
 from ..lazy import empty_batch, empty_vector, joined

@@ -22,7 +22,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ...storage.vector import Array, taken
+from ...model.vectors.vector import Array, taken
 from ..grouping import is_ascending, run_starts, sort_rows
 
 _ALWAYS_DIRECT = 1 << 17

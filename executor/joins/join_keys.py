@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...storage.vector import Array, Const, Dict, Narrow, Vector, Wide, spread
+from ...model.vectors.vector import Array, Const, Dict, Narrow, Vector, Wide, spread
 from ..grouping import run_starts
 from ..kernels.numbers import INT64, fits, integers, known_bounds, measured_bounds
 

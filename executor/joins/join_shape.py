@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ...model.types import BOOLEAN
+from ...model.vectors.vector import Batch, Vector
 from ...planner.physical import HashJoin
 from ...sql.expressions import Call, Column, Expr, columns_of, conjunction
-from ...storage.types import BOOLEAN
-from ...storage.vector import Batch, Vector
 
 DROPS_UNMATCHED_PROBE = frozenset(("inner", "semi", "right", "right_semi", "right_anti"))
 """Kinds in which a probe row without partner leaves no trace: they may filter the probe side's scans."""

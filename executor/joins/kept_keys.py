@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+from ...model.predicates import BitmapFilter, BloomFilter, Range
+from ...model.vectors.vector import Vector, concat, spread
 from ...planner.physical import HashJoin, RuntimeFilter
-from ...storage.predicates import BitmapFilter, BloomFilter, Range
-from ...storage.vector import Vector, concat, spread
 from ..kernels.numbers import known_bounds, measured_bounds
 from ..memory import Account
 from ..spilling.sizes import vector_bytes

@@ -28,10 +28,10 @@ from itertools import chain
 from typing import Any, TypeAlias
 
 from ...errors import InternalError, OperationalError
+from ...model.keys.keys import Keys
+from ...model.vectors.vector import Batch, concat
 from ...planner.physical import MergeJoin, PhysicalNode, TableScan, nodes
 from ...sql.expressions import Column
-from ...storage.keys.keys import Keys
-from ...storage.vector import Batch, concat
 from ..context import ExecutionContext
 from ..evaluate import Compiler
 from ..lazy import empty_batch, empty_vector, joined

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ...model.vectors.vector import Array, Batch, Const
 from ...planner.physical import NestedLoopJoin, PhysicalNode
-from ...storage.vector import Array, Batch, Const
 from ..context import ExecutionContext
 from ..evaluate import Compiler, physical
 from ..lazy import joined

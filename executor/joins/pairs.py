@@ -12,8 +12,8 @@ from typing import TypeAlias
 import numpy as np
 
 from ...errors import CardinalityViolation
+from ...model.vectors.vector import Array, Batch, Const, LazyColumn, Vector
 from ...sql.expressions import Column, Expr
-from ...storage.vector import Array, Batch, Const, LazyColumn, Vector
 from ..evaluate import Compiler
 from ..kernels.boolean import falsehoods
 from ..lazy import null_extended

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ...storage.vector import Array, Batch, Vector
+from ...model.vectors.vector import Array, Batch, Vector
 from ..evaluate import Compiler
 from ..memory import Account
 from .join_index import JoinIndex

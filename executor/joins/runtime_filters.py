@@ -16,11 +16,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow.compute as pc
 
+from ...model.bloom_predicate import bloom_predicate
+from ...model.predicates import BitmapFilter, BloomFilter, ColumnPredicate, InList, Range
+from ...model.vectors.vector import Array, Dict, Text, Vector, spread
 from ...planner.cost import MOST_TEXTS
 from ...planner.physical import TableScan
-from ...storage.conditions.bloom_predicate import bloom_predicate
-from ...storage.predicates import BitmapFilter, BloomFilter, ColumnPredicate, InList, Range
-from ...storage.vector import Array, Dict, Text, Vector, spread
 from ..kernels.numbers import integers, known_bounds, measured_bounds
 
 MOST_BITS = 1 << 26

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ...storage.types import DataType
+from ...model.types import DataType
 from ..spilling.sizes import expected_width
 
 INDEX = 24

@@ -20,8 +20,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...storage.types import INT
-from ...storage.vector import Array, Batch, Flat
+from ...model.types import INT
+from ...model.vectors.vector import Array, Batch, Flat
 from ..context import ExecutionContext
 from ..spilling.encoded import types_of
 from ..spilling.partitions import DEEPEST, PARTITIONS, PartitionedRows, SpilledRows, partition_numbers

@@ -9,6 +9,6 @@
     temporal     date parts, truncation, intervals
     cast         every conversion between types
 
-All take and give `storage.vector.Vector`s of one length, propagate NULL as SQL says, and raise nyala's errors. A value
-under a NULL is arbitrary, so no kernel may fail because of one.
+All take and give `model.vectors.vector.Vector`s of one length, propagate NULL as SQL says, and raise nyala's errors. A
+value under a NULL is arbitrary, so no kernel may fail because of one.
 """

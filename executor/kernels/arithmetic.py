@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError, DivisionByZero, NumericOutOfRange
-from ...storage.types import DOUBLE, DataType
-from ...storage.vector import Array, Const, Flat, Vector, Wide
+from ...model.types import DOUBLE, DataType
+from ...model.vectors.vector import Array, Const, Flat, Vector, Wide
 from .numbers import (
     INT32,
     INT64,

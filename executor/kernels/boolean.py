@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...storage.types import BOOLEAN
-from ...storage.vector import Array, Const, Flat, Vector
+from ...model.types import BOOLEAN
+from ...model.vectors.vector import Array, Const, Flat, Vector
 
 
 def truths(vector: Vector) -> Array | bool:

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError, NumericOutOfRange
-from ...storage.types import DATE, TIMESTAMP, DataType, Kind
-from ...storage.vector import Array, Const, Flat, Vector
+from ...model.types import DATE, TIMESTAMP, DataType, Kind
+from ...model.vectors.vector import Array, Const, Flat, Vector
 from . import intervals
 from .numbers import floats, integers, joined_validity
 from .temporal import (

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, InvalidText, NotSupportedError, NumericOutOfRange
+from ...model.types import FIRST_DAY, LAST_DAY, DataType, Interval, Kind, bytes_of, trimmed
+from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, vector_from_arrow
 from ...sql import interval_text
-from ...storage.types import FIRST_DAY, LAST_DAY, DataType, Interval, Kind, bytes_of, trimmed
-from ...storage.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, vector_from_arrow
 from .arithmetic import cut, rescale
 from .numbers import (
     INT64,

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...storage.types import DataType
-from ...storage.vector import Array, Const, Flat, Text, Vector, Wide, concat, spread
+from ...model.types import DataType
+from ...model.vectors.vector import Array, Const, Flat, Text, Vector, Wide, concat, spread
 from .boolean import truths
 from .compare import compare
 from .numbers import from_values, known_bounds, objects, unchecked

@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...storage.types import BOOLEAN, Kind
-from ...storage.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide
+from ...model.types import BOOLEAN, Kind
+from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide
 from .boolean import disjunction
 from .numbers import INT32, INT64, fits, floats, integers, joined_validity, known_bounds, objects, scale_of
 

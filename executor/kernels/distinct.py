@@ -11,8 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from ...storage.types import DataType
-from ...storage.vector import Const, Text, Vector
+from ...model.types import DataType
+from ...model.vectors.vector import Const, Text, Vector
 from ..grouping import segments
 from .numbers import from_values
 

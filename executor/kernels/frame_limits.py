@@ -11,8 +11,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ...errors import NumericOutOfRange
-from ...storage.types import DataType, Kind
-from ...storage.vector import Flat, Vector
+from ...model.types import DataType, Kind
+from ...model.vectors.vector import Flat, Vector
 from . import arithmetic
 from .intervals import parts as interval_parts
 from .numbers import floats, joined_validity, limits_of, objects, unchecked

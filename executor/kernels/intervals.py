@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import DivisionByZero, NumericOutOfRange
-from ...storage.types import BIGINT, INTERVAL, INTERVAL_DTYPE, DataType, Kind
-from ...storage.vector import Array, Const, Flat, Vector
+from ...model.types import BIGINT, INTERVAL, INTERVAL_DTYPE, DataType, Kind
+from ...model.vectors.vector import Array, Const, Flat, Vector
 from .numbers import INT32, INT64, floats, integers, joined_validity, scale_of
 
 DAY = 86_400_000_000

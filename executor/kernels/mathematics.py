@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError, NumericOutOfRange
-from ...storage.types import BOOLEAN, DOUBLE, DataType
-from ...storage.vector import Array, Const, Flat, Vector
+from ...model.types import BOOLEAN, DOUBLE, DataType
+from ...model.vectors.vector import Array, Const, Flat, Vector
 from . import arithmetic
 from .arithmetic import finished_floats
 from .distinct import per_distinct

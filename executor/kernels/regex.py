@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError
+from ...model.vectors.vector import Array, Vector
 from ...sql.functions.regular_expressions import Regex, parse, similar_pattern
-from ...storage.vector import Array, Vector
 from .regex_matches import (
     Matches,
     all_matches,

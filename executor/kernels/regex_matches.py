@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import InvalidText
+from ...model.vectors.vector import Array
 from ...sql.functions.regular_expressions import Regex
-from ...storage.vector import Array
 
 _MARK = 0xFF
 _UPPER_BITS = 0xC0

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ...storage.vector import Array
+from ...model.vectors.vector import Array
 
 _SAMPLED = 1 << 16
 """Bytes from which the rarest bytes are guessed."""

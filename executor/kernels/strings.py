@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError, InvalidText
-from ...storage.types import BOOLEAN, STRING, DataType
-from ...storage.vector import Const, Text, Vector
+from ...model.types import BOOLEAN, STRING, DataType
+from ...model.vectors.vector import Const, Text, Vector
 from .distinct import as_kernel
 from .text import masked, per_constant
 

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ...errors import NumericOutOfRange
-from ...storage.types import DataType, Kind
-from ...storage.vector import Array, Flat, Vector
+from ...model.types import DataType, Kind
+from ...model.vectors.vector import Array, Flat, Vector
 from .intervals import parts as interval_parts
 from .numbers import integers, joined_validity
 

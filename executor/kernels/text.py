@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import DataError
-from ...storage.types import BOOLEAN, DataType
-from ...storage.vector import Array, Const, Dict, Flat, Text, Vector
+from ...model.types import BOOLEAN, DataType
+from ...model.vectors.vector import Array, Const, Dict, Flat, Text, Vector
 from ..grouping import segments
 from .distinct import python_values
 from .numbers import integers, joined_validity

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...storage.arrow_values import decimal_from_limbs
-from ...storage.types import DataType
-from ...storage.vector import Array, Vector, Wide
+from ...model.types import DataType
+from ...model.vectors.arrow_values import decimal_from_limbs
+from ...model.vectors.vector import Array, Vector, Wide
 from .limbs import negated, scaled
 from .numbers import INT64, fits, limits_of
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ...model.vectors.vector import Batch
 from ...sql.expressions import Column
-from ...storage.vector import Batch
 from ..lazy import joined
 from ..memory import Account
 from ..spilling.sizes import expected_width, vector_bytes

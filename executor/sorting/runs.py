@@ -20,9 +20,9 @@ from functools import partial
 
 import numpy as np
 
+from ...model.types import DataType
+from ...model.vectors.vector import Array, Batch, Dict, Text, Vector, concat
 from ...sql.expressions import OrderItem
-from ...storage.types import DataType
-from ...storage.vector import Array, Batch, Dict, Text, Vector, concat
 from ..context import ExecutionContext
 from ..sort import order_of
 from ..spilling.encoded import to_record_batch

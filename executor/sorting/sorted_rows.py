@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
+from ...model.vectors.vector import Batch
 from ...planner.physical import Sort
 from ...sql.expressions import Column, OrderItem
-from ...storage.vector import Batch
 from ..context import ExecutionContext
 from ..evaluate import Compiler, Evaluation
 from ..limit import constant, open_limit

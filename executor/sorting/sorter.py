@@ -11,9 +11,9 @@ from functools import partial
 
 import numpy as np
 
+from ...model.types import DataType
+from ...model.vectors.vector import Batch, Vector
 from ...sql.expressions import Column, OrderItem
-from ...storage.types import DataType
-from ...storage.vector import Batch, Vector
 from ..context import ExecutionContext
 from ..evaluate import Compiler
 from ..memory import Account

@@ -1,4 +1,4 @@
-"""Batches as Arrow record batches without decoding them, and back: `storage.encoded_batches`, with one form more.
+"""Batches as Arrow record batches without decoding them, and back: `model.vectors.encoded_batches`, with one form more.
 
 | form | array |
 |---|---|
@@ -11,11 +11,11 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from ...model.types import DataType
+from ...model.vectors import encoded_batches
+from ...model.vectors.encoded_batches import FORM, Encoded, decoded, encoded
+from ...model.vectors.vector import Array, Batch, Vector
 from ...sql.expressions import Column
-from ...storage import encoded_batches
-from ...storage.encoded_batches import FORM, Encoded, decoded, encoded
-from ...storage.types import DataType
-from ...storage.vector import Array, Batch, Vector
 from .lists import Lists
 
 

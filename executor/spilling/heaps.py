@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from ...storage.vector import Batch
+from ...model.vectors.vector import Batch
 from ..context import ExecutionContext
 from ..hashing import row_hashes
 from ..lazy import concat_batches

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from ...storage.types import DataType
-from ...storage.vector import Array, Vector
+from ...model.types import DataType
+from ...model.vectors.vector import Array, Vector
 
 
 class Lists(Vector):

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...storage.types import DataType
-from ...storage.vector import Array, Batch, Vector
+from ...model.types import DataType
+from ...model.vectors.vector import Array, Batch, Vector
 from ..hashing import row_hashes
 from ..stream import BATCH_ROWS
 from .encoded import from_record_batch, to_record_batch

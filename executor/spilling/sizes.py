@@ -12,9 +12,9 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from ...storage.types import DataType, Kind
-from ...storage.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector, Wide
-from ...storage.vector_sizes import text_bytes
+from ...model.types import DataType, Kind
+from ...model.vectors.sizes import text_bytes
+from ...model.vectors.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector, Wide
 
 _OBJECT: Final = 48
 """A Python integer beyond 64 bits and the pointer to it."""

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ...errors import DiskError, DiskFull, OperationalError
-from ...storage.files.disk_errors import disk_error
+from ...model.disk_errors import disk_error
+from ...model.forks import finalize, stay_with_process
 from ...storage.files.temporary import TEMPORARY_PREFIX
-from ...storage.forks import finalize, stay_with_process
 
 
 @dataclass(frozen=True, slots=True)

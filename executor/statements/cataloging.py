@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from ...errors import DuplicateTable, UnknownTable
+from ...model.types import BIGINT, STRING
 from ...planner import Plan
 from ...sql import bound
-from ...storage.types import BIGINT, STRING
 from ..context import ExecutionContext
 from .changing import arrow_schema, rows_as
 from .results import StatementResult, done, listing

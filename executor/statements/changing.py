@@ -36,13 +36,13 @@ from ...errors import (
     SchemaChanged,
     WriteConflict,
 )
+from ...model.forks import renew_in_child
+from ...model.keys.keys import Keys
+from ...model.schema import Schema, Table
+from ...model.store import Op, Store, WriteBatch, WriteResult
+from ...model.vectors.vector import Array
 from ...planner import Plan
 from ...sql import bound
-from ...storage.forks import renew_in_child
-from ...storage.keys.keys import Keys
-from ...storage.schema import Schema, Table
-from ...storage.store import Op, Store, WriteBatch, WriteResult
-from ...storage.vector import Array
 from ..context import ExecutionContext
 from .results import StatementResult, arrow_batches, done
 

@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from ...errors import NotSupportedError
+from ...model.store import Op
+from ...model.types import STRING
 from ...planner import Actual, explain, explain_json
 from ...sql import bound
-from ...storage.store import Op
-from ...storage.types import STRING
 from ..actuals import Actuals
 from ..context import ExecutionContext
 from ..execute import execute

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.partitions.partition import Partitioner
+from ...model.schema import ColumnSchema, Table, View
+from ...model.store import ColumnStatistics
+from ...model.types import BIGINT, BOOLEAN, DOUBLE, STRING
 from ...sql import bound
 from ...sql.binding.show_create import create_table_text, create_view_text, range_text
 from ...sql.functions import REGISTRY
-from ...storage.keys.partition import Partitioner
-from ...storage.schema import ColumnSchema, Table, View
-from ...storage.store import ColumnStatistics
-from ...storage.types import BIGINT, BOOLEAN, DOUBLE, STRING
 from ..context import ExecutionContext
 from .results import StatementResult, listing
 

@@ -9,10 +9,10 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from ...errors import InternalError
+from ...model.types import DataType
 from ...planner import Plan
 from ...sql import bound
 from ...sql.expressions import Column
-from ...storage.types import DataType
 from ..context import ExecutionContext
 from ..execute import execute
 

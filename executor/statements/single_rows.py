@@ -23,13 +23,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from ...errors import RowChanged
+from ...model.schema import Table
+from ...model.store import Op, Store, Timestamp, WriteBatch
+from ...model.types import INTEGER_WIDTHS, Kind
 from ...planner.trees import MIRRORED
 from ...sql import bound
 from ...sql.expressions import Call, Column, Expr, Literal, conjuncts
 from ...sql.late_parameters import LateParameter
-from ...storage.schema import Table
-from ...storage.store import Op, Store, Timestamp, WriteBatch
-from ...storage.types import INTEGER_WIDTHS, Kind
 from ...storage.writing.row_codec import RowCodec
 from ...storage.writing.row_write import as_batch
 from ..interrupts import Deferred

@@ -7,9 +7,9 @@ all others                                            no columns; the work is do
 from __future__ import annotations
 
 from ...errors import InternalError
+from ...model.schema import Table
+from ...model.types import BIGINT
 from ...sql import bound
-from ...storage.schema import Table
-from ...storage.types import BIGINT
 from ..context import ExecutionContext
 from ..files.copying import copy_from
 from ..files.file_writing import copy_to

@@ -17,8 +17,8 @@ from typing import Protocol
 
 import numpy as np
 
+from ...model.vectors.vector import Array, Batch, Const, Vector, concat
 from ...planner.physical import Window
-from ...storage.vector import Array, Batch, Const, Vector, concat
 from ..context import ExecutionContext
 from ..grouping import segments
 from ..lazy import concat_batches

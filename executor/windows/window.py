@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from ...model.vectors.vector import Array, Batch, Const, Vector
 from ...planner.physical import Window
 from ...sql.expressions import Case, Column, Expr, Literal, OrderItem, columns_of
 from ...sql.expressions import Window as WindowCall
-from ...storage.vector import Array, Batch, Const, Vector
 from ..context import ExecutionContext
 from ..evaluate import Compiler, SharedWork
 from ..expression_costs import is_fallible

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from ...model.vectors.vector import Array, Const, Flat, LazyColumn, Vector, Wide, concat
 from ...sql.expressions import ZERO_OVER_NOTHING, Aggregate, Expr, Window
-from ...storage.vector import Array, Const, Flat, LazyColumn, Vector, Wide, concat
 from ..aggregation.accumulators import Total
 from ..aggregation.aggregate_calls import Part, aggregate_rows, parts_of, result_of
 from ..grouping import Segments, sort_rows

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from ...model.vectors.vector import Array, LazyColumn, Vector, concat
 from ...sql.expressions import Aggregate, Expr
-from ...storage.vector import Array, LazyColumn, Vector, concat
 from ..aggregation.aggregate_calls import Part, accumulator_of, parts_of, result_of, state_of
 from ..grouping import Segments, sort_rows
 

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from ...model.vectors.vector import Array, Batch, Const, Vector, concat
 from ...sql.expressions import Expr, Literal, OrderItem, Window
 from ...sql.functions.windows import check_offset
-from ...storage.vector import Array, Batch, Const, Vector, concat
 from ..evaluate import Compiler, physical
 from ..grouping import combined_codes, combined_order, densely, is_ascending, run_starts, sort_rows
 from ..sort import ordered_codes

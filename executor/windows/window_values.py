@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ...errors import DataError
+from ...model.types import DataType
+from ...model.vectors.vector import Array, Const, Flat, Vector
 from ...sql.expressions import Window
-from ...storage.types import DataType
-from ...storage.vector import Array, Const, Flat, Vector
 from ..kernels.choose import pick
 from ..kernels.numbers import integers
 from ..lazy import with_validity

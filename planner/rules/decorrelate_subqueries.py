@@ -28,6 +28,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...errors import InternalError, NotSupportedError
+from ...model.types import BIGINT, BOOLEAN
 from ...sql.bound import Query
 from ...sql.expressions import (
     SUBQUERIES,
@@ -45,7 +46,6 @@ from ...sql.expressions import (
 )
 from ...sql.expressions import Aggregate as AggregateCall
 from ...sql.expressions import Window as WindowCall
-from ...storage.types import BIGINT, BOOLEAN
 from ..build import Builder
 from ..context import Context
 from ..correlated_windows import as_window

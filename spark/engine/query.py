@@ -19,6 +19,9 @@ import sqlglot
 
 from ...executor import ExecutionContext, execute
 from ...executor.joins.runtime_filters import described
+from ...model.predicates import ColumnPredicate
+from ...model.store import Timestamp
+from ...model.types import TINYINT
 from ...planner import Plan
 from ...planner.cardinality import Estimator
 from ...planner.choose import Chooser
@@ -30,9 +33,6 @@ from ...planner.physical import PhysicalNode, TableScan
 from ...planner.physical import Project as PhysicalProject
 from ...planner.trees import Numbers, nodes
 from ...sql.expressions import Column, Literal
-from ...storage.predicates import ColumnPredicate
-from ...storage.store import Timestamp
-from ...storage.types import TINYINT
 from .. import types
 from .hints import Hints
 from .relations.cutting import Cut, Cutting, cut

@@ -34,12 +34,12 @@ from ...errors import (
     UnknownTable,
     did_you_mean,
 )
+from ...model.change_columns import change_columns
+from ...model.clock import format_timestamp
+from ...model.schema import Table
+from ...model.store import Store, Timestamp
 from ...sql.binding.show_create import create_table_text
-from ...storage.change_columns import change_columns
-from ...storage.clock import format_timestamp
 from ...storage.files.os_filesystem import OsFileSystem
-from ...storage.schema import Table
-from ...storage.store import Store, Timestamp
 from ..session import check_classic
 from .backups import manifest
 from .backups.chains import chains

@@ -29,10 +29,10 @@ import pyarrow.parquet as pq
 from ...driver.moments import Moment, hybrid_time
 from ...driver.owners import reachable
 from ...errors import InterfaceError, did_you_mean
-from ...storage.clock import format_timestamp
-from ...storage.files.disk_errors import disk_error
-from ...storage.store import Timestamp
-from ...storage.types import DataType, Kind
+from ...model.clock import format_timestamp
+from ...model.disk_errors import disk_error
+from ...model.store import Timestamp
+from ...model.types import DataType, Kind
 from .. import workers
 from ..session import check_classic
 from ..source import partitions, relation, scanning

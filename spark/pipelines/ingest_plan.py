@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import InterfaceError, NotNullViolation, NotSupportedError, UnknownColumn, did_you_mean
+from ...model.partitions.partition import Partitioner
+from ...model.schema import ColumnSchema, PartitionSchema, Schema, Table
+from ...model.types import Kind
 from ...sql.binding.show_create import name_text
-from ...storage.keys.partition import Partitioner
-from ...storage.schema import ColumnSchema, PartitionSchema, Schema, Table
-from ...storage.types import Kind
 from ..types import from_spark
 from ..writing.operations import Operation
 from .jobs import reason as told

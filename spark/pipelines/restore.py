@@ -25,11 +25,11 @@ from ...driver.moments import Moment
 from ...driver.owners import reachable
 from ...driver.stores import is_cluster
 from ...errors import CorruptionError, DuplicateTable, InterfaceError, UnknownTable
-from ...storage.alterations import RenameTable
-from ...storage.clock import format_timestamp
-from ...storage.schema import ColumnSchema, Schema, Table, TableDefinition, View
-from ...storage.store import Store, Timestamp
-from ...storage.types import INT
+from ...model.alterations import RenameTable
+from ...model.clock import format_timestamp
+from ...model.schema import ColumnSchema, Schema, Table, TableDefinition, View
+from ...model.store import Store, Timestamp
+from ...model.types import INT
 from ..session import check_classic
 from .backups import manifest
 from .backups.chains import TableChain, chain_at, table_chains

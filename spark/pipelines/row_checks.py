@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from ...storage.keys.key_encoding import END, key_width
-from ...storage.schema import ColumnSchema, Table
-from ...storage.types import DataType, Kind
+from ...model.keys.key_encoding import END, key_width
+from ...model.schema import ColumnSchema, Table
+from ...model.types import DataType, Kind
 from ...storage.writing.incoming_rows import MAX_CELL_BYTES, MAX_KEY_BYTES
 from .ingest_plan import FRACTIONS, NESTED, REASON, TIMES, Plan, tablet_of
 from .sources import RAW, Source

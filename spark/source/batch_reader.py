@@ -19,8 +19,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from ...driver.connection import Connection
 from ...driver.moments import hybrid_time
 from ...errors import InterfaceError
-from ...storage.predicates import ColumnPredicate
-from ...storage.store import Timestamp
+from ...model.predicates import ColumnPredicate
+from ...model.store import Timestamp
 from .. import workers
 from ..types import arrow_of
 from . import changes, partitions, relation, scanning

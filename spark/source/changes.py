@@ -17,9 +17,9 @@ from typing import Final
 from ...driver.connection import Connection
 from ...driver.moments import hybrid_time
 from ...errors import HistoryGone, InterfaceError
+from ...model.change_columns import changed_at_type
+from ...model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, Timestamp
 from ...sql.binding.show_create import quoted_name
-from ...storage.change_columns import changed_at_type
-from ...storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, Timestamp
 from . import partitions, scanning
 from .naming import table_name
 from .options import Given

@@ -15,10 +15,10 @@ from typing import Any, Final
 import numpy as np
 
 from ...driver.connection import Connection
+from ...model.schema import ColumnSchema, Table
+from ...model.store import CHANGED_AT_COLUMN, Timestamp
 from ...planner.sqltext import literal_text
 from ...sql.binding.show_create import quoted_name
-from ...storage.schema import ColumnSchema, Table
-from ...storage.store import CHANGED_AT_COLUMN, Timestamp
 from . import changes
 from .naming import condition, table_name
 from .options import Given

@@ -14,8 +14,8 @@ from typing import TypeAlias
 
 from ...driver.connection import Connection
 from ...driver.scan_tokens import ScanToken, scan_tokens
-from ...storage.schema import Table
-from ...storage.store import ScanSpec, Timestamp
+from ...model.schema import Table
+from ...model.store import ScanSpec, Timestamp
 from .relation import Relation, TabletScan
 
 

@@ -26,7 +26,7 @@ from pyspark.sql.datasource import (
 
 from ...driver.conditions import Condition, bound_predicates
 from ...errors import DatabaseError
-from ...storage.predicates import ColumnPredicate
+from ...model.predicates import ColumnPredicate
 from .relation import TabletScan
 
 _OPERATORS: Final[dict[type[Filter], str]] = {

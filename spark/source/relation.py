@@ -16,14 +16,14 @@ from dataclasses import dataclass, field, replace
 from ...driver.connection import Connection
 from ...errors import InterfaceError, ProgrammingError, UnknownColumn, did_you_mean
 from ...executor.fragments.fragment import Fragment, Step, encoded, scan_and_steps
+from ...model.predicates import ColumnPredicate
+from ...model.schema import Table
+from ...model.store import ChangeRange, Timestamp
 from ...planner import plan_query
 from ...planner.physical import PhysicalNode, TableScan
 from ...sql import bound
 from ...sql.binding.show_create import quoted_name
 from ...sql.expressions import Column
-from ...storage.predicates import ColumnPredicate
-from ...storage.schema import Table
-from ...storage.store import ChangeRange, Timestamp
 from ..types import NamedType
 from .naming import condition, from_query, is_query, table_name
 from .options import Given

@@ -15,8 +15,8 @@ import pyarrow as pa
 from ...driver.connection import Connection
 from ...driver.scan_tokens import ScanToken
 from ...errors import HistoryGone, StaleScanToken, TabletGone, UnknownTable
-from ...storage.schema import Table
-from ...storage.store import ScanSpec
+from ...model.schema import Table
+from ...model.store import ScanSpec
 from ..types import to_spark
 from .partitions import ChangesPart, Part, QueryPart
 

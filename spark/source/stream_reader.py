@@ -25,7 +25,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from ...driver.connection import Connection
 from ...errors import InterfaceError, NotSupportedError
-from ...storage.store import Timestamp
+from ...model.store import Timestamp
 from .. import workers
 from ..types import arrow_of
 from . import changes, partitions, scanning

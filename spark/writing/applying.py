@@ -22,12 +22,12 @@ import pyarrow as pa
 
 from ...driver.connection import Connection
 from ...errors import AlreadyPresent, IntegrityError, NotFound, NotSupportedError
+from ...model.keys.keys import Keys
+from ...model.partitions.partition import Partitioner
+from ...model.schema import Table
+from ...model.store import Op, RowError, WriteBatch
+from ...model.vectors.vector import Array
 from ...sql.binding.show_create import quoted_name
-from ...storage.keys.keys import Keys
-from ...storage.keys.partition import Partitioner
-from ...storage.schema import Table
-from ...storage.store import Op, RowError, WriteBatch
-from ...storage.vector import Array
 from ...storage.writing.incoming_rows import conform
 from .arrow_streams import batches_of
 from .jobs import JobRecord

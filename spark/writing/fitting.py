@@ -36,9 +36,9 @@ from ...errors import (
     did_you_mean,
     listed,
 )
-from ...storage.keys.partition import Partitioner
-from ...storage.schema import ColumnSchema, Table
-from ...storage.types import MAX_PRECISION, DataType, Kind
+from ...model.partitions.partition import Partitioner
+from ...model.schema import ColumnSchema, Table
+from ...model.types import MAX_PRECISION, DataType, Kind
 from ...storage.writing.incoming_rows import conform, limit_errors, no_partition
 from .operations import Operation
 

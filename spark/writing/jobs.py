@@ -29,8 +29,8 @@ import pyarrow as pa
 
 from ...driver.connection import Connection
 from ...errors import AlreadyPresent, DuplicateTable, InterfaceError, NotFound, OperationalError, UnknownTable
-from ...storage.schema import Table
-from ...storage.store import Op, WriteBatch
+from ...model.schema import Table
+from ...model.store import Op, WriteBatch
 from .operations import Operation
 
 JOBS_TABLE: Final = "_nyala_spark_jobs"

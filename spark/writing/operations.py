@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from ...errors import InterfaceError, did_you_mean
-from ...storage.store import Op
+from ...model.store import Op
 
 
 class Operation(enum.StrEnum):

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from ...driver.connection import Connection
 from ...errors import DataError, Error, IntegrityError, InterfaceError, OperationalError, ProgrammingError
-from ...storage.store import Timestamp
+from ...model.store import Timestamp
 from .applying import apply
 from .arrow_streams import batches_of, stream_of
 from .jobs import JobRecord, Jobs, State

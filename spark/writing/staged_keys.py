@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from ...driver.connection import Connection
+from ...model.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition
+from ...model.store import Op, WriteBatch
+from ...model.types import BIGINT
 from ...sql.binding.show_create import quoted_name
-from ...storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition
-from ...storage.store import Op, WriteBatch
-from ...storage.types import BIGINT
 from .staging import BUCKETS, KEYS_SUFFIX, create_once
 
 _NUMBER: Final = "_staged_number"

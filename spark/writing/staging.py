@@ -32,8 +32,8 @@ import pyarrow as pa
 from ...driver.connection import Connection
 from ...driver.scans import scan_of
 from ...errors import DuplicateTable, InternalError, UnknownTable
-from ...storage.predicates import InList
-from ...storage.schema import (
+from ...model.predicates import InList
+from ...model.schema import (
     ColumnSchema,
     Compression,
     Encoding,
@@ -43,8 +43,8 @@ from ...storage.schema import (
     Table,
     TableDefinition,
 )
-from ...storage.store import Op, WriteBatch
-from ...storage.types import BIGINT, BINARY, INT
+from ...model.store import Op, WriteBatch
+from ...model.types import BIGINT, BINARY, INT
 from .arrow_streams import batches_of, stream_buffer
 from .jobs import JobRecord, Jobs, State
 

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from ...driver.connection import Connection
 from ...errors import OperationalError
-from ...storage.schema import Table
-from ...storage.store import WriteBatch
+from ...model.schema import Table
+from ...model.store import WriteBatch
 from .arrow_streams import stream_of
 from .fitting import Fitting
 from .jobs import JobRecord, Jobs, State

@@ -7,9 +7,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from ...storage.clock import wall_time
-from ...storage.store import Timestamp
-from ...storage.types import TIMESTAMP
+from ...model.clock import wall_time
+from ...model.store import Timestamp
+from ...model.types import TIMESTAMP
 from ..bound import (
     CompactTable,
     Explain,
@@ -68,7 +68,7 @@ def bind(
     parsed : ParsedStatement
         What `parser.parse` gave.
     catalog : Catalog
-        Where tables are looked up: any `storage.store.Store`.
+        Where tables are looked up: any `model.store.Store`.
     parameters : sequence or mapping, optional
         Python values for the statement's `?` or `$n` placeholders (a sequence) or `:name` ones (a mapping).
     files : FileCatalog, optional

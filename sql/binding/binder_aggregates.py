@@ -16,7 +16,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import GroupingError, SqlSyntaxError, TypeMismatch, UnknownFunction
-from ...storage.types import INT
+from ...model.types import INT
 from .. import functions
 from ..expressions import SUBQUERIES, Aggregate, Expr, Literal, OrderItem, columns_of, walk
 from ..functions.aggregates import ALWAYS_DEFINED, ORDER_SENSITIVE, WITHIN_GROUP

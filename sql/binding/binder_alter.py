@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import InvalidTableDefinition
-from ...storage.alterations import (
+from ...model.alterations import (
     AddColumn,
     AddRangePartition,
     AlterStep,
@@ -25,8 +25,8 @@ from ...storage.alterations import (
     SetDefault,
     SetStorage,
 )
-from ...storage.schema import RangePartition, Table
-from ...storage.tables.altered_table import apply_steps
+from ...model.altered_table import apply_steps
+from ...model.schema import RangePartition, Table
 from ..bound import AlterTable
 from ..syntax import nodes
 from .binder_partitions import bind_range_bounds

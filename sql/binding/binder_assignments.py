@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import NotNullViolation, StatementError, TypeMismatch, UnknownColumn
-from ...storage.schema import ColumnSchema, Table
+from ...model.schema import ColumnSchema, Table
 from ..bound import Query, Select
 from ..coercion import assign, assign_value
 from ..expressions import Expr, Literal, ScalarSubquery

@@ -7,7 +7,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import TypeMismatch
-from ...storage.types import INT, INTEGER_WIDTHS, Kind
+from ...model.types import INT, INTEGER_WIDTHS, Kind
 from ..coercion import cast, fit, is_text_literal
 from ..expressions import Expr, Literal
 from ..functions import build, call

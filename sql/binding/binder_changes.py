@@ -16,8 +16,8 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import StatementError
-from ...storage.schema import ColumnSchema, Table
-from ...storage.store import Op
+from ...model.schema import ColumnSchema, Table
+from ...model.store import Op
 from ..bound import ChangeStatement, Query, Select
 from ..expressions import Column, Expr
 from .binder_assignments import bind_assignments

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...errors import StatementError, UnknownColumn
-from ...storage.schema import Table
-from ...storage.store import Op
-from ...storage.types import BOOLEAN, INT
+from ...model.schema import Table
+from ...model.store import Op
+from ...model.types import BOOLEAN, INT
 from ..bound import Join, MergeStatement, Query, Select, SubqueryRef, TableRef
 from ..expressions import Call, Case, Column, Expr, Literal
 from ..syntax.written_names import did_you_mean

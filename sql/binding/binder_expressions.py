@@ -12,8 +12,8 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import InvalidText, NotSupportedError, SqlSyntaxError, TypeMismatch, WindowError
-from ...storage.clock import wall_time
-from ...storage.types import BINARY, BOOLEAN, DATE, INTERVAL, STRING, TIMESTAMP, Kind
+from ...model.clock import wall_time
+from ...model.types import BINARY, BOOLEAN, DATE, INTERVAL, STRING, TIMESTAMP, Kind
 from .. import arithmetic, functions, literals
 from ..coercion import cast, comparands, convert, is_cut, is_null_query, is_text_literal, meeting_type, unify
 from ..expressions import Call, Case, Column, Expr, InValues, Literal

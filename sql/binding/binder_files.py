@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import NotSupportedError, OperationalError, StatementError
-from ...storage.types import STRING
+from ...model.types import STRING
 from ..bound import FileRef
 from ..expressions import Literal
 from ..file_options import FORMATS, READ, check_options, format_of, read_option

@@ -24,9 +24,9 @@ from ...errors import (
     TypeMismatch,
     UnknownColumn,
 )
-from ...storage.schema import Table
-from ...storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN
-from ...storage.types import Kind
+from ...model.schema import Table
+from ...model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN
+from ...model.types import Kind
 from ..bound import Join, Query, Relation, SeriesRef, SubqueryRef, TableRef, TimeTravel, WorkingRef
 from ..coercion import unify
 from ..expressions import Call, Column, Expr

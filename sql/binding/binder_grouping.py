@@ -17,7 +17,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import GroupingError, SqlSyntaxError, UnknownColumn
-from ...storage.types import INT, STRING, Kind
+from ...model.types import INT, STRING, Kind
 from ..bound import Join, Relation, TableRef
 from ..coercion import convert
 from ..expressions import SUBQUERIES, Call, Case, Column, Expr

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from ...errors import Error, UnknownTable, did_you_mean
-from ...storage.schema import ColumnSchema, Table
-from ...storage.types import INT, STRING, DataType
+from ...model.schema import ColumnSchema, Table
+from ...model.types import INT, STRING, DataType
 from ..bound import Query, Values
 from ..expressions import Column, Literal
 from .binder_views import describe_view

@@ -11,7 +11,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import InvalidTableDefinition, UnknownColumn
-from ...storage.schema import (
+from ...model.schema import (
     ColumnSchema,
     HashRule,
     PartitionSchema,
@@ -20,7 +20,7 @@ from ...storage.schema import (
     Schema,
     check_partitions,
 )
-from ...storage.types import EPOCH_DATE, EPOCH_TIMESTAMP, INTEGER_WIDTHS, DataType, Kind
+from ...model.types import EPOCH_DATE, EPOCH_TIMESTAMP, INTEGER_WIDTHS, DataType, Kind
 from ..coercion import assign
 from ..expressions import Literal
 from ..syntax import nodes
@@ -153,7 +153,7 @@ def bind_range_bounds(node: Any, schema: Schema, partitions: PartitionSchema, co
 def value_after(bound: Sequence[Any], types: Sequence[DataType]) -> tuple[Any, ...] | None:
     """The smallest bound above one (physical values): where `VALUE = bound` ends; None where there is none above.
 
-    >>> from nyala.storage.types import INT, STRING, TINYINT
+    >>> from nyala.model.types import INT, STRING, TINYINT
     >>> value_after((1, "a"), [INT, STRING]), value_after((1, 127), [INT, TINYINT]), value_after((127,), [TINYINT])
     ((1, 'a\\x00'), (2, -128), None)
     """

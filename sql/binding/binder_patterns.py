@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import NotSupportedError, TypeMismatch
-from ...storage.types import BOOLEAN, STRING, Kind
+from ...model.types import BOOLEAN, STRING, Kind
 from .. import functions
 from ..coercion import convert
 from ..expressions import Call, Expr, Literal

@@ -7,7 +7,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import NotSupportedError, SqlSyntaxError, TypeMismatch, UnknownColumn
-from ...storage.types import BIGINT, STRING, DataType, Kind
+from ...model.types import BIGINT, STRING, DataType, Kind
 from ..bound import Query, SetOperation, Values
 from ..coercion import comparand, convert, unify
 from ..expressions import SUBQUERIES, Column, Expr, Literal, OrderItem, Parameter, walk

@@ -17,8 +17,8 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import StatementError
-from ...storage.schema import ColumnSchema, Table
-from ...storage.types import STRING, Kind
+from ...model.schema import ColumnSchema, Table
+from ...model.types import STRING, Kind
 from ..bound import Query, Select, SubqueryRef
 from ..coercion import convert
 from ..expressions import Column, Expr, Literal

@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import TypeMismatch
-from ...storage.types import BOOLEAN
+from ...model.types import BOOLEAN
 from ..expressions import Call, Expr
 
 Compare = Callable[[str, Expr, Expr], Expr]

@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import SqlSyntaxError, StatementError
-from ...storage.types import STRING, Kind
+from ...model.types import STRING, Kind
 from ..bound import Query, Select
 from ..coercion import convert
 from ..expressions import Column, Expr, OrderItem, Window

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ...errors import NotSupportedError, TypeMismatch, UnknownFunction, did_you_mean
-from ...storage.types import BIGINT, DATE, INT, INTERVAL, TIMESTAMP, DataType, Kind
+from ...model.types import BIGINT, DATE, INT, INTERVAL, TIMESTAMP, DataType, Kind
 from ..bound import SeriesRef
 from ..coercion import convert, is_text_literal, unify
 from ..expressions import Expr, Literal

@@ -8,7 +8,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import NotSupportedError, TypeMismatch
-from ...storage.types import BOOLEAN, INTERVAL, Kind
+from ...model.types import BOOLEAN, INTERVAL, Kind
 from ..bound import Query, SubqueryRef, Values
 from ..coercion import comparand, comparands, convert, is_cut, meeting_type, nulls_of
 from ..expressions import Exists, Expr, InSubquery, Quantified, ScalarSubquery

@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import InvalidTableDefinition, NotSupportedError, StatementError, UnknownColumn
-from ...storage.schema import (
+from ...model.schema import (
     ColumnSchema,
     Compression,
     Encoding,
@@ -25,7 +25,7 @@ from ...storage.schema import (
     check_partitions,
     non_unique_key,
 )
-from ...storage.types import STRING, Kind
+from ...model.types import STRING, Kind
 from ..bound import CreateTable, CreateTableAs, DropTable, Query
 from ..coercion import assign
 from ..expressions import Literal

@@ -16,11 +16,11 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import DataError, StatementError, TypeMismatch
-from ...storage.change_columns import change_columns
-from ...storage.clock import format_timestamp, make_timestamp, split_timestamp
-from ...storage.schema import Schema, Table
-from ...storage.store import ChangeRange, Timestamp
-from ...storage.types import DATE, STRING, TIMESTAMP
+from ...model.change_columns import change_columns
+from ...model.clock import format_timestamp, make_timestamp, split_timestamp
+from ...model.schema import Schema, Table
+from ...model.store import ChangeRange, Timestamp
+from ...model.types import DATE, STRING, TIMESTAMP
 from ..bound import TimeTravel
 from ..coercion import convert
 from ..expressions import Literal

@@ -19,8 +19,8 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import Error, InvalidTableDefinition, StatementError, UnknownTable
-from ...storage.schema import Table, View
-from ...storage.store import Timestamp
+from ...model.schema import Table, View
+from ...model.store import Timestamp
 from ..bound import Query
 from ..bound_catalog import CreateView, DescribeView, DropView
 from ..deep_stack import require

@@ -21,7 +21,7 @@ from ...errors import (
     WindowError,
     did_you_mean,
 )
-from ...storage.types import BIGINT, DOUBLE, INTERVAL, STRING, DataType, Kind
+from ...model.types import BIGINT, DOUBLE, INTERVAL, STRING, DataType, Kind
 from .. import arithmetic, functions
 from ..coercion import as_decimal, cast, common_type, comparand, convert, fit, is_text_literal
 from ..expressions import (

@@ -15,7 +15,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import GroupingError, NotSupportedError, StatementError, TypeMismatch, UnknownTable
-from ...storage.types import STRING, Kind
+from ...model.types import STRING, Kind
 from ..bound import Join, Query, Recursive, Relation, Select, SetOperation, SubqueryRef, WorkingRef
 from ..coercion import unify
 from .context import Context, name_of, only, unsupported

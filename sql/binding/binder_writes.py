@@ -8,8 +8,8 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import NotNullViolation, StatementError, TypeMismatch, UnknownColumn
-from ...storage.schema import ColumnSchema, Table
-from ...storage.store import Op
+from ...model.schema import ColumnSchema, Table
+from ...model.store import Op
 from ..bound import InsertStatement, MergeStatement, Query, Select, SubqueryRef, Values
 from ..coercion import assign
 from ..expressions import Column, Expr, Literal

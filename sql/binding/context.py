@@ -15,9 +15,9 @@ from typing import Any, Protocol
 from sqlglot import exp
 
 from ...errors import DataError, IntegrityError, NotSupportedError, StatementError
-from ...storage.schema import Table, View
-from ...storage.store import Timestamp
-from ...storage.types import DataType
+from ...model.schema import Table, View
+from ...model.store import Timestamp
+from ...model.types import DataType
 from ..arithmetic import has_more_room
 from ..bound import Query
 from ..expressions import Aggregate, Column, Expr, Window
@@ -31,7 +31,7 @@ from .scope import CommonTable, Field, Scope
 
 
 class Catalog(Protocol):
-    """What binding asks of a store; `storage.store.Store` has it."""
+    """What binding asks of a store; `model.store.Store` has it."""
 
     def table(self, name: str) -> Table:
         """One table; `UnknownTable` where there is none."""

@@ -15,7 +15,7 @@ from itertools import product
 from typing import TypeAlias
 
 from ...errors import NotSupportedError
-from ...storage.types import BOOLEAN, INT
+from ...model.types import BOOLEAN, INT
 from ..expressions import Case, Column, Expr, InValues, Literal
 
 ExprSet: TypeAlias = tuple[Expr, ...]

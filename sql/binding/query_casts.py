@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from ...storage.types import DataType, Kind
+from ...model.types import DataType, Kind
 from ..bound import Query, Select, SubqueryRef
 from ..coercion import convert
 from ..expressions import Expr, Literal

@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ...storage.schema import ColumnSchema, Compression, Encoding, HashRule, RangePartition, Table, View
-from ...storage.types import DataType, Kind
+from ...model.schema import ColumnSchema, Compression, Encoding, HashRule, RangePartition, Table, View
+from ...model.types import DataType, Kind
 from ..syntax.dialect import NyalaTokenizer
 from .binder_partitions import value_after
 

@@ -7,7 +7,7 @@ from typing import Any
 from sqlglot import exp
 
 from ...errors import NotSupportedError, NumericOutOfRange, TypeMismatch, did_you_mean
-from ...storage.types import (
+from ...model.types import (
     BIGINT,
     BINARY,
     BOOLEAN,

@@ -8,7 +8,7 @@ here is the key of their WITHIN GROUP.
 from __future__ import annotations
 
 from ...errors import NumericOutOfRange, TypeMismatch
-from ...storage.types import BIGINT, BOOLEAN, DECIMAL, DOUBLE, INT, DataType, Kind
+from ...model.types import BIGINT, BOOLEAN, DECIMAL, DOUBLE, INT, DataType, Kind
 from ..arithmetic import MIN_DIVISION_SCALE
 from ..coercion import cast, convert, is_text_literal
 from ..expressions import Aggregate, Expr, Literal, OrderItem

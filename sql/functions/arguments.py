@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...errors import TypeMismatch
-from ...storage.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, DataType, Kind
+from ...model.types import BIGINT, BOOLEAN, DATE, DOUBLE, STRING, TIMESTAMP, DataType, Kind
 from ..coercion import cast, convert, fit, is_text_literal
 from ..expressions import Expr, Literal
 from .function import Args, Builder, Function, call

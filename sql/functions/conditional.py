@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...storage.types import BOOLEAN, Kind
+from ...model.types import BOOLEAN, Kind
 from ..coercion import comparands, unify
 from ..expressions import Call, Case, Expr, Literal
 from .arguments import refuse, truth

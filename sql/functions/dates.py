@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import InternalError, TypeMismatch
-from ...storage.types import BIGINT, DATE, DECIMAL, DOUBLE, INTERVAL, STRING, TIMESTAMP, DataType, Kind
+from ...model.types import BIGINT, DATE, DECIMAL, DOUBLE, INTERVAL, STRING, TIMESTAMP, DataType, Kind
 from ..arithmetic import operate
 from ..coercion import cast, convert, is_text_literal
 from ..expressions import Expr, Literal

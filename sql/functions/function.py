@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ...storage.types import BIGINT, INTERVAL, DataType
+from ...model.types import BIGINT, INTERVAL, DataType
 from ..expressions import Call, Expr
 
 Args: TypeAlias = tuple[Expr, ...]

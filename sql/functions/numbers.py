@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ...errors import TypeMismatch
-from ...storage.types import BIGINT, BOOLEAN, DECIMAL, DOUBLE, INT, INTEGER_WIDTHS, MAX_PRECISION, DataType
+from ...model.types import BIGINT, BOOLEAN, DECIMAL, DOUBLE, INT, INTEGER_WIDTHS, MAX_PRECISION, DataType
 from ..arithmetic import decimal_result, operate
 from ..coercion import as_decimal, cast, unify
 from ..expressions import Call, Expr, Literal

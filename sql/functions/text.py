@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...storage.types import BINARY, BOOLEAN, INT, STRING, Kind
+from ...model.types import BINARY, BOOLEAN, INT, STRING, Kind
 from ..arithmetic import operate
 from ..coercion import cast
 from ..expressions import Call, Expr, Literal

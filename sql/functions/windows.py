@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...errors import DataError
-from ...storage.types import BIGINT, DOUBLE, INT, STRING, DataType, Interval, Kind
+from ...model.types import BIGINT, DOUBLE, INT, STRING, DataType, Interval, Kind
 from ..coercion import convert, unify
 from ..expressions import Expr, Literal, Window
 from .arguments import whole

@@ -21,7 +21,7 @@ wrong place, or of another file, is found out too. Every byte of a file is under
 
     column      permanent id of the column            rows        number of rows
     type        [kind, precision, scale]              page_rows   rows per page, a power of two <= 131,072
-    encoding    a name of `schema.Encoding`           pages       the page index: one record of 48 bytes per page
+    encoding    a name of `model.schema.Encoding`           pages       the page index: one record of 48 bytes per page
     dictionary  a record like a page's, nil if none   entries     number of entries of the dictionary
     bounds      per page [low, high] or nil: texts (cut to 64 bytes, high rounded up), floats, wide decimals
     firsts      of key columns: the value of every 4,096th row (the sparse key index), else nil
@@ -88,10 +88,10 @@ import msgpack
 import numpy as np
 
 from ...errors import CorruptionError, UnsupportedFormat
+from ...model.schema import Encoding
+from ...model.types import DataType, Kind
+from ...model.vectors.vector import Array
 from ..files.file_identity import check_identity
-from ..schema import Encoding
-from ..types import DataType, Kind
-from ..vector import Array
 from .sketch import ColumnSketch
 
 FORMAT_VERSION = 1

@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptionError
-from ..cells import cell, cells
+from ...model.schema import Encoding
+from ...model.store import ScanCounters
+from ...model.types import DataType
+from ...model.vectors.cells import cell, cells
+from ...model.vectors.vector import Array, Text, Vector, concat
 from ..files.file_handles import FileHandles
 from ..files.page_cache import PageCache, new_owner
-from ..schema import Encoding
-from ..store import ScanCounters
-from ..types import DataType
-from ..vector import Array, Text, Vector, concat
 from .column_file import (
     HEADER,
     ROW_GROUP_ROWS,

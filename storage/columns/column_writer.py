@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.schema import ColumnSchema, Compression, Encoding, check_encoding
+from ...model.vectors.vector import Array, vector_from_arrow
 from ..files.file_identity import identity_of
 from ..files.filesystem import FileSystem, WritableFile
-from ..schema import ColumnSchema, Compression, Encoding, check_encoding
-from ..vector import Array, vector_from_arrow
 from .column_file import (
     BOUND_BYTES,
     INDEX_ROWS,

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..schema import Compression
+from ...model.schema import Compression
 
 UNCOMPRESSED, LZ4, ZSTD, GZIP, BZ2 = range(5)
 WORTH_COMPRESSING = 0.9

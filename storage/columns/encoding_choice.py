@@ -27,8 +27,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..schema import ColumnSchema, Compression, Encoding
-from ..vector import Array
+from ...model.schema import ColumnSchema, Compression, Encoding
+from ...model.vectors.vector import Array
 from .compression import WORTH_COMPRESSING, compress
 from .encodings import EncodedPage, encode_dictionary_codes, encode_integers, encode_text_page, narrowest
 

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..schema import Encoding
-from ..types import DataType
-from ..vector import Array, Dict, Flat, Narrow, Text, Vector, Wide, decimal_limbs
+from ...model.schema import Encoding
+from ...model.types import DataType
+from ...model.vectors.vector import Array, Dict, Flat, Narrow, Text, Vector, Wide, decimal_limbs
 from .column_file import AS_THEY_ARE, BITS, FRONTS, LENGTHS, RUNS
 from .page_layouts import (
     RUN_LENGTH,

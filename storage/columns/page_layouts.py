@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..vector import Array
+from ...model.vectors.vector import Array
 
 RUN_LENGTH = np.dtype("<u2")
 """Holds the length of a run minus 1."""

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..store import ColumnStatistics
-from ..vector import Array, decimal_limbs
+from ...model.store import ColumnStatistics
+from ...model.vectors.vector import Array, decimal_limbs
 
 EXACT_LIMIT = 512
 """Hashes kept as a set: 4 KiB, what the registers take too."""

@@ -19,8 +19,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..vector import Array
-from .bloom_predicate import hash_integers, probe
+from ...model.bloom_predicate import hash_integers, probe
+from ...model.vectors.vector import Array
 
 NONE, SOME, ALL = 0, 1, 2
 """Verdicts over a page: no row satisfies the condition, unknown, every present row does."""
@@ -150,7 +150,7 @@ class Members:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hashed:
-    """`x` may be among the values of a Bloom filter (`bloom_predicate`): `words` is an ndarray of uint64."""
+    """`x` may be among the values of a Bloom filter (`model.bloom_predicate`): `words` is an ndarray of uint64."""
 
     words: Array
 

@@ -22,13 +22,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.keys.key_codec import KeyCodec
+from ...model.keys.keys import Keys, search_encoded
+from ...model.store import ScanCounters
+from ...model.vectors.vector import Array, Dict, Flat, Narrow, Text, Vector, Wide
 from ..columns.column_file import INDEX_ROWS, ROW_GROUP_ROWS
 from ..columns.column_reader import ColumnReader
 from ..keys.bloom import BloomProbe, BloomReader, probe_chunk
-from ..keys.key_codec import KeyCodec
-from ..keys.keys import Keys, search_encoded
-from ..store import ScanCounters
-from ..vector import Array, Dict, Flat, Narrow, Text, Vector, Wide
 from .predicate_eval import position
 
 FEW_KEYS = 8

@@ -16,10 +16,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, IsNull, Range, admits_null
-from ..types import DataType
-from ..vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, decimal_limbs
-from .bloom_predicate import hash_floats, may_contain, may_contain_value, probe
+from ...model.bloom_predicate import hash_floats, may_contain, may_contain_value, probe
+from ...model.predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, IsNull, Range, admits_null
+from ...model.types import DataType
+from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, decimal_limbs
 from .code_conditions import Bits, Condition, Hashed, Intervals, members, union
 
 _FAR = 1 << 130

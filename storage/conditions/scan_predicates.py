@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from ...model.partitions.pruning import enclosing
+from ...model.predicates import AnyOf, BloomFilter, ColumnPredicate, InList, IsNull, Range, admits_null
+from ...model.schema import ColumnSchema, Encoding
+from ...model.store import ScanCounters
+from ...model.types import DataType
+from ...model.vectors.vector import Array, Vector
 from ..columns.column_reader import ColumnReader
-from ..keys.pruning import enclosing
-from ..predicates import AnyOf, BloomFilter, ColumnPredicate, InList, IsNull, Range, admits_null
-from ..schema import ColumnSchema, Encoding
-from ..store import ScanCounters
-from ..types import DataType
-from ..vector import Array, Vector
 from .code_conditions import ALL, NONE, SOME, Condition, Hashed, Intervals
 from .key_index import KeyIndex
 from .predicate_eval import condition_of, dictionary_condition, evaluate, evaluate_condition

@@ -57,15 +57,15 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptionError, OperationalError
+from ...model.schema import Compression, Schema
+from ...model.types import DataType
+from ...model.vectors.vector import Array
 from ..columns.column_file import HEADER, TAIL, check_footer, check_header, encode_header, encode_tail, footer_size
 from ..columns.compression import compress, decompress
 from ..files.file_handles import FileHandles
 from ..files.file_identity import identity_of
 from ..files.filesystem import FileSystem, WritableFile
 from ..files.page_cache import PageCache, new_owner
-from ..schema import Compression, Schema
-from ..types import DataType
-from ..vector import Array
 from .delta_format import (
     MAGIC,
     BlockRecord,

@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptionError
+from ...model.schema import Schema
+from ...model.types import DataType, Kind, type_from_arrow
+from ...model.vectors.vector import Array, physical_to_arrow, vector_from_arrow
 from ..columns.column_file import ROW_GROUP_ROWS
 from ..columns.encodings import narrowest
 from ..columns.page_layouts import offsets_of, pack_bits, unpack_bits
 from ..files.file_identity import check_identity
-from ..schema import Schema
-from ..types import DataType, Kind, type_from_arrow
-from ..vector import Array, physical_to_arrow, vector_from_arrow
 from .deltas import DeltaColumn, DeltaKind, Deltas
 
 MAGIC = b"NYALADLT"

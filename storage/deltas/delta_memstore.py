@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..schema import Schema
+from ...model.schema import Schema
 from .delta_tail import DeltaTail, delta_bytes, with_all_columns
 from .deltas import DeltaKind, Deltas, merge
 from .row_deltas import FOLD_ROWS, Folded, RowDelta, folded, look_up_chain, look_up_run, rows_in_run

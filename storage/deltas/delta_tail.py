@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..types import BIGINT, DataType
-from ..vector import Array, Vector
+from ...model.types import BIGINT, DataType
+from ...model.vectors.vector import Array, Vector
 from .deltas import DeltaColumn, DeltaKind, Deltas
 from .grown_vector import GrownVector
 from .row_deltas import RowDelta

@@ -25,8 +25,8 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from ..schema import ColumnSchema
-from ..vector import Array
+from ...model.schema import ColumnSchema
+from ...model.vectors.vector import Array
 
 
 class DeltaKind(enum.IntEnum):

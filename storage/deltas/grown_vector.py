@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ..types import EPOCH_DATE, EPOCH_TIMESTAMP, INTEGER_WIDTHS, DataType, Kind
-from ..vector import Array, Flat, Vector, concat, vector_from_arrow
+from ...model.types import EPOCH_DATE, EPOCH_TIMESTAMP, INTEGER_WIDTHS, DataType, Kind
+from ...model.vectors.vector import Array, Flat, Vector, concat, vector_from_arrow
 
 LEAST_ROOM = 32
 _MICROSECOND = datetime.timedelta(microseconds=1)

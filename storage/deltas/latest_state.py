@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..types import DataType
-from ..vector import Array, Vector, concat, vector_from_arrow
+from ...model.types import DataType
+from ...model.vectors.vector import Array, Vector, concat, vector_from_arrow
 from .delta_file import DeltaFile
 from .delta_tail import TailRun, lasts
 from .deltas import ColumnPatch, DeltaKind, Deltas, Patches, resolve

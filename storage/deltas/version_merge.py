@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..keys.keys import Keys
-from ..vector import Array
+from ...model.keys.keys import Keys
+from ...model.vectors.vector import Array
 from .deltas import DeltaColumn, DeltaKind, Deltas, merge
 
 _ALIVE = np.iinfo(np.uint64).max

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...errors import DiskError, StoreLocked
-from .disk_errors import disk_error
+from ...model.disk_errors import disk_error
 from .filesystem import FileSystem, Lock, ReadableFile, WritableFile
 
 BLOCK = 512

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ...errors import FileAccessError, StoreLocked
-from ..forks import parent_process, stay_with_process
-from .disk_errors import disk_error
+from ...model.disk_errors import disk_error
+from ...model.forks import parent_process, stay_with_process
 from .filesystem import Lock, ReadableFile, WritableFile
 
 _CGROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")

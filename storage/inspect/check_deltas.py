@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from ...model.schema import Table
 from ..columns.column_file import HEADER, ROW_GROUP_ROWS, TAIL, footer_size
 from ..deltas.delta_file import DeltaFile
 from ..deltas.delta_format import BlockRecord, DeltaFooter
@@ -14,7 +15,6 @@ from ..deltas.deltas import DeltaKind, Deltas
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
 from ..rowsets.rowset_metadata import RowSetMetadata
-from ..schema import Table
 from .files import file_size, read_file
 from .findings import Report
 

@@ -9,6 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.schema import Schema
+from ...model.types import DataType
+from ...model.vectors.vector import Dict, Flat, Narrow, Vector
 from ..columns.column_file import HEADER, Footer
 from ..columns.column_reader import ColumnReader
 from ..files.filesystem import FileSystem
@@ -16,9 +19,6 @@ from ..files.page_cache import PageCache
 from ..keys.bloom import BloomReader
 from ..rowsets.disk_rowset import DiskRowSet
 from ..rowsets.rowset_metadata import RowSetMetadata
-from ..schema import Schema
-from ..types import DataType
-from ..vector import Dict, Flat, Narrow, Vector
 from .column_footer import file_facts
 from .files import file_size
 from .findings import Report

@@ -8,17 +8,17 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from ..clock import HybridClock
+from ...model.clock import HybridClock
+from ...model.keys.keys import Keys
+from ...model.partitions.partition import Partitioner
+from ...model.schema import Schema, Table
 from ..files.checked_file import TEMPORARY_SUFFIX
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
-from ..keys.keys import Keys
-from ..keys.partition import Partitioner
 from ..log.commit_log import CommitLog
 from ..rowsets.disk_rowset import DiskRowSet
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.stored_rowset import StoredRowSet
-from ..schema import Schema, Table
 from ..tables.analysis import FILE as STATISTICS
 from ..tables.catalog import CatalogEntry
 from ..tables.load_record import PREFIX, LoadRecord, complete_loads

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import msgpack
 
+from ...model.types import DataType, Kind
 from ..columns.column_file import HEADER, TAIL, check_footer, check_header, footer_size
 from ..files.filesystem import FileSystem
-from ..types import DataType, Kind
 
 
 @dataclass(frozen=True, slots=True)

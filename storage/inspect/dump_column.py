@@ -10,6 +10,7 @@ import msgpack
 import numpy as np
 
 from ...errors import CorruptionError
+from ...model.schema import Encoding, Table
 from ..columns.column_file import (
     HEADER,
     ROW_GROUP_ROWS,
@@ -24,7 +25,6 @@ from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
 from ..keys.bloom import MAGIC as BLOOM_MAGIC
 from ..keys.bloom import BloomReader
-from ..schema import Encoding, Table
 from .column_footer import ColumnFileFacts, file_facts
 from .files import read_file
 from .text import NULL, format_bytes, plural, python_text, table_lines, value_text

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ...errors import CorruptionError
-from ..clock import format_timestamp
+from ...model.clock import format_timestamp
+from ...model.schema import Table
+from ...model.store import Timestamp
 from ..columns.column_file import HEADER, TAIL, footer_size
 from ..deltas.delta_file import DeltaFile, DeltaStatistics
 from ..deltas.delta_format import BlockRecord, DeltaFooter
 from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
-from ..schema import Table
-from ..store import Timestamp
 from .dump_column import COMPRESSIONS, damage, named
 from .files import read_file
 from .text import format_bytes, plural, python_text, table_lines

@@ -9,11 +9,11 @@ import msgpack
 import pyarrow as pa
 
 from ...errors import CorruptionError
-from ..clock import format_timestamp
+from ...model.clock import format_timestamp
+from ...model.store import Timestamp
+from ...model.types import type_from_arrow
 from ..files.filesystem import FileSystem
 from ..log.wal_format import COLUMN_ID, EntryKind, LogEntry, SegmentHeader, decode_header, entry_parts, scan_entries
-from ..store import Timestamp
-from ..types import type_from_arrow
 from .check_log import entry_end
 from .files import read_file
 from .text import format_bytes, plural, python_text, table_lines

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..clock import format_timestamp
-from ..keys.partition import Partitioner
+from ...model.clock import format_timestamp
+from ...model.partitions.partition import Partitioner
+from ...model.schema import ColumnSchema, Table
+from ...model.store import Timestamp
 from ..rowsets.rowset_metadata import RowSetMetadata
-from ..schema import ColumnSchema, Table
-from ..store import Timestamp
 from ..tables.catalog import Catalog, CatalogEntry
 from ..tables.load_record import LoadRecord
 from ..tablet.tablet_metadata import TabletMetadata

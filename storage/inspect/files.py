@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ...errors import OperationalError
+from ...model.schema import Table
 from ..files.filesystem import FileSystem
-from ..schema import Table
 from ..tables.catalog import Catalog
 
 

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...errors import UnknownTable, did_you_mean
+from ...model.partitions.partition import Partitioner
+from ...model.schema import Table
+from ...model.types import DataType
+from ...model.vectors.vector import Array
 from ..files.filesystem import FileSystem
-from ..keys.partition import Partitioner
 from ..rowsets.rowset_metadata import RowSetMetadata
-from ..schema import Table
 from ..tables.catalog import Catalog
 from ..tablet.tablet_metadata import TabletMetadata
-from ..types import DataType
-from ..vector import Array
 from .text import key_text
 
 _KEY_BYTES = 16

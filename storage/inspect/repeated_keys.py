@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from ..keys.keys import Keys
-from ..vector import Array
+from ...model.keys.keys import Keys
+from ...model.vectors.vector import Array
 
 _COMPARED = 100_000
 """Keys of equal hash that are compared by value: more are reported by their number only."""

@@ -23,6 +23,8 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 
 from ...errors import CorruptionError, Error, OperationalError, UnknownTable, did_you_mean
+from ...model.schema import ColumnSchema, Table
+from ...model.store import ScanCounters
 from ..columns.column_file import ROW_GROUP_ROWS
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
@@ -32,8 +34,6 @@ from ..log.wal_recovery import segment_index
 from ..rowsets.disk_rowset import DiskRowSet
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
-from ..schema import ColumnSchema, Table
-from ..store import ScanCounters
 from ..tables.catalog import Catalog, CatalogEntry
 from ..tables.load_record import PREFIX, LoadRecord
 from ..tablet.tablet import rowset_keys

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ...errors import DataError
-from ..keys.key_encoding import decode_key
-from ..types import DataType, Kind
+from ...model.keys.key_encoding import decode_key
+from ...model.types import DataType, Kind
 
 MAX_VALUE = 40
 """Characters of a value that are shown."""
@@ -41,7 +41,7 @@ def format_bytes(size: int) -> str:
 def value_text(type_: DataType, value: Any) -> str:
     """A physical value as one short word: texts in quotes, bytes as hexadecimal digits.
 
-    >>> from nyala.storage.types import BINARY, DATE, STRING
+    >>> from nyala.model.types import BINARY, DATE, STRING
     >>> value_text(DATE, 1), value_text(STRING, "a\\nb"), value_text(BINARY, b"\\x00\\xff"), value_text(DATE, None)
     ('1970-01-02', "'a\\\\nb'", '00ff', 'NULL')
     """
@@ -65,7 +65,7 @@ NULL = "NULL"
 def key_text(types: Sequence[DataType] | None, key: bytes) -> str:
     """An encoded key as its values; as hexadecimal digits where the types are not known or do not fit.
 
-    >>> from nyala.storage.types import INT, STRING
+    >>> from nyala.model.types import INT, STRING
     >>> key_text((INT, STRING), bytes.fromhex("80000001 61")), key_text(None, b"ab")
     ("1, 'a'", '61 62')
     """

@@ -28,6 +28,7 @@ import msgpack
 import numpy as np
 
 from ...errors import CorruptionError, DiskError, UnsupportedFormat
+from ...model.vectors.vector import Array
 from ..columns.column_file import (
     HEADER,
     ROW_GROUP_ROWS,
@@ -42,7 +43,6 @@ from ..files.file_handles import FileHandles
 from ..files.file_identity import check_identity, identity_of
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache, new_owner
-from ..vector import Array
 
 _log = logging.getLogger("nyala.storage")
 

@@ -22,8 +22,8 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import numpy as np
 
+from ...model.vectors.vector import Array
 from ..files.page_cache import PageCache, new_owner
-from ..vector import Array
 
 
 class Hashed(Protocol):

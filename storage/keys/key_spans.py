@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..vector import Array
+from ...model.vectors.vector import Array
 
 _KEY_BYTES = 64
 """Behind the prefix that all keys share, so many bytes say where a key lies."""

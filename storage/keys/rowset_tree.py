@@ -18,9 +18,9 @@ from typing import Generic, TypeVar
 import numpy as np
 import pyarrow as pa
 
-from ..vector import Array
-from .key_encoding import search_encoded
-from .keys import Keys
+from ...model.keys.key_encoding import search_encoded
+from ...model.keys.keys import Keys
+from ...model.vectors.vector import Array
 
 T = TypeVar("T")
 

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ...model.keys.keys import Keys
+from ...model.schema import ColumnSchema, Schema
+from ...model.vectors.vector import Array
 from ..deltas.deltas import DeltaColumn, Deltas
-from ..keys.keys import Keys
-from ..schema import ColumnSchema, Schema
-from ..vector import Array
 from .wal_format import COLUMN_ID, WritePart
 from .wal_row import RowPart, joined_rows
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ...model.vectors.vector import Array
 from ..deltas.delta_memstore import DeltaMemStore
 from ..rowsets.memrowset import IndexKeys, MemRowSet
 from ..rowsets.stored_rowset import DeletedRows
-from ..vector import Array
 from .decision import Decision
 from .wal import LogTicket
 

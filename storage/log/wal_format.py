@@ -71,9 +71,9 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptionError, UnsupportedFormat
-from ..schema import Schema
-from ..store import Op
-from ..vector import Array
+from ...model.schema import Schema
+from ...model.store import Op
+from ...model.vectors.vector import Array
 from .wal_row import RowPart, decode_row
 
 MAGIC = b"nyalaWAL"

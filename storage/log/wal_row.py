@@ -23,9 +23,9 @@ import msgpack
 import numpy as np
 import pyarrow as pa
 
-from ..store import Op
-from ..types import type_from_arrow
-from ..vector import Array, physical_to_arrow
+from ...model.store import Op
+from ...model.types import type_from_arrow
+from ...model.vectors.vector import Array, physical_to_arrow
 
 _HEAD = struct.Struct("<BxH")
 _WIDE_BYTES = 16

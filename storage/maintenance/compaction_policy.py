@@ -34,8 +34,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...model.vectors.vector import Array
 from ..keys.key_spans import KeySpans, RowSetExtent, key_spans
-from ..vector import Array
 
 BUDGET_BYTES = 256 << 20
 """What one compaction may read: Kudu's default today, twice that of the paper. The output is about as large."""

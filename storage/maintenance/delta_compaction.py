@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
+from ...model.schema import ColumnSchema
 from ..columns.column_writer import write_column
 from ..deltas.deltas import Deltas, invert, merge
 from ..deltas.version_merge import above, combined
 from ..rowsets.rowset_source import RowSetSource
 from ..rowsets.stored_rowset import StoredRowSet
-from ..schema import ColumnSchema
 from ..tablet.tablet import Tablet
 from .new_files import NewFiles, exchange
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from ..clock import LOGICAL_BITS
+from ...model.clock import LOGICAL_BITS
 from ..deltas.delta_file import DeltaFile
 from ..deltas.version_merge import above, combined
 from ..rowsets.rowset_metadata import RowSetMetadata

@@ -26,9 +26,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...errors import DiskError, MemoryLimitExceeded, WriteTooLarge
+from ...model.forks import renew_in_child
 from ..files.os_filesystem import machine_memory
 from ..files.page_cache import PageCache
-from ..forks import renew_in_child
 
 DEFAULT_SHARE = 0.5
 """Of the machine's memory, or of what the container is given: statements need the rest."""

@@ -24,17 +24,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
+from ...model.keys.keys import Keys
+from ...model.schema import ColumnSchema
+from ...model.vectors.vector import Array
 from ..columns.column_file import ROW_GROUP_ROWS
 from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas, invert, merge
 from ..deltas.version_merge import MergePlan, above, combined, moved, newest_through, plan_merge, with_insertions
-from ..keys.keys import Keys
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.rowset_source import RowSetSource, concat_keys, stretches
 from ..rowsets.rowset_writer import WORKERS, write_rowset, writers
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
-from ..schema import ColumnSchema
 from ..tablet.tablet import Cut, Tablet
-from ..vector import Array
 from .new_files import NewFiles, carry_over, retire_replaced
 
 PIECE_ROWS = 8 << 20

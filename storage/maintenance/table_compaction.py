@@ -14,9 +14,9 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ...errors import TabletGone
+from ...model.store import CompactionResult
 from ..rowsets.rowset_source import RowSetSource
 from ..rowsets.stored_rowset import StoredRowSet
-from ..store import CompactionResult
 from ..tablet.tablet import Tablet
 from . import delta_compaction, history, rowset_compaction
 from .tablet_flush import flush, flush_deltas

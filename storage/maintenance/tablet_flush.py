@@ -28,17 +28,17 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from ...model.keys.keys import Keys
+from ...model.vectors.vector import Array
 from ..deltas.delta_memstore import DeltaMemStore
 from ..deltas.deltas import insertions, invert, merge
 from ..deltas.version_merge import above, deaths, moved
-from ..keys.keys import Keys
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.memrowset_snapshot import MemRowSetImage
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.rowset_writer import WORKERS, column_array, write_rowsets
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
 from ..tablet.tablet import Cut, Tablet, rowset_files
-from ..vector import Array
 from .new_files import NewFiles, carry_over, part, reopened
 
 

@@ -26,16 +26,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ..change_columns import changed_at_type
+from ...model.change_columns import changed_at_type
+from ...model.keys.keys import Keys
+from ...model.schema import ColumnSchema, Schema
+from ...model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ScanCounters, ScanSpec
+from ...model.types import BIGINT, STRING
+from ...model.vectors.vector import Array, Batch, Dict, Flat, LazyColumn, Vector, vector_from_arrow
 from ..conditions.predicate_eval import evaluate
-from ..keys.keys import Keys
 from ..rowsets.change_sources import ChangeSource, Events, MemorySource, StoredSource, distinct_rows
 from ..rowsets.rowset_source import concat_keys
-from ..schema import ColumnSchema, Schema
-from ..store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ScanCounters, ScanSpec
 from ..tablet.tablet import TabletView
-from ..types import BIGINT, STRING
-from ..vector import Array, Batch, Dict, Flat, LazyColumn, Vector, vector_from_arrow
 
 BATCH_ROWS = 65_536
 _DELETE, _INSERT, _UPDATE = range(3)

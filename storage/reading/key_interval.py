@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from ...errors import DataError
-from ..keys.key_encoding import encode_key, prefix_end
-from ..predicates import ColumnPredicate, InList, Range
+from ...model.keys.key_encoding import encode_key, prefix_end
+from ...model.predicates import ColumnPredicate, InList, Range
+from ...model.schema import Schema
+from ...model.store import ScanCounters, ScanSpec
 from ..rowsets.disk_rowset import DiskRowSet
 from ..rowsets.rowset_metadata import RowSetMetadata
-from ..schema import Schema
-from ..store import ScanCounters, ScanSpec
 
 SHORT_ROWS = 1000
 """Scans of more rows are made by batches."""

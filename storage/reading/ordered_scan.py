@@ -25,14 +25,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ...model.keys.key_encoding import decode_key
+from ...model.keys.keys import Keys
+from ...model.schema import ColumnSchema
+from ...model.store import ScanSpec
+from ...model.types import DataType
+from ...model.vectors.vector import Array, Batch, LazyColumn, Vector, concat
 from ..columns.column_file import ROW_GROUP_ROWS
-from ..keys.key_encoding import decode_key
-from ..keys.keys import Keys
-from ..schema import ColumnSchema
-from ..store import ScanSpec
 from ..tablet.tablet import TabletView
-from ..types import DataType
-from ..vector import Array, Batch, LazyColumn, Vector, concat
 
 KeyValues: TypeAlias = tuple[Any, ...]
 """The physical values of a key: Python orders these tuples as keys are ordered."""

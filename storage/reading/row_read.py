@@ -25,16 +25,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from ...model.keys.key_codec import KeyCodec
+from ...model.partitions.partition import Partitioner
+from ...model.schema import ColumnSchema
+from ...model.store import ScanCounters, Timestamp
 from ..deltas.delta_file import DeltaFile
 from ..deltas.deltas import DeltaKind, resolve
 from ..deltas.row_deltas import look_up_run, rows_in_run
 from ..keys.bloom import BloomProbe
-from ..keys.key_codec import KeyCodec
-from ..keys.partition import Partitioner
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.stored_rowset import StoredRowSet
-from ..schema import ColumnSchema
-from ..store import ScanCounters, Timestamp
 from ..tablet.tablet import Tablet, TabletState
 from ..writing.row_codec import RowCodec
 

@@ -22,12 +22,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from operator import itemgetter
 
-from ..keys.key_codec import codec_of
-from ..row_batch import RowBatch
-from ..schema import ColumnSchema
-from ..store import ScanCounters, ScanSpec
+from ...model.keys.key_codec import codec_of
+from ...model.schema import ColumnSchema
+from ...model.store import ScanCounters, ScanSpec
+from ...model.vectors.row_batch import RowBatch
+from ...model.vectors.vector import Batch
 from ..tablet.tablet import TabletView
-from ..vector import Batch
 from .key_interval import KeyInterval
 from .short_sources import DiskSource, MemorySource, Place, Row, Source
 

@@ -14,14 +14,14 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from ...model.keys.key_codec import KeyCodec
+from ...model.schema import ColumnSchema
+from ...model.store import ScanCounters
+from ...model.vectors.vector import Batch
 from ..deltas.deltas import DeltaKind
-from ..keys.key_codec import KeyCodec
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.stored_rowset import StoredRowSet
-from ..schema import ColumnSchema
-from ..store import ScanCounters
 from ..tablet.tablet import TabletView
-from ..vector import Batch
 from .key_interval import KeyInterval
 from .row_read import changed_rows, is_past, look_up_deltas, stored_row
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..clock import HybridClock
-from ..keys.keys import Keys
+from ...model.clock import HybridClock
+from ...model.keys.keys import Keys
+from ...model.store import ScanCounters, ScanSpec
 from ..rowsets.memrowset import index_keys
 from ..rowsets.stored_rowset import StoredRowSet
-from ..store import ScanCounters, ScanSpec
 from ..tablet.tablet import Tablet
 from .tablet_scan import cut, scan_view
 

@@ -14,16 +14,16 @@ from functools import partial
 from itertools import chain, pairwise
 from typing import Any, TypeAlias
 
+from ...model.partitions.pruning import predicate_bounds
+from ...model.predicates import ColumnPredicate
+from ...model.schema import ColumnSchema, Schema
+from ...model.store import ScanCounters, ScanSpec
+from ...model.vectors.row_batch import RowBatch
+from ...model.vectors.vector import Array, Batch, LazyColumn, Vector
 from ..columns.column_file import ROW_GROUP_ROWS
-from ..keys.pruning import predicate_bounds
-from ..predicates import ColumnPredicate
-from ..row_batch import RowBatch
 from ..rowsets.patched_scan import judge
 from ..rowsets.stored_rowset import StoredRowSetView
-from ..schema import ColumnSchema, Schema
-from ..store import ScanCounters, ScanSpec
 from ..tablet.tablet import Tablet, TabletView
-from ..vector import Array, Batch, LazyColumn, Vector
 from .changes import scan_changes
 from .key_interval import KeyInterval, short_interval
 from .ordered_scan import scan_ordered

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ...model.keys.keys import Keys
+from ...model.schema import ColumnSchema, Schema
+from ...model.store import ScanCounters
+from ...model.vectors.vector import Array, vector_from_arrow
 from ..columns.column_file import ROW_GROUP_ROWS
 from ..deltas.deltas import DeltaKind, Deltas, joined, merge
 from ..deltas.version_merge import with_insertions
-from ..keys.keys import Keys
-from ..schema import ColumnSchema, Schema
-from ..store import ScanCounters
-from ..vector import Array, vector_from_arrow
 from .memrowset_snapshot import MemRowSetSnapshot
 from .stored_rowset import StoredRowSetView
 

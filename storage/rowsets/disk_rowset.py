@@ -20,6 +20,12 @@ from typing import Any
 import numpy as np
 
 from ...errors import CorruptionError
+from ...model.keys.key_codec import KeyCodec
+from ...model.keys.keys import Keys
+from ...model.predicates import ColumnPredicate
+from ...model.schema import ColumnSchema, Schema
+from ...model.store import ScanCounters
+from ...model.vectors.vector import Array, Batch, Const, LazyColumn, Vector
 from ..columns.column_file import ROW_GROUP_ROWS
 from ..columns.column_reader import CellSource, ColumnReader, row_cells
 from ..columns.sketch import ColumnSketch
@@ -31,12 +37,6 @@ from ..deltas.latest_state import RowSetPatches
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
 from ..keys.bloom import BloomProbe, BloomReader
-from ..keys.key_codec import KeyCodec
-from ..keys.keys import Keys
-from ..predicates import ColumnPredicate
-from ..schema import ColumnSchema, Schema
-from ..store import ScanCounters
-from ..vector import Array, Batch, Const, LazyColumn, Vector
 from .patched_scan import PatchedScan
 from .row_group import RowGroup
 from .rowset_metadata import RowSetMetadata

@@ -26,11 +26,11 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from ...model.keys.keys import Keys
+from ...model.schema import ColumnSchema, Schema
+from ...model.vectors.vector import Array
 from ..deltas.delta_memstore import DeltaMemStore
 from ..deltas.deltas import DeltaKind, Deltas, merge
-from ..keys.keys import Keys
-from ..schema import ColumnSchema, Schema
-from ..vector import Array
 from .key_order import KeyOrder
 from .memrowset_chunks import Chunks, RowCells, values_of
 from .memrowset_snapshot import MemRowSetSnapshot, column_places, initial_value

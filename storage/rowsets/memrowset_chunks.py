@@ -23,10 +23,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ..arrow_values import TextCells
-from ..schema import Schema
-from ..types import DataType
-from ..vector import Array, Vector, vector_from_arrow
+from ...model.schema import Schema
+from ...model.types import DataType
+from ...model.vectors.arrow_values import TextCells
+from ...model.vectors.vector import Array, Vector, vector_from_arrow
 from .pending_rows import PendingChunk, PendingRows
 
 BATCH_ROWS = 65_536

@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.schema import ColumnSchema, Encoding
+from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, vector_from_arrow
 from ..columns.column_reader import ColumnReader
 from ..deltas.latest_state import RowSetPatches, places_within
-from ..schema import ColumnSchema, Encoding
-from ..vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, vector_from_arrow
 
 SEARCH_SHARE = 16
 """Patches are looked up in the rows that are wanted, one by one, where there are so many times more rows (measured: a

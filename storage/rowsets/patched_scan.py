@@ -17,13 +17,13 @@ from functools import reduce
 
 import numpy as np
 
+from ...model.predicates import ColumnPredicate
+from ...model.schema import ColumnSchema
+from ...model.vectors.vector import Array
 from ..conditions.code_conditions import ALL, NONE
 from ..conditions.predicate_eval import evaluate
 from ..conditions.scan_predicates import BoundPredicate
 from ..deltas.latest_state import RowSetPatches, VectorPatch, places_within, rows_within
-from ..predicates import ColumnPredicate
-from ..schema import ColumnSchema
-from ..vector import Array
 from .row_group import Judged, RowGroup
 
 _SHARED = 16

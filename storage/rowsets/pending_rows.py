@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ...model.schema import Schema
+from ...model.types import DataType
+from ...model.vectors.vector import Array, Vector
 from ..deltas.grown_vector import GrownVector
-from ..schema import Schema
-from ..types import DataType
-from ..vector import Array, Vector
 
 
 class PendingRows:

@@ -9,12 +9,12 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from ...model.schema import ColumnSchema
+from ...model.store import ScanCounters
+from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide
 from ..columns.column_reader import ColumnReader
 from ..conditions.scan_predicates import BoundPredicate
 from ..deltas.latest_state import RowSetPatches, places_within
-from ..schema import ColumnSchema
-from ..store import ScanCounters
-from ..vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide
 from .patched_columns import patched_column
 
 GATHER_SHARE = 32

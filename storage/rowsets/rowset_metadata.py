@@ -19,7 +19,7 @@ class RowSetMetadata:
         Unique in the tablet for ever; the rowset's files are named after it.
     row_count : int
     min_key, max_key : bytes
-        Encoded keys (`storage.keys.keys`) of the first and last row: the rowset's place in the `RowSetTree`.
+        Encoded keys (`model.keys.keys`) of the first and last row: the rowset's place in the `RowSetTree`.
     column_files : dict of int to str
         File name per permanent column id, relative to the tablet's rowset directory. A column added to the table
         later has none.

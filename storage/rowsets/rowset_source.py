@@ -13,13 +13,13 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from ...model.keys.keys import Keys
+from ...model.schema import ColumnSchema, Schema
+from ...model.store import ScanCounters
+from ...model.vectors.vector import Array, concat
 from ..columns.column_file import INDEX_ROWS
 from ..deltas.deltas import Deltas, merge
 from ..deltas.version_merge import deaths
-from ..keys.keys import Keys
-from ..schema import ColumnSchema, Schema
-from ..store import ScanCounters
-from ..vector import Array, concat
 from .stored_rowset import StoredRowSet
 
 

@@ -14,12 +14,12 @@ from typing import ParamSpec, TypeVar
 import pyarrow as pa
 
 from ...errors import InternalError, OperationalError
+from ...model.keys.keys import Keys
+from ...model.schema import ColumnSchema, Schema
 from ..columns.column_file import ROW_GROUP_ROWS
 from ..columns.column_writer import encoded_bytes, write_column
 from ..files.filesystem import FileSystem
 from ..keys.bloom import write_bloom
-from ..keys.keys import Keys
-from ..schema import ColumnSchema, Schema
 from .rowset_metadata import RowSetMetadata
 
 T = TypeVar("T")

@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...model.schema import ColumnSchema
+from ...model.store import ScanCounters
+from ...model.vectors.vector import Array, Vector
 from ..columns.column_file import ROW_GROUP_ROWS
 from ..columns.column_reader import ColumnReader
 from ..conditions.code_conditions import NONE
 from ..deltas.latest_state import RowSetPatches, places_within, rows_within
-from ..schema import ColumnSchema
-from ..store import ScanCounters
-from ..vector import Array, Vector
 from .patched_scan import PatchedGroup
 from .row_group import RowGroup
 

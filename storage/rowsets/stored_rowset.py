@@ -20,6 +20,9 @@ from functools import cached_property
 
 import numpy as np
 
+from ...model.keys.keys import Keys
+from ...model.schema import Schema
+from ...model.vectors.vector import Array
 from ..deltas.delta_file import DeltaFile
 from ..deltas.delta_memstore import DeltaMemStore
 from ..deltas.delta_tail import TailRun
@@ -27,9 +30,6 @@ from ..deltas.deltas import NO_PATCHES, Deltas, Patches, resolve
 from ..deltas.latest_state import Layer, Past, RowSetPatches
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
-from ..keys.keys import Keys
-from ..schema import Schema
-from ..vector import Array
 from .disk_rowset import DiskRowSet
 from .rowset_metadata import RowSetMetadata
 

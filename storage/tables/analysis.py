@@ -22,16 +22,16 @@ from typing import TypeAlias
 import pyarrow.compute as pc
 
 from ...errors import TabletGone
+from ...model.schema import ColumnSchema, Schema, Table
+from ...model.store import AnalyzeResult, ColumnStorage, ScanCounters, TableStorage
+from ...model.types import DataType
 from ..columns.sketch import ColumnSketch, SketchBuilder
 from ..files.checked_file import read_checked, replace_checked
 from ..files.filesystem import FileSystem
 from ..maintenance.tablet_flush import flush
 from ..rowsets.disk_rowset import DiskRowSet
 from ..rowsets.stored_rowset import StoredRowSet, StoredRowSetView
-from ..schema import ColumnSchema, Schema, Table
-from ..store import AnalyzeResult, ColumnStorage, ScanCounters, TableStorage
 from ..tablet.tablet import Tablet, TabletView
-from ..types import DataType
 from .value_sketches import add_values
 
 _log = logging.getLogger("nyala.storage")

@@ -24,12 +24,12 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import AlreadyPresent, DiskError
-from ..keys.keys import Keys
+from ...model.keys.keys import Keys
+from ...model.schema import Table
+from ...model.store import Timestamp
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.rowset_writer import write_rowsets
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
-from ..schema import Table
-from ..store import Timestamp
 from ..tablet.tablet import Tablet, rowset_files
 from ..writing.incoming_rows import describe_key
 from .load_publish import Run, check_against_rowsets, common_keys, publish
@@ -127,7 +127,7 @@ class TableBulkLoader(Loading):
     # ---- the end -------------------------------------------------------------------------------------------------
 
     def finish(self) -> int:
-        """Make all rows durable and visible; how many there are. See `storage.store.BulkLoader`."""
+        """Make all rows durable and visible; how many there are. See `model.store.BulkLoader`."""
         with self._step():
             self._write_runs()
             runs = [

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...errors import DuplicateTable
+from ...model.codec.tables import table_from_dict, table_to_dict, view_from_list, view_to_list
+from ...model.partitions.partition import Partition, Partitioner
+from ...model.schema import Schema, Table, TableDefinition, View, assign_column_ids
 from ..files.checked_file import read_checked, replace_checked
 from ..files.filesystem import FileSystem
-from ..keys.partition import Partition, Partitioner
-from ..schema import Schema, Table, TableDefinition, View, assign_column_ids
-from .plain_tables import table_from_dict, table_to_dict, view_from_list, view_to_list
 
 MAGIC = b"nyalaCAT"
 VERSION = 4
@@ -139,7 +139,7 @@ def _tablet_id(table: Table, number: int) -> str:
 
 
 def entry_to_dict(entry: CatalogEntry) -> dict[str, Any]:
-    """The entry as plain data: its table's (`plain_tables`) with the tablets."""
+    """The entry as plain data: its table's (`model.codec.tables`) with the tablets."""
     return {**table_to_dict(entry.table), "tablets": list(entry.tablet_ids), "next_tablet": entry.next_tablet}
 
 

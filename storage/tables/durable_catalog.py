@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from ...errors import CorruptionError, UnknownTable, did_you_mean, quoted_name
+from ...model.schema import Table, View
 from ..files.filesystem import FileSystem
-from ..schema import Table, View
 from .catalog import Catalog
 
 HISTORY_SECONDS = 7 * 24 * 3600

@@ -16,7 +16,9 @@ import msgpack
 import numpy as np
 
 from ...errors import AlreadyPresent, DiskError, NoPartition
-from ..keys.keys import Keys
+from ...model.keys.keys import Keys
+from ...model.schema import Table
+from ...model.store import Timestamp
 from ..keys.rowset_tree import RowSetTree
 from ..log.tablet_log import TabletLog
 from ..log.wal import LogTicket
@@ -25,8 +27,6 @@ from ..rowsets.disk_rowset import DiskRowSet
 from ..rowsets.memrowset import index_keys
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.stored_rowset import StoredRowSet
-from ..schema import Table
-from ..store import Timestamp
 from ..tablet.mvcc import start_together
 from ..tablet.tablet import Pin, Tablet, rowset_keys
 from ..writing.incoming_rows import describe_key

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import IntegrityError, InterfaceError
-from ..keys.partition import Partitioner
-from ..schema import Table
+from ...model.partitions.partition import Partitioner
+from ...model.schema import Table
 from ..writing.by_tablet import by_tablet
 from ..writing.incoming_rows import conform, limit_errors, no_partition, null_errors
 
@@ -21,7 +21,7 @@ ROUTED_ROWS = 1 << 17
 
 
 class Loading(ABC):
-    """A bulk load of one table; see `storage.store.BulkLoader`. For one thread at a time.
+    """A bulk load of one table; see `model.store.BulkLoader`. For one thread at a time.
 
     An error ends the load: nothing of it stays.
     """

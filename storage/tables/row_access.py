@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..clock import HybridClock
-from ..keys.partition import Partitioner
+from ...model.clock import HybridClock
+from ...model.partitions.partition import Partitioner
+from ...model.schema import Table
+from ...model.store import WriteBatch, WriteResult
 from ..reading.row_read import RowReader
-from ..schema import Table
-from ..store import WriteBatch, WriteResult
 from ..tablet.tablet import Tablet
 from ..writing.row_codec import RowCodec
 from ..writing.row_write import RowWriter

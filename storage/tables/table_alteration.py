@@ -20,10 +20,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from ...errors import DiskError
+from ...model.schema import Table
 from ..files.page_cache import PageCache
 from ..log.wal_format import log_schema
 from ..maintenance.tablet_flush import quiet
-from ..schema import Table
 from ..tablet.tablet import StoreOptions, Tablet
 from ..tablet.tablet_metadata import TabletMetadata
 from ..tablet.tablet_replay import open_tablet

@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from contextlib import ExitStack
 
 from ...errors import DiskError
-from ..clock import HybridClock
+from ...model.clock import HybridClock
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
 from ..log.commit_log import CommitLog

@@ -19,11 +19,11 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, TypeVar
 
+from ...model.schema import Table
+from ...model.store import ColumnStatistics, TableStatistics
 from ..columns.sketch import ColumnSketch, SketchBuilder
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.stored_rowset import StoredRowSet
-from ..schema import Table
-from ..store import ColumnStatistics, TableStatistics
 from ..tablet.tablet import Pin
 from .analysis import Analysis
 from .value_sketches import add_values

@@ -17,17 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import CorruptionError, DiskError, NoPartition, OperationalError, TabletGone, UnknownColumn
-from ..clock import HybridClock
-from ..files.filesystem import FileSystem
-from ..files.page_cache import PageCache
-from ..keys.partition import Partitioner
-from ..log.commit_log import CommitLog
-from ..log.decision import Decision
-from ..maintenance.tablet_flush import flush_overfull
-from ..reading.row_read import Altered
-from ..reading.tablet_scan import tablet_tokens
-from ..schema import Table
-from ..store import (
+from ...model.altered_table import check_same_columns
+from ...model.clock import HybridClock
+from ...model.partitions.partition import Partitioner
+from ...model.schema import Table
+from ...model.store import (
     CHANGE_COLUMN,
     CHANGED_AT_COLUMN,
     AnalyzeResult,
@@ -41,13 +35,19 @@ from ..store import (
     WriteBatch,
     WriteResult,
 )
+from ..files.filesystem import FileSystem
+from ..files.page_cache import PageCache
+from ..log.commit_log import CommitLog
+from ..log.decision import Decision
+from ..maintenance.tablet_flush import flush_overfull
+from ..reading.row_read import Altered
+from ..reading.tablet_scan import tablet_tokens
 from ..tablet.damaged_tablet import damaged_tablet
 from ..tablet.mvcc import start_together
 from ..tablet.tablet import StoreOptions, Tablet
 from ..writing.incoming_rows import IncomingRows, incoming, no_partition, row_errors, rows_without
 from ..writing.joint_write import finish_together
 from ..writing.tablet_write import TabletWrite
-from .altered_table import check_same_columns
 from .analysis import Analysis, analyze
 from .catalog import CatalogEntry
 from .load_record import LoadRecord

@@ -9,7 +9,7 @@ from heapq import merge
 from typing import Any
 
 from ...errors import TabletGone
-from ..store import Replica, TabletDescription
+from ...model.store import Replica, TabletDescription
 from ..tablet.tablet import Pin
 from .table_store import TableLayout
 

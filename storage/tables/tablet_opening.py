@@ -18,7 +18,7 @@ from functools import partial
 from typing import TypeVar
 
 from ...errors import CorruptionError
-from ..clock import HybridClock
+from ...model.clock import HybridClock
 from ..files.checked_file import TEMPORARY_SUFFIX
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache

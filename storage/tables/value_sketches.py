@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...model.schema import ColumnSchema
+from ...model.vectors.vector import Array, Wide, vector_from_arrow
 from ..columns.sketch import SketchBuilder, hash_decimals, hash_floats, hash_integers, hash_texts
-from ..schema import ColumnSchema
-from ..vector import Array, Wide, vector_from_arrow
 
 
 def add_values(builder: SketchBuilder, column: ColumnSchema, values: pa.Array, count_distinct: bool) -> None:

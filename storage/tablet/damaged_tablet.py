@@ -14,13 +14,13 @@ from typing import NoReturn
 import pyarrow as pa
 
 from ...errors import CorruptionError, DiskError, Error, InternalError, OperationalError
-from ..clock import HybridClock
+from ...model.clock import HybridClock
+from ...model.schema import Table
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
 from ..log.wal import LogMark, LogTicket
 from ..log.wal_format import EntryKind
 from ..rowsets.memrowset import MemRowSet
-from ..schema import Table
 from .mvcc import MvccManager
 from .tablet import StoreOptions, Tablet, TabletState
 from .tablet_metadata import TabletMetadata

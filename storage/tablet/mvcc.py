@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 
 from ...errors import DeadlineExceeded
-from ..clock import HybridClock
-from ..store import Timestamp
+from ...model.clock import HybridClock
+from ...model.store import Timestamp
 
 
 class MvccManager:

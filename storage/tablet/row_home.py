@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from ...model.keys.key_codec import KeyCodec
 from ..deltas.deltas import DeltaKind
 from ..keys.bloom import BloomProbe
-from ..keys.key_codec import KeyCodec
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.stored_rowset import StoredRowSet
 from .tablet import TabletState

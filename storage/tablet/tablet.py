@@ -39,13 +39,15 @@ from functools import cached_property
 from typing import NoReturn
 
 from ...errors import CorruptionError, DeadlineExceeded, DiskError, HistoryGone, OperationalError, TabletGone
-from ..clock import format_timestamp
+from ...model.clock import format_timestamp
+from ...model.keys.keys import Keys
+from ...model.schema import Schema, Table
+from ...model.store import ScanCounters, Timestamp
 from ..deltas.delta_memstore import DeltaMemStore
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
 from ..files.retired_files import RetiredFiles
 from ..keys.key_places import KeyPlaces
-from ..keys.keys import Keys
 from ..keys.rowset_tree import RowSetTree
 from ..log.commit_log import CommitLog
 from ..log.logged_write import LoggedWrite
@@ -57,8 +59,6 @@ from ..rowsets.memrowset import MemRowSet
 from ..rowsets.memrowset_snapshot import MemRowSetSnapshot
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.stored_rowset import StoredRowSet, StoredRowSetView
-from ..schema import Schema, Table
-from ..store import ScanCounters, Timestamp
 from .mvcc import MvccManager
 from .tablet_metadata import TabletMetadata
 

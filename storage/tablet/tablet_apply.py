@@ -27,15 +27,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import CorruptionError
+from ...model.keys.key_codec import KeyCodec
+from ...model.schema import Schema
+from ...model.store import Op
+from ...model.vectors.vector import Array
 from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas, merge
-from ..keys.key_codec import KeyCodec
 from ..log.logged_rows import LoggedPart, LoggedRows
 from ..log.wal_format import COLUMN_ID, LogEntry, entry_parts
 from ..log.wal_row import RowPart
 from ..rowsets.memrowset import IndexKeys, MemRowSet, index_keys
-from ..schema import Schema
-from ..store import Op
-from ..vector import Array
 from .row_home import change_row, locate_row
 from .tablet import Tablet, TabletState
 

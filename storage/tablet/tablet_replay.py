@@ -9,7 +9,9 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from ...errors import CorruptionError
-from ..clock import HybridClock
+from ...model.clock import HybridClock
+from ...model.schema import Schema, Table
+from ...model.store import Timestamp
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
 from ..log.commit_log import CommitLog
@@ -19,8 +21,6 @@ from ..log.wal import WriteAheadLog
 from ..log.wal_format import EntryKind, LogEntry, log_schema
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
-from ..schema import Schema, Table
-from ..store import Timestamp
 from .mvcc import MvccManager
 from .tablet import StoreOptions, Tablet, TabletState, rowset_files
 from .tablet_apply import PendingRows, apply_rows, number_after

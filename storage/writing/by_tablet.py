@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from ..vector import Array
+from ...model.vectors.vector import Array
 
 
 def spans(places: Array) -> tuple[Array, list[tuple[int, int, int]]]:

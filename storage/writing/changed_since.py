@@ -19,10 +19,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ..keys.key_codec import KeyCodec
-from ..keys.keys import Keys
+from ...model.keys.key_codec import KeyCodec
+from ...model.keys.keys import Keys
+from ...model.schema import Table
 from ..reading.row_read import find_row
-from ..schema import Table
 from ..tablet.tablet import Tablet
 
 CHECKED_ROWS: Final = 10_000

@@ -27,12 +27,12 @@ from ...errors import (
     did_you_mean,
     listed,
 )
-from ..keys.keys import Keys
-from ..keys.partition import Partitioner
-from ..schema import ColumnSchema, Table
-from ..store import Op, RowError, WriteBatch
-from ..types import DataType
-from ..vector import Array
+from ...model.keys.keys import Keys
+from ...model.partitions.partition import Partitioner
+from ...model.schema import ColumnSchema, Table
+from ...model.store import Op, RowError, WriteBatch
+from ...model.types import DataType
+from ...model.vectors.vector import Array
 from .op_resolution import Given
 
 MAX_KEY_BYTES = 16 << 10

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from ...model.schema import Schema
+from ...model.store import Op
+from ...model.vectors.vector import Array
 from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas
 from ..log.wal_format import WritePart
-from ..schema import Schema
-from ..store import Op
 from ..tablet.row_home import RowHome
-from ..vector import Array
 from .op_resolution import Resolution
 from .row_location import Locations
 

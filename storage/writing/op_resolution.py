@@ -24,9 +24,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..keys.keys import Keys
-from ..store import Op
-from ..vector import Array
+from ...model.keys.keys import Keys
+from ...model.store import Op
+from ...model.vectors.vector import Array
 
 Given = bool | Array
 """Which rows give a column: all, none, or those of an ndarray of bool, shape (n_rows,)."""

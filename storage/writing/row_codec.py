@@ -31,10 +31,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...errors import InvalidText, NumericOutOfRange, TextTooLong, TypeMismatch, UnknownColumn, did_you_mean
-from ..keys.key_codec import KeyCodec
-from ..keys.key_encoding import key_width
-from ..schema import ColumnSchema, Table
-from ..types import EPOCH_DATE, EPOCH_TIMESTAMP, INTEGER_WIDTHS, DataType, Kind
+from ...model.keys.key_codec import KeyCodec
+from ...model.keys.key_encoding import key_width
+from ...model.schema import ColumnSchema, Table
+from ...model.types import EPOCH_DATE, EPOCH_TIMESTAMP, INTEGER_WIDTHS, DataType, Kind
 
 Taker: TypeAlias = Callable[[Any], tuple[Any, Any]]
 """A Python value that is not None as (physical value, stored value); raises where the column cannot hold it."""

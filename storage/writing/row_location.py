@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..keys.keys import Keys
+from ...model.keys.keys import Keys
+from ...model.vectors.vector import Array
 from ..rowsets.memrowset import IndexKeys, index_keys
 from ..tablet.row_home import RowHome
 from ..tablet.tablet import TabletState
-from ..vector import Array
 
 
 @dataclass(frozen=True, slots=True, eq=False)

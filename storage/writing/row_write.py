@@ -28,14 +28,14 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import OperationalError
-from ..clock import HybridClock
+from ...model.clock import HybridClock
+from ...model.store import Op, Timestamp, WriteBatch, WriteResult
 from ..deltas.deltas import DeltaKind
 from ..log.logged_write import ChangedRows, LoggedWrite
 from ..log.wal import LogTicket
 from ..log.wal_format import EntryKind
 from ..log.wal_row import encode_row, row_front, wide_bytes
 from ..rowsets.memrowset import MemRowSet
-from ..store import Op, Timestamp, WriteBatch, WriteResult
 from ..tablet.row_home import RowHome, change_row, locate_row
 from ..tablet.tablet import Tablet
 from .row_codec import LONG_TEXT, MISSING, RowCodec

@@ -27,17 +27,17 @@ from ...errors import (
     OperationalError,
     RowChanged,
 )
+from ...model.keys.keys import Keys
+from ...model.schema import Schema, Table
+from ...model.store import Op, RowError
+from ...model.vectors.vector import Array
 from ..deltas.deltas import DeltaKind
-from ..keys.keys import Keys
 from ..log.decision import Decision
 from ..log.logged_write import ChangedRows, LoggedWrite
 from ..log.wal import LogTicket
 from ..log.wal_format import EntryKind, WritePart, decode_write, encode_write
 from ..rowsets.memrowset import IndexKeys, MemRowSet
-from ..schema import Schema, Table
-from ..store import Op, RowError
 from ..tablet.tablet import Tablet
-from ..vector import Array
 from .changed_since import changed_rows
 from .incoming_rows import IncomingRows, describe_key, incomplete_rows, missing_column
 from .net_changes import NetChanges

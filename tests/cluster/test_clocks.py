@@ -17,8 +17,8 @@ from nyala.cluster.wire.methods import Call, GetStatus, WriteRow
 from nyala.cluster.wire.rpc import Channel
 from nyala.driver.servers import servers
 from nyala.errors import ClockTooFarAhead, OperationalError
-from nyala.storage.clock import LOGICAL_BITS, HybridClock, wall_microseconds
-from nyala.storage.store import Op, Timestamp
+from nyala.model.clock import LOGICAL_BITS, HybridClock, wall_microseconds
+from nyala.model.store import Op, Timestamp
 from nyala.testing import MiniCluster
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ import threading
 import nyala
 import pytest
 from nyala import errors
-from nyala.storage.store import Op
+from nyala.model.store import Op
 
 ALTERATIONS = {
     "dropped": "ALTER TABLE t DROP COLUMN d",
@@ -173,7 +173,7 @@ def test_a_handle_of_before_says_so(connection):
 def test_a_batch_is_held_against_the_schema_in_which_it_is_written(connection, monkeypatch):
     """Also where the table is altered after the first look at it."""
     import pyarrow as pa
-    from nyala.storage.store import WriteBatch
+    from nyala.model.store import WriteBatch
     from nyala.storage.tables import table_store
 
     handle = connection.table("t").definition

@@ -11,7 +11,7 @@ import nyala
 import pyarrow as pa
 import pytest
 from nyala.errors import NotRolledBackWarning
-from nyala.storage.types import BIGINT, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP, Kind
+from nyala.model.types import BIGINT, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP, Kind
 
 D = decimal.Decimal
 

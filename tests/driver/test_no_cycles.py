@@ -21,9 +21,9 @@ from nyala.driver.scans import Scan
 from nyala.errors import Error
 from nyala.executor.memory import Account
 from nyala.executor.spilling.spill_file import SpillFile
+from nyala.model.store import ScanToken
 from nyala.storage.database import Database
 from nyala.storage.files.os_filesystem import _OpenFile
-from nyala.storage.store import ScanToken
 from nyala.storage.tablet.tablet import Pin, TabletView
 
 ROWS = 40_000

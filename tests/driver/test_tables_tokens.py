@@ -19,7 +19,7 @@ from nyala.driver.conditions import col
 from nyala.driver.key_ranges import key_ranges
 from nyala.driver.scan_tokens import MAGIC, ScanToken
 from nyala.errors import HistoryGone, StaleScanToken, TabletGone, UnsupportedFormat
-from nyala.storage.store import ScanSpec
+from nyala.model.store import ScanSpec
 
 CREATE = """CREATE TABLE t (h STRING, k INT, v DECIMAL(30,2), PRIMARY KEY (h, k))
             PARTITION BY HASH (k) INTO 2 BUCKETS"""

@@ -12,7 +12,7 @@ from nyala.driver.bulk import column_from_values
 from nyala.driver.connection import parse_bytes
 from nyala.driver.parameters import normalize
 from nyala.errors import DataError, InterfaceError, InvalidText, NumericOutOfRange, TextTooLong
-from nyala.storage.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
+from nyala.model.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP, DataType, Kind
 
 UTC_PLUS_2 = datetime.timezone(datetime.timedelta(hours=2))
 

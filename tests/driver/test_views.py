@@ -7,9 +7,9 @@ import random
 import nyala
 import pytest
 from nyala.errors import DuplicateTable, InvalidTableDefinition, NotSupportedError, StatementError, UnknownTable
+from nyala.model.schema import View
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem
-from nyala.storage.schema import View
 from tablet_support import definition
 
 

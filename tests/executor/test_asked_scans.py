@@ -10,8 +10,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.executor.asked_scans import AT_ONCE, AskedScans
-from nyala.storage.store import ScanCounters
-from nyala.storage.vector import Batch
+from nyala.model.store import ScanCounters
+from nyala.model.vectors.vector import Batch
 
 
 class Reading:

@@ -15,11 +15,11 @@ import pytest
 from executor_support import MemoryStore
 from nyala.errors import Cancelled
 from nyala.executor import ExecutionContext, LocalFiles, run
+from nyala.model.store import ScanCounters, ScanToken
+from nyala.model.vectors.vector import Batch
 from nyala.planner import plan_query
 from nyala.sql import bind, bound, parse
 from nyala.storage.database import Database
-from nyala.storage.store import ScanCounters, ScanToken
-from nyala.storage.vector import Batch
 
 ROWS, BATCH = 4000, 10
 

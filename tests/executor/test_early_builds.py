@@ -16,12 +16,12 @@ from nyala.executor import ExecutionContext
 from nyala.executor.early_work import EarlyWork, given_up
 from nyala.executor.execute import execute
 from nyala.executor.joins.early_builds import early_builds
+from nyala.model.store import ScanCounters, ScanToken
+from nyala.model.vectors.vector import Batch
 from nyala.planner import plan_query
 from nyala.planner.physical import HashJoin, PhysicalNode, RuntimeFilter, TableScan, nodes
 from nyala.planner.plan import Plan
 from nyala.sql import bind, parse
-from nyala.storage.store import ScanCounters, ScanToken
-from nyala.storage.vector import Batch
 
 SECONDS = 10.0
 """After which a test fails instead of waiting on."""

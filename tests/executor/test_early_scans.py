@@ -17,12 +17,12 @@ from nyala.executor.asked_scans import AT_ONCE
 from nyala.executor.execute import execute
 from nyala.executor.fragments.evaluate import evaluator
 from nyala.executor.joins import early_builds
+from nyala.model.schema import Table
+from nyala.model.store import ScanCounters, ScanSpec, ScanToken
+from nyala.model.vectors.vector import Batch
 from nyala.planner import plan_query
 from nyala.planner.plan import Plan
 from nyala.sql import bind, parse
-from nyala.storage.schema import Table
-from nyala.storage.store import ScanCounters, ScanSpec, ScanToken
-from nyala.storage.vector import Batch
 
 
 class Asked:

@@ -12,8 +12,8 @@ import pytest
 from nyala.errors import NumericOutOfRange
 from nyala.executor.grouping import column_codes
 from nyala.executor.sort import ordered_codes
-from nyala.storage.types import BIGINT, DECIMAL
-from nyala.storage.vector import Const, Flat, Narrow, concat
+from nyala.model.types import BIGINT, DECIMAL
+from nyala.model.vectors.vector import Const, Flat, Narrow, concat
 
 LEAST, MOST = -(2**63), 2**63 - 1
 BEYOND = 10**27

@@ -23,12 +23,12 @@ from nyala.executor import evaluate
 from nyala.executor.evaluate import Compiler
 from nyala.executor.expression_costs import is_fallible
 from nyala.executor.functions import KERNELS
+from nyala.model.vectors.vector import Batch, vector_from_arrow
 from nyala.sql import bind, generate, parse
 from nyala.sql.expressions import Call, Window, walk
 from nyala.sql.functions import FUNCTIONS, Function
 from nyala.sql.functions.dates import PARTS
 from nyala.sql.functions.fallible import FALLIBLE, OVERFLOWING
-from nyala.storage.vector import Batch, vector_from_arrow
 from sqlglot import exp
 
 CALLS = int(os.environ.get("NYALA_CALLS", "25"))

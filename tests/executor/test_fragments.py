@@ -20,12 +20,12 @@ from nyala.errors import DataError, Error, NotSupportedError
 from nyala.executor.fragments import groups
 from nyala.executor.fragments.evaluate import evaluator
 from nyala.executor.fragments.fragment import Fragment, Step
+from nyala.model.store import ScanCounters, ScanToken
+from nyala.model.types import BIGINT, BOOLEAN, DECIMAL, DOUBLE, STRING
+from nyala.model.vectors.vector import Batch, Dict, Flat
 from nyala.sql.expression_codec import expression_from_plain, expression_to_plain
 from nyala.sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal
 from nyala.storage.database import Database
-from nyala.storage.store import ScanCounters, ScanToken
-from nyala.storage.types import BIGINT, BOOLEAN, DECIMAL, DOUBLE, STRING
-from nyala.storage.vector import Batch, Dict, Flat
 
 ROWS = 4000
 

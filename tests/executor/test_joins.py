@@ -21,10 +21,10 @@ from nyala.executor import ExecutionContext, execute
 from nyala.executor.joins import join_index as index_module
 from nyala.executor.joins import runtime_filters as filters_module
 from nyala.executor.joins.join_index import JoinIndex
+from nyala.model.predicates import BitmapFilter, BloomFilter, InList, Range
+from nyala.model.types import BIGINT, BOOLEAN
 from nyala.planner.physical import HashJoin, NestedLoopJoin, PhysicalNode, RuntimeFilter, TableScan
 from nyala.sql.expressions import Call, Column, Expr, conjunction
-from nyala.storage.predicates import BitmapFilter, BloomFilter, InList, Range
-from nyala.storage.types import BIGINT, BOOLEAN
 
 HASH_KINDS = ("inner", "left", "right", "full", "semi", "anti", "null_anti", "single", "right_semi", "right_anti")
 LOOP_KINDS = ("inner", "cross", "left", "right", "full", "semi", "anti", "null_anti", "single")

@@ -22,9 +22,7 @@ from nyala.executor.functions import GENERATORS, KERNELS
 from nyala.executor.kernels import search
 from nyala.executor.kernels import text as text_kernels
 from nyala.executor.kernels.choose import from_physical
-from nyala.sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal
-from nyala.sql.functions import SCALARS
-from nyala.storage.types import (
+from nyala.model.types import (
     BIGINT,
     BOOLEAN,
     DATE,
@@ -39,7 +37,20 @@ from nyala.storage.types import (
     DataType,
     Interval,
 )
-from nyala.storage.vector import Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector, Wide, physical_to_arrow
+from nyala.model.vectors.vector import (
+    Batch,
+    Const,
+    Dict,
+    Flat,
+    LazyColumn,
+    Narrow,
+    Text,
+    Vector,
+    Wide,
+    physical_to_arrow,
+)
+from nyala.sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal
+from nyala.sql.functions import SCALARS
 
 QUICK = settings(max_examples=25, deadline=None)
 D15_2, D15_4, D30_5, D38_4 = DECIMAL(15, 2), DECIMAL(15, 4), DECIMAL(30, 5), DECIMAL(38, 4)

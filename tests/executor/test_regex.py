@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError, InvalidText, NotSupportedError
 from nyala.executor.kernels import regex
+from nyala.model.types import BIGINT, BOOLEAN, INT, STRING
+from nyala.model.vectors.vector import Const, Dict, Text, Vector
 from nyala.sql.functions.regular_expressions import parse, similar_pattern
-from nyala.storage.types import BIGINT, BOOLEAN, INT, STRING
-from nyala.storage.vector import Const, Dict, Text, Vector
 
 QUICK = settings(max_examples=150, deadline=None)
 TEXTS = st.text("ab_é9 \n界-", max_size=9)

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nyala.executor import scan
 from nyala.executor.scan import gathered
+from nyala.model.types import BIGINT
+from nyala.model.vectors.vector import Batch, Flat, LazyColumn
 from nyala.sql.expressions import Column
-from nyala.storage.types import BIGINT
-from nyala.storage.vector import Batch, Flat, LazyColumn
 
 COLUMN = Column(BIGINT, False, "n", 1)
 

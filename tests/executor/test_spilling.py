@@ -20,8 +20,8 @@ from nyala.executor.memory import Memory
 from nyala.executor.spilling.encoded import from_record_batch, to_record_batch
 from nyala.executor.spilling.partitions import PARTITIONS, PartitionedRows, SpilledRows, partition_numbers
 from nyala.executor.spilling.spill_file import SpillFile
-from nyala.storage.types import BIGINT, DOUBLE, INT, STRING, DataType, Kind
-from nyala.storage.vector import Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide, vector_from_arrow
+from nyala.model.types import BIGINT, DOUBLE, INT, STRING, DataType, Kind
+from nyala.model.vectors.vector import Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide, vector_from_arrow
 
 WIDE = DataType(Kind.DECIMAL, 38, 0)
 VALUES = st.lists(st.one_of(st.none(), st.integers(0, 200)), min_size=1, max_size=300)

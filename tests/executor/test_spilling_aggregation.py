@@ -26,13 +26,13 @@ from nyala.executor.aggregation.aggregate_calls import accumulator_of, parts_of,
 from nyala.executor.grouping import segments, segments_of_codes
 from nyala.executor.spilling.encoded import from_record_batch, to_record_batch
 from nyala.executor.spilling.lists import Lists
+from nyala.model.types import BIGINT, DataType, Kind
+from nyala.model.vectors.vector import Batch, Const, Flat, Vector, Wide, concat, vector_from_arrow
 from nyala.planner import PlannerOptions, plan_query
 from nyala.planner.physical import HashAggregate, nodes
 from nyala.sql import bind, parse
 from nyala.sql.bound import SelectStatement
 from nyala.sql.expressions import Aggregate, Column, Literal
-from nyala.storage.types import BIGINT, DataType, Kind
-from nyala.storage.vector import Batch, Const, Flat, Vector, Wide, concat, vector_from_arrow
 
 CALLS = (
     "count(*), count(a), sum(n), sum(m), sum(w), sum(x), min(t), max(t), min(c), max(m), max(w), avg(x), avg(w)",

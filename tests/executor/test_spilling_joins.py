@@ -21,9 +21,9 @@ from nyala.errors import Cancelled, CardinalityViolation
 from nyala.executor import ExecutionContext, execute
 from nyala.executor.joins import blocks as blocks_module
 from nyala.executor.joins import collecting as collecting_module
+from nyala.model.types import BOOLEAN
 from nyala.planner.physical import HashJoin, NestedLoopJoin, PhysicalNode, RuntimeFilter, TableScan
 from nyala.sql.expressions import Call, Column, Expr, conjunction
-from nyala.storage.types import BOOLEAN
 
 HASH_KINDS = ("inner", "left", "right", "full", "semi", "anti", "null_anti", "single", "right_semi", "right_anti")
 LOOP_KINDS = ("inner", "cross", "left", "right", "full", "semi", "anti", "null_anti", "single")

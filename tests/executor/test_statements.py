@@ -31,12 +31,12 @@ from nyala.errors import (
 from nyala.executor import ExecutionContext, StatementResult, execute, run
 from nyala.executor.progress import Progress
 from nyala.executor.stream import Morsel, Stream
+from nyala.model.store import ScanToken
+from nyala.model.types import BIGINT
+from nyala.model.vectors.vector import Batch, Flat
 from nyala.planner import plan_query
 from nyala.sql import bind, parse
 from nyala.sql.bound import Explain, InsertStatement, SelectStatement
-from nyala.storage.store import ScanToken
-from nyala.storage.types import BIGINT
-from nyala.storage.vector import Batch, Flat
 
 
 @pytest.fixture

@@ -18,8 +18,8 @@ from nyala.executor.aggregation.accumulators import Sum, Total
 from nyala.executor.grouping import Segments
 from nyala.executor.kernels.limbs import carried, halves_of_limbs, limbs_of_halves, quotient
 from nyala.executor.kernels.numbers import from_limbs
-from nyala.storage.types import BIGINT, DECIMAL, DataType
-from nyala.storage.vector import Const, Flat, Vector, Wide, concat, physical_to_arrow
+from nyala.model.types import BIGINT, DECIMAL, DataType
+from nyala.model.vectors.vector import Const, Flat, Vector, Wide, concat, physical_to_arrow
 
 QUICK = settings(max_examples=100, deadline=None)
 WIDE = DECIMAL(38, 3)

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.executor.token_shares import TokenShares
-from nyala.storage.vector import Batch
+from nyala.model.vectors.vector import Batch
 
 FEW_ROWS = 10
 SIZES = st.lists(st.lists(st.integers(0, 12), max_size=3), min_size=1, max_size=8)

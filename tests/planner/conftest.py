@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
+from nyala.model.store import ColumnStatistics, TableStatistics
+from nyala.model.types import DECIMAL, DataType, Kind
 from nyala.planner.testing import FixedCatalog, make_table
-from nyala.storage.store import ColumnStatistics, TableStatistics
-from nyala.storage.types import DECIMAL, DataType, Kind
 
 HERE = Path(__file__).parent
 

@@ -14,6 +14,7 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nyala.model.store import ColumnStatistics, TableStatistics
 from nyala.planner import PlannerOptions, choose, physical, plan_query
 from nyala.planner.physical import PhysicalNode
 from nyala.planner.rules import RULES
@@ -21,7 +22,6 @@ from nyala.planner.scan_predicates import Extracted
 from nyala.planner.sqltext import literal_text, predicate_text, to_sql
 from nyala.planner.testing import SMALL, FixedCatalog, bound_query
 from nyala.sql.expressions import Column, Expr, OrderItem
-from nyala.storage.store import ColumnStatistics, TableStatistics
 
 ROWS = {
     "t": [(k, (None, 1, 2, 2, 3, 5)[k % 6]) for k in range(14)],
@@ -465,7 +465,7 @@ def test_random_queries_keep_their_answer(
 
 
 def test_literals_are_written_so_that_they_read_back() -> None:
-    from nyala.storage.types import DATE, DECIMAL, STRING
+    from nyala.model.types import DATE, DECIMAL, STRING
 
     assert literal_text(-105, DECIMAL(9, 2)) == "-1.05"
     assert literal_text(10, DATE) == "DATE '1970-01-11'"

@@ -7,6 +7,9 @@ from pathlib import Path
 import nyala
 import pytest
 from nyala.errors import InterfaceError, InternalError, InvalidText, ProgrammingError
+from nyala.model.predicates import InList, Range
+from nyala.model.store import ColumnStatistics, TableStatistics
+from nyala.model.types import BIGINT, DECIMAL, DOUBLE, INT, STRING, DataType
 from nyala.planner import Actual, PlannerOptions, bind_parameters, explain, physical, plan_query
 from nyala.planner.check import check_plan
 from nyala.planner.fold import fold, shift_months
@@ -18,9 +21,6 @@ from nyala.planner.testing import SMALL, FixedCatalog, bound_query, make_table, 
 from nyala.planner.trees import call, nodes, rewrite
 from nyala.sql.bound import Query
 from nyala.sql.expressions import Column, Expr, Literal, Parameter
-from nyala.storage.predicates import InList, Range
-from nyala.storage.store import ColumnStatistics, TableStatistics
-from nyala.storage.types import BIGINT, DECIMAL, DOUBLE, INT, STRING, DataType
 
 QUERIES = Path(nyala.__file__).parent / "tpch" / "query_texts"
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from nyala.cluster.raft.membership import decode_configuration
 from nyala.cluster.raft.messages import Configuration, Entry
-from nyala.storage.clock import LOGICAL_BITS
+from nyala.model.clock import LOGICAL_BITS
 from nyala.storage.log.wal_format import EntryKind
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import json
 
 import pyarrow as pa
 import pytest
+from nyala.model.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INTERVAL, STRING, TIMESTAMP
 from nyala.shell import formats
-from nyala.storage.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INTERVAL, STRING, TIMESTAMP
 
 COLUMNS = [("id", BIGINT), ("name", STRING), ("price", DECIMAL(15, 2)), ("day", DATE), ("ok", BOOLEAN)]
 ROWS = [

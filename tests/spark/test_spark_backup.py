@@ -16,12 +16,12 @@ from nyala.errors import (
     OperationalError,
     ProgrammingError,
 )
+from nyala.model.types import DATE
 from nyala.spark.pipelines import backup as backups
 from nyala.spark.pipelines import restore as restores
 from nyala.spark.pipelines.backup import backup, verify
 from nyala.spark.pipelines.backups import manifest
 from nyala.spark.pipelines.restore import restore
-from nyala.storage.types import DATE
 from nyala.testing import MiniCluster
 
 TABLES = """

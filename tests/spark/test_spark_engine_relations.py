@@ -9,12 +9,12 @@ from differential.query_generator import DUCKDB, QueryGenerator
 from differential.test_differential import SIZES, TABLES, TYPES, _literal, _rows
 from nyala.errors import Cancelled
 from nyala.executor import ExecutionContext
+from nyala.model.predicates import BitmapFilter
 from nyala.planner.logical import Aggregate, Filter, Project, Scan, Sort
 from nyala.spark.engine.query import prepare
 from nyala.spark.engine.relations import parts
 from nyala.spark.engine.relations.tasks import Reading
 from nyala.spark.engine.relations.views import Rows
-from nyala.storage.predicates import BitmapFilter
 from spark_engine_support import URL, answer, planned, prepared, task_rows
 
 QUERIES = int(os.environ.get("NYALA_QUERIES", "100"))

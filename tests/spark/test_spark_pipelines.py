@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from nyala.__main__ import main
 from nyala.errors import AlreadyPresent, DataError, InterfaceError, NotNullViolation, UnknownColumn
+from nyala.model.partitions.partition import Partitioner
 from nyala.shell.spark_command import Reporter
 from nyala.spark.pipelines.export import export
 from nyala.spark.pipelines.ingest import ingest
@@ -21,7 +22,6 @@ from nyala.spark.pipelines.jobs import Progress, reason, run_tasks
 from nyala.spark.pipelines.key_order import is_in_key_order
 from nyala.spark.pipelines.sources import format_of, of_frame
 from nyala.spark.writing.operations import Operation
-from nyala.storage.keys.partition import Partitioner
 
 
 @pytest.fixture(scope="module")

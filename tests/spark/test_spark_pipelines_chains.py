@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, DataError, OperationalError, UnknownTable
+from nyala.model.clock import format_timestamp, make_timestamp
+from nyala.model.schema import ColumnSchema, PartitionSchema, Schema, Table, View
+from nyala.model.types import BINARY, INT, STRING
 from nyala.spark.pipelines.backups import manifest
 from nyala.spark.pipelines.backups.chains import chain_at, chains, table_chains
 from nyala.spark.pipelines.backups.folding import conformed, fold
 from nyala.spark.pipelines.backups.manifest import Backup, SavedFile, SavedTable
-from nyala.storage.clock import format_timestamp, make_timestamp
-from nyala.storage.schema import ColumnSchema, PartitionSchema, Schema, Table, View
-from nyala.storage.types import BINARY, INT, STRING
 
 
 def table(table_id="t1", name="t", columns=None, version=0):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.errors import NotSupportedError, NumericOutOfRange
+from nyala.model.types import BINARY, DECIMAL, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Interval, Kind
 from nyala.spark import types
-from nyala.storage.types import BINARY, DECIMAL, INTERVAL, NULL, STRING, TIMESTAMP, DataType, Interval, Kind
 from pyspark.sql import types as spark_types
 
 STORABLE = [DataType(kind) for kind in Kind if kind not in (Kind.DECIMAL, Kind.INTERVAL, Kind.NULL)]

@@ -20,9 +20,9 @@ from nyala.errors import (
     TypeMismatch,
     UnknownColumn,
 )
+from nyala.model.schema import Table
 from nyala.spark.writing.fitting import Fitting
 from nyala.spark.writing.operations import Operation
-from nyala.storage.schema import Table
 
 
 @pytest.fixture(scope="module")

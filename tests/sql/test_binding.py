@@ -11,10 +11,10 @@ from typing import Any
 import nyala
 import pytest
 from nyala.errors import InterfaceError, NotSupportedError
+from nyala.model.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP
 from nyala.sql import bind, bound, parse
 from nyala.sql.binding.traverse import columns_read, map_query, walk_deep
 from nyala.sql.expressions import Call, Column, Expr, Literal, walk
-from nyala.storage.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP
 from nyala.tpch.queries import select as tpch_queries
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError
 from nyala.executor.kernels import date_templates, number_templates, strings
+from nyala.model.types import Interval
 from nyala.sql import interval_text
-from nyala.storage.types import Interval
 
 MOMENTS = st.datetimes(datetime.datetime(1000, 1, 1), datetime.datetime(9998, 12, 31))
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)

@@ -12,9 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from nyala.errors import InvalidText, NumericOutOfRange, TypeMismatch
-from nyala.sql import arithmetic, coercion, functions, literals
-from nyala.sql.expressions import Aggregate, Call, Cast, Column, Literal
-from nyala.storage.types import (
+from nyala.model.types import (
     BIGINT,
     BINARY,
     BOOLEAN,
@@ -33,6 +31,8 @@ from nyala.storage.types import (
     Interval,
     Kind,
 )
+from nyala.sql import arithmetic, coercion, functions, literals
+from nyala.sql.expressions import Aggregate, Call, Cast, Column, Literal
 
 DECIMALS = st.integers(1, 38).flatmap(lambda p: st.integers(0, p).map(lambda s: DECIMAL(p, s)))
 TYPES = st.one_of(

@@ -21,7 +21,7 @@ from nyala.errors import (
     UnknownColumn,
     UnknownTable,
 )
-from nyala.storage.alterations import (
+from nyala.model.alterations import (
     AddColumn,
     AddRangePartition,
     AlterStep,
@@ -32,11 +32,8 @@ from nyala.storage.alterations import (
     SetDefault,
     SetStorage,
 )
-from nyala.storage.database import Database
-from nyala.storage.files.filesystem import FileSystem
-from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
-from nyala.storage.predicates import IsNull, Range
-from nyala.storage.schema import (
+from nyala.model.predicates import IsNull, Range
+from nyala.model.schema import (
     AUTO_INCREMENT_COLUMN,
     ColumnSchema,
     Encoding,
@@ -45,8 +42,11 @@ from nyala.storage.schema import (
     TableDefinition,
     non_unique_key,
 )
-from nyala.storage.store import Op, ScanSpec, Timestamp, WriteBatch
-from nyala.storage.types import BIGINT, INT, STRING
+from nyala.model.store import Op, ScanSpec, Timestamp, WriteBatch
+from nyala.model.types import BIGINT, INT, STRING
+from nyala.storage.database import Database
+from nyala.storage.files.filesystem import FileSystem
+from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
 from tablet_support import HASHED, ONE_TABLET, RANGED, batch, definition, insert, keys_of, load, read, read_tokens
 
 NUMBER = ColumnSchema("n", INT, nullable=False, default=7)

@@ -10,7 +10,7 @@ from columnar_support import make_schema
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DuplicateTable, InvalidTableDefinition, UnknownColumn
-from nyala.storage.alterations import (
+from nyala.model.alterations import (
     AddColumn,
     AddRangePartition,
     AlterStep,
@@ -22,9 +22,9 @@ from nyala.storage.alterations import (
     SetDefault,
     SetStorage,
 )
-from nyala.storage.files.memory_filesystem import MemoryFileSystem
-from nyala.storage.keys.partition import Partitioner
-from nyala.storage.schema import (
+from nyala.model.altered_table import apply_steps, check_same_columns
+from nyala.model.partitions.partition import Partitioner
+from nyala.model.schema import (
     AUTO_INCREMENT_COLUMN,
     MAX_COLUMNS,
     ColumnSchema,
@@ -40,9 +40,9 @@ from nyala.storage.schema import (
     check_partitions,
     non_unique_key,
 )
-from nyala.storage.tables.altered_table import apply_steps, check_same_columns
+from nyala.model.types import BIGINT, DECIMAL, DOUBLE, INT, STRING
+from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.tables.catalog import Catalog
-from nyala.storage.types import BIGINT, DECIMAL, DOUBLE, INT, STRING
 
 PARTITIONS = PartitionSchema(
     (HashRule(("a",), 2),), RangeRule(("b",), (RangePartition(None, (0,)), RangePartition((10,), (20,))))

@@ -22,10 +22,9 @@ from nyala.errors import (
     UnknownColumn,
     UnknownTable,
 )
-from nyala.storage.alterations import AddColumn, DropColumn, RenameColumn
-from nyala.storage.database import Database
-from nyala.storage.predicates import Range
-from nyala.storage.schema import (
+from nyala.model.alterations import AddColumn, DropColumn, RenameColumn
+from nyala.model.predicates import Range
+from nyala.model.schema import (
     ColumnSchema,
     Encoding,
     HashRule,
@@ -36,8 +35,9 @@ from nyala.storage.schema import (
     Table,
     TableDefinition,
 )
-from nyala.storage.store import Op, ScanSpec, Timestamp, WriteBatch
-from nyala.storage.types import BIGINT, DOUBLE, INT, STRING
+from nyala.model.store import Op, ScanSpec, Timestamp, WriteBatch
+from nyala.model.types import BIGINT, DOUBLE, INT, STRING
+from nyala.storage.database import Database
 from nyala.storage.writing.incoming_rows import MAX_CELL_BYTES, MAX_KEY_BYTES
 from tablet_support import RANGED, SCHEMA, definition, insert, keys_of, load, read
 

@@ -11,15 +11,15 @@ import pytest
 from columnar_support import arrow_array, make_schema, make_table, write
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nyala.model.bloom_predicate import bloom_predicate, may_contain, may_contain_value
+from nyala.model.predicates import Range, prefix_range
+from nyala.model.store import ScanCounters
+from nyala.model.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, FLOAT, INT, STRING, DataType
+from nyala.model.vectors.vector import Dict, Flat, Narrow, Vector, vector_from_arrow
 from nyala.storage.columns.column_file import ROW_GROUP_ROWS
-from nyala.storage.conditions.bloom_predicate import bloom_predicate, may_contain, may_contain_value
 from nyala.storage.conditions.code_conditions import ALL, NONE, Hashed
 from nyala.storage.conditions.predicate_eval import evaluate
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
-from nyala.storage.predicates import Range, prefix_range
-from nyala.storage.store import ScanCounters
-from nyala.storage.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, FLOAT, INT, STRING, DataType
-from nyala.storage.vector import Dict, Flat, Narrow, Vector, vector_from_arrow
 
 VALUES: dict[DataType, st.SearchStrategy[Any]] = {
     INT: st.integers(-(2**31), 2**31 - 1),

@@ -10,11 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from nyala.errors import HistoryGone
-from nyala.storage.columns.column_file import ROW_GROUP_ROWS
-from nyala.storage.database import Database
-from nyala.storage.predicates import InList, Range
-from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition
-from nyala.storage.store import (
+from nyala.model.predicates import InList, Range
+from nyala.model.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition
+from nyala.model.store import (
     CHANGE_COLUMN,
     CHANGED_AT_COLUMN,
     ChangeRange,
@@ -24,7 +22,9 @@ from nyala.storage.store import (
     Timestamp,
     WriteBatch,
 )
-from nyala.storage.types import BIGINT, BINARY, DECIMAL, DOUBLE, STRING
+from nyala.model.types import BIGINT, BINARY, DECIMAL, DOUBLE, STRING
+from nyala.storage.columns.column_file import ROW_GROUP_ROWS
+from nyala.storage.database import Database
 from store_model import TableModel
 
 SCHEMA = Schema(

@@ -9,7 +9,7 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.storage.clock import (
+from nyala.model.clock import (
     HybridClock,
     format_timestamp,
     make_timestamp,
@@ -18,7 +18,7 @@ from nyala.storage.clock import (
     timestamp_to_datetime,
     wall_microseconds,
 )
-from nyala.storage.store import Timestamp
+from nyala.model.store import Timestamp
 
 
 @given(st.lists(st.integers(0, 2**50), min_size=1))

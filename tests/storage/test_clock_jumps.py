@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 import nyala
 import pytest
 from nyala.errors import ClockOutOfRange
+from nyala.model.steady_clock import SteadyClock
 from nyala.storage.database import Database
-from nyala.storage.steady_clock import SteadyClock
 from tablet_support import definition, insert
 
 DAY = 86_400.0

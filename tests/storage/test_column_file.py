@@ -15,14 +15,8 @@ from columnar_support import WatchedFileSystem, arrow_array
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, InvalidTableDefinition, UnsupportedFormat
-from nyala.storage.columns.column_file import HEADER, MAGIC
-from nyala.storage.columns.column_reader import ColumnReader
-from nyala.storage.columns.column_writer import write_column
-from nyala.storage.columns.encodings import subtract_base
-from nyala.storage.files.file_handles import FileHandles
-from nyala.storage.files.page_cache import PageCache
-from nyala.storage.schema import ColumnSchema, Compression, Encoding, check_encoding
-from nyala.storage.types import (
+from nyala.model.schema import ColumnSchema, Compression, Encoding, check_encoding
+from nyala.model.types import (
     BIGINT,
     BINARY,
     BOOLEAN,
@@ -37,7 +31,13 @@ from nyala.storage.types import (
     TINYINT,
     DataType,
 )
-from nyala.storage.vector import Dict, Narrow, Text
+from nyala.model.vectors.vector import Dict, Narrow, Text
+from nyala.storage.columns.column_file import HEADER, MAGIC
+from nyala.storage.columns.column_reader import ColumnReader
+from nyala.storage.columns.column_writer import write_column
+from nyala.storage.columns.encodings import subtract_base
+from nyala.storage.files.file_handles import FileHandles
+from nyala.storage.files.page_cache import PageCache
 
 PATH = "c.col"
 

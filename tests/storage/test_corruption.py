@@ -22,15 +22,15 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from nyala.errors import CorruptionError, UnsupportedFormat
-from nyala.storage.alterations import AddColumn, DropColumn, RenameColumn
+from nyala.model.alterations import AddColumn, DropColumn, RenameColumn
+from nyala.model.predicates import IsNull, Range
+from nyala.model.schema import ColumnSchema, Compression, Schema, TableDefinition, non_unique_key, possible_encodings
+from nyala.model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
+from nyala.model.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem, MemoryFileSystem
 from nyala.storage.inspect.check import check_store
 from nyala.storage.maintenance.tablet_flush import flush_deltas
-from nyala.storage.predicates import IsNull, Range
-from nyala.storage.schema import ColumnSchema, Compression, Schema, TableDefinition, non_unique_key, possible_encodings
-from nyala.storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
-from nyala.storage.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP
 from tablet_support import HASHED, ONE_TABLET, batch, definition, insert, load, read
 
 EVERY_BYTE = os.environ.get("NYALA_EVERY_BYTE") == "1"

@@ -130,7 +130,7 @@ SERVER = '''
 import os, random, sys
 import pyarrow
 from nyala.storage.database import Database
-from nyala.storage.store import Op
+from nyala.model.store import Op
 from tablet_support import HASHED, definition, insert, load
 
 def work(directory, journal, first, seed):

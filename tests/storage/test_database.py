@@ -28,11 +28,11 @@ from nyala.errors import (
     UnknownTable,
     UnsupportedFormat,
 )
+from nyala.model.predicates import BitmapFilter, InList, Range
+from nyala.model.schema import ColumnSchema, HashRule, PartitionSchema, RangePartition, RangeRule, Schema
+from nyala.model.store import Op, ScanCounters, ScanSpec, Store, Timestamp, WriteBatch
+from nyala.model.types import BIGINT, BINARY, DATE, DECIMAL, DOUBLE, INT, STRING, DataType, Kind
 from nyala.storage.database import Database
-from nyala.storage.predicates import BitmapFilter, InList, Range
-from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, RangePartition, RangeRule, Schema
-from nyala.storage.store import Op, ScanCounters, ScanSpec, Store, Timestamp, WriteBatch
-from nyala.storage.types import BIGINT, BINARY, DATE, DECIMAL, DOUBLE, INT, STRING, DataType, Kind
 from nyala.storage.writing import tablet_write
 from tablet_support import HASHED, RANGED, batch, definition, insert, keys_of, load, read, read_tokens
 

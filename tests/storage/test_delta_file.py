@@ -13,15 +13,8 @@ from columnar_support import WatchedFileSystem, arrow_array
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, DiskError, UnsupportedFormat
-from nyala.storage.columns.column_file import ROW_GROUP_ROWS
-from nyala.storage.deltas.delta_file import DeltaFile, write_delta_file
-from nyala.storage.deltas.delta_format import BLOCK_DELTAS
-from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas, insertions, joined, merge
-from nyala.storage.files.file_handles import FileHandles
-from nyala.storage.files.memory_filesystem import FaultyFileSystem, MemoryFileSystem
-from nyala.storage.files.page_cache import PageCache
-from nyala.storage.schema import ColumnSchema, Schema
-from nyala.storage.types import (
+from nyala.model.schema import ColumnSchema, Schema
+from nyala.model.types import (
     BIGINT,
     BINARY,
     BOOLEAN,
@@ -34,6 +27,13 @@ from nyala.storage.types import (
     TIMESTAMP,
     DataType,
 )
+from nyala.storage.columns.column_file import ROW_GROUP_ROWS
+from nyala.storage.deltas.delta_file import DeltaFile, write_delta_file
+from nyala.storage.deltas.delta_format import BLOCK_DELTAS
+from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas, insertions, joined, merge
+from nyala.storage.files.file_handles import FileHandles
+from nyala.storage.files.memory_filesystem import FaultyFileSystem, MemoryFileSystem
+from nyala.storage.files.page_cache import PageCache
 
 PATH = "r.delta"
 INT64 = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 300)

@@ -11,12 +11,12 @@ import pytest
 from delta_support import deltas_of, records_of
 from hypothesis import given
 from hypothesis import strategies as st
+from nyala.model.schema import ColumnSchema, Schema
+from nyala.model.types import BIGINT, INT, STRING
 from nyala.storage.deltas.delta_memstore import TAIL_ROWS, DeltaMemStore
 from nyala.storage.deltas.delta_tail import DeltaTail
 from nyala.storage.deltas.deltas import DeltaKind, Deltas
 from nyala.storage.deltas.row_deltas import FOLD_ROWS
-from nyala.storage.schema import ColumnSchema, Schema
-from nyala.storage.types import BIGINT, INT, STRING
 
 SCHEMA = Schema((ColumnSchema("k", INT, False, 0), ColumnSchema("n", BIGINT, id=1), ColumnSchema("t", STRING, id=2)), 1)
 ROWS = 6

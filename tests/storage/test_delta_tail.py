@@ -12,14 +12,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.storage.deltas import delta_memstore
-from nyala.storage.deltas.delta_memstore import DeltaMemStore
-from nyala.storage.deltas.delta_tail import DeltaTail, TailRun, with_all_columns
-from nyala.storage.deltas.deltas import DeltaKind, Deltas
-from nyala.storage.deltas.grown_vector import GrownVector
-from nyala.storage.deltas.row_deltas import RowDelta
-from nyala.storage.schema import ColumnSchema, Schema
-from nyala.storage.types import (
+from nyala.model.schema import ColumnSchema, Schema
+from nyala.model.types import (
     BIGINT,
     BINARY,
     BOOLEAN,
@@ -33,6 +27,12 @@ from nyala.storage.types import (
     TINYINT,
     DataType,
 )
+from nyala.storage.deltas import delta_memstore
+from nyala.storage.deltas.delta_memstore import DeltaMemStore
+from nyala.storage.deltas.delta_tail import DeltaTail, TailRun, with_all_columns
+from nyala.storage.deltas.deltas import DeltaKind, Deltas
+from nyala.storage.deltas.grown_vector import GrownVector
+from nyala.storage.deltas.row_deltas import RowDelta
 
 LOGICAL = {1: INT, 2: STRING}
 TYPES = {column: type_.arrow for column, type_ in LOGICAL.items()}

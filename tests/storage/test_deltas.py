@@ -6,6 +6,8 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nyala.model.schema import ColumnSchema
+from nyala.model.types import BIGINT, STRING
 from nyala.storage.deltas.deltas import (
     DeltaColumn,
     DeltaKind,
@@ -16,8 +18,6 @@ from nyala.storage.deltas.deltas import (
     merge,
     resolve,
 )
-from nyala.storage.schema import ColumnSchema
-from nyala.storage.types import BIGINT, STRING
 
 COLUMNS = (ColumnSchema("a", BIGINT, id=1), ColumnSchema("b", STRING, id=2))
 ROWS = 5

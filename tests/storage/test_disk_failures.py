@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 from nyala.errors import DiskError, HistoryGone
-from nyala.storage.alterations import AddColumn
+from nyala.model.alterations import AddColumn
+from nyala.model.schema import ColumnSchema
+from nyala.model.store import Op, Timestamp, WriteBatch
+from nyala.model.types import INT
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
 from nyala.storage.maintenance.delta_compaction import compact_major, compact_minor
@@ -16,10 +19,7 @@ from nyala.storage.maintenance.history import collect
 from nyala.storage.maintenance.rowset_compaction import compact_rowsets
 from nyala.storage.maintenance.tablet_flush import flush_deltas
 from nyala.storage.rowsets.stored_rowset import StoredRowSet
-from nyala.storage.schema import ColumnSchema
-from nyala.storage.store import Op, Timestamp, WriteBatch
 from nyala.storage.tablet.tablet import Tablet
-from nyala.storage.types import INT
 from tablet_support import HASHED, ONE_TABLET, batch, definition, insert, keys_of, load, read
 
 

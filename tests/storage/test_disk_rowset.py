@@ -14,19 +14,19 @@ from columnar_support import WatchedFileSystem, arrow_array, holds, make_schema,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, DiskError, InternalError
+from nyala.model.keys.keys import Keys
+from nyala.model.predicates import AnyOf, BitmapFilter, ColumnPredicate, InList, IsNull, Range
+from nyala.model.schema import ColumnSchema, Compression, Encoding, Schema
+from nyala.model.store import ScanCounters
+from nyala.model.types import BIGINT, BINARY, DATE, DECIMAL, DOUBLE, INT, STRING, DataType
+from nyala.model.vectors.vector import Const, Dict, Narrow
 from nyala.storage.columns import column_writer
 from nyala.storage.columns.column_file import ROW_GROUP_ROWS
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.files.page_cache import PageCache
-from nyala.storage.keys.keys import Keys
-from nyala.storage.predicates import AnyOf, BitmapFilter, ColumnPredicate, InList, IsNull, Range
 from nyala.storage.rowsets.disk_rowset import DiskRowSet
 from nyala.storage.rowsets.rowset_metadata import RowSetMetadata
 from nyala.storage.rowsets.rowset_writer import write_rowsets
-from nyala.storage.schema import ColumnSchema, Compression, Encoding, Schema
-from nyala.storage.store import ScanCounters
-from nyala.storage.types import BIGINT, BINARY, DATE, DECIMAL, DOUBLE, INT, STRING, DataType
-from nyala.storage.vector import Const, Dict, Narrow
 
 
 def scan(

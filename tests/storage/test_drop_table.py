@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 from nyala.errors import AlreadyPresent, DiskError, TabletGone, UnknownTable
-from nyala.storage.alterations import DropRangePartition
+from nyala.model.alterations import DropRangePartition
+from nyala.model.schema import RangePartition
+from nyala.model.store import ScanSpec
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem, MemoryFileSystem
 from nyala.storage.maintenance.tablet_flush import flush
-from nyala.storage.schema import RangePartition
-from nyala.storage.store import ScanSpec
 from tablet_support import HASHED, RANGED, batch, definition, insert, keys_of, load
 
 

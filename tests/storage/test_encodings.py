@@ -17,6 +17,20 @@ from columnar_support import WatchedFileSystem, arrow_array
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, InvalidTableDefinition, UnsupportedFormat
+from nyala.model.predicates import InList, Range
+from nyala.model.schema import ColumnSchema, Compression, Encoding, Schema, check_encoding, possible_encodings
+from nyala.model.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    INT,
+    STRING,
+    DataType,
+)
+from nyala.model.vectors.vector import Dict, Flat, Narrow, Text
 from nyala.storage.columns.column_file import (
     AS_THEY_ARE,
     BITS,
@@ -54,20 +68,6 @@ from nyala.storage.columns.page_layouts import (
 from nyala.storage.database import Database
 from nyala.storage.files.file_handles import FileHandles
 from nyala.storage.files.page_cache import PageCache
-from nyala.storage.predicates import InList, Range
-from nyala.storage.schema import ColumnSchema, Compression, Encoding, Schema, check_encoding, possible_encodings
-from nyala.storage.types import (
-    BIGINT,
-    BINARY,
-    BOOLEAN,
-    DATE,
-    DECIMAL,
-    DOUBLE,
-    INT,
-    STRING,
-    DataType,
-)
-from nyala.storage.vector import Dict, Flat, Narrow, Text
 from tablet_support import definition, read
 
 PATH = "c.col"

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pytest
 from nyala.errors import DiskError
+from nyala.model.store import Op, Timestamp, WriteBatch
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
 from nyala.storage.maintenance import tablet_flush
 from nyala.storage.maintenance.tablet_flush import flush, flush_deltas
 from nyala.storage.rowsets import rowset_writer
-from nyala.storage.store import Op, Timestamp, WriteBatch
 from nyala.storage.tablet.tablet import Tablet
 from nyala.storage.writing.incoming_rows import incoming
 from nyala.storage.writing.tablet_write import TabletWrite

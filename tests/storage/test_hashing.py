@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.storage.keys.hashing import (
+from nyala.model.keys.hashing import (
     LONG_BYTES,
     hash64_text,
     hash64_text_one,

@@ -9,12 +9,12 @@ from compaction_support import History
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import HistoryGone
-from nyala.storage.clock import LOGICAL_BITS, timestamp_from_datetime, wall_microseconds
+from nyala.model.clock import LOGICAL_BITS, timestamp_from_datetime, wall_microseconds
+from nyala.model.store import ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
 from nyala.storage.database import Database
 from nyala.storage.deltas.deltas import DeltaKind
 from nyala.storage.maintenance import delta_compaction
 from nyala.storage.maintenance import history as ancient
-from nyala.storage.store import ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
 from tablet_support import HASHED, batch, definition, insert, load, read, read_tokens
 
 

@@ -12,6 +12,10 @@ import nyala.storage.inspect.check_table as check_table
 import pyarrow as pa
 import pytest
 from nyala.errors import OperationalError, StoreLocked
+from nyala.model.keys.keys import Keys
+from nyala.model.schema import ColumnSchema, Compression, Schema, possible_encodings
+from nyala.model.store import Op, WriteBatch
+from nyala.model.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP, Kind
 from nyala.storage.database import Database
 from nyala.storage.deltas.delta_file import write_delta_file
 from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas
@@ -20,13 +24,9 @@ from nyala.storage.files.os_filesystem import OsFileSystem
 from nyala.storage.inspect.check import check_store
 from nyala.storage.inspect.findings import describe_report
 from nyala.storage.inspect.repeated_keys import KeySource, repeated_keys
-from nyala.storage.keys.keys import Keys
 from nyala.storage.maintenance.tablet_flush import flush_deltas
-from nyala.storage.schema import ColumnSchema, Compression, Schema, possible_encodings
-from nyala.storage.store import Op, WriteBatch
 from nyala.storage.tables.load_record import LoadRecord, TabletLoad
 from nyala.storage.tablet.tablet_metadata import TabletMetadata
-from nyala.storage.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP, Kind
 from tablet_support import HASHED, RANGED, SCHEMA, batch, definition, insert, keys_of, load
 
 FS = OsFileSystem()

@@ -14,18 +14,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.errors import Error
-from nyala.storage.clock import HybridClock
+from nyala.model.clock import HybridClock
+from nyala.model.schema import ColumnSchema, Compression, Encoding, HashRule, PartitionSchema, Schema, TableDefinition
+from nyala.model.store import Op, WriteBatch
+from nyala.model.types import DATE, DECIMAL, INT, STRING
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.inspect.dump import describe_file
 from nyala.storage.inspect.layout import RowSetSpan, average_height, key_places, table_layout
 from nyala.storage.inspect.layout_svg import draw_layout, stacked
 from nyala.storage.inspect.layout_text import bar, describe_layout
 from nyala.storage.maintenance.tablet_flush import flush_deltas
-from nyala.storage.schema import ColumnSchema, Compression, Encoding, HashRule, PartitionSchema, Schema, TableDefinition
-from nyala.storage.store import Op, WriteBatch
 from nyala.storage.tables.load_record import LoadRecord, TabletLoad
 from nyala.storage.tablet.tablet_metadata import TabletMetadata
-from nyala.storage.types import DATE, DECIMAL, INT, STRING
 from tablet_support import definition, insert, load
 
 GOLDEN = Path(__file__).parent / "golden" / "inspect.txt"

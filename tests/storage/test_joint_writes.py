@@ -11,13 +11,13 @@ from contextlib import contextmanager
 import pyarrow as pa
 import pytest
 from nyala.errors import DiskError, OutcomeUnknown
+from nyala.model.schema import Table
+from nyala.model.store import Op, ScanSpec, WriteBatch
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
 from nyala.storage.inspect.check import check_store
 from nyala.storage.log import commit_log
 from nyala.storage.maintenance.tablet_flush import flush, flush_deltas
-from nyala.storage.schema import Table
-from nyala.storage.store import Op, ScanSpec, WriteBatch
 from nyala.storage.tables import housekeeping
 from nyala.storage.tables.housekeeping import flush_commit_holders
 from tablet_support import HASHED, batch, definition, insert, keys_of, read, read_tokens

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.errors import DataError, InvalidText, NotNullViolation
-from nyala.storage.keys.key_codec import KeyCodec
-from nyala.storage.keys.keys import Keys, decode_key, encode_key, prefix_end, search_encoded
+from nyala.model.keys.key_codec import KeyCodec
+from nyala.model.keys.keys import Keys, decode_key, encode_key, prefix_end, search_encoded
+from nyala.model.schema import ColumnSchema, Schema
+from nyala.model.types import BIGINT, BINARY, DATE, DECIMAL, INT, SMALLINT, STRING, TIMESTAMP, TINYINT, DataType
+from nyala.model.vectors.vector import Const, Dict, Flat, Narrow, Text, Vector, concat
 from nyala.storage.rowsets.memrowset import index_keys
-from nyala.storage.schema import ColumnSchema, Schema
-from nyala.storage.types import BIGINT, BINARY, DATE, DECIMAL, INT, SMALLINT, STRING, TIMESTAMP, TINYINT, DataType
-from nyala.storage.vector import Const, Dict, Flat, Narrow, Text, Vector, concat
 
 TYPES = (TINYINT, SMALLINT, INT, BIGINT, DATE, TIMESTAMP, DECIMAL(7, 2), DECIMAL(18, 3), DECIMAL(38), STRING, BINARY)
 WIDTHS = {TINYINT: 1, SMALLINT: 2, INT: 4, BIGINT: 8, DATE: 4, TIMESTAMP: 8}

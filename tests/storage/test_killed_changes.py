@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from nyala.model.store import Timestamp
 from nyala.storage.database import Database
 from nyala.storage.files.os_filesystem import OsFileSystem
 from nyala.storage.inspect.check import check_store
-from nyala.storage.store import Timestamp
 from tablet_support import read
 
 KILLS = int(os.environ.get("NYALA_KILLS", "30"))
@@ -31,7 +31,7 @@ import os, random, sys
 import numpy as np
 import pyarrow as pa
 from nyala.storage.database import Database
-from nyala.storage.store import Op, WriteBatch
+from nyala.model.store import Op, WriteBatch
 from tablet_support import HASHED, ONE_TABLET, definition
 
 def work(directory, journal, seed, partitions):

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, DiskError, InternalError
+from nyala.model.store import Op, WriteBatch
 from nyala.storage.columns.column_reader import ColumnReader
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
@@ -21,7 +22,6 @@ from nyala.storage.maintenance.maintenance import MaintenanceManager, Rounds
 from nyala.storage.maintenance.maintenance_policy import OpKind, OpStatistics, StoreCondition, flush_score, pick
 from nyala.storage.maintenance.rowset_compaction import Compacted
 from nyala.storage.maintenance.tablet_flush import flush, flush_deltas
-from nyala.storage.store import Op, WriteBatch
 from nyala.storage.tablet.tablet import Tablet
 from tablet_support import HASHED, batch, definition, insert, keys_of, read
 

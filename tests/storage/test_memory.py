@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.errors import DiskError, MemoryLimitExceeded, WriteTooLarge
+from nyala.model.store import Op
 from nyala.storage import database as database_module
 from nyala.storage.database import Database
 from nyala.storage.files.page_cache import PageCache
 from nyala.storage.maintenance import memory
 from nyala.storage.maintenance.memory import LEAST_CACHE_BYTES, Memory, default_cache_bytes
-from nyala.storage.store import Op
 from tablet_support import HASHED, definition, insert, keys_of, read
 
 MIB = 1 << 20

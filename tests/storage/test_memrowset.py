@@ -14,16 +14,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 from nyala.errors import DeadlineExceeded
-from nyala.storage.clock import HybridClock
+from nyala.model.clock import HybridClock
+from nyala.model.keys.keys import Keys
+from nyala.model.predicates import IsNull, Range
+from nyala.model.schema import ColumnSchema, Schema, assign_column_ids
+from nyala.model.store import ScanCounters
+from nyala.model.types import BIGINT, STRING
 from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas, apply_patch, resolve
-from nyala.storage.keys.keys import Keys
-from nyala.storage.predicates import IsNull, Range
 from nyala.storage.rowsets.memrowset import MemRowSet, index_keys
 from nyala.storage.rowsets.memrowset_chunks import FAN_IN, PENDING_ROWS, Chunks
-from nyala.storage.schema import ColumnSchema, Schema, assign_column_ids
-from nyala.storage.store import ScanCounters
 from nyala.storage.tablet.mvcc import MvccManager, start_together
-from nyala.storage.types import BIGINT, STRING
 from tablet_support import SCHEMA as PLAIN_SCHEMA
 from tablet_support import batch
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 from mvcc_machine import ADDED, KEYS, LOG_STEPS, SCHEMAS, MvccMachine
-from nyala.storage.store import Op
+from nyala.model.store import Op
 
 TestMvccModel = MvccMachine.TestCase
 TestMvccModel.settings = settings(

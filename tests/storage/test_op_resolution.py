@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.storage.keys.keys import Keys
-from nyala.storage.schema import ColumnSchema, PartitionSchema, Schema, Table, assign_column_ids
-from nyala.storage.store import Op, WriteBatch
-from nyala.storage.types import BIGINT, INT
+from nyala.model.keys.keys import Keys
+from nyala.model.schema import ColumnSchema, PartitionSchema, Schema, Table, assign_column_ids
+from nyala.model.store import Op, WriteBatch
+from nyala.model.types import BIGINT, INT
 from nyala.storage.writing.incoming_rows import incoming, incomplete_rows, row_errors, rows_without
 from nyala.storage.writing.op_resolution import OpBatch, Refusal, Resolution, resolve_ops
 from store_model import TableModel, Version

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nyala.model.predicates import Range
+from nyala.model.schema import PartitionSchema, Table
+from nyala.model.store import Op, ScanCounters, ScanSpec, WriteBatch
+from nyala.model.types import BIGINT, INT, STRING
+from nyala.model.vectors.vector import Batch, Flat, LazyColumn, Text
 from nyala.storage.columns.column_file import ROW_GROUP_ROWS
 from nyala.storage.database import Database
-from nyala.storage.predicates import Range
 from nyala.storage.reading.ordered_scan import KeyColumns, OrderedSource, merged
-from nyala.storage.schema import PartitionSchema, Table
-from nyala.storage.store import Op, ScanCounters, ScanSpec, WriteBatch
-from nyala.storage.types import BIGINT, INT, STRING
-from nyala.storage.vector import Batch, Flat, LazyColumn, Text
 from tablet_support import HASHED, ONE_TABLET, batch, definition, insert, load
 
 KEY = KeyColumns((INT, STRING), (1, 0))

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import InvalidTableDefinition, NotNullViolation
-from nyala.storage.keys.keys import encode_key
-from nyala.storage.keys.partition import Partition, Partitioner
-from nyala.storage.predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, IsNull, Range
-from nyala.storage.schema import (
+from nyala.model.keys.keys import encode_key
+from nyala.model.partitions.partition import Partition, Partitioner
+from nyala.model.predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, IsNull, Range
+from nyala.model.schema import (
     ColumnSchema,
     HashRule,
     PartitionSchema,
@@ -26,7 +26,7 @@ from nyala.storage.schema import (
     Schema,
     check_partitions,
 )
-from nyala.storage.types import BIGINT, DATE, INT, STRING
+from nyala.model.types import BIGINT, DATE, INT, STRING
 
 SCHEMA = Schema(tuple(ColumnSchema(n, t, False) for n, t in [("a", INT), ("s", STRING), ("b", BIGINT), ("d", DATE)]), 4)
 VALUES = {"a": st.integers(-9, 9), "s": st.text("xy\0", max_size=2), "b": st.integers(-3, 3), "d": st.integers(0, 9)}
@@ -79,7 +79,7 @@ def range_rules(draw: st.DrawFn) -> RangeRule:
 
 
 def partition_key(schema: PartitionSchema, row: dict[str, Any]) -> bytes:
-    """By the definition in `storage.keys.partition`, one row at a time."""
+    """By the definition in `model.partitions.partition`, one row at a time."""
     key = b""
     for rule in schema.rules_of(range_of(schema, row)):
         types = tuple(SCHEMA.column(c).type for c in rule.columns)

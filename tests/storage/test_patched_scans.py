@@ -12,17 +12,17 @@ from columnar_support import holds, make_table, write
 from delta_support import VALUES, deltas_of, predicates, python_row, state_at
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nyala.model.predicates import BitmapFilter, InList, IsNull, Range
+from nyala.model.schema import ColumnSchema, Encoding, Schema
+from nyala.model.store import ScanCounters
+from nyala.model.types import BIGINT, DATE, DECIMAL, INT, STRING, DataType
+from nyala.model.vectors.vector import Batch, Dict, Narrow
 from nyala.storage.columns.column_file import ROW_GROUP_ROWS
 from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas
 from nyala.storage.deltas.latest_state import Layer, RowSetPatches, VectorPatch
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
-from nyala.storage.predicates import BitmapFilter, InList, IsNull, Range
 from nyala.storage.rowsets import row_group, set_aside
 from nyala.storage.rowsets.disk_rowset import DiskRowSet
-from nyala.storage.schema import ColumnSchema, Encoding, Schema
-from nyala.storage.store import ScanCounters
-from nyala.storage.types import BIGINT, DATE, DECIMAL, INT, STRING, DataType
-from nyala.storage.vector import Batch, Dict, Narrow
 
 NOW = 2**64 - 1
 

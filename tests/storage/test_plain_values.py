@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.errors import DataError
-from nyala.storage import types as t
-from nyala.storage.plain_values import plain
-from nyala.storage.types import DECIMAL, DataType, Kind
+from nyala.model import types as t
+from nyala.model.types import DECIMAL, DataType, Kind
+from nyala.model.vectors.native_values import plain
 
 TYPES = [
     *(t.BOOLEAN, t.TINYINT, t.SMALLINT, t.INT, t.BIGINT, t.FLOAT, t.DOUBLE, t.DATE, t.TIMESTAMP, t.STRING, t.BINARY),

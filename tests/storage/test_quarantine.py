@@ -13,16 +13,16 @@ from typing import Any
 import nyala
 import pytest
 from nyala.errors import CorruptionError, UnsupportedFormat
-from nyala.storage.alterations import AddColumn, AddRangePartition, DropRangePartition, RenameTable
+from nyala.model.alterations import AddColumn, AddRangePartition, DropRangePartition, RenameTable
+from nyala.model.predicates import Range
+from nyala.model.schema import ColumnSchema, RangePartition
+from nyala.model.store import Op, ScanSpec, WriteBatch
+from nyala.model.types import INT
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import FaultyFileSystem, MemoryFileSystem
 from nyala.storage.files.os_filesystem import OsFileSystem
 from nyala.storage.inspect.check import check_store
 from nyala.storage.maintenance.tablet_flush import flush_deltas
-from nyala.storage.predicates import Range
-from nyala.storage.schema import ColumnSchema, RangePartition
-from nyala.storage.store import Op, ScanSpec, WriteBatch
-from nyala.storage.types import INT
 from tablet_support import HASHED, RANGED, batch, definition, insert, keys_of, load, read_tokens
 
 BAD = "t000002"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 from nyala.errors import AlreadyPresent
+from nyala.model.schema import Table
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.rowsets.disk_rowset import DiskRowSet
-from nyala.storage.schema import Table
 from tablet_support import definition, insert, load, read
 
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError, HistoryGone, NotNullViolation, TypeMismatch, UnknownColumn
-from nyala.storage.alterations import AddColumn
+from nyala.model.alterations import AddColumn
+from nyala.model.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition
+from nyala.model.store import Op, ScanCounters, ScanSpec, Timestamp, WriteBatch
+from nyala.model.types import BIGINT, DATE, DECIMAL, INT, STRING
 from nyala.storage.database import Database
-from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition
-from nyala.storage.store import Op, ScanCounters, ScanSpec, Timestamp, WriteBatch
-from nyala.storage.types import BIGINT, DATE, DECIMAL, INT, STRING
 from place_support import one_slot
 
 SCHEMA = Schema(

@@ -16,10 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DiskError, InvalidText, NumericOutOfRange, TypeMismatch, UnknownColumn
-from nyala.storage.database import Database
-from nyala.storage.files.filesystem import FileSystem
-from nyala.storage.files.memory_filesystem import MemoryFileSystem
-from nyala.storage.schema import (
+from nyala.model.schema import (
     AUTO_INCREMENT_COLUMN,
     ColumnSchema,
     HashRule,
@@ -30,8 +27,8 @@ from nyala.storage.schema import (
     Table,
     TableDefinition,
 )
-from nyala.storage.store import Op, ScanSpec, WriteBatch, WriteResult
-from nyala.storage.types import (
+from nyala.model.store import Op, ScanSpec, WriteBatch, WriteResult
+from nyala.model.types import (
     BIGINT,
     BINARY,
     BOOLEAN,
@@ -46,6 +43,9 @@ from nyala.storage.types import (
     DataType,
     Kind,
 )
+from nyala.storage.database import Database
+from nyala.storage.files.filesystem import FileSystem
+from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from place_support import one_slot
 
 SCHEMA = Schema(
@@ -316,7 +316,7 @@ def test_threads_insert_each_row_once() -> None:
 WRITER = """
 import sys
 from nyala.storage.database import Database
-from nyala.storage.store import Op
+from nyala.model.store import Op
 
 store = Database(sys.argv[1], durability=sys.argv[2], memrowset_bytes=1 << 16, deltamemstore_bytes=1 << 15)
 table = store.table("t")

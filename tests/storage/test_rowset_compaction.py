@@ -6,11 +6,11 @@ import numpy as np
 from compaction_support import History, deltas_of, keys_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nyala.model.keys.keys import Keys
+from nyala.model.types import BIGINT
 from nyala.storage.deltas.deltas import DeltaKind
 from nyala.storage.deltas.version_merge import combined, plan_merge, with_insertions, without_insertions
-from nyala.storage.keys.keys import Keys
 from nyala.storage.maintenance import rowset_compaction
-from nyala.storage.types import BIGINT
 
 
 def build(data, seed) -> History:

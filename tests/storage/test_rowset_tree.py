@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.storage.keys.keys import Keys, encode_key
+from nyala.model.keys.keys import Keys, encode_key
+from nyala.model.types import BIGINT, STRING, DataType
 from nyala.storage.keys.rowset_tree import RowSetTree
-from nyala.storage.types import BIGINT, STRING, DataType
 
 KEY = st.binary(max_size=2)
 # More than are looked through one by one.

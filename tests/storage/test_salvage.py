@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from nyala.errors import CorruptionError, InterfaceError, StoreLocked, UnknownTable
+from nyala.model.store import Op, WriteBatch
 from nyala.storage.database import Database
 from nyala.storage.files.os_filesystem import OsFileSystem
 from nyala.storage.inspect.check import check_store
 from nyala.storage.inspect.cut_log import cut_log
 from nyala.storage.inspect.salvage import salvage_table
 from nyala.storage.maintenance.tablet_flush import flush_deltas
-from nyala.storage.store import Op, WriteBatch
 from tablet_support import batch, definition, insert, keys_of, read
 
 TABLET = "t000001-p0000"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from nyala.errors import InvalidTableDefinition, UnknownColumn
-from nyala.storage.schema import (
+from nyala.model.schema import (
     ColumnSchema,
     HashRule,
     PartitionSchema,
@@ -14,7 +14,7 @@ from nyala.storage.schema import (
     assign_column_ids,
     check_partitions,
 )
-from nyala.storage.types import BIGINT, BOOLEAN, DOUBLE, INTERVAL, STRING, DataType
+from nyala.model.types import BIGINT, BOOLEAN, DOUBLE, INTERVAL, STRING, DataType
 
 HOST = ColumnSchema("host", STRING, nullable=False)
 TS = ColumnSchema("ts", BIGINT, nullable=False)

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.storage.alterations import AddColumn
+from nyala.model.alterations import AddColumn
+from nyala.model.predicates import ColumnPredicate, InList, Range
+from nyala.model.schema import ColumnSchema, HashRule, PartitionSchema, Schema, Table, TableDefinition
+from nyala.model.store import Op, ScanCounters, ScanSpec
+from nyala.model.types import BIGINT, BINARY, INT, STRING, TINYINT
 from nyala.storage.database import Database
-from nyala.storage.predicates import ColumnPredicate, InList, Range
 from nyala.storage.reading.key_interval import SHORT_ROWS, short_interval
 from nyala.storage.rowsets.key_order import KeyOrder
-from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, Table, TableDefinition
-from nyala.storage.store import Op, ScanCounters, ScanSpec
-from nyala.storage.types import BIGINT, BINARY, INT, STRING, TINYINT
 
 KEYS: dict[str, tuple[ColumnSchema, ...]] = {
     "packed": (ColumnSchema("a", TINYINT, nullable=False), ColumnSchema("b", INT, nullable=False)),

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nyala.model.store import ColumnStatistics
 from nyala.storage.columns.sketch import (
     ColumnSketch,
     SketchBuilder,
@@ -17,7 +18,6 @@ from nyala.storage.columns.sketch import (
     hash_integers,
     hash_texts,
 )
-from nyala.storage.store import ColumnStatistics
 
 
 def sketch_of(values: Any) -> ColumnSketch:

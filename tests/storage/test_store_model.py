@@ -8,11 +8,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 from nyala.errors import AlreadyPresent, CorruptionError, DiskError
+from nyala.model.predicates import Range
+from nyala.model.store import Op, ScanSpec, WriteBatch
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
 from nyala.storage.inspect.check import check_store
-from nyala.storage.predicates import Range
-from nyala.storage.store import Op, ScanSpec, WriteBatch
 from tablet_support import HASHED, ONE_TABLET, batch, definition, insert, load, read, read_tokens
 
 KEYS = st.lists(st.integers(0, 60), min_size=1, max_size=12)

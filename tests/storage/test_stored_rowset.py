@@ -11,16 +11,16 @@ from columnar_support import WatchedFileSystem, arrow_array, holds, make_table, 
 from delta_support import deltas_of, predicates, python_row, records_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from nyala.model.keys.keys import Keys
+from nyala.model.schema import ColumnSchema, Schema
+from nyala.model.store import ScanCounters
+from nyala.model.types import BIGINT, INT, STRING
 from nyala.storage.deltas.delta_file import write_delta_file
 from nyala.storage.deltas.delta_memstore import DeltaMemStore
 from nyala.storage.deltas.deltas import DeltaKind, Deltas, apply_patch, insertions, invert, merge
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.files.page_cache import PageCache
-from nyala.storage.keys.keys import Keys
 from nyala.storage.rowsets.stored_rowset import DeletedRows, StoredRowSet, open_rowset
-from nyala.storage.schema import ColumnSchema, Schema
-from nyala.storage.store import ScanCounters
-from nyala.storage.types import BIGINT, INT, STRING
 
 SCHEMA = Schema((ColumnSchema("k", INT, False, 0), ColumnSchema("n", BIGINT, id=1), ColumnSchema("t", STRING, id=2)), 1)
 COLUMNS = SCHEMA.columns

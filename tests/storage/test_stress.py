@@ -21,13 +21,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from nyala.storage.alterations import AddColumn, DropColumn
+from nyala.model.alterations import AddColumn, DropColumn
+from nyala.model.schema import ColumnSchema, Schema
+from nyala.model.store import CHANGE_COLUMN, ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
+from nyala.model.types import BIGINT, INT, STRING
 from nyala.storage.database import Database
 from nyala.storage.files.os_filesystem import OsFileSystem
 from nyala.storage.inspect.check import check_store
-from nyala.storage.schema import ColumnSchema, Schema
-from nyala.storage.store import CHANGE_COLUMN, ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
-from nyala.storage.types import BIGINT, INT, STRING
 from tablet_support import HASHED, definition, read, read_tokens
 
 SECONDS = float(os.environ.get("NYALA_SECONDS", "5"))

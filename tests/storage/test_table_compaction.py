@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from nyala.errors import DiskError
+from nyala.model.store import Op, WriteBatch
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
 from nyala.storage.maintenance import delta_compaction, history, rowset_compaction
 from nyala.storage.maintenance.tablet_flush import flush_deltas
-from nyala.storage.store import Op, WriteBatch
 from nyala.storage.tablet.tablet import Tablet
 from store_model import TableModel
 from tablet_support import HASHED, ONE_TABLET, definition, insert, load, read

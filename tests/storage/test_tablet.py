@@ -7,10 +7,10 @@ import threading
 import numpy as np
 import pytest
 from nyala.errors import AlreadyPresent, DiskError
+from nyala.model.store import Op, WriteBatch
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
 from nyala.storage.maintenance.tablet_flush import flush
-from nyala.storage.store import Op, WriteBatch
 from nyala.storage.writing.incoming_rows import incoming
 from nyala.storage.writing.tablet_write import TabletWrite
 from tablet_support import batch, definition, insert, keys_of

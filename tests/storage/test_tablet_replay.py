@@ -9,15 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from nyala.errors import CorruptionError, DiskError
+from nyala.model.schema import ColumnSchema, Schema
+from nyala.model.store import Op, WriteBatch
+from nyala.model.types import BIGINT, INT, STRING
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem, MemoryFileSystem
 from nyala.storage.maintenance.tablet_flush import flush_deltas
-from nyala.storage.schema import ColumnSchema, Schema
-from nyala.storage.store import Op, WriteBatch
 from nyala.storage.tablet.mvcc import start_together
 from nyala.storage.tablet.tablet import Tablet
 from nyala.storage.tablet.tablet_metadata import TabletMetadata
-from nyala.storage.types import BIGINT, INT, STRING
 from nyala.storage.writing.incoming_rows import incoming
 from nyala.storage.writing.tablet_write import TabletWrite
 from store_model import TableModel

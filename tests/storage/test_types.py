@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.errors import InvalidText, NotSupportedError, NumericOutOfRange, TextTooLong
-from nyala.storage.types import (
+from nyala.model.types import (
     BIGINT,
     BINARY,
     BOOLEAN,

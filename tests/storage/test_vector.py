@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.executor.lazy import concat_batches
-from nyala.storage.arrow_values import TextCells
-from nyala.storage.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, NULL, STRING, TIMESTAMP, DataType
-from nyala.storage.vector import (
+from nyala.model.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, NULL, STRING, TIMESTAMP, DataType
+from nyala.model.vectors.arrow_values import TextCells
+from nyala.model.vectors.vector import (
     Batch,
     Const,
     Dict,

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import CorruptionError, DiskError, StoreClosed, UnsupportedFormat
+from nyala.model.store import Op
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem, MemoryFileSystem
 from nyala.storage.log import wal_format
 from nyala.storage.log.wal import WriteAheadLog
 from nyala.storage.log.wal_format import EntryKind, LogEntry, WritePart, decode_write, encode_front, encode_write
-from nyala.storage.store import Op
 
 SCHEMA = pa.schema([pa.field("k", pa.int64(), False), pa.field("v", pa.string())])
 

@@ -9,6 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+from nyala.model.schema import ColumnSchema, Schema
+from nyala.model.store import Op, ScanCounters, Timestamp, WriteBatch
+from nyala.model.types import BIGINT, STRING
 from nyala.storage.database import Database
 from nyala.storage.deltas.deltas import DeltaKind, Deltas, merge
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
@@ -17,9 +20,6 @@ from nyala.storage.maintenance.rowset_compaction import compact_rowsets
 from nyala.storage.maintenance.tablet_flush import flush_deltas
 from nyala.storage.rowsets.memrowset import MemRowSet
 from nyala.storage.rowsets.stored_rowset import StoredRowSet
-from nyala.storage.schema import ColumnSchema, Schema
-from nyala.storage.store import Op, ScanCounters, Timestamp, WriteBatch
-from nyala.storage.types import BIGINT, STRING
 from tablet_support import definition, read
 
 GOLDEN = Path(__file__).parent / "golden" / "worked_example.txt"

@@ -21,6 +21,8 @@ from ....executor.evaluate import Compiler
 from ....executor.execute import open_node
 from ....executor.joins.kept_keys import KeptKeys
 from ....executor.joins.runtime_filters import FilterFactory, RuntimeFilters
+from ....model.predicates import ColumnPredicate, InList
+from ....model.vectors.vector import Batch
 from ....planner.cost import CostModel, KeyPair
 from ....planner.physical import (
     HashAggregate,
@@ -35,8 +37,6 @@ from ....planner.physical import (
     nodes,
 )
 from ....planner.physical import Recursive as RecursiveNode
-from ....storage.predicates import ColumnPredicate, InList
-from ....storage.vector import Batch
 
 MOST_KEYS: Final = 4_000_000
 """Build rows beyond which no key is read ahead."""

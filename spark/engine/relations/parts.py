@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from ....driver.key_ranges import key_ranges
+from ....model.predicates import ColumnPredicate
+from ....model.store import ScanSpec, Store, Timestamp
 from ....planner.physical import TableScan
-from ....storage.predicates import ColumnPredicate
-from ....storage.store import ScanSpec, Store, Timestamp
 from .tasks import Part
 
 LEAST_ROWS: Final = 1 << 18

@@ -18,10 +18,10 @@ import pyarrow as pa
 from ....driver.key_ranges import KeyRange
 from ....executor import ExecutionContext, execute
 from ....executor.memory import default_limit
+from ....model.schema import Table
+from ....model.store import ScanSpec, ScanToken, Store, Timestamp
+from ....model.vectors.vector import Batch
 from ....planner.physical import PhysicalNode
-from ....storage.schema import Table
-from ....storage.store import ScanSpec, ScanToken, Store, Timestamp
-from ....storage.vector import Batch
 from ... import types, workers
 
 BATCH_ROWS = 1 << 16

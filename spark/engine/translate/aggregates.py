@@ -11,8 +11,8 @@ from typing import Final
 
 from sqlglot import exp
 
+from ....model.types import DECIMAL, DOUBLE, DataType, Kind
 from ....sql.expressions import Aggregate, Expr, Literal, OrderItem, Window
-from ....storage.types import DECIMAL, DOUBLE, DataType, Kind
 from . import expressions, numbers
 from .tree import Tree, again, call, case, cast, equal, is_not_null, is_null, not_supported, null, number, string
 

@@ -15,8 +15,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from ....model.types import BINARY, DECIMAL, DOUBLE, STRING, DataType, Kind
 from ....sql.expressions import Cast
-from ....storage.types import BINARY, DECIMAL, DOUBLE, STRING, DataType, Kind
 from .tree import (
     Tree,
     again,
@@ -138,7 +138,7 @@ def _from_text(arg: Tree, target: DataType, safe: bool) -> Tree:
 
 
 def _bytes(arg: Tree, safe: bool) -> Tree:
-    """What `storage.types.bytes_of` makes of a text; an octal escape, whose byte need not be text, is an error."""
+    """What `model.types.bytes_of` makes of a text; an octal escape, whose byte need not be text, is an error."""
     digits = call("regexp_replace", call("substring", again(arg), number(3)), string(r"\s"), string(""))
     plain = call("replace", again(arg), string("\\\\"), string("\\"))
     wrong = "a text is no BINARY, or has octal escapes, which are not read on Spark: write \\x and hexadecimal digits"

@@ -12,8 +12,8 @@ from typing import Final
 
 from sqlglot import exp
 
+from ....model.types import BIGINT, DATE, INTERVAL, TIMESTAMP, DataType
 from ....sql.expressions import Call, Expr, Literal
-from ....storage.types import BIGINT, DATE, INTERVAL, TIMESTAMP, DataType
 from .tree import (
     Tree,
     again,

@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping
 from sqlglot import exp
 
 from ....errors import InternalError
+from ....model.types import Kind
 from ....sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, Parameter
-from ....storage.types import Kind
 from . import casts, conditional, dates, numbers, operators, patterns, text
 from .literals import literal
 from .tree import Tree, case, closed, column, not_supported

@@ -13,9 +13,9 @@ from typing import Any
 
 from sqlglot import exp
 
+from ....model.types import BIGINT, Kind
 from ....planner.logical import Aggregate
 from ....sql.expressions import ZERO_OVER_NOTHING, Column, columns_of
-from ....storage.types import BIGINT, Kind
 from . import aggregates, expressions
 from .block import NO_COLUMNS, Aliases, Block
 from .tree import Tree, again, both, call, case, cast, column, equal, infix, named, not_supported, number

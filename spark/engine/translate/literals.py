@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlglot import exp
 
+from ....model.types import DataType, Interval, Kind
 from ....sql.expressions import Literal
-from ....storage.types import DataType, Interval, Kind
 from .tree import Tree, call, cast, null, number, string
 
 

@@ -32,8 +32,8 @@ from functools import lru_cache
 
 from sqlglot import exp
 
+from ....model.types import DECIMAL, DOUBLE, MAX_PRECISION, STRING, DataType
 from ....sql.expressions import Call, Cast, Expr, Literal
-from ....storage.types import DECIMAL, DOUBLE, MAX_PRECISION, STRING, DataType
 from .tree import (
     Tree,
     again,

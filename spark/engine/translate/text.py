@@ -11,8 +11,8 @@ from typing import Final
 
 from sqlglot import exp
 
+from ....model.types import BINARY, Kind
 from ....sql.expressions import Call, Expr, Literal
-from ....storage.types import BINARY, Kind
 from .tree import (
     Tree,
     again,

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from sqlglot import exp
 
 from ....errors import InternalError
+from ....model.types import MAX_PRECISION, Kind
 from ....planner.logical import (
     Aggregate,
     Filter,
@@ -44,7 +45,6 @@ from ....planner.logical import (
     WorkingTable,
 )
 from ....sql.expressions import Column, Expr, Literal, OrderItem
-from ....storage.types import MAX_PRECISION, Kind
 from . import expressions, grouping, joins, windows
 from .block import Aliases, Block, subquery, values
 from .tree import (

@@ -13,8 +13,8 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from ....errors import NotSupportedError
+from ....model.types import DataType, Kind
 from ....sql.expressions import Column
-from ....storage.types import DataType, Kind
 
 Tree: TypeAlias = exp.Expression
 
@@ -46,7 +46,7 @@ def not_supported(what: str) -> NotSupportedError:
 def spark_type(type_: DataType) -> str:
     """A type as Spark SQL names it.
 
-    >>> from nyala.storage.types import DECIMAL
+    >>> from nyala.model.types import DECIMAL
     >>> spark_type(DECIMAL(15, 2))
     'DECIMAL(15, 2)'
     """

@@ -14,10 +14,10 @@ from typing import Any, Final
 from sqlglot import exp
 
 from ....errors import DataError
+from ....model.types import DATE, INTERVAL, Interval, Kind
 from ....planner.logical import Series, TopRows, Window
 from ....sql.expressions import Expr, Literal, OrderItem
 from ....sql.expressions import Window as WindowCall
-from ....storage.types import DATE, INTERVAL, Interval, Kind
 from . import aggregates, expressions
 from .block import Aliases, Block
 from .dates import DAY, spark_interval

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from ....driver.moments import Moment
 from ....errors import DataError, InterfaceError, OperationalError, UnknownTable, did_you_mean
-from ....storage.clock import format_timestamp, make_timestamp, split_timestamp
-from ....storage.schema import Table
-from ....storage.store import Timestamp
-from ....storage.types import TIMESTAMP
+from ....model.clock import format_timestamp, make_timestamp, split_timestamp
+from ....model.schema import Table
+from ....model.store import Timestamp
+from ....model.types import TIMESTAMP
 from .manifest import Backup, Kind, SavedFile, SavedTable
 
 

@@ -17,12 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ....storage.keys.keys import Keys, search_encoded
-from ....storage.schema import ColumnSchema, Table
-from ....storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, Timestamp
+from ....model.keys.keys import Keys, search_encoded
+from ....model.schema import ColumnSchema, Table
+from ....model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, Timestamp
 
 _HYBRID_TIME = pa.decimal128(20)
-"""Holds every hybrid timestamp: of tables of changes, BIGINT and DECIMAL, see `storage.change_columns`."""
+"""Holds every hybrid timestamp: of tables of changes, BIGINT and DECIMAL, see `model.change_columns`."""
 
 
 def fold(

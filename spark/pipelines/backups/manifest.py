@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 from ....errors import CorruptionError, OperationalError, UnsupportedFormat
-from ....storage.files.disk_errors import disk_error
-from ....storage.schema import Table, View
-from ....storage.store import Timestamp
-from ....storage.tables.plain_tables import table_from_dict, table_to_dict, view_from_list, view_to_list
+from ....model.codec.tables import table_from_dict, table_to_dict, view_from_list, view_to_list
+from ....model.disk_errors import disk_error
+from ....model.schema import Table, View
+from ....model.store import Timestamp
 
 FORMAT: Final = 1
 NAME: Final = "manifest.json"

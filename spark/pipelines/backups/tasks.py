@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from ....driver.connection import Connection
 from ....driver.scans import Scan
 from ....errors import CorruptionError
-from ....storage.change_columns import change_columns
-from ....storage.files.disk_errors import disk_error
-from ....storage.schema import ColumnSchema, Table
-from ....storage.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
+from ....model.change_columns import change_columns
+from ....model.disk_errors import disk_error
+from ....model.schema import ColumnSchema, Table
+from ....model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ChangeRange, Op, ScanSpec, Timestamp, WriteBatch
 from ... import workers
 from .chains import FileOfChain
 from .folding import conformed, fold

@@ -37,9 +37,9 @@ from nyala.errors import (
     NotTheLeader,
     ServerUnavailable,
 )
+from nyala.model.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition
+from nyala.model.types import INT
 from nyala.storage.database import Database
-from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition
-from nyala.storage.types import INT
 
 IDS = {name: f"{name}0000" for name in "abcd"}
 LOCAL = {f"tserver-{number}": f"{name}:1" for number, name in enumerate("abcd", 1)}

@@ -18,9 +18,9 @@ from nyala.cluster.client.calls import CallNumbers
 from nyala.cluster.client.retry import Attempts
 from nyala.cluster.wire import methods
 from nyala.driver.connection import Connection
-from nyala.storage.alterations import AddColumn
-from nyala.storage.schema import ColumnSchema, Schema, TableDefinition, View
-from nyala.storage.types import INT
+from nyala.model.alterations import AddColumn
+from nyala.model.schema import ColumnSchema, Schema, TableDefinition, View
+from nyala.model.types import INT
 
 SCHEMA = Schema((ColumnSchema("k", INT, False), ColumnSchema("v", INT, True)), 1)
 DEFINITION = TableDefinition("t", SCHEMA)

@@ -11,10 +11,10 @@ from nyala import errors
 from nyala.cluster.client import facts
 from nyala.cluster.client.statistics import merged_statistics
 from nyala.cluster.wire import methods
-from nyala.storage.keys.partition import Partitioner
-from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, Table, TableDefinition
-from nyala.storage.store import ColumnStatistics, Op, TableStatistics, WriteBatch
-from nyala.storage.types import DOUBLE, INT, STRING
+from nyala.model.partitions.partition import Partitioner
+from nyala.model.schema import ColumnSchema, HashRule, PartitionSchema, Schema, Table, TableDefinition
+from nyala.model.store import ColumnStatistics, Op, TableStatistics, WriteBatch
+from nyala.model.types import DOUBLE, INT, STRING
 
 SCHEMA = Schema((ColumnSchema("k", INT, False), ColumnSchema("v", STRING), ColumnSchema("d", DOUBLE)), 1)
 PARTITIONS = PartitionSchema((HashRule(("k",), 4),))

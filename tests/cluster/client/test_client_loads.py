@@ -12,9 +12,9 @@ from nyala import errors
 from nyala.cluster.client import load_runs, loads, routing
 from nyala.cluster.wire import methods
 from nyala.driver.connection import Connection
-from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition, non_unique_key
-from nyala.storage.store import Op, WriteBatch
-from nyala.storage.types import INT, STRING
+from nyala.model.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition, non_unique_key
+from nyala.model.store import Op, WriteBatch
+from nyala.model.types import INT, STRING
 
 SCHEMA = Schema((ColumnSchema("k", INT, False), ColumnSchema("v", STRING, True)), 1)
 PARTITIONS = PartitionSchema((HashRule(("k",), 3),))

@@ -17,7 +17,7 @@ import pytest
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.token_scan import TokenScan
 from nyala.driver.servers import servers
-from nyala.storage.store import Op, ScanCounters, ScanSpec
+from nyala.model.store import Op, ScanCounters, ScanSpec
 from nyala.testing import MiniCluster
 
 ROWS = 300_000

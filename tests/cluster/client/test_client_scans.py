@@ -20,11 +20,11 @@ from nyala.cluster.client.client import Client
 from nyala.cluster.client.token_scan import TokenScan
 from nyala.cluster.wire import methods
 from nyala.driver.connection import Connection
-from nyala.storage.alterations import DropColumn, RenameColumn
-from nyala.storage.predicates import BloomFilter, InList, Range
-from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, Table, TableDefinition
-from nyala.storage.store import ChangeRange, Op, ScanCounters, ScanSpec, ScanToken, Timestamp, WriteBatch
-from nyala.storage.types import INT, STRING
+from nyala.model.alterations import DropColumn, RenameColumn
+from nyala.model.predicates import BloomFilter, InList, Range
+from nyala.model.schema import ColumnSchema, HashRule, PartitionSchema, Schema, Table, TableDefinition
+from nyala.model.store import ChangeRange, Op, ScanCounters, ScanSpec, ScanToken, Timestamp, WriteBatch
+from nyala.model.types import INT, STRING
 
 ROWS = 60
 SCHEMA = Schema((ColumnSchema("a", STRING, False), ColumnSchema("k", INT, False), ColumnSchema("v", STRING, True)), 2)

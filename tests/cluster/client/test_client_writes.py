@@ -18,11 +18,10 @@ from nyala.cluster.client import routing
 from nyala.cluster.client.client import Client
 from nyala.cluster.wire import methods
 from nyala.driver.connection import Connection
-from nyala.storage.alterations import AddColumn, AddRangePartition, DropColumn, DropRangePartition, RenameColumn
-from nyala.storage.clock import LOGICAL_BITS, wall_microseconds
-from nyala.storage.database import Database
-from nyala.storage.keys.partition import Partitioner
-from nyala.storage.schema import (
+from nyala.model.alterations import AddColumn, AddRangePartition, DropColumn, DropRangePartition, RenameColumn
+from nyala.model.clock import LOGICAL_BITS, wall_microseconds
+from nyala.model.partitions.partition import Partitioner
+from nyala.model.schema import (
     ColumnSchema,
     HashRule,
     PartitionSchema,
@@ -32,8 +31,9 @@ from nyala.storage.schema import (
     Table,
     TableDefinition,
 )
-from nyala.storage.store import Op, ScanSpec, Store, WriteBatch
-from nyala.storage.types import INT, STRING
+from nyala.model.store import Op, ScanSpec, Store, WriteBatch
+from nyala.model.types import INT, STRING
+from nyala.storage.database import Database
 
 SCHEMA = Schema(
     (

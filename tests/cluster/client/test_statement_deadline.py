@@ -17,7 +17,7 @@ from nyala.cluster.wire import methods
 from nyala.driver.connection import Connection
 from nyala.driver.session import Session
 from nyala.driver.stores import SharedStore
-from nyala.storage.waiting_time import WaitingTime, as_statement, carried, current_waiting, within
+from nyala.model.waiting_time import WaitingTime, as_statement, carried, current_waiting, within
 
 DEADLINE = 0.8
 STALL = 0.5

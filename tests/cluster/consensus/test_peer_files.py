@@ -14,7 +14,7 @@ from nyala.cluster.consensus.tracked import CallHeader, as_log_entry, decode_tra
 from nyala.cluster.raft.messages import Configuration, Entry, Peer, VoteResponse
 from nyala.cluster.wire.peers import PeerBatch
 from nyala.errors import CorruptionError
-from nyala.storage.clock import LOGICAL_BITS
+from nyala.model.clock import LOGICAL_BITS
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.log.wal_format import EntryKind
 

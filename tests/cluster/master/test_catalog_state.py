@@ -31,8 +31,8 @@ from nyala.cluster.master.records import (
 )
 from nyala.cluster.raft.messages import Configuration
 from nyala.errors import DuplicateTable, Error, UnknownTable, UnsupportedFormat
-from nyala.storage.alterations import AddColumn, AddRangePartition, DropRangePartition, RenameTable
-from nyala.storage.schema import (
+from nyala.model.alterations import AddColumn, AddRangePartition, DropRangePartition, RenameTable
+from nyala.model.schema import (
     ColumnSchema,
     HashRule,
     PartitionSchema,
@@ -42,7 +42,7 @@ from nyala.storage.schema import (
     TableDefinition,
     View,
 )
-from nyala.storage.types import BIGINT, DataType, Kind
+from nyala.model.types import BIGINT, DataType, Kind
 
 from tests.master_support import configuration, report
 

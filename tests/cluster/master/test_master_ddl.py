@@ -44,8 +44,8 @@ from nyala.errors import (
     NotTheLeader,
     UnknownTable,
 )
-from nyala.storage.alterations import AddColumn, AddRangePartition, AlterStep, DropRangePartition, RenameTable
-from nyala.storage.schema import (
+from nyala.model.alterations import AddColumn, AddRangePartition, AlterStep, DropRangePartition, RenameTable
+from nyala.model.schema import (
     ColumnSchema,
     HashRule,
     PartitionSchema,
@@ -55,7 +55,7 @@ from nyala.storage.schema import (
     TableDefinition,
     View,
 )
-from nyala.storage.types import BIGINT
+from nyala.model.types import BIGINT
 
 from tests.fake_tservers import FakeTservers, eventually
 

@@ -43,9 +43,9 @@ from nyala.errors import (
     ServerUnavailable,
     StoreLocked,
 )
-from nyala.storage.clock import HybridClock
-from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition, View
-from nyala.storage.types import BIGINT
+from nyala.model.clock import HybridClock
+from nyala.model.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition, View
+from nyala.model.types import BIGINT
 
 from tests.fake_tservers import FakeTservers, eventually
 

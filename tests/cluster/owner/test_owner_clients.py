@@ -18,8 +18,8 @@ from nyala.cluster.client.client import Client
 from nyala.cluster.client.token_scan import TokenScan
 from nyala.cluster.owner.server import OwnerServer
 from nyala.driver.servers import servers
-from nyala.storage.alterations import AddColumn, AddRangePartition
-from nyala.storage.schema import (
+from nyala.model.alterations import AddColumn, AddRangePartition
+from nyala.model.schema import (
     ColumnSchema,
     PartitionSchema,
     RangePartition,
@@ -27,8 +27,8 @@ from nyala.storage.schema import (
     Schema,
     TableDefinition,
 )
-from nyala.storage.store import Op, ScanCounters, ScanSpec, WriteBatch
-from nyala.storage.types import INT
+from nyala.model.store import Op, ScanCounters, ScanSpec, WriteBatch
+from nyala.model.types import INT
 from owner_support import Owned
 
 ROWS = 60_000

@@ -18,12 +18,12 @@ from nyala.cluster.wire.joint_methods import DropStaged, StageRows, WriteTable
 from nyala.cluster.wire.methods import Call, Write
 from nyala.cluster.wire.rows import write_to_request
 from nyala.errors import DeadlineExceeded
-from nyala.storage.alterations import AddColumn, AddRangePartition
+from nyala.model.alterations import AddColumn, AddRangePartition
+from nyala.model.schema import ColumnSchema, PartitionSchema, RangePartition, RangeRule, Table
+from nyala.model.store import ChangeRange, Op, ScanSpec, WriteBatch
+from nyala.model.types import INT
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
-from nyala.storage.schema import ColumnSchema, PartitionSchema, RangePartition, RangeRule, Table
-from nyala.storage.store import ChangeRange, Op, ScanSpec, WriteBatch
-from nyala.storage.types import INT
 from owner_support import Owned
 from tablet_support import HASHED, batch, definition, insert, read, read_tokens
 

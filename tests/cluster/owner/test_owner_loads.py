@@ -14,8 +14,8 @@ from nyala.cluster.owner import loads
 from nyala.cluster.wire.load_methods import AbandonLoad, FinishLoad, LoadRows, StartLoad
 from nyala.cluster.wire.methods import Call
 from nyala.cluster.wire.rows import rows_to_bytes
-from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition, non_unique_key
-from nyala.storage.types import INT, STRING
+from nyala.model.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition, non_unique_key
+from nyala.model.types import INT, STRING
 from owner_support import Owned, ServeProcess
 
 SCHEMA = Schema((ColumnSchema("k", INT, False), ColumnSchema("v", STRING, True)), 1)

@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala import errors
 from nyala.cluster.client import routing
-from nyala.storage.alterations import AddColumn, AddRangePartition, DropColumn, DropRangePartition, RenameColumn
-from nyala.storage.database import Database
-from nyala.storage.predicates import Range
-from nyala.storage.schema import (
+from nyala.model.alterations import AddColumn, AddRangePartition, DropColumn, DropRangePartition, RenameColumn
+from nyala.model.predicates import Range
+from nyala.model.schema import (
     ColumnSchema,
     HashRule,
     PartitionSchema,
@@ -25,8 +24,9 @@ from nyala.storage.schema import (
     TableDefinition,
     View,
 )
-from nyala.storage.store import ChangeRange, Op, ScanSpec, Store, Timestamp, WriteBatch
-from nyala.storage.types import DECIMAL, INT, STRING
+from nyala.model.store import ChangeRange, Op, ScanSpec, Store, Timestamp, WriteBatch
+from nyala.model.types import DECIMAL, INT, STRING
+from nyala.storage.database import Database
 from owner_support import Owned
 
 MONEY = DECIMAL(30, 2)

@@ -12,10 +12,10 @@ from nyala.cluster.wire import methods
 from nyala.cluster.wire.methods import Call
 from nyala.cluster.wire.plain import definition_to_plain, table_from_plain
 from nyala.cluster.wire.rows import write_to_request
+from nyala.model.schema import ColumnSchema, Schema, Table, TableDefinition
+from nyala.model.store import Op, WriteBatch
+from nyala.model.types import INT
 from nyala.storage.database import Database
-from nyala.storage.schema import ColumnSchema, Schema, Table, TableDefinition
-from nyala.storage.store import Op, WriteBatch
-from nyala.storage.types import INT
 from owner_support import Owned
 
 DEFINITION = TableDefinition("t", Schema((ColumnSchema("k", INT, False), ColumnSchema("v", INT, True)), 1))

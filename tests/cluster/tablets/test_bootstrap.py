@@ -16,8 +16,8 @@ from nyala.cluster.tablets.bootstrap import BootstrapSources, copy_replica, remo
 from nyala.cluster.tablets.superblock import ReplicaState, Superblock
 from nyala.cluster.wire.methods import BeginBootstrap, EndBootstrap, FileChunk, ReadFile
 from nyala.errors import CorruptionError, DiskError, ProtocolError, ReplicaUnavailable
+from nyala.model.store import Op
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
-from nyala.storage.store import Op
 
 
 def filled(group: Group) -> None:

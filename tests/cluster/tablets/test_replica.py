@@ -24,11 +24,11 @@ from nyala.errors import (
     StaleSchema,
     TypeMismatch,
 )
-from nyala.storage.alterations import AddColumn, DropColumn, RenameTable
-from nyala.storage.schema import ColumnSchema, HashRule, PartitionSchema, Schema, Table, assign_column_ids
-from nyala.storage.store import Op, WriteBatch
-from nyala.storage.tables.altered_table import apply_steps
-from nyala.storage.types import BIGINT, DATE, DECIMAL, INT, STRING
+from nyala.model.alterations import AddColumn, DropColumn, RenameTable
+from nyala.model.altered_table import apply_steps
+from nyala.model.schema import ColumnSchema, HashRule, PartitionSchema, Schema, Table, assign_column_ids
+from nyala.model.store import Op, WriteBatch
+from nyala.model.types import BIGINT, DATE, DECIMAL, INT, STRING
 
 
 class Writer(threading.Thread):

@@ -15,7 +15,10 @@ import pytest
 from cluster_tablets_support import make_rows
 from nyala.cluster.tablets.replica_log import ReplicaLog
 from nyala.errors import DeadlineExceeded, NotTheLeader
-from nyala.storage.clock import HybridClock
+from nyala.model.clock import HybridClock
+from nyala.model.schema import ColumnSchema, PartitionSchema, Schema, Table, assign_column_ids
+from nyala.model.store import Op, ScanCounters, ScanSpec, Timestamp, WriteBatch
+from nyala.model.types import BIGINT, DECIMAL, INT, STRING
 from nyala.storage.files.memory_filesystem import CrashableFileSystem
 from nyala.storage.files.page_cache import PageCache
 from nyala.storage.log.wal import LogTicket
@@ -26,13 +29,10 @@ from nyala.storage.maintenance.tablet_flush import flush, flush_deltas
 from nyala.storage.reading.tablet_check import check_tablet
 from nyala.storage.reading.tablet_scan import scan_view, tablet_tokens
 from nyala.storage.rowsets.memrowset import MemRowSet
-from nyala.storage.schema import ColumnSchema, PartitionSchema, Schema, Table, assign_column_ids
-from nyala.storage.store import Op, ScanCounters, ScanSpec, Timestamp, WriteBatch
 from nyala.storage.tablet.tablet import StoreOptions, Tablet, TabletState
 from nyala.storage.tablet.tablet_apply import TabletApplier
 from nyala.storage.tablet.tablet_metadata import TabletMetadata
 from nyala.storage.tablet.tablet_replay import open_rowsets, tablet_with_log
-from nyala.storage.types import BIGINT, DECIMAL, INT, STRING
 from nyala.storage.writing.incoming_rows import incoming
 from nyala.storage.writing.row_codec import RowCodec
 from nyala.storage.writing.row_write import RowWriter

@@ -7,10 +7,10 @@ from nyala.cluster.consensus.tracked import CallHeader
 from nyala.cluster.tablets.results import IDLE_SECONDS, Results, SavedResults, decode_result, encode_result
 from nyala.cluster.wire.methods import Call
 from nyala.errors import AlreadyPresent, DeadlineExceeded, NotNullViolation, NotTheLeader, ProtocolError
-from nyala.storage.clock import LOGICAL_BITS
+from nyala.model.clock import LOGICAL_BITS
+from nyala.model.store import RowError, Timestamp, WriteResult
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.log.wal import LogTicket
-from nyala.storage.store import RowError, Timestamp, WriteResult
 
 ONE, TWO = "1" * 32, "2" * 32
 SECOND = 1_000_000 << LOGICAL_BITS

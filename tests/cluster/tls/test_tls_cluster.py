@@ -23,8 +23,8 @@ from nyala.cluster.wire.rpc import Channel
 from nyala.cluster.wire.tls import read_credentials
 from nyala.driver.servers import ENVIRONMENT, with_parameters
 from nyala.errors import AccessDenied, AuthenticationFailed, InterfaceError
+from nyala.model.clock import HybridClock
 from nyala.spark import workers
-from nyala.storage.clock import HybridClock
 from nyala.testing import MiniCluster
 from tls_support import Pki
 

@@ -18,7 +18,7 @@ from nyala.cluster.wire.rpc import Channel, Channels
 from nyala.cluster.wire.server import RpcServer
 from nyala.cluster.wire.tls import Credentials
 from nyala.errors import AuthenticationFailed, DeadlineExceeded, InterfaceError, ServerUnavailable
-from nyala.storage.clock import HybridClock
+from nyala.model.clock import HybridClock
 from tls_support import HOST, Pki, unchecked, with_ca
 
 CALL = KeepAlive(scanner="s")

@@ -31,7 +31,7 @@ from nyala.cluster.wire.rpc import Channel, Connection
 from nyala.cluster.wire.server import RpcServer
 from nyala.cluster.wire.tls import Credentials, read_credentials
 from nyala.errors import AccessDenied, InterfaceError, UnknownTable
-from nyala.storage.clock import HybridClock
+from nyala.model.clock import HybridClock
 from pyarrow import flight
 from tls_support import Pki, unchecked
 

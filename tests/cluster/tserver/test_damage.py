@@ -12,9 +12,9 @@ import pytest
 from nyala.cluster.raft.messages import Peer, PeerRole
 from nyala.cluster.wire import methods, plain
 from nyala.cluster.wire.rows import write_to_request
-from nyala.cluster.wire.values import key_to_plain, row_to_plain
 from nyala.errors import CorruptionError, Error, ReplicaUnavailable
-from nyala.storage.store import Op, ScanSpec, WriteBatch
+from nyala.model.codec.values import key_to_plain, row_to_plain
+from nyala.model.store import Op, ScanSpec, WriteBatch
 from tserver_support import Servers, rows, wait_for
 
 TABLET = "t1-p0"

@@ -11,12 +11,12 @@ from nyala.cluster.raft.messages import Peer, PeerRole
 from nyala.cluster.tablets.superblock import ReplicaState, Superblock
 from nyala.cluster.wire import methods
 from nyala.errors import ConfigurationRefused, DiskError, ReplicaUnavailable
-from nyala.storage.alterations import AddColumn
+from nyala.model.alterations import AddColumn
+from nyala.model.altered_table import apply_steps
+from nyala.model.schema import ColumnSchema
+from nyala.model.store import ScanSpec
+from nyala.model.types import BIGINT
 from nyala.storage.files.os_filesystem import OsFileSystem
-from nyala.storage.schema import ColumnSchema
-from nyala.storage.store import ScanSpec
-from nyala.storage.tables.altered_table import apply_steps
-from nyala.storage.types import BIGINT
 from tserver_support import Servers, rows, table, tablet, wait_for
 
 

@@ -13,9 +13,9 @@ from nyala.cluster.tserver.scan_production import AHEAD_BATCHES, Budget, Product
 from nyala.cluster.tserver.scanners import KEPT_BATCHES, Scanner, Scanners
 from nyala.cluster.wire.methods import ScanEnd
 from nyala.errors import Cancelled, DiskError, ProtocolError, ScannerExpired
-from nyala.storage.store import ScanCounters
-from nyala.storage.types import BIGINT
-from nyala.storage.vector import Batch, Flat
+from nyala.model.store import ScanCounters
+from nyala.model.types import BIGINT
+from nyala.model.vectors.vector import Batch, Flat
 from tserver_support import wait_for
 
 

@@ -15,13 +15,13 @@ from nyala.cluster.tserver import scan_sources as module
 from nyala.cluster.tserver.scan_production import Budget, Production
 from nyala.cluster.tserver.scan_sources import scan_sources
 from nyala.errors import ProtocolError
+from nyala.model.predicates import Range
+from nyala.model.schema import ColumnSchema, Schema, TableDefinition
+from nyala.model.store import Op, ScanSpec, WriteBatch
+from nyala.model.types import BIGINT, STRING
+from nyala.model.vectors.vector import Batch, Flat
 from nyala.storage.database import Database
-from nyala.storage.predicates import Range
-from nyala.storage.schema import ColumnSchema, Schema, TableDefinition
-from nyala.storage.store import Op, ScanSpec, WriteBatch
 from nyala.storage.tablet.tablet import Tablet
-from nyala.storage.types import BIGINT, STRING
-from nyala.storage.vector import Batch, Flat
 
 SCHEMA = Schema(
     (ColumnSchema("a", BIGINT, nullable=False), ColumnSchema("b", STRING, nullable=False), ColumnSchema("v", BIGINT)), 2

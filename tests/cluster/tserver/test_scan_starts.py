@@ -20,9 +20,9 @@ from nyala.cluster.wire import methods, plain
 from nyala.cluster.wire.methods import ScanStart, ScanTablet, StartScan
 from nyala.cluster.wire.scan_streams import StartedScan
 from nyala.errors import ProtocolError, ReplicaUnavailable, ScannerExpired, StaleSchema
-from nyala.storage.predicates import InList, Range
-from nyala.storage.store import ChangeRange, Op, ScanSpec, Timestamp
-from nyala.storage.vector import Batch
+from nyala.model.predicates import InList, Range
+from nyala.model.store import ChangeRange, Op, ScanSpec, Timestamp
+from nyala.model.vectors.vector import Batch
 from tserver_support import Servers, rows, tuples, wait_for
 
 ROWS = 30_000

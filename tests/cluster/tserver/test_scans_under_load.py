@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nyala.cluster.wire import methods
 from nyala.errors import Error, ScannerExpired
-from nyala.storage.store import Op, ScanSpec
+from nyala.model.store import Op, ScanSpec
 from tserver_support import Servers, rows, tuples, wait_for
 
 ROWS = 150_000

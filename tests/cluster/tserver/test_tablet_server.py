@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from nyala.cluster.wire import methods, plain
 from nyala.cluster.wire.rows import write_to_request
-from nyala.cluster.wire.values import key_to_plain
 from nyala.errors import (
     NotTheLeader,
     ProtocolError,
@@ -20,8 +19,9 @@ from nyala.errors import (
     StaleSchema,
     WriteTooLarge,
 )
-from nyala.storage.predicates import Range
-from nyala.storage.store import Op, ScanSpec, WriteBatch
+from nyala.model.codec.values import key_to_plain
+from nyala.model.predicates import Range
+from nyala.model.store import Op, ScanSpec, WriteBatch
 from tserver_support import Servers, rows, tablet, tuples, wait_for
 
 

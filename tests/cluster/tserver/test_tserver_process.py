@@ -12,8 +12,8 @@ from nyala.cluster.raft.messages import Configuration, Peer
 from nyala.cluster.wire import methods
 from nyala.cluster.wire.rows import write_to_request
 from nyala.cluster.wire.rpc import Channel
-from nyala.storage.clock import HybridClock
-from nyala.storage.store import Op, WriteBatch
+from nyala.model.clock import HybridClock
+from nyala.model.store import Op, WriteBatch
 from tserver_support import rows, tablet, wait_for
 
 PROGRAM = """

@@ -14,7 +14,7 @@ from nyala.cluster.owner.server import OwnerServer
 from nyala.cluster.wire import late_answers, methods, scan_streams
 from nyala.cluster.wire.rpc import Channels
 from nyala.cluster.wire.server import Limits, RpcServer
-from nyala.storage.clock import HybridClock
+from nyala.model.clock import HybridClock
 from nyala.storage.database import Database
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

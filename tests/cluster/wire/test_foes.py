@@ -28,9 +28,9 @@ from nyala.cluster.wire.errors import error_from_body, raised_by_flight
 from nyala.cluster.wire.methods import CloseScanner, Done, KeepAlive, ScanEnd, ScanTablet, Write
 from nyala.cluster.wire.rpc import METHOD_ACTION, Channel
 from nyala.cluster.wire.server import CallContext, Limits, RpcServer
-from nyala.storage.clock import HybridClock
-from nyala.storage.types import BIGINT
-from nyala.storage.vector import Batch, Flat
+from nyala.model.clock import HybridClock
+from nyala.model.types import BIGINT
+from nyala.model.vectors.vector import Batch, Flat
 from pyarrow import flight
 
 PATIENCE = 60.0
@@ -268,7 +268,7 @@ _READER = """
 import sys
 from nyala.cluster.wire.methods import ScanTablet
 from nyala.cluster.wire.rpc import Channel
-from nyala.storage.clock import HybridClock
+from nyala.model.clock import HybridClock
 stream = Channel(sys.argv[1], HybridClock()).scan(
     ScanTablet(tablet_id="t", schema_version=0, spec={"batches": 100_000}, scanner="s"), timeout=600)
 next(stream)

@@ -25,9 +25,9 @@ from nyala.cluster.wire.scan_streams import _head_decoder
 from nyala.cluster.wire.server import Limits, RpcServer
 from nyala.cluster.wire.small_batches import Arrow, SmallBatch, batch_of
 from nyala.cluster.wire.value_count import check_value_count
-from nyala.storage.clock import HybridClock
-from nyala.storage.types import BIGINT
-from nyala.storage.vector import Batch, Flat
+from nyala.model.clock import HybridClock
+from nyala.model.types import BIGINT
+from nyala.model.vectors.vector import Batch, Flat
 from pyarrow import flight
 
 HEAD = pack(KeepAlive(scanner=""))[:6]

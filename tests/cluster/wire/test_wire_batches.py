@@ -16,9 +16,9 @@ from nyala.cluster.wire.batches import BatchDecoder, BatchEncoder, DictionaryHea
 from nyala.cluster.wire.methods import Call, Write
 from nyala.cluster.wire.rows import write_from_request, write_to_request
 from nyala.errors import Error, ProtocolError
-from nyala.storage.store import Op, WriteBatch
-from nyala.storage.types import BIGINT, INT, STRING
-from nyala.storage.vector import Batch, Dict, Flat, Narrow, Text
+from nyala.model.store import Op, WriteBatch
+from nyala.model.types import BIGINT, INT, STRING
+from nyala.model.vectors.vector import Batch, Dict, Flat, Narrow, Text
 from wire_support import row_batches, same_vector, validities, vectors
 
 

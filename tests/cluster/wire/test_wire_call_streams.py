@@ -20,7 +20,7 @@ from nyala.cluster.wire.faults import FAULTS
 from nyala.cluster.wire.methods import ReadRow, Reply, RowReply, SetFaults
 from nyala.cluster.wire.rpc import Channels
 from nyala.cluster.wire.server import Answer, CallContext, Limits, RpcServer
-from nyala.storage.clock import HybridClock
+from nyala.model.clock import HybridClock
 from pyarrow import flight
 
 PATIENCE = 30.0

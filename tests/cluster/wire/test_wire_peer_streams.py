@@ -24,8 +24,8 @@ from nyala.cluster.wire.peer_streams import FlightTransport
 from nyala.cluster.wire.peers import PeerBatch
 from nyala.cluster.wire.rpc import Channels
 from nyala.cluster.wire.server import RpcServer
-from nyala.storage.clock import HybridClock
-from nyala.storage.store import Timestamp
+from nyala.model.clock import HybridClock
+from nyala.model.store import Timestamp
 from pyarrow import flight
 
 PATIENCE = 30.0
@@ -236,7 +236,7 @@ import sys, time
 from nyala.cluster.raft.messages import Peer
 from nyala.cluster.wire.peer_streams import FlightTransport
 from nyala.cluster.wire.server import RpcServer
-from nyala.storage.clock import HybridClock
+from nyala.model.clock import HybridClock
 clock = HybridClock()
 rpc = RpcServer("127.0.0.1:0", clock, id="hung")
 peer = Peer("hung", rpc.address)

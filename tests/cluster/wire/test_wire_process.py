@@ -28,7 +28,7 @@ from nyala import errors
 from nyala.cluster.wire.methods import Done, KeepAlive
 from nyala.cluster.wire.process import run_server
 from nyala.cluster.wire.server import RpcServer
-from nyala.storage.clock import HybridClock
+from nyala.model.clock import HybridClock
 
 mode = sys.argv[2]
 

@@ -19,10 +19,10 @@ from nyala.cluster.wire.faults import FAULTS
 from nyala.cluster.wire.methods import Done, GetStatus, KeepAlive, ScanEnd, ScanTablet, SetFaults, StepDown, WriteRow
 from nyala.cluster.wire.rpc import Channel, Channels
 from nyala.cluster.wire.server import CallContext, Limits, RpcServer
-from nyala.storage.clock import HybridClock
-from nyala.storage.store import Timestamp
-from nyala.storage.types import BIGINT
-from nyala.storage.vector import Batch, Flat
+from nyala.model.clock import HybridClock
+from nyala.model.store import Timestamp
+from nyala.model.types import BIGINT
+from nyala.model.vectors.vector import Batch, Flat
 
 PATIENCE = 30.0
 

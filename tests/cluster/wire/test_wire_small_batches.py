@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nyala.cluster.wire.small_batches import SmallBatch, Texts, batch_of, sent_bytes, small_batch
 from nyala.errors import ProtocolError
-from nyala.storage.types import BINARY, DECIMAL, INTERVAL, STRING, Interval
-from nyala.storage.vector import Batch, Dict, Text, Vector, vector_from_arrow
+from nyala.model.types import BINARY, DECIMAL, INTERVAL, STRING, Interval
+from nyala.model.vectors.vector import Batch, Dict, Text, Vector, vector_from_arrow
 from wire_support import row_batches, same_vector
 
 _encoder = msgspec.msgpack.Encoder()

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.cluster.wire import plain
-from nyala.cluster.wire.values import (
+from nyala.errors import Error, ProtocolError
+from nyala.model import alterations
+from nyala.model.codec.values import (
     key_from_plain,
     key_to_plain,
     row_from_plain,
@@ -19,10 +21,8 @@ from nyala.cluster.wire.values import (
     value_from_plain,
     value_to_plain,
 )
-from nyala.errors import Error, ProtocolError
-from nyala.storage import alterations
-from nyala.storage.predicates import AnyOf, BitmapFilter, BloomFilter, InList, IsNull, Range
-from nyala.storage.schema import (
+from nyala.model.predicates import AnyOf, BitmapFilter, BloomFilter, InList, IsNull, Range
+from nyala.model.schema import (
     ColumnSchema,
     Compression,
     Encoding,
@@ -36,7 +36,7 @@ from nyala.storage.schema import (
     View,
     non_unique_key,
 )
-from nyala.storage.store import (
+from nyala.model.store import (
     ChangeRange,
     ColumnStatistics,
     ColumnStorage,
@@ -45,8 +45,8 @@ from nyala.storage.store import (
     TableStorage,
     Timestamp,
 )
+from nyala.model.types import DataType, Interval, Kind
 from nyala.storage.tables.catalog import CatalogEntry
-from nyala.storage.types import DataType, Interval, Kind
 
 
 def travelled(data: Any) -> Any:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from .types import EPOCH_DATE, EPOCH_TIMESTAMP, INTEGER_WIDTHS, DataType, Kind
+from ..types import EPOCH_DATE, EPOCH_TIMESTAMP, INTEGER_WIDTHS, DataType, Kind
 from .vector import Const, Dict, Flat, Narrow, Text, Wide
 
 _EPOCH_DAY = EPOCH_DATE.toordinal()
@@ -16,8 +16,8 @@ _fromordinal = datetime.date.fromordinal
 
 
 def cell(vector: Any, place: int) -> Any:
-    """The value at `place` as a Python value, None for NULL: `vector.to_arrow()[place].as_py()`, in less than a
-    microsecond for numbers and dates."""
+    """The value at `place` as a Python value, None for NULL: `model.vectors.vector.to_arrow()[place].as_py()`, in less
+    than a microsecond for numbers and dates."""
     form = type(vector)
     if form is Narrow:
         if vector.validity is not None and not vector.validity[place]:

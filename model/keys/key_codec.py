@@ -29,11 +29,11 @@ class KeyCodec:
     """Encodes and hashes single keys of some types. Immutable.
 
     Keys are sequences of physical values that were held against their types: a value beyond its type's range gives
-    wrong bytes instead of an error (`key_encoding.encode_key` checks).
+    wrong bytes instead of an error (`model.keys.key_encoding.encode_key` checks).
 
     Examples
     --------
-    >>> from nyala.storage.types import INT, STRING
+    >>> from nyala.model.types import INT, STRING
     >>> codec = KeyCodec((INT, STRING))
     >>> codec.encode((1, "a")).hex(" "), KeyCodec((INT,)).index_key((1,)) == 1 + 2**31
     ('80 00 00 01 61', True)
@@ -61,7 +61,7 @@ class KeyCodec:
                 self._bias = (self._bias << bits) + (1 << (bits - 1))
 
     def encode(self, values: Sequence[Any]) -> bytes:
-        """The encoded key: `key_encoding.encode_key`."""
+        """The encoded key: `model.keys.key_encoding.encode_key`."""
         width = self.width
         if width is None:
             return self._encode_texts(values)

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ..errors import NumericOutOfRange
-from .types import INTERVAL_DTYPE, DataType, Kind
+from ...errors import NumericOutOfRange
+from ..types import INTERVAL_DTYPE, DataType, Kind
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 """Any numpy array; docstrings state dtype and shape."""

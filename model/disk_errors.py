@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 
-from ...errors import DiskError, DiskFull, FileAccessError
+from ..errors import DiskError, DiskFull, FileAccessError
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _REFUSED = frozenset(

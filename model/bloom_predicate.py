@@ -6,7 +6,7 @@ its lowest 24, so that a row costs one hash and one look-up (a *register-blocked
 half a percent.
 
 Values hash by what they are, not by the type that holds them: an INT and a BIGINT join partner hash alike, a FLOAT and
-a DOUBLE, decimals of one scale and any precision. What a value's words are says `storage.keys.hashing`; floats are
+a DOUBLE, decimals of one scale and any precision. What a value's words are says `model.keys.hashing`; floats are
 hashed by the bits of the double, -0.0 as 0.0, all NaNs alike.
 """
 
@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from ..keys.hashing import hash64_text, hash64_words
-from ..predicates import BloomFilter
-from ..types import DataType
-from ..vector import Array, Dict, Text, Vector, Wide, decimal_limbs, physical_to_arrow
+from .keys.hashing import hash64_text, hash64_words
+from .predicates import BloomFilter
+from .types import DataType
+from .vectors.vector import Array, Dict, Text, Vector, Wide, decimal_limbs, physical_to_arrow
 
 _BITS = 4
 """Of a word that one value sets."""

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow.compute as pc
 
 from ..types import DataType
-from ..vector import Array, Const, Dict, Narrow, Text, Vector, decimal_limbs
+from ..vectors.vector import Array, Const, Dict, Narrow, Text, Vector, decimal_limbs
 from .hashing import low_bytes, text_buffers, unaligned
 from .key_encoding import key_width
 

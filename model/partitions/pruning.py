@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from ..keys.key_encoding import key_width
 from ..predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, Range, admits_null
 from ..schema import Schema
 from ..types import DataType
-from .key_encoding import key_width
 
 MAX_LISTED = 256
 """Integer ranges and bitmaps of at most this many values are listed one by one, so that hash rules can prune too."""

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec.msgpack import Ext
 
 from ... import errors
-from ...storage.types import Interval
+from ..types import Interval
 
 _WIDE = 1
 _INTERVAL = 2

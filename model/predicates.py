@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from .vector import Array
+from .vectors.vector import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import InvalidTableDefinition
+from ..keys.key_codec import KeyCodec
+from ..keys.key_encoding import encode_key, key_width, prefix_end, search_encoded
+from ..keys.keys import Keys
 from ..schema import RangePartition, RangeRule
 from ..types import DataType
-from ..vector import Array
-from .key_codec import KeyCodec
-from .key_encoding import encode_key, key_width, prefix_end, search_encoded
-from .keys import Keys
+from ..vectors.vector import Array
 from .pruning import MAX_COMBINATIONS, KeyDomain
 
 

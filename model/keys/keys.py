@@ -1,7 +1,7 @@
 """Primary keys in bulk: `Keys` are the keys of many rows as columns.
 
-Whatever touches many keys works on whole columns and builds encoded bytes (`storage.keys.key_encoding`) only for those
-who need them: hashes, order and comparisons come from the values (`storage.keys.key_words`, `storage.keys.hashing`).
+Whatever touches many keys works on whole columns and builds encoded bytes (`model.keys.key_encoding`) only for those
+who need them: hashes, order and comparisons come from the values (`model.keys.key_words`, `model.keys.hashing`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from ...errors import InternalError, InvalidText, NotNullViolation
 from ..schema import Schema
 from ..types import DataType
-from ..vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, decimal_limbs, vector_from_arrow
-from ..vector import physical_to_arrow as _physical_to_arrow
+from ..vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide, decimal_limbs, vector_from_arrow
+from ..vectors.vector import physical_to_arrow as _physical_to_arrow
 from .hashing import hash64_text, hash64_words, murmur3_32_binary, murmur3_32_fixed
 from .key_encoding import END, decode_key, encode_key, key_width, prefix_end, search_encoded
 from .key_words import argsort, neighbours, ordered_words, pack, rank_pieces, signed_words
@@ -39,7 +39,7 @@ class Keys:
 
     Examples
     --------
-    >>> from nyala.storage.types import INT, STRING
+    >>> from nyala.model.types import INT, STRING
     >>> keys = Keys.from_values((INT, STRING), [(2, "x"), (1, "y"), (2, "x")])
     >>> keys.order().tolist(), keys.duplicates().tolist()
     ([1, 0, 2], [2])
@@ -174,7 +174,7 @@ class Keys:
     def hashes(self) -> Array:
         """A 64-bit hash of each key's values: ndarray of uint64, shape (n_rows,).
 
-        Part of the file format (Bloom filters): `storage.keys.hashing` says how it is made.
+        Part of the file format (Bloom filters): `model.keys.hashing` says how it is made.
         """
         if self._hashes is None:
             hashes = np.zeros(len(self), np.uint64)
@@ -185,7 +185,7 @@ class Keys:
         return self._hashes
 
     def hashes_32(self, seed: int = 0) -> Array:
-        """`hashing.murmur3_32` of each key's encoded bytes: ndarray of uint32, shape (n_rows,)."""
+        """`model.keys.hashing.murmur3_32` of each key's encoded bytes: ndarray of uint32, shape (n_rows,)."""
         matrix = self.matrix()
         return murmur3_32_binary(self.encoded(), seed) if matrix is None else murmur3_32_fixed(matrix, seed)
 

@@ -22,7 +22,7 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from .types import DataType, Kind
+from ..types import DataType, Kind
 from .vector import Array, Batch, Const, Dict, Flat, Narrow, Vector, vector_from_arrow
 
 FORM = b"form"

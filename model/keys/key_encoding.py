@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from ...errors import DataError
 from ..types import DataType, Kind
-from ..vector import Array
+from ..vectors.vector import Array
 
 END = b"\0\0"
 """Ends a STRING or BINARY that is not the key's last value."""
@@ -55,7 +55,7 @@ def encode_key(types: Sequence[DataType], values: Sequence[Any]) -> bytes:
 
     Examples
     --------
-    >>> from nyala.storage.types import INT, STRING
+    >>> from nyala.model.types import INT, STRING
     >>> encode_key((INT, STRING), (1, "a")).hex(" ")
     '80 00 00 01 61'
     >>> encode_key((STRING, INT), ("a",)).hex(" ")
@@ -79,7 +79,7 @@ def _encode_value(type_: DataType, value: Any, last: bool) -> bytes:
 def decode_key(types: Sequence[DataType], data: bytes) -> tuple[Any, ...]:
     """The physical values of an encoded key; `DataError` where the bytes are not a key of these types.
 
-    >>> from nyala.storage.types import INT, STRING
+    >>> from nyala.model.types import INT, STRING
     >>> decode_key((INT, STRING), bytes.fromhex("80000001 61"))
     (1, 'a')
     """

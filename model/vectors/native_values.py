@@ -10,7 +10,7 @@ import decimal
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from .types import INTEGER_WIDTHS, DataType, Kind
+from ..types import INTEGER_WIDTHS, DataType, Kind
 
 Plain: TypeAlias = tuple[type | None, Callable[[Any], bool] | None]
 """The class that plain values are instances of (of no subclass; None: there are no plain values), and what else must

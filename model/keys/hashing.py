@@ -1,7 +1,7 @@
 """The two hash functions that stored data depends on. Neither may ever change: files and tablets outlive programs.
 
 **Buckets** (`murmur3_32*`): MurmurHash3 x86 32-bit, exactly as in the `mmh3` package, over the *encoded* hash columns
-(`storage.keys.keys`) with the rule's seed. The bucket is the hash modulo the number of buckets.
+(`model.keys.keys`) with the rule's seed. The bucket is the hash modulo the number of buckets.
 
 **Bloom filters** (`hash64_*`): 64 bits over a key's physical *values*, never over the form that holds them.
 
@@ -30,7 +30,7 @@ import mmh3
 import numpy as np
 import pyarrow as pa
 
-from ..vector import Array
+from ..vectors.vector import Array
 
 LONG_BYTES = 256
 """Text beyond this length is hashed by mmh3, row by row: a call costs less there than a step over few rows."""

@@ -11,8 +11,8 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from ...errors import DuplicateTable, Error, InvalidTableDefinition, SchemaChanged, listed
-from ..alterations import (
+from ..errors import DuplicateTable, Error, InvalidTableDefinition, SchemaChanged, listed
+from .alterations import (
     AddColumn,
     AddRangePartition,
     AlterStep,
@@ -23,10 +23,10 @@ from ..alterations import (
     SetDefault,
     SetStorage,
 )
-from ..keys.key_encoding import encode_key
-from ..keys.partition import Partitioner
-from ..keys.range_rule import describe_range
-from ..schema import (
+from .keys.key_encoding import encode_key
+from .partitions.partition import Partitioner
+from .partitions.range_rule import describe_range
+from .schema import (
     ColumnSchema,
     HashRule,
     PartitionSchema,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from .types import DataType
+from ..types import DataType
 from .vector import Array, Batch, LazyColumn, Vector, vector_from_arrow
 
 

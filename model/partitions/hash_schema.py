@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..keys.hashing import murmur3_32
+from ..keys.key_codec import KeyCodec
+from ..keys.keys import Keys
 from ..schema import HashRule, Schema
 from ..types import DataType
-from ..vector import Array, Dict, Text
-from .hashing import murmur3_32
-from .key_codec import KeyCodec
-from .keys import Keys
+from ..vectors.vector import Array, Dict, Text
 from .pruning import MAX_COMBINATIONS, KeyDomain
 
 _FEW = 8  # keys are hashed sooner one by one than as a batch

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from ..errors import InvalidTableDefinition, UnknownColumn, did_you_mean
-from .plain_values import Plain, plain
 from .types import BIGINT, DataType
+from .vectors.native_values import Plain, plain
 
 MAX_COLUMNS = 300
 """As Kudu's default limit; wider rows want another design."""

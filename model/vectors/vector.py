@@ -26,6 +26,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..types import DataType, Kind, integer_bounds
 from .arrow_values import Array as Array
 from .arrow_values import TextCells as TextCells
 from .arrow_values import decimal_from_limbs as decimal_from_limbs
@@ -33,7 +34,6 @@ from .arrow_values import decimal_limbs as decimal_limbs
 from .arrow_values import decimal_scalar
 from .arrow_values import intervals_from_arrow as intervals_from_arrow
 from .arrow_values import physical_to_arrow as physical_to_arrow
-from .types import DataType, Kind, integer_bounds
 
 
 # Not of `ABC`: its forms are told apart by `isinstance` all the time, which costs four times as much there.

@@ -21,7 +21,7 @@ from ..errors import IntegrityError
 from .alterations import AlterStep
 from .predicates import ColumnPredicate
 from .schema import Table, TableDefinition, View
-from .vector import Array, Batch
+from .vectors.vector import Array, Batch
 
 Timestamp = NewType("Timestamp", int)
 """Hybrid time: microseconds since 1970 << 12 | logical counter."""

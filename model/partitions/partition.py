@@ -26,12 +26,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from ..keys.key_encoding import encode_key
+from ..keys.keys import Keys
 from ..predicates import ColumnPredicate, Range
 from ..schema import HashRule, PartitionSchema, RangePartition, Schema
-from ..vector import Array
+from ..vectors.vector import Array
 from .hash_schema import HashSchema
-from .key_encoding import encode_key
-from .keys import Keys
 from .pruning import domains
 from .range_rule import Ranges, describe_range
 
@@ -79,7 +79,7 @@ class Partitioner:
     ----------
     schema : Schema
     partition_schema : PartitionSchema
-        Must fit the schema (`storage.schema.check_partitions`).
+        Must fit the schema (`model.schema.check_partitions`).
     """
 
     def __init__(self, schema: Schema, partition_schema: PartitionSchema):

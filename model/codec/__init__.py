@@ -1,0 +1,1 @@
+"""Values and tables as plain data that msgpack can carry."""
