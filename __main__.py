@@ -40,10 +40,10 @@ from typing import TypeAlias
 
 from . import __version__
 from .bench.arguments import add_bench_commands
+from .cli.cluster_parsers import add_client_tls, add_cluster_commands, directory_first
+from .cli.spark_parsers import add_spark_commands
 from .errors import Error, StoreLocked, did_you_mean
 from .model.disk_errors import disk_error
-from .shell.cluster_parsers import add_client_tls, add_cluster_commands, directory_first
-from .shell.spark_parsers import add_spark_commands
 from .tpch.arguments import add_threads, add_tpch_commands, natural
 
 EXIT_ERROR = 1
@@ -87,50 +87,50 @@ class Parser(argparse.ArgumentParser):
 
 
 def _shell(arguments: argparse.Namespace) -> int:
-    from .shell.command import main as run
+    from .cli.shell_command import main as run
 
     return run(arguments)
 
 
 def _spark_tpch_etl(arguments: argparse.Namespace) -> int:
-    from .shell.spark_command import run_pipeline
+    from .cli.spark_command import run_pipeline
     from .tpch.etl import etl_pipeline
 
     return run_pipeline(arguments, etl_pipeline(arguments))
 
 
 def _fs_check(arguments: argparse.Namespace) -> int:
-    from .shell.fs_command import check_command
+    from .cli.fs_command import check_command
 
     return check_command(arguments)
 
 
 def _fs_dump(arguments: argparse.Namespace) -> int:
-    from .shell.fs_command import dump_command
+    from .cli.fs_command import dump_command
 
     return dump_command(arguments)
 
 
 def _fs_layout(arguments: argparse.Namespace) -> int:
-    from .shell.fs_command import layout_command
+    from .cli.fs_command import layout_command
 
     return layout_command(arguments)
 
 
 def _fs_salvage(arguments: argparse.Namespace) -> int:
-    from .shell.fs_command import salvage_command
+    from .cli.fs_command import salvage_command
 
     return salvage_command(arguments)
 
 
 def _fs_cut_log(arguments: argparse.Namespace) -> int:
-    from .shell.fs_command import cut_log_command
+    from .cli.fs_command import cut_log_command
 
     return cut_log_command(arguments)
 
 
 def _completion(arguments: argparse.Namespace) -> int:
-    from .shell.completion_scripts import completion_script
+    from .cli.completion_scripts import completion_script
 
     print(completion_script(build_parser(), arguments.shell))
     return 0

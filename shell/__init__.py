@@ -5,17 +5,17 @@
 
 The life of an input:
 
-1. `repl.interact` reads lines at a terminal, with highlighting, history and completion; `command.main` reads a text, a
-   file or a pipe without any of that.
+1. `repl.interact` reads lines at a terminal, with highlighting, history and completion; `cli.shell_command.main` reads
+   a text, a file or a pipe without any of that.
 2. `reader.StatementReader` collects lines until a statement is complete: a `;` outside quotes and comments.
-3. `runner.Shell` executes it, under a `progress_bar.ProgressBar` at a terminal, and hands the cursor to
+3. `shell.Shell` executes it, under a `progress_bar.ProgressBar` at a terminal, and hands the cursor to
    `formats.write`, which prints batch by batch: into a pipe, through `pager.Pages` at a terminal, or into an
    `output.OutputFile`. Then row count and time follow.
-4. A line that begins with a backslash goes to `commands.run` instead: `\\d` (`describing`), `\\watch` and others that
-   run statements in their own ways (`rerunning`), and switches.
+4. A line that begins with a backslash goes to `commands.commands.run` instead: `\\d` (`commands.describe`), `\\watch`
+   and others that run statements in their own ways (`commands.rerun`), and switches.
 5. An error is printed with the place it is at. At a terminal the next prompt follows; otherwise the shell ends with
    exit code 1.
 
-Beside the shell lives the other command for people at a terminal: `fs_command` is `nyala fs`, which prints what
+Beside the shell lives the other command for people at a terminal: `cli.fs_command` is `nyala fs`, which prints what
 `storage.inspect` finds out about a store's files.
 """

@@ -20,7 +20,7 @@ from ..driver.connection import Connection
 from ..errors import Error
 from ..sql.syntax.grammar_catalog import SHOWN
 from ..sql.syntax.written_names import written_name
-from .commands import COMMANDS
+from .commands.commands import COMMANDS
 from .completion_places import (
     TABLES,
     VIEWS,
@@ -32,8 +32,8 @@ from .completion_places import (
     is_setting_wanted,
     relations_wanted,
 )
+from .keywords import FROM_FUNCTIONS, FUNCTIONS, KEYWORDS, SETTINGS
 from .reader import split
-from .words import FROM_FUNCTIONS, FUNCTIONS, KEYWORDS, SETTINGS
 
 _WITH_NAME: Final = re.compile(r"(?:\bwith(?:\s+recursive)?|,)\s+(\w+)\s*(?:\([^()]*\)\s*)?as\s*\(", re.IGNORECASE)
 _SHOW_WORDS: Final = (*sorted(SHOWN), "ALL")

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 from pygments.lexers.sql import PostgresLexer
 from pygments.token import Keyword, Name
 
-from .words import FROM_FUNCTIONS, FUNCTIONS, KEYWORDS, TYPES
+from .keywords import FROM_FUNCTIONS, FUNCTIONS, KEYWORDS, TYPES
 
 _KEYWORDS: Final = frozenset(KEYWORDS)
 _TYPES: Final = frozenset(TYPES)

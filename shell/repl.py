@@ -19,11 +19,11 @@ from prompt_toolkit.lexers import PygmentsLexer
 
 from .. import __version__
 from ..driver.stores import MEMORY
+from .commands.rerun import read_file
 from .completion import SqlCompleter
 from .highlighting import NyalaLexer
 from .reader import StatementReader, is_blank, split
-from .rerunning import read_file
-from .runner import Shell
+from .shell import Shell
 
 PROMPT = "nyala> "
 CONTINUATION = "  ...> "

@@ -17,7 +17,7 @@ from ..driver.stores import MEMORY, directory_of, is_cluster
 from ..errors import Error, OperationalError
 
 if TYPE_CHECKING:
-    from .runner import Shell
+    from .shell import Shell
 
 _LOCKED: Final = (
     "end that process (in a shell, \\q), or let it serve the directory: a shell at a terminal does so unless it was "

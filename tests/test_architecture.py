@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(nyala.__file__).parent
 STOREYS = (
     ("__init__", "__main__", "testing"),
+    ("cli",),
     ("shell", "bench"),
     ("tpch",),
     ("spark",),

@@ -4,7 +4,7 @@ import nyala
 import pytest
 from nyala.shell.completion import SqlCompleter
 from nyala.shell.highlighting import NyalaLexer
-from nyala.shell.words import FUNCTIONS, KEYWORDS
+from nyala.shell.keywords import FUNCTIONS, KEYWORDS
 from nyala.sql.syntax.grammar import STATEMENTS
 from nyala.sql.syntax.grammar_catalog import SHOWN
 from prompt_toolkit.completion import CompleteEvent

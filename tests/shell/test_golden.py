@@ -6,7 +6,7 @@ from pathlib import Path
 import nyala
 import pytest
 from nyala.shell.reader import StatementReader
-from nyala.shell.runner import Shell
+from nyala.shell.shell import Shell
 
 SCRIPTS = sorted((Path(__file__).parent / "golden").glob("*.txt"))
 

@@ -7,7 +7,7 @@ import signal
 import nyala
 import pytest
 from nyala.shell import repl
-from nyala.shell.runner import Shell
+from nyala.shell.shell import Shell
 
 
 class Prompts:

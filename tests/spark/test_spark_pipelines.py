@@ -12,9 +12,9 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 from nyala.__main__ import main
+from nyala.cli.spark_command import Reporter
 from nyala.errors import AlreadyPresent, DataError, InterfaceError, NotNullViolation, UnknownColumn
 from nyala.model.partitions.partition import Partitioner
-from nyala.shell.spark_command import Reporter
 from nyala.spark.pipelines.export import export
 from nyala.spark.pipelines.ingest import ingest
 from nyala.spark.pipelines.ingest_plan import TabletOf, matched, plan_of

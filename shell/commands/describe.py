@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from ..model.schema import PartitionSchema, RangePartition, Table, View
-from ..model.types import BIGINT, STRING, DataType
+from ...model.schema import PartitionSchema, RangePartition, Table, View
+from ...model.types import BIGINT, STRING, DataType
 
 if TYPE_CHECKING:
-    from .runner import Shell
+    from ..shell import Shell
 
 
 def tables(shell: Shell) -> None:

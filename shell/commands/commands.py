@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..errors import InterfaceError, did_you_mean
-from . import describing, formats, rerunning, serving
-from .output import SUFFIXES, OutputFile
+from ...errors import InterfaceError, did_you_mean
+from .. import formats, serving
+from ..output import SUFFIXES, OutputFile
+from . import describe as describing
+from . import rerun as rerunning
 
 if TYPE_CHECKING:
-    from .runner import Shell
+    from ..shell import Shell
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,11 @@ from ..driver.moments import Moment, hybrid_time
 from ..errors import Error, InterfaceError
 from ..model.clock import format_timestamp
 from ..model.types import DataType
-from . import commands, formats, output, pager
+from . import formats, output, pager
+from .commands import commands
+from .commands.rerun import AlreadyTold, edit
 from .progress_bar import ProgressBar
 from .reader import Statement, StatementReader
-from .rerunning import AlreadyTold, edit
 from .serving import Serving
 
 Columns: TypeAlias = Sequence[tuple[str, DataType]]

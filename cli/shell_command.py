@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from ..driver.connection import connect
+from ..shell.commands.rerun import read_file
+from ..shell.output import OutputFile
+from ..shell.serving import is_directory, note_new
+from ..shell.shell import Shell
 from .arguments import given_tls
-from .output import OutputFile
-from .rerunning import read_file
-from .runner import Shell
-from .serving import is_directory, note_new
 
 
 def main(arguments: argparse.Namespace) -> int:
@@ -65,7 +65,7 @@ def _run(shell: Shell, sources: Iterable[Iterable[str]]) -> int:
 
 def _interact(shell: Shell, *, rc: bool, serve: bool) -> int:
     # The terminal's libraries are loaded for a terminal only.
-    from .repl import interact
+    from ..shell.repl import interact
 
     shell.timing = True
     shell.paging = shell.screen

@@ -10,8 +10,8 @@ from ..cluster.owner.record import find_owner
 from ..driver.stores import directory_of
 from ..errors import InterfaceError
 from ..executor.fragments.evaluate import table_evaluator
+from ..shell.serving import note_new
 from ..sql.settings import parse_bytes
-from .serving import note_new
 
 
 def serve_command(arguments: argparse.Namespace) -> int:

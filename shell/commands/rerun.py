@@ -13,13 +13,13 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..driver.moments import Moment
-from ..errors import DataError, Error, InterfaceError, NotSupportedError, OperationalError, ProgrammingError
-from .pager import ignoring_interrupts
-from .reader import Statement
+from ...driver.moments import Moment
+from ...errors import DataError, Error, InterfaceError, NotSupportedError, OperationalError, ProgrammingError
+from ..pager import ignoring_interrupts
+from ..reader import Statement
 
 if TYPE_CHECKING:
-    from .runner import Shell
+    from ..shell import Shell
 
 _EVERY: Final = 2.0
 """Seconds between two runs of `\\watch`."""

@@ -1,0 +1,1 @@
+"""Backslash commands of the shell."""
