@@ -21,9 +21,10 @@ from ..executor.statements.explaining import written_as
 from ..executor.stream import Morsel
 from ..model.types import STRING
 from ..model.vectors.vector import Batch, vector_from_arrow
-from ..planner import Plan, physical
-from ..planner.logical import FileScan, Node, Scan, Shared
-from ..planner.trees import nodes
+from ..planner import Plan
+from ..planner.algebra import physical
+from ..planner.algebra.logical import FileScan, Node, Scan, Shared
+from ..planner.algebra.trees import nodes
 from ..sql import bound
 from .engines import Engine
 

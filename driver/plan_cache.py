@@ -30,8 +30,8 @@ from ..model.schema import Table
 from ..model.store import Store, Timestamp
 from ..model.types import TIMESTAMP
 from ..planner import Plan, PlanTemplate
-from ..planner.late_statements import late_parameters, same_with_values
-from ..planner.physical import TableScan, nodes
+from ..planner.algebra.physical import TableScan, nodes
+from ..planner.prepared.deferred_statements import late_parameters, same_with_values
 from ..sql import ParsedStatement, bound
 from ..sql.binding.binder import LateStatement, bind_late
 from ..sql.expressions import Literal

@@ -37,7 +37,7 @@ from ..model.clock import format_timestamp
 from ..model.store import Store, Timestamp
 from ..model.waiting_time import WaitingTime, as_statement, within
 from ..planner import Plan, PlannerOptions, plan_query
-from ..planner.depth import is_deep
+from ..planner.algebra.depth import is_deep
 from ..sql import ParsedStatement, bind, bound, parse
 from ..sql.binding.binder import bind_given
 from ..sql.parameters import match_parameters

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from ..model.store import ScanCounters
 from ..model.vectors.vector import Batch
-from ..planner.physical import PhysicalNode
+from ..planner.algebra.physical import PhysicalNode
 from .memory import Usage
 from .spilling.spill_file import SpillFile
 

@@ -24,7 +24,7 @@ from ..model.forks import renew_in_child
 from ..model.store import ScanCounters, ScanToken, Store, Timestamp
 from ..model.vectors.vector import Batch
 from ..model.waiting_time import carried
-from ..planner.physical import PhysicalNode
+from ..planner.algebra.physical import PhysicalNode
 from .actuals import Actuals
 from .asked_scans import AskedScans
 from .crew import REMEMBERED, WORTH_SHARING, Crew

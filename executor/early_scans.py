@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from ..planner.physical import (
+from ..planner.algebra.physical import (
     Filter,
     HashAggregate,
     HashJoin,

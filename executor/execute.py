@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import InternalError
 from ..model.vectors.vector import Batch
-from ..planner.physical import (
+from ..planner.algebra.physical import (
     FileScan,
     Filter,
     HashAggregate,

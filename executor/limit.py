@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..errors import DataError
 from ..model.vectors.vector import Batch
-from ..planner.physical import Limit, Sort
+from ..planner.algebra.physical import Limit, Sort
 from ..sql.expressions import Expr
 from .context import ExecutionContext
 from .evaluate import Compiler, physical

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ..errors import OperationalError
-from ..planner.explain import readable_size
+from ..planner.explaining.plan_text import readable_size
 from ..storage.files.os_filesystem import machine_memory
 
 SHARE_OF_MACHINE: Final = 0.6

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ..errors import CardinalityViolation
 from ..model.vectors.vector import Array, Batch, Const, LazyColumn, Vector
-from ..planner.physical import Filter, Project, Shared, SingleRow, UnionAll
+from ..planner.algebra.physical import Filter, Project, Shared, SingleRow, UnionAll
 from ..sql.expressions import Column, Expr, Literal
 from .context import ExecutionContext
 from .evaluate import Compiler, SharedWork

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ..model.vectors.vector import Array, Batch, concat
-from ..planner import physical
-from ..planner.physical import PhysicalNode
+from ..planner.algebra import physical
+from ..planner.algebra.physical import PhysicalNode
 from .context import ExecutionContext
 from .grouping import segments
 from .hashing import row_hashes

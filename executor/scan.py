@@ -17,7 +17,7 @@ from ..model.predicates import ColumnPredicate
 from ..model.schema import Table
 from ..model.store import ScanCounters, ScanSpec, ScanToken
 from ..model.vectors.vector import Batch
-from ..planner.physical import TableScan, ValuesScan
+from ..planner.algebra.physical import TableScan, ValuesScan
 from ..sql.expressions import Column
 from .asked_scans import AskedScans, ask_together
 from .context import ExecutionContext

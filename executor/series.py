@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import DataError, NumericOutOfRange
 from ..model.types import Interval, Kind
 from ..model.vectors.vector import Array, Batch, Flat, Vector
-from ..planner.physical import Series
+from ..planner.algebra.physical import Series
 from .context import ExecutionContext
 from .evaluate import Compiler, Evaluation, physical
 from .kernels.temporal import shift

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ..model.vectors.vector import Array, Batch
-from ..planner.physical import SetDifference
+from ..planner.algebra.physical import SetDifference
 from .aggregation.accumulators import Rows
 from .aggregation.collecting import Collector
 from .aggregation.partials import Partial, States

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ..model.vectors.vector import Array, Batch
-from ..planner.physical import TopRows
+from ..planner.algebra.physical import TopRows
 from ..sql.expressions import OrderItem
 from .context import ExecutionContext
 from .evaluate import Compiler, Evaluation

@@ -9,30 +9,32 @@
 The life of a plan:
 
 1. `plan.plan_query` makes a `context.Context`: estimates from the store's statistics, fresh column numbers, options.
-2. `build.Builder` turns the query into logical nodes clause by clause: grouping sets, windows (`windows`), recursion,
-   files and series are nodes of their own. Subqueries in expressions stay expressions; a CTE or view used more than
-   once becomes a `logical.Shared` subplan.
+2. `logical_builder.Builder` turns the query into logical nodes clause by clause: grouping sets, windows
+   (`algebra.windows`), recursion, files and series are nodes of their own. Subqueries in expressions stay expressions;
+   a CTE or view used more than once becomes a `algebra.logical.Shared` subplan.
 3. `plan.Pipeline` applies `rules.RULES` one after the other, to the main plan and to each shared subplan.
-   `rules.decorrelate_subqueries` makes joins of all subqueries and of LATERAL with the machinery of `unnesting`.
-4. The rules prove what they need with `properties` (NULL-free columns, unique keys, functional dependencies) and
-   estimate the rest with `cardinality.Estimator`.
-5. `rules.order_joins` takes each cluster of inner joins to `join_order.best_tree`, which weighs trees with
-   `cost.CostModel`; runtime filters are part of the cost.
-6. `choose.Chooser` picks an operator for each node: which side of a join is built, what a scan evaluates on encoded
-   pages (`scan_predicates.extract`), which join keys go to which scan as a runtime filter. `share_small_builds` lets
-   joins that build the same few rows do so once.
-7. `parameters.PlanTemplate` keeps a finished plan for other values of its parameters; `bind_parameters` puts them in.
-8. `explain.explain` draws it, with what really happened beside what was expected.
+   `rules.decorrelate_subqueries` makes joins of all subqueries and of LATERAL with the machinery of
+   `decorrelation.unnesting`.
+4. The rules prove what they need with `algebra.properties` (NULL-free columns, unique keys, functional dependencies)
+   and estimate the rest with `estimates.cardinality.Estimator`.
+5. `rules.order_joins` takes each cluster of inner joins to `physical.join_order.best_tree`, which weighs trees with
+   `estimates.cost.CostModel`; runtime filters are part of the cost.
+6. `physical.physical_planner.Chooser` picks an operator for each node: which side of a join is built, what a scan
+   evaluates on encoded pages (`scans.scan_predicates.extract`), which join keys go to which scan as a runtime filter.
+   `share_small_builds` lets joins that build the same few rows do so once.
+7. `prepared.plan_template.PlanTemplate` keeps a finished plan for other values of its parameters; `bind_parameters`
+   puts them in.
+8. `explaining.plan_text.explain` draws it, with what really happened beside what was expected.
 
-Plans are inert, frozen values: they may be cached, and run by several threads at once. `check.check_plan` holds the
-invariants that every rule keeps.
+Plans are inert, frozen values: they may be cached, and run by several threads at once. `algebra.invariants.check_plan`
+holds the invariants that every rule keeps.
 """
 
 from .context import PlannerOptions, StatisticsSource
-from .explain import Actual, explain
-from .explain_json import explain_json
-from .parameters import PlanTemplate, bind_parameters
+from .explaining.plan_json import explain_json
+from .explaining.plan_text import Actual, explain
 from .plan import Plan, plan_query
+from .prepared.plan_template import PlanTemplate, bind_parameters
 from .rules import RULE_NAMES
 
 __all__ = [

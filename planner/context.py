@@ -10,9 +10,9 @@ from ..model.schema import Table
 from ..model.store import TableStatistics
 from ..sql.bound import Query
 from ..sql.expressions import Expr
-from .cardinality import Estimator
-from .logical import Node
-from .trees import Numbers
+from .algebra.logical import Node
+from .algebra.trees import Numbers
+from .estimates.cardinality import Estimator
 
 
 class StatisticsSource(Protocol):

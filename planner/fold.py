@@ -16,7 +16,7 @@ from ..errors import Error
 from ..model.types import BOOLEAN, EPOCH_DATE, DataType, Interval, Kind
 from ..sql.coercion import saturated
 from ..sql.expressions import Call, Case, Cast, Expr, InValues, Literal
-from .trees import FALSE, TRUE, UNKNOWN, all_of, any_of, map_parts, subexpressions
+from .algebra.trees import FALSE, TRUE, UNKNOWN, all_of, any_of, map_parts, subexpressions
 
 MICROSECONDS_PER_DAY = 86_400_000_000
 

@@ -10,20 +10,20 @@ from ..errors import ProgrammingError, did_you_mean
 from ..sql.bound import Query
 from ..sql.deep_stack import deeply, on_deep_stack
 from ..sql.expressions import Column
-from .build import Builder, numbers_above
-from .cardinality import Estimator
-from .check import check_plan
-from .choose import Chooser
+from .algebra.depth import is_deep
+from .algebra.invariants import check_plan
+from .algebra.logical import Node, Shared
+from .algebra.physical import PhysicalNode
+from .algebra.trees import nodes, rewrite_nodes
 from .context import Context, PlannerOptions, StatisticsSource
-from .depth import is_deep
-from .logical import Node, Shared
-from .merge_joins import MODES
-from .physical import PhysicalNode
+from .estimates.cardinality import Estimator
+from .logical_builder import Builder, numbers_above
+from .physical.merge_joins import MODES
+from .physical.physical_planner import Chooser
+from .physical.shared_build_sides import share_small_builds
 from .rules import RULE_NAMES, RULES, Rule
 from .rules.filter_shared import filtered_for
 from .rules.prune_columns import narrow_uses, prune_shared
-from .small_builds import share_small_builds
-from .trees import nodes, rewrite_nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from ..model.types import INT, STRING, DataType
 from ..sql import bind, parse
 from ..sql.bound import Query, SelectStatement
 from .context import PlannerOptions
-from .explain import draw_logical
+from .explaining.plan_text import draw_logical
 from .plan import Plan, plan_query
 from .rules import RULE_NAMES
 

@@ -9,11 +9,11 @@ from nyala.executor import ExecutionContext, LocalFiles, execute
 from nyala.executor.stream import Morsel
 from nyala.model.vectors.vector import Batch, vector_from_arrow
 from nyala.planner import plan_query
-from nyala.planner.cardinality import Estimator
-from nyala.planner.choose import Chooser
+from nyala.planner.algebra.logical import Node, Shared
+from nyala.planner.algebra.trees import Numbers
 from nyala.planner.context import Context
-from nyala.planner.logical import Node, Shared
-from nyala.planner.trees import Numbers
+from nyala.planner.estimates.cardinality import Estimator
+from nyala.planner.physical.physical_planner import Chooser
 from nyala.spark.engine.query import Query, Source, prepare
 from nyala.spark.engine.relations.views import Rows
 from nyala.sql import bind, parse

@@ -8,7 +8,7 @@ from typing import Any
 
 from nyala.model.types import type_from_arrow
 from nyala.planner import plan_query
-from nyala.planner.logical import Node, Scan
+from nyala.planner.algebra.logical import Node, Scan
 from nyala.spark.engine.translate import expressions
 from nyala.spark.engine.translate.translation import Translation, settings, translate
 from nyala.spark.engine.translate.tree import column_name

@@ -27,7 +27,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ...model.vectors.vector import Batch, Const, LazyColumn, Vector
-from ...planner.physical import HashAggregate
+from ...planner.algebra.physical import HashAggregate
 from ...sql.expressions import ZERO_OVER_NOTHING, Case, Column, Expr, Literal
 from ..context import ExecutionContext
 from ..evaluate import SharedWork

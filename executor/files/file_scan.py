@@ -17,7 +17,7 @@ import pyarrow.dataset as ds
 from ...model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
 from ...model.types import DataType, Kind
 from ...model.vectors.vector import Batch, LazyColumn, vector_from_arrow
-from ...planner.physical import FileScan
+from ...planner.algebra.physical import FileScan
 from ...sql.expressions import Column
 from ..context import ExecutionContext
 from ..evaluate import Compiler

@@ -18,7 +18,7 @@ from ...errors import DataError, InternalError
 from ...model.schema import Table
 from ...model.store import ScanSpec
 from ...model.vectors.vector import Batch
-from ...planner.physical import HashAggregate, ValuesScan
+from ...planner.algebra.physical import HashAggregate, ValuesScan
 from ..aggregation.aggregate import Aggregation
 from ..operators import compile_filter, compile_project
 from ..stream import Operator

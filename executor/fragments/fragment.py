@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from ...errors import DataError, NotSupportedError, UnsupportedFormat
-from ...planner.physical import Filter, HashAggregate, PhysicalNode, Project, TableScan
+from ...planner.algebra.physical import Filter, HashAggregate, PhysicalNode, Project, TableScan
 from ...sql.expression_codec import (
     columns_from_plain,
     columns_to_plain,

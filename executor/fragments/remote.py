@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...model.vectors.vector import Batch
-from ...planner.physical import HashAggregate, TableScan
+from ...planner.algebra.physical import HashAggregate, TableScan
 from ...sql.expressions import Column, Expr
 from ..aggregation.aggregate import Aggregation, finish_aggregate, keeps_apart
 from ..aggregation.collecting import Collector

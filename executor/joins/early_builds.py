@@ -2,8 +2,9 @@
 
 Where each scan is a round trip, a plan that opens one operator after the other mostly waits. So the build sides whose
 turn comes later begin with the statement, beside what the coordinating thread opens first, if nothing but their turn
-keeps them waiting (`planner.build_sides`). One that a runtime filter from above reaches waits for it: a filter saves
-more than a turn. Where the scans are this process's own work, all turns are as good, and nothing is early.
+keeps them waiting (`planner.physical.independent_build_sides`). One that a runtime filter from above reaches waits for
+it: a filter saves more than a turn. Where the scans are this process's own work, all turns are as good, and nothing is
+early.
 
 What such a build side knows may be enough to ask for the probe side, too, if that is a small table. The filters of
 joins above only come later then, and the joins drop the rows:
@@ -25,8 +26,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
-from ...planner.build_sides import independent_build_sides
-from ...planner.physical import HashJoin, PhysicalNode, Shared, TableScan, nodes
+from ...planner.algebra.physical import HashJoin, PhysicalNode, Shared, TableScan, nodes
+from ...planner.physical.independent_build_sides import independent_build_sides
 from ..context import ExecutionContext
 from ..early_scans import MOST_TOKENS, SMALL_TABLE_ROWS, is_whole, row_bytes
 from ..scan import begin_scans

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ...model.vectors.vector import Batch, Vector, concat
-from ...planner.physical import HashJoin, PhysicalNode
+from ...planner.algebra.physical import HashJoin, PhysicalNode
 from ..context import ExecutionContext
 from ..evaluate import Compiler
 from ..lazy import empty_batch, empty_vector, joined

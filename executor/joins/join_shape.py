@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ...model.types import BOOLEAN
 from ...model.vectors.vector import Batch, Vector
-from ...planner.physical import HashJoin
+from ...planner.algebra.physical import HashJoin
 from ...sql.expressions import Call, Column, Expr, columns_of, conjunction
 
 DROPS_UNMATCHED_PROBE = frozenset(("inner", "semi", "right", "right_semi", "right_anti"))
@@ -16,7 +16,7 @@ DROPS_UNMATCHED_PROBE = frozenset(("inner", "semi", "right", "right_semi", "righ
 
 @dataclass(frozen=True, slots=True)
 class JoinShape:
-    """The kind, the output, and per side the columns and the keys, as in `planner.physical.HashJoin`."""
+    """The kind, the output, and per side the columns and the keys, as in `planner.algebra.physical.HashJoin`."""
 
     kind: str
     output: tuple[Column, ...]

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ...model.predicates import BitmapFilter, BloomFilter, Range
 from ...model.vectors.vector import Vector, concat, spread
-from ...planner.physical import HashJoin, RuntimeFilter
+from ...planner.algebra.physical import HashJoin, RuntimeFilter
 from ..kernels.numbers import known_bounds, measured_bounds
 from ..memory import Account
 from ..spilling.sizes import vector_bytes

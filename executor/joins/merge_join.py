@@ -30,7 +30,7 @@ from typing import Any, TypeAlias
 from ...errors import InternalError, OperationalError
 from ...model.keys.keys import Keys
 from ...model.vectors.vector import Batch, concat
-from ...planner.physical import MergeJoin, PhysicalNode, TableScan, nodes
+from ...planner.algebra.physical import MergeJoin, PhysicalNode, TableScan, nodes
 from ...sql.expressions import Column
 from ..context import ExecutionContext
 from ..evaluate import Compiler

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ...model.vectors.vector import Array, Batch, Const
-from ...planner.physical import NestedLoopJoin, PhysicalNode
+from ...planner.algebra.physical import NestedLoopJoin, PhysicalNode
 from ..context import ExecutionContext
 from ..evaluate import Compiler, physical
 from ..lazy import joined

@@ -36,7 +36,7 @@ class Matches:
     Parameters
     ----------
     kind : str
-        As in `planner.physical.HashJoin`.
+        As in `planner.algebra.physical.HashJoin`.
     output : sequence of Column
         Any of the two sides' columns (of the probe side's only, or the build side's only, for the kinds that say so).
     condition : Expr, optional

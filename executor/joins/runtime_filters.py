@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 from ...model.bloom_predicate import bloom_predicate
 from ...model.predicates import BitmapFilter, BloomFilter, ColumnPredicate, InList, Range
 from ...model.vectors.vector import Array, Dict, Text, Vector, spread
-from ...planner.cost import MOST_TEXTS
-from ...planner.physical import TableScan
+from ...planner.algebra.physical import TableScan
+from ...planner.estimates.cost import MOST_TEXTS
 from ..kernels.numbers import integers, known_bounds, measured_bounds
 
 MOST_BITS = 1 << 26

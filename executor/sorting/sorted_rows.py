@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from ...model.vectors.vector import Batch
-from ...planner.physical import Sort
+from ...planner.algebra.physical import Sort
 from ...sql.expressions import Column, OrderItem
 from ..context import ExecutionContext
 from ..evaluate import Compiler, Evaluation

@@ -26,7 +26,7 @@ from ...errors import RowChanged
 from ...model.schema import Table
 from ...model.store import Op, Store, Timestamp, WriteBatch
 from ...model.types import INTEGER_WIDTHS, Kind
-from ...planner.trees import MIRRORED
+from ...planner.algebra.trees import MIRRORED
 from ...sql import bound
 from ...sql.expressions import Call, Column, Expr, Literal, conjuncts
 from ...sql.late_parameters import LateParameter

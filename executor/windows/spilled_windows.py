@@ -18,7 +18,7 @@ from typing import Protocol
 import numpy as np
 
 from ...model.vectors.vector import Array, Batch, Const, Vector, concat
-from ...planner.physical import Window
+from ...planner.algebra.physical import Window
 from ..context import ExecutionContext
 from ..grouping import segments
 from ..lazy import concat_batches

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...model.vectors.vector import Array, Batch, Const, Vector
-from ...planner.physical import Window
+from ...planner.algebra.physical import Window
 from ...sql.expressions import Case, Column, Expr, Literal, OrderItem, columns_of
 from ...sql.expressions import Window as WindowCall
 from ..context import ExecutionContext

@@ -23,8 +23,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..algebra.logical import Node
 from ..context import Context
-from ..logical import Node
 from .aggregate_before_join import aggregate_before_join
 from .aggregate_early import aggregate_early
 from .decorrelate_subqueries import decorrelate_subqueries

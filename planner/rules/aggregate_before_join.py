@@ -17,11 +17,11 @@ Project d, count
 from __future__ import annotations
 
 from ...sql.expressions import Column, Expr, conjuncts
+from ..algebra.logical import Aggregate, Join, Node, Project
+from ..algebra.properties import determined, unique_keys
+from ..algebra.trees import column_equality, column_ids, columns_in, columns_in_all, passing, rewrite_nodes
 from ..context import Context
-from ..logical import Aggregate, Join, Node, Project
-from ..properties import determined, unique_keys
-from ..trees import column_equality, column_ids, columns_in, columns_in_all, passing, rewrite_nodes
-from ..unnesting import over_no_rows
+from ..decorrelation.unnesting import over_no_rows
 
 SAFE = frozenset(
     [

@@ -13,8 +13,8 @@ number first, and each customer is found once:
 The rows that are aggregated first come from some of the relations of a join, those that the sums read at least, joined
 among themselves. They are grouped by all that the rest of the query reads of them: join keys, group keys, conditions.
 Relations join them one after the other as long as the estimates say that it costs less; if the best choice leaves a
-few times fewer rows than there were, and something to join, the plan is changed. `partial_aggregates` says which calls
-can be split and how.
+few times fewer rows than there were, and something to join, the plan is changed. `decorrelation.partial_aggregates`
+says which calls can be split and how.
 
 >>> from nyala.planner.testing import show
 >>> query = "SELECT a, sum(b) FROM u JOIN t ON c = k GROUP BY a"
@@ -35,13 +35,13 @@ from dataclasses import dataclass, field
 from ...sql.expressions import Aggregate as AggregateCall
 from ...sql.expressions import Column, Expr, Literal, conjuncts
 from ...sql.functions import is_volatile
+from ..algebra.logical import Aggregate, Filter, Join, Node, Project, Scan
+from ..algebra.trees import all_of, column_ids, columns_in, each, filtered, rewrite_nodes, substitute
 from ..context import Context
-from ..cost import WORTH_FILTERING, CostModel, KeyPair, has_exact_filter
-from ..join_order import JoinGraph, bits
-from ..logical import Aggregate, Filter, Join, Node, Project, Scan
-from ..partial_aggregates import Split, never_fails, summed_columns
-from ..statistics import distinct_among
-from ..trees import all_of, column_ids, columns_in, each, filtered, rewrite_nodes, substitute
+from ..decorrelation.partial_aggregates import Split, never_fails, summed_columns
+from ..estimates.cost import WORTH_FILTERING, CostModel, KeyPair, has_exact_filter
+from ..estimates.statistics import distinct_among
+from ..physical.join_order import JoinGraph, bits
 
 LEAST_ROWS = 20_000
 """Fewer rows are joined and aggregated in no time anyway."""

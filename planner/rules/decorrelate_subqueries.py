@@ -46,11 +46,7 @@ from ...sql.expressions import (
 )
 from ...sql.expressions import Aggregate as AggregateCall
 from ...sql.expressions import Window as WindowCall
-from ..build import Builder
-from ..context import Context
-from ..correlated_windows import as_window
-from ..laziness import EVERY_ROW, Guard, fails_for_others, flatten_lazily, guarded, may_fail
-from ..logical import (
+from ..algebra.logical import (
     Aggregate,
     Filter,
     Join,
@@ -65,8 +61,8 @@ from ..logical import (
     Values,
     Window,
 )
-from ..properties import exactly_one_row, never_null, not_null_columns, unique_keys
-from ..trees import (
+from ..algebra.properties import exactly_one_row, never_null, not_null_columns, unique_keys
+from ..algebra.trees import (
     NEGATED,
     TRUE,
     UNKNOWN,
@@ -87,7 +83,20 @@ from ..trees import (
     passing,
     substitute,
 )
-from ..unnesting import CannotPull, Domain, inject, is_drawn, may_be_true, over_no_rows, pull, pull_through_groups
+from ..context import Context
+from ..decorrelation.branch_subqueries import EVERY_ROW, Guard, fails_for_others, flatten_lazily, guarded, may_fail
+from ..decorrelation.correlated_windows import as_window
+from ..decorrelation.unnesting import (
+    CannotPull,
+    Domain,
+    inject,
+    is_drawn,
+    may_be_true,
+    over_no_rows,
+    pull,
+    pull_through_groups,
+)
+from ..logical_builder import Builder
 from .order_joins import order_joins
 from .pushdown_predicates import pushdown_predicates
 

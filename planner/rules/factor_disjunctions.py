@@ -20,9 +20,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...sql.expressions import Call, Expr, InValues, Literal, conjuncts
+from ..algebra.logical import Filter, Join, Node, Project, Shared
+from ..algebra.trees import TRUE, all_of, any_of, column_ids, columns_in, disjuncts, distinct, in_values, rewrite_nodes
 from ..context import Context
-from ..logical import Filter, Join, Node, Project, Shared
-from ..trees import TRUE, all_of, any_of, column_ids, columns_in, disjuncts, distinct, in_values, rewrite_nodes
 
 
 def factor_disjunctions(root: Node, context: Context) -> Node:

@@ -30,9 +30,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ...sql.expressions import Column, Expr, Literal
+from ..algebra.logical import Aggregate, Filter, Join, Node, Project, Scan, Sort
+from ..algebra.trees import all_of, call, column_ids, columns_in_all, nodes, rewrite_nodes
 from ..context import Context
-from ..logical import Aggregate, Filter, Join, Node, Project, Scan, Sort
-from ..trees import all_of, call, column_ids, columns_in_all, nodes, rewrite_nodes
 from .prune_columns import exactly, pruned
 
 LEAST_ROWS = 4_096

@@ -31,10 +31,10 @@ from collections.abc import Mapping
 
 from ...sql.expressions import Expr, Literal, conjuncts
 from ...sql.functions import is_volatile
+from ..algebra.logical import Aggregate, Filter, Node, Project, SetOperation, Shared, Values
+from ..algebra.trees import all_of, any_of, columns_in, filtered, nodes, substitute
 from ..context import Context
 from ..fold import fold_predicate
-from ..logical import Aggregate, Filter, Node, Project, SetOperation, Shared, Values
-from ..trees import all_of, any_of, columns_in, filtered, nodes, substitute
 from .factor_disjunctions import factor_disjunctions
 from .pushdown_predicates import pushdown_predicates
 

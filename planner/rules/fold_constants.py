@@ -15,10 +15,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...sql.expressions import Literal
+from ..algebra.logical import Filter, Join, Node, Values
+from ..algebra.trees import TRUE, map_expressions, rewrite_nodes
 from ..context import Context
 from ..fold import fold, fold_predicate
-from ..logical import Filter, Join, Node, Values
-from ..trees import TRUE, map_expressions, rewrite_nodes
 
 
 def fold_constants(root: Node, context: Context) -> Node:

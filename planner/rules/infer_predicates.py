@@ -18,10 +18,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...sql.expressions import Call, Column, Expr, InValues, Literal, Parameter, conjuncts
+from ..algebra.logical import FileScan, Filter, Join, Node, Scan, Sort
+from ..algebra.properties import Equivalence
+from ..algebra.trees import MIRRORED, all_of, column_equality, column_ids, columns_in, distinct, filtered, substitute
 from ..context import Context
-from ..logical import FileScan, Filter, Join, Node, Scan, Sort
-from ..properties import Equivalence
-from ..trees import MIRRORED, all_of, column_equality, column_ids, columns_in, distinct, filtered, substitute
 
 TARGETS = {"inner": "both", "cross": "both", "semi": "right", "left": "right", "anti": "right", "single": "right"}
 """On which side of a join what is known above it and in its condition may be used for new predicates."""

@@ -15,9 +15,9 @@ Shared 1:
 
 from __future__ import annotations
 
+from ..algebra.logical import Node, Project, Shared
+from ..algebra.trees import rewrite_nodes
 from ..context import Context
-from ..logical import Node, Project, Shared
-from ..trees import rewrite_nodes
 
 
 def inline_shared(root: Node, context: Context) -> Node:

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections import Counter
 
 from ...sql.expressions import Column, Literal
+from ..algebra.logical import Aggregate, Filter, Join, Node, Project, Window
+from ..algebra.trees import column_ids, each, node_expressions, substitute
 from ..context import Context
-from ..logical import Aggregate, Filter, Join, Node, Project, Window
-from ..trees import column_ids, each, node_expressions, substitute
 
 UNORDERED = (Filter, Join, Aggregate, Project, Window)
 """Nodes that take their input's columns by number, whatever their order."""

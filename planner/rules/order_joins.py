@@ -20,11 +20,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...sql.expressions import Column, Expr, conjuncts
+from ..algebra.logical import Filter, Join, Node, Project
+from ..algebra.trees import all_of, column_ids, columns_in, filtered, substitute
 from ..context import Context
-from ..cost import CostModel
-from ..join_order import JoinGraph, best_tree
-from ..logical import Filter, Join, Node, Project
-from ..trees import all_of, column_ids, columns_in, filtered, substitute
+from ..estimates.cost import CostModel
+from ..physical.join_order import JoinGraph, best_tree
 
 REDUCERS = ("semi", "anti", "null_anti")
 

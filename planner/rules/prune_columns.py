@@ -18,8 +18,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ...sql.expressions import conjuncts
-from ..context import Context
-from ..logical import (
+from ..algebra.logical import (
     Aggregate,
     FileScan,
     Filter,
@@ -38,8 +37,9 @@ from ..logical import (
     Values,
     Window,
 )
-from ..properties import LEFT_ONLY, unique_keys
-from ..trees import column_equality, column_ids, columns_in, columns_in_all, node_expressions, rewrite_nodes
+from ..algebra.properties import LEFT_ONLY, unique_keys
+from ..algebra.trees import column_equality, column_ids, columns_in, columns_in_all, node_expressions, rewrite_nodes
+from ..context import Context
 
 Wanted = frozenset[int]
 

@@ -10,9 +10,9 @@ Sort a first 3
 from __future__ import annotations
 
 from ...sql.expressions import Literal
+from ..algebra.logical import Limit, Node, Project, SetOperation, Sort
+from ..algebra.trees import rewrite_nodes
 from ..context import Context
-from ..logical import Limit, Node, Project, SetOperation, Sort
-from ..trees import rewrite_nodes
 
 
 def push_limits(root: Node, context: Context) -> Node:

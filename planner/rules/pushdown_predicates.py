@@ -27,8 +27,7 @@ from dataclasses import replace
 
 from ...sql.expressions import Expr, conjuncts
 from ...sql.functions import is_volatile
-from ..context import Context
-from ..logical import (
+from ..algebra.logical import (
     Aggregate,
     FileScan,
     Filter,
@@ -42,8 +41,9 @@ from ..logical import (
     TopRows,
     Window,
 )
-from ..trees import all_of, column_ids, columns_in, filtered, substitute
-from ..windows import passes
+from ..algebra.trees import all_of, column_ids, columns_in, filtered, substitute
+from ..algebra.windows import passes
+from ..context import Context
 
 
 def pushdown_predicates(root: Node, context: Context) -> Node:

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from ...sql.expressions import Aggregate as AggregateCall
 from ...sql.expressions import Column, Expr
+from ..algebra.logical import Aggregate, Node, Project
+from ..algebra.properties import determined
+from ..algebra.trees import passing, rewrite_nodes
 from ..context import Context
-from ..logical import Aggregate, Node, Project
-from ..properties import determined
-from ..trees import passing, rewrite_nodes
 
 
 def reduce_group_keys(root: Node, context: Context) -> Node:

@@ -29,9 +29,7 @@ from collections.abc import Hashable, Iterator
 
 from ...sql.expressions import Column, Expr
 from ...sql.functions import is_volatile
-from ..context import Context
-from ..cost import READ, CostModel
-from ..logical import (
+from ..algebra.logical import (
     Aggregate,
     Filter,
     Join,
@@ -48,7 +46,9 @@ from ..logical import (
     Values,
     Window,
 )
-from ..trees import node_expressions, nodes, rewrite, rewrite_nodes
+from ..algebra.trees import node_expressions, nodes, rewrite, rewrite_nodes
+from ..context import Context
+from ..estimates.cost import READ, CostModel
 from .order_joins import order_joins
 
 

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..algebra.logical import Aggregate, Filter, Join, Node, Project, Sort
+from ..algebra.properties import rejects_null, strict_columns
+from ..algebra.trees import column_ids
 from ..context import Context
-from ..logical import Aggregate, Filter, Join, Node, Project, Sort
-from ..properties import rejects_null, strict_columns
-from ..trees import column_ids
 
 Numbers = frozenset[int]
 NOTHING: Numbers = frozenset()

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...planner.cardinality import Estimator
-from ...planner.cost import key_pairs
-from ...planner.logical import Aggregate, Filter, Join, Node, Project, Shared, SingleRow
+from ...planner.algebra.logical import Aggregate, Filter, Join, Node, Project, Shared, SingleRow
+from ...planner.estimates.cardinality import Estimator
+from ...planner.estimates.cost import key_pairs
 from ...sql.expressions import Column
 from .relations.cutting import Cutting
 

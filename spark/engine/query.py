@@ -23,15 +23,15 @@ from ...model.predicates import ColumnPredicate
 from ...model.store import Timestamp
 from ...model.types import TINYINT
 from ...planner import Plan
-from ...planner.cardinality import Estimator
-from ...planner.choose import Chooser
+from ...planner.algebra.logical import Aggregate, Node, Scan, Shared
+from ...planner.algebra.physical import PhysicalNode, TableScan
+from ...planner.algebra.physical import Project as PhysicalProject
+from ...planner.algebra.trees import Numbers, nodes
 from ...planner.context import Context, PlannerOptions
-from ...planner.cost import CostModel
-from ...planner.explain import draw_logical
-from ...planner.logical import Aggregate, Node, Scan, Shared
-from ...planner.physical import PhysicalNode, TableScan
-from ...planner.physical import Project as PhysicalProject
-from ...planner.trees import Numbers, nodes
+from ...planner.estimates.cardinality import Estimator
+from ...planner.estimates.cost import CostModel
+from ...planner.explaining.plan_text import draw_logical
+from ...planner.physical.physical_planner import Chooser
 from ...sql.expressions import Column, Literal
 from .. import types
 from .hints import Hints

@@ -17,7 +17,7 @@ import numpy as np
 from ...driver.connection import Connection
 from ...model.schema import ColumnSchema, Table
 from ...model.store import CHANGED_AT_COLUMN, Timestamp
-from ...planner.sqltext import literal_text
+from ...planner.explaining.expression_text import literal_text
 from ...sql.binding.show_create import quoted_name
 from . import changes
 from .naming import condition, table_name

@@ -20,7 +20,7 @@ from ...model.predicates import ColumnPredicate
 from ...model.schema import Table
 from ...model.store import ChangeRange, Timestamp
 from ...planner import plan_query
-from ...planner.physical import PhysicalNode, TableScan
+from ...planner.algebra.physical import PhysicalNode, TableScan
 from ...sql import bound
 from ...sql.binding.show_create import quoted_name
 from ...sql.expressions import Column

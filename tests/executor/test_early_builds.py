@@ -19,7 +19,7 @@ from nyala.executor.joins.early_builds import early_builds
 from nyala.model.store import ScanCounters, ScanToken
 from nyala.model.vectors.vector import Batch
 from nyala.planner import plan_query
-from nyala.planner.physical import HashJoin, PhysicalNode, RuntimeFilter, TableScan, nodes
+from nyala.planner.algebra.physical import HashJoin, PhysicalNode, RuntimeFilter, TableScan, nodes
 from nyala.planner.plan import Plan
 from nyala.sql import bind, parse
 

@@ -23,7 +23,7 @@ from nyala.executor.joins import runtime_filters as filters_module
 from nyala.executor.joins.join_index import JoinIndex
 from nyala.model.predicates import BitmapFilter, BloomFilter, InList, Range
 from nyala.model.types import BIGINT, BOOLEAN
-from nyala.planner.physical import HashJoin, NestedLoopJoin, PhysicalNode, RuntimeFilter, TableScan
+from nyala.planner.algebra.physical import HashJoin, NestedLoopJoin, PhysicalNode, RuntimeFilter, TableScan
 from nyala.sql.expressions import Call, Column, Expr, conjunction
 
 HASH_KINDS = ("inner", "left", "right", "full", "semi", "anti", "null_anti", "single", "right_semi", "right_anti")

@@ -16,7 +16,7 @@ from nyala.errors import CardinalityViolation, OperationalError, ProgrammingErro
 from nyala.executor import ExecutionContext, run
 from nyala.executor.joins import merge_join
 from nyala.planner import PlannerOptions, explain, plan_query
-from nyala.planner.physical import MergeJoin, nodes
+from nyala.planner.algebra.physical import MergeJoin, nodes
 from nyala.sql import bind, bound, parse
 from nyala.storage.database import Database
 
@@ -205,7 +205,7 @@ def test_small_sides_are_hashed_and_explain_shows_what_is_chosen(store: Database
 
 
 def test_large_sides_are_merged_and_filtered_ones_are_not(store: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nyala.planner.merge_joins.WORTH_MERGING", 500)
+    monkeypatch.setattr("nyala.planner.physical.merge_joins.WORTH_MERGING", 500)
     for join, operator in (("FULL JOIN r ON l.a = r.a", "MergeJoin"), ("JOIN r ON l.a = r.a AND r.q < 9", "HashJoin")):
         text = f"SELECT l.p, r.q FROM l {join}"
         plan = plan_query(bind(parse(text)[0], store).query, store)  # type: ignore[union-attr]

@@ -17,7 +17,8 @@ from executor_support import MemoryStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.executor import ExecutionContext, run
-from nyala.planner import plan_query, scan_limits
+from nyala.planner import plan_query
+from nyala.planner.scans import scan_limits
 from nyala.sql import bind, parse
 from nyala.sql.bound import SelectStatement
 

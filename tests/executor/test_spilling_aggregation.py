@@ -29,7 +29,7 @@ from nyala.executor.spilling.lists import Lists
 from nyala.model.types import BIGINT, DataType, Kind
 from nyala.model.vectors.vector import Batch, Const, Flat, Vector, Wide, concat, vector_from_arrow
 from nyala.planner import PlannerOptions, plan_query
-from nyala.planner.physical import HashAggregate, nodes
+from nyala.planner.algebra.physical import HashAggregate, nodes
 from nyala.sql import bind, parse
 from nyala.sql.bound import SelectStatement
 from nyala.sql.expressions import Aggregate, Column, Literal

@@ -22,7 +22,7 @@ from nyala.executor import ExecutionContext, execute
 from nyala.executor.joins import blocks as blocks_module
 from nyala.executor.joins import collecting as collecting_module
 from nyala.model.types import BOOLEAN
-from nyala.planner.physical import HashJoin, NestedLoopJoin, PhysicalNode, RuntimeFilter, TableScan
+from nyala.planner.algebra.physical import HashJoin, NestedLoopJoin, PhysicalNode, RuntimeFilter, TableScan
 from nyala.sql.expressions import Call, Column, Expr, conjunction
 
 HASH_KINDS = ("inner", "left", "right", "full", "semi", "anti", "null_anti", "single", "right_semi", "right_anti")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from engines_support import same_tables
-from nyala.planner import correlated_windows
+from nyala.planner.decorrelation import correlated_windows
 from nyala.planner.testing import show
 
 ROWS = {

@@ -15,11 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.model.store import ColumnStatistics, TableStatistics
-from nyala.planner import PlannerOptions, choose, physical, plan_query
-from nyala.planner.physical import PhysicalNode
+from nyala.planner import PlannerOptions, plan_query
+from nyala.planner.algebra import physical
+from nyala.planner.algebra.physical import PhysicalNode
+from nyala.planner.explaining.expression_text import literal_text, predicate_text, to_sql
+from nyala.planner.physical import physical_planner as choose
 from nyala.planner.rules import RULES
-from nyala.planner.scan_predicates import Extracted
-from nyala.planner.sqltext import literal_text, predicate_text, to_sql
+from nyala.planner.scans.scan_predicates import Extracted
 from nyala.planner.testing import SMALL, FixedCatalog, bound_query
 from nyala.sql.expressions import Column, Expr, OrderItem
 

@@ -11,11 +11,11 @@ import pytest
 from engines_support import same_tables
 from nyala.model.store import TableStatistics
 from nyala.model.types import INT, STRING
+from nyala.planner.algebra.logical import Scan
+from nyala.planner.algebra.trees import nodes
 from nyala.planner.context import PlannerOptions
-from nyala.planner.logical import Scan
 from nyala.planner.plan import plan_query
 from nyala.planner.testing import WIDE, FixedCatalog, bound_query, make_table, show
-from nyala.planner.trees import nodes
 
 ROWS = {
     "w": [(k, (3, None, 1, 3)[k % 4], (None, "ä", "", "long" * 5)[k * 7 % 4], f"z{k % 3}") for k in range(23)],

@@ -8,7 +8,7 @@ from pathlib import Path
 import nyala
 import pytest
 from nyala.planner import explain
-from nyala.planner.explain import draw_logical
+from nyala.planner.explaining.plan_text import draw_logical
 from nyala.planner.rules import RULE_NAMES
 from nyala.planner.testing import SMALL, WIDE, FixedCatalog, plan_text, show
 

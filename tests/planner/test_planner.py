@@ -10,15 +10,16 @@ from nyala.errors import InterfaceError, InternalError, InvalidText, Programming
 from nyala.model.predicates import InList, Range
 from nyala.model.store import ColumnStatistics, TableStatistics
 from nyala.model.types import BIGINT, DECIMAL, DOUBLE, INT, STRING, DataType
-from nyala.planner import Actual, PlannerOptions, bind_parameters, explain, physical, plan_query
-from nyala.planner.check import check_plan
+from nyala.planner import Actual, PlannerOptions, bind_parameters, explain, plan_query
+from nyala.planner.algebra import physical
+from nyala.planner.algebra.invariants import check_plan
+from nyala.planner.algebra.logical import Filter, Join, Project, Scan
+from nyala.planner.algebra.physical import PhysicalNode
+from nyala.planner.algebra.trees import call, nodes, rewrite
+from nyala.planner.estimates.statistics import distinct_among
 from nyala.planner.fold import fold, shift_months
-from nyala.planner.logical import Filter, Join, Project, Scan
-from nyala.planner.physical import PhysicalNode
 from nyala.planner.plan import Plan
-from nyala.planner.statistics import distinct_among
 from nyala.planner.testing import SMALL, FixedCatalog, bound_query, make_table, plan_text
-from nyala.planner.trees import call, nodes, rewrite
 from nyala.sql.bound import Query
 from nyala.sql.expressions import Column, Expr, Literal, Parameter
 

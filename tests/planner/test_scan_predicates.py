@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from nyala.model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
 from nyala.model.types import BIGINT, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP, TINYINT, DataType, Kind
+from nyala.planner.algebra.trees import all_of, any_of, call, is_null
 from nyala.planner.fold import compare
-from nyala.planner.scan_predicates import extract, like_prefix
-from nyala.planner.trees import all_of, any_of, call, is_null
+from nyala.planner.scans.scan_predicates import extract, like_prefix
 from nyala.sql.expressions import Call, Cast, Column, Expr, InValues, Literal, conjuncts
 
 NAMES = {1: "x", 2: "y"}

@@ -11,8 +11,8 @@ from executor_support import MemoryStore
 from nyala.executor import ExecutionContext
 from nyala.executor.execute import execute
 from nyala.planner import PlannerOptions, plan_query
-from nyala.planner.build_sides import independent_build_sides
-from nyala.planner.physical import HashJoin, PhysicalNode, Shared, TableScan, nodes
+from nyala.planner.algebra.physical import HashJoin, PhysicalNode, Shared, TableScan, nodes
+from nyala.planner.physical.independent_build_sides import independent_build_sides
 from nyala.planner.testing import FixedCatalog, bound_query, plan_text
 
 PATH = Path(nyala.__file__).parent / "tpch" / "query_texts"

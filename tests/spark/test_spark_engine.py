@@ -6,9 +6,9 @@ from collections import Counter
 import nyala
 import pytest
 from nyala.errors import Cancelled, DataError, InterfaceError, ProgrammingError, UnknownTable
-from nyala.planner.cost import key_pairs
-from nyala.planner.logical import Join
-from nyala.planner.trees import nodes
+from nyala.planner.algebra.logical import Join
+from nyala.planner.algebra.trees import nodes
+from nyala.planner.estimates.cost import key_pairs
 from nyala.spark import sql
 from nyala.testing import MiniCluster
 from nyala.tpch import check

@@ -10,7 +10,7 @@ from differential.test_differential import SIZES, TABLES, TYPES, _literal, _rows
 from nyala.errors import Cancelled
 from nyala.executor import ExecutionContext
 from nyala.model.predicates import BitmapFilter
-from nyala.planner.logical import Aggregate, Filter, Project, Scan, Sort
+from nyala.planner.algebra.logical import Aggregate, Filter, Project, Scan, Sort
 from nyala.spark.engine.query import prepare
 from nyala.spark.engine.relations import parts
 from nyala.spark.engine.relations.tasks import Reading

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from ....planner.cardinality import Estimator
-from ....planner.logical import Aggregate, FileScan, Filter, Limit, Node, Project, Scan, Shared, Sort
-from ....planner.trees import Numbers
+from ....planner.algebra.logical import Aggregate, FileScan, Filter, Limit, Node, Project, Scan, Shared, Sort
+from ....planner.algebra.trees import Numbers
+from ....planner.estimates.cardinality import Estimator
 from ....sql.expressions import Expr, Literal
 from .partial import is_apart, split
 

@@ -23,8 +23,7 @@ from ....executor.joins.kept_keys import KeptKeys
 from ....executor.joins.runtime_filters import FilterFactory, RuntimeFilters
 from ....model.predicates import ColumnPredicate, InList
 from ....model.vectors.vector import Batch
-from ....planner.cost import CostModel, KeyPair
-from ....planner.physical import (
+from ....planner.algebra.physical import (
     HashAggregate,
     HashJoin,
     MergeJoin,
@@ -36,12 +35,13 @@ from ....planner.physical import (
     WorkingTable,
     nodes,
 )
-from ....planner.physical import Recursive as RecursiveNode
+from ....planner.algebra.physical import Recursive as RecursiveNode
+from ....planner.estimates.cost import CostModel, KeyPair
 
 MOST_KEYS: Final = 4_000_000
 """Build rows beyond which no key is read ahead."""
 CROSSING: Final = 30.0
-"""What a row costs that crosses to Spark, and is joined there, in the units of `planner.cost`."""
+"""What a row costs that crosses to Spark, and is joined there, in the units of `planner.estimates.cost`."""
 CELL: Final = 6.0
 """The same for each of its columns."""
 CHECKED: Final = 0.15

@@ -5,18 +5,18 @@
                                      ─►         Aggregate by a: sum(b), sum(c), count(c)      ◄─ of each task
                                                   Scan t
 
-`planner.partial_aggregates` says how each call is split; types are those of nyala's own aggregation, so averages of
-decimals are as exact. Where groups cannot span two tablets there is nothing to be merged: then the aggregation itself
-is beside the rows, whatever it computes, as long as each tablet is read by one task.
+`planner.decorrelation.partial_aggregates` says how each call is split; types are those of nyala's own aggregation, so
+averages of decimals are as exact. Where groups cannot span two tablets there is nothing to be merged: then the
+aggregation itself is beside the rows, whatever it computes, as long as each tablet is read by one task.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from ....planner.logical import Aggregate, Filter, Node, Project, Scan
-from ....planner.partial_aggregates import Split, never_fails
-from ....planner.trees import Numbers, column_ids, passing
+from ....planner.algebra.logical import Aggregate, Filter, Node, Project, Scan
+from ....planner.algebra.trees import Numbers, column_ids, passing
+from ....planner.decorrelation.partial_aggregates import Split, never_fails
 from ....sql.expressions import Aggregate as AggregateCall
 from ....sql.expressions import Column, Expr
 from ....sql.functions import is_volatile

@@ -13,7 +13,7 @@ from typing import Final
 from ....driver.key_ranges import key_ranges
 from ....model.predicates import ColumnPredicate
 from ....model.store import ScanSpec, Store, Timestamp
-from ....planner.physical import TableScan
+from ....planner.algebra.physical import TableScan
 from .tasks import Part
 
 LEAST_ROWS: Final = 1 << 18

@@ -21,7 +21,7 @@ from ....executor.memory import default_limit
 from ....model.schema import Table
 from ....model.store import ScanSpec, ScanToken, Store, Timestamp
 from ....model.vectors.vector import Batch
-from ....planner.physical import PhysicalNode
+from ....planner.algebra.physical import PhysicalNode
 from ... import types, workers
 
 BATCH_ROWS = 1 << 16

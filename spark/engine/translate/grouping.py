@@ -14,7 +14,7 @@ from typing import Any
 from sqlglot import exp
 
 from ....model.types import BIGINT, Kind
-from ....planner.logical import Aggregate
+from ....planner.algebra.logical import Aggregate
 from ....sql.expressions import ZERO_OVER_NOTHING, Column, columns_of
 from . import aggregates, expressions
 from .block import NO_COLUMNS, Aliases, Block

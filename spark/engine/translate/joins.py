@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from ....planner.logical import Join
+from ....planner.algebra.logical import Join
 from ....sql.expressions import Call, Column, Expr, columns_of, conjuncts
 from . import expressions
 from .block import Aliases, Block

@@ -26,7 +26,7 @@ from sqlglot import exp
 
 from ....errors import InternalError
 from ....model.types import MAX_PRECISION, Kind
-from ....planner.logical import (
+from ....planner.algebra.logical import (
     Aggregate,
     Filter,
     Join,

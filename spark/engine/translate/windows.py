@@ -15,7 +15,7 @@ from sqlglot import exp
 
 from ....errors import DataError
 from ....model.types import DATE, INTERVAL, Interval, Kind
-from ....planner.logical import Series, TopRows, Window
+from ....planner.algebra.logical import Series, TopRows, Window
 from ....sql.expressions import Expr, Literal, OrderItem
 from ....sql.expressions import Window as WindowCall
 from . import aggregates, expressions

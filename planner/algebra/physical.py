@@ -1,0 +1,300 @@
+"""Physical plan nodes: what the executor runs. Inert, frozen; `planner/physical/physical_planner.py` makes them from
+logical nodes.
+
+Every node has `columns` (what its batches hold, in order) and `estimate` (expected rows). Expressions refer to
+columns of the node's inputs by number. Subquery expressions and `Parameter`s of plans that run are gone: the planner
+has turned the former into joins, `planner.bind_parameters` the latter into literals.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+from ...model.predicates import ColumnPredicate
+from ...model.schema import Table
+from ...sql.bound import FileRef, TimeTravel
+from ...sql.expressions import Aggregate as AggregateCall
+from ...sql.expressions import Column, Expr, OrderItem
+from ...sql.expressions import Window as WindowCall
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhysicalNode:
+    """The base of all physical nodes."""
+
+    columns: tuple[Column, ...]
+    estimate: float = 0.0
+
+    def children(self) -> tuple[PhysicalNode, ...]:
+        """The direct inputs, in order."""
+        kind = type(self)
+        names = _INPUTS.get(kind)
+        if names is None:
+            names = _INPUTS[kind] = tuple(spec.name for spec in fields(self) if spec.type == "PhysicalNode")
+        return tuple([getattr(self, name) for name in names])
+
+
+_INPUTS: dict[type, tuple[str, ...]] = {}
+"""The fields of each kind of node that hold its inputs: a statement asks for those of its nodes some dozens of times
+before it runs."""
+
+
+def nodes(root: PhysicalNode, most: int = 1) -> Iterator[PhysicalNode]:
+    """The node and all below it, parents first. What is below a shared subplan comes at most `most` times: of subplans
+    that use each other twice, every level would double it."""
+    stack = [root]
+    entered: Counter[int] = Counter()
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, Shared):
+            entered[id(node.source)] += 1
+            if entered[id(node.source)] > most:
+                continue
+        stack.extend(node.children()[::-1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableScan(PhysicalNode):
+    """Reads a table: `predicates` go down to the tablets, `residual` is evaluated on their batches.
+
+    `names` are the table's names of `fetched`, the columns that the scan yields lazily: `columns` first, then those
+    that only `residual` needs. `predicates` are in physical values; those whose value is not known until parameters are
+    bound stay in `residual`.
+
+    With a `limit`, no part of the table needs to give more than its first `limit` rows after `offset` (which is the
+    business of the operator above, and only adds to them here); with `ordered` as well, the first by primary key of
+    each tablet. `time` is as in the logical node.
+    """
+
+    table: Table
+    alias: str
+    names: tuple[str, ...]
+    fetched: tuple[Column, ...]
+    predicates: tuple[ColumnPredicate, ...] = ()
+    residual: Expr | None = None
+    ordered: bool = False
+    limit: Expr | None = None
+    offset: Expr | None = None
+    time: TimeTravel | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileScan(PhysicalNode):
+    """Reads external files. `names` are what they call `fetched`: `columns` first, then those that only `residual`
+    needs, which is evaluated on every row; `predicates`, in physical values and by the same names, only serve to leave
+    out parts of files whose statistics exclude them."""
+
+    file: FileRef
+    names: tuple[str, ...]
+    fetched: tuple[Column, ...]
+    predicates: tuple[ColumnPredicate, ...] = ()
+    residual: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValuesScan(PhysicalNode):
+    """Constant rows."""
+
+    rows: tuple[tuple[Expr, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filter(PhysicalNode):
+    """Rows for which `predicate` is true; `columns` may be fewer than the source's."""
+
+    source: PhysicalNode
+    predicate: Expr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Project(PhysicalNode):
+    """One expression per output column."""
+
+    source: PhysicalNode
+    expressions: tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeFilter:
+    """The build keys of a join, offered to a `TableScan` below its probe side: rows whose column matches no build key
+    cannot survive. `key` is the position of the join key, `column` the number of a column among that scan's
+    `fetched`. Where the keys allow no exact filter, a Bloom filter of up to `bloom_keys` distinct ones is worth it."""
+
+    key: int
+    column: int
+    bloom_keys: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashJoin(PhysicalNode):
+    """Equi-join: `build` is read whole first, then `probe` streams.
+
+    `kind` is from the probe side's view:
+    - inner; left: unmatched probe rows come out with NULLs; full: unmatched rows of either side;
+    - right: unmatched build rows come out with NULLs, matches too;
+    - semi, anti, null_anti, single: of probe rows, as in the logical node;
+    - right_semi, right_anti: *build* rows with, without a partner: for a small build side under EXISTS; only build
+      columns come out.
+    `residual` is the rest of the condition over both sides' columns; it decides what a match is.
+    Keys of a pair have equal types. NULL keys match nothing. `columns` are any of the two sides' columns.
+    """
+
+    kind: str
+    probe: PhysicalNode
+    build: PhysicalNode
+    probe_keys: tuple[Expr, ...]
+    build_keys: tuple[Expr, ...]
+    residual: Expr | None = None
+    runtime_filters: tuple[RuntimeFilter, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeJoin(PhysicalNode):
+    """Equi-join of two sides whose tablets are cut alike and ascend by the keys: tablet by tablet, both sides stream.
+
+    `kind`, `residual` and `columns` are as in `HashJoin`, with `left` as the probe side; all but null_anti. Both inputs
+    give one morsel per tablet, in which the keys, columns without NULLs, ascend in the order given.
+    """
+
+    kind: str
+    left: PhysicalNode
+    right: PhysicalNode
+    left_keys: tuple[Column, ...]
+    right_keys: tuple[Column, ...]
+    residual: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NestedLoopJoin(PhysicalNode):
+    """Join on any condition (None: all pairs); `right` is read whole first. Kinds as in the logical node."""
+
+    kind: str
+    left: PhysicalNode
+    right: PhysicalNode
+    condition: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HashAggregate(PhysicalNode):
+    """One row per group: `columns` are those of the groups, of the aggregates and, with `sets`, of the set's number.
+    The sets are positions among `groups`, as in the logical node."""
+
+    source: PhysicalNode
+    groups: tuple[Expr, ...]
+    aggregates: tuple[AggregateCall, ...]
+    sets: tuple[tuple[int, ...], ...] | None = None
+
+    def lacks(self, group: Expr) -> bool:
+        """Is there a grouping set without the group?"""
+        return self.sets is not None and any(all(self.groups[i] != group for i in chosen) for chosen in self.sets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window(PhysicalNode):
+    """The rows of `source` in the order of their windows, each with the value of each call; `columns` are any of the
+    source's, then the calls'. All calls have one PARTITION BY and one ORDER BY."""
+
+    source: PhysicalNode
+    calls: tuple[WindowCall, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sort(PhysicalNode):
+    """All rows in order, or the first `limit` after `offset` (top-N). `presorted`: what comes from one tablet is in
+    this order already."""
+
+    source: PhysicalNode
+    order: tuple[OrderItem, ...]
+    limit: Expr | None = None
+    offset: Expr | None = None
+    presorted: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit(PhysicalNode):
+    """At most `limit` rows after skipping `offset`."""
+
+    source: PhysicalNode
+    limit: Expr | None
+    offset: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopRows(PhysicalNode):
+    """The first rows of each group in order, as in the logical node."""
+
+    source: PhysicalNode
+    groups: tuple[Column, ...]
+    order: tuple[OrderItem, ...]
+    limit: Expr | None
+    offset: Expr | None = None
+    ties: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Series(PhysicalNode):
+    """Each row of `source` with every value from `start` to `stop`; `columns` are some of the source's, then the
+    series' own."""
+
+    source: PhysicalNode
+    start: Expr
+    stop: Expr
+    step: Expr
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recursive(PhysicalNode):
+    """As in the logical node; `columns` align by position with those of both inputs."""
+
+    key: int
+    all: bool
+    anchor: PhysicalNode
+    step: PhysicalNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkingTable(PhysicalNode):
+    """The rows of the last round of the `Recursive` with this `key`; `places` are the positions of `columns` among
+    those."""
+
+    key: int
+    places: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnionAll(PhysicalNode):
+    """The rows of all `sources`, whose columns align by position with `columns`."""
+
+    sources: tuple[PhysicalNode, ...]
+
+    def children(self) -> tuple[PhysicalNode, ...]:
+        return self.sources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetDifference(PhysicalNode):
+    """INTERSECT or EXCEPT (`kind` in lower case), with `all` by counting; NULLs are equal here."""
+
+    kind: str
+    all: bool
+    left: PhysicalNode
+    right: PhysicalNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SingleRow(PhysicalNode):
+    """Exactly one row, as in the logical node."""
+
+    source: PhysicalNode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shared(PhysicalNode):
+    """A subplan that runs once per execution, however often it stands in the plan; equal `key` means the same.
+    `columns` align by position with the source's."""
+
+    key: int
+    source: PhysicalNode

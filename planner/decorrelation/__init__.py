@@ -1,0 +1,1 @@
+"""The machinery that turns correlated subqueries into joins."""

@@ -1,0 +1,188 @@
+"""Aggregate calls in two steps: partial values over some of a join's rows, and what merges them above the join.
+
+Rows of one side of a join that agree in all that the rest of the query reads of them meet the same partners. They may
+be aggregated before they do: each partner then finds one partial value where it found many rows.
+
+    count(x)   partial count(x)               sum of the counts
+    sum(x)     partial sum(x)                 sum of the sums
+    avg(x)     partial sum(x) and count(x)    sum of the sums / sum of the counts, rounded as avg rounds
+    min(x)     partial min(x)                 min of the minima; likewise any_value, max, bool_and, bit_or, ...
+
+A CASE whose conditions read the other side is the same for all rows behind one partial value, and so is a FILTER:
+
+    sum(CASE WHEN d = 1 THEN x ELSE 0 END)    partial sum(x)    sum(CASE WHEN d = 1 THEN partial ELSE 0 END)
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...model.types import BIGINT, DECIMAL, DOUBLE, DataType
+from ...sql.expressions import Aggregate as AggregateCall
+from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, Parameter
+from ...sql.functions import SCALARS, VOLATILE, is_volatile
+from ...sql.functions.aggregates import sum_type
+from ...sql.functions.fallible import FALLIBLE
+from ..algebra.trees import Numbers, columns_in, is_null, negate, subexpressions
+from .unnesting import over_no_rows
+
+UNMOVED_BY_DUPLICATES = frozenset(("min", "max", "any_value", "bool_and", "bool_or", "bit_and", "bit_or"))
+"""Aggregates to which it makes no difference how often a value comes."""
+MERGED_BY_THEMSELVES = UNMOVED_BY_DUPLICATES | {"sum", "bit_xor"}
+"""Aggregates of which the value over partial values is the value over all."""
+_COUNTED = DECIMAL(38, 0)
+NEVER_FAIL = SCALARS - VOLATILE - FALLIBLE | {"abs", "substring"}
+"""What has a value for all arguments, but for numbers near the limits of their type and texts of a negative length."""
+
+
+class Split:
+    """Splits the calls of one aggregation; `inside` are the columns of the rows that are aggregated first.
+
+    Attributes
+    ----------
+    partials : dict of AggregateCall to Column
+        What is computed first, each call once.
+    merging : list of (Column, AggregateCall)
+        What is computed over the partial values.
+    values : list of (Column, Expr)
+        The calls' own columns, over those of `merging`.
+    """
+
+    def __init__(self, inside: frozenset[int], numbers: Numbers):
+        self.partials: dict[AggregateCall, Column] = {}
+        self.merging: list[tuple[Column, AggregateCall]] = []
+        self.values: list[tuple[Column, Expr]] = []
+        self._inside = inside
+        self._numbers = numbers
+
+    def add(self, column: Column, call: AggregateCall, never_empty: bool) -> bool:
+        """Split one call; False where that cannot be done. `never_empty`: every group has a row."""
+        if call.distinct or call.order or is_volatile(call):
+            return False
+        reads = columns_in(call)
+        if call.function in UNMOVED_BY_DUPLICATES and not reads <= self._inside:
+            self.merging.append((column, call))
+            self.values.append((column, column))
+            return True
+        within, above = (call.filter, None) if columns_in(call.filter) <= self._inside else (None, call.filter)
+        if within is not None and not never_fails(within):
+            return False
+        arg = call.args[0] if call.args else None
+        if call.function == "avg" and arg is not None:
+            return self._add_average(column, call, arg, within, above)
+        if call.function == "count" and len(call.args) < 2:
+            value = self._partial("count", BIGINT, arg, within)
+            if value is None:
+                return False
+            if never_empty and above is None and not value.nullable:
+                self.merging.append((column, AggregateCall(BIGINT, False, "sum", (value,))))
+                self.values.append((column, column))
+            else:
+                total = self._merge("sum", BIGINT, value, above, column.name)
+                self.values.append((column, over_no_rows(total, call)))
+            return True
+        if call.function not in MERGED_BY_THEMSELVES or arg is None or len(call.args) > 1:
+            return False
+        value = self._partial(call.function, call.type, arg, within)
+        if value is None:
+            return False
+        self.merging.append((column, AggregateCall(call.type, True, call.function, (value,), filter=above)))
+        self.values.append((column, column))
+        return True
+
+    def _add_average(
+        self, column: Column, call: AggregateCall, arg: Expr, within: Expr | None, above: Expr | None
+    ) -> bool:
+        summed = sum_type(arg.type)
+        sums, counts = self._partial("sum", summed, arg, within), self._partial("count", BIGINT, arg, within)
+        if sums is None or counts is None:
+            return False
+        total = self._merge("sum", sum_type(summed), sums, above, "sum")
+        count: Expr = self._merge("sum", _COUNTED, counts, above, "count")
+        if call.type.is_float:
+            count = Cast(DOUBLE, count.nullable, count)
+        self.values.append((column, Call(call.type, True, "div", (total, count))))
+        return True
+
+    def _merge(self, function: str, type_: DataType, value: Expr, above: Expr | None, name: str) -> Column:
+        """A fresh column of an aggregate over partial values."""
+        call = AggregateCall(type_, True, function, (value,), filter=above)
+        known = next((column for column, other in self.merging if other == call), None)
+        if known is None:
+            known = self._numbers.column(call, name)
+            self.merging.append((known, call))
+        return known
+
+    def _partial(self, function: str, type_: DataType, arg: Expr | None, within: Expr | None) -> Expr | None:
+        """The value of a call for the rows behind one row of partial values; None where it differs among them."""
+        if isinstance(arg, Literal) and arg.value is None:
+            return Literal(type_, True, None)
+        if isinstance(arg, Literal) and function == "sum" and not arg.value and within is None:
+            # Adding nothing but zeros needs no column.
+            return Literal(type_, False, 0.0 if type_.is_float else 0)
+        if columns_in(arg) <= self._inside:
+            if arg is not None and not never_fails(arg):
+                return None
+            is_every_row = arg is None or (function == "count" and not arg.nullable)
+            args = () if arg is None or is_every_row else (arg,)
+            call = AggregateCall(type_, function != "count", function, args, filter=within)
+            if call not in self.partials:
+                self.partials[call] = self._numbers.column(call, function)
+            return self.partials[call]
+        if isinstance(arg, Cast) and isinstance(arg.arg, Case):
+            cast, choice = arg, arg.arg
+            branches = tuple((condition, replace(cast, arg=value)) for condition, value in choice.branches)
+            arg = replace(choice, type=cast.type, branches=branches, default=replace(cast, arg=choice.default))
+        if isinstance(arg, Case):
+            return self._chosen(function, type_, arg, within)
+        if function == "count" and arg is not None:
+            counted = self._partial("count", BIGINT, None, within)
+            assert counted is not None, "rows can always be counted"
+            return Case(BIGINT, True, ((negate(is_null(arg)), counted),), Literal(BIGINT, True, None))
+        return None
+
+    def _chosen(self, function: str, type_: DataType, arg: Case, within: Expr | None) -> Expr | None:
+        """A CASE between the partial values of what a CASE chooses from."""
+        found: list[Expr] = []
+        for value in (*(value for _, value in arg.branches), arg.default):
+            partial = self._partial(function, type_, value, within)
+            if partial is None:
+                return None
+            found.append(partial)
+        conditions = [condition for condition, _ in arg.branches]
+        nullable = any(value.nullable for value in found)
+        return Case(type_, nullable, tuple(zip(conditions, found[:-1], strict=True)), found[-1])
+
+
+def never_fails(expr: Expr) -> bool:
+    """Can an expression be computed for rows for which nobody asked, without an error that nobody expects?
+
+    The rows that are aggregated first may meet no partner in the join, or none for which a CASE chooses the value.
+    """
+    if isinstance(expr, Cast):
+        widens = expr.arg.type.is_numeric and (expr.type.is_float or expr.type.is_decimal or expr.type == BIGINT)
+        return (expr.safe or widens) and never_fails(expr.arg)
+    if isinstance(expr, Call) and expr.function in ("div", "mod"):
+        divisor = expr.args[1]
+        return isinstance(divisor, Literal) and divisor.value not in (0, -1) and never_fails(expr.args[0])
+    if isinstance(expr, Call) and expr.function not in NEVER_FAIL:
+        return False
+    return isinstance(expr, (Column, Literal, Parameter, Call, Case, InValues)) and all(
+        map(never_fails, subexpressions(expr))
+    )
+
+
+def summed_columns(call: AggregateCall) -> frozenset[int]:
+    """The numbers of the columns that must be among the rows that are aggregated first, if the call is to be split."""
+    if call.function in UNMOVED_BY_DUPLICATES or call.function == "count" or not call.args:
+        return frozenset()
+    return frozenset().union(*(_chosen_columns(arg) for arg in call.args))
+
+
+def _chosen_columns(arg: Expr) -> frozenset[int]:
+    """The columns of an expression, without those that a CASE at its top reads only to choose."""
+    if isinstance(arg, Cast) and isinstance(arg.arg, Case):
+        arg = arg.arg
+    if not isinstance(arg, Case):
+        return columns_in(arg)
+    return frozenset().union(*(_chosen_columns(v) for v in (*(value for _, value in arg.branches), arg.default)))

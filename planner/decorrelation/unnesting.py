@@ -1,0 +1,483 @@
+"""Taking the outer references out of a subquery's plan: the machinery under `rules/decorrelate_subqueries.py`.
+
+A correlated subquery reads columns of the query around it. Two ways lead to a plan that does not:
+
+1. `pull` lifts the predicates that hold the outer references out of the subquery, through projections, joins and
+   (equalities only) aggregates and limits, so that they become the condition of the join with the outer query. Nearly
+   all subqueries that people write go this way, and what comes out is what they would have written as a join.
+2. `inject` works for the rest (Neumann and Kemper, "Unnesting Arbitrary Queries", BTW 2015): the distinct outer
+   values, the *domain*, are joined into the subquery's leaves and carried up to its top, so that one run gives the
+   answers for all of them; the outer query joins on the carried columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from ...errors import InternalError
+from ...model.types import BIGINT
+from ...sql.expressions import ZERO_OVER_NOTHING, Case, Column, Expr, Literal, conjuncts
+from ...sql.expressions import Aggregate as AggregateCall
+from ...sql.functions import is_volatile
+from ..algebra.logical import (
+    Aggregate,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Recursive,
+    Series,
+    SetOperation,
+    Shared,
+    SingleRow,
+    Sort,
+    TopRows,
+    Values,
+    Window,
+    WorkingTable,
+)
+from ..algebra.trees import (
+    Numbers,
+    all_of,
+    as_equality,
+    call,
+    case,
+    column_ids,
+    columns_in,
+    columns_in_all,
+    filtered,
+    free_columns,
+    is_null,
+    map_expressions,
+    negate,
+    node_expressions,
+    nodes,
+    passing,
+    substitute,
+)
+from ..algebra.windows import partitioned
+
+
+class CannotPull(Exception):
+    """The correlation sits where `pull` cannot lift it; `inject` can."""
+
+
+def pull(node: Node, numbers: Numbers) -> tuple[Node, list[Expr]]:
+    """The plan without its correlated predicates, and these, over outer columns and columns that it gives out.
+
+    Raises `CannotPull` where an outer reference stands anywhere else.
+    """
+    if not free_columns(node):
+        return node, []
+    if isinstance(node, Filter):
+        source, lifted = pull(node.source, numbers)
+        inside = column_ids(source)
+        own = [part for part in conjuncts(node.predicate) if columns_in(part) <= inside]
+        return filtered(source, all_of(own)), lifted + [p for p in conjuncts(node.predicate) if p not in own]
+    if isinstance(node, Project):
+        source, lifted = pull(node.source, numbers)
+        inside = column_ids(source)
+        if not columns_in_all(expr for _, expr in node.items) <= inside:
+            raise CannotPull
+        wanted = columns_in_all(lifted) & inside
+        present = column_ids(node)
+        extra = [c for c in source.columns if c.id in wanted and c.id not in present]
+        return Project(source, node.items + passing(extra)), lifted
+    if isinstance(node, Aggregate):
+        if node.is_total:
+            raise CannotPull
+        return pull_through_groups(node, numbers)
+    if isinstance(node, Join):
+        return _pull_join(node, numbers)
+    if isinstance(node, Window):
+        return _pull_window(node, numbers)
+    if isinstance(node, Sort) and node.limit is None and node.offset is None:
+        return pull(node.source, numbers)
+    if isinstance(node, (Limit, Sort, TopRows)):
+        return _pull_limit(_first_of_one_group(node), numbers)
+    if isinstance(node, Series):
+        source, lifted = pull(node.source, numbers)
+        if columns_in_all(node_expressions(node)) <= column_ids(source):
+            return replace(node, source=source), lifted
+    raise CannotPull
+
+
+def _first_of_one_group(node: Limit | Sort | TopRows) -> TopRows:
+    """A limit as the first rows of one group that holds all rows."""
+    if isinstance(node, TopRows):
+        return node
+    if isinstance(node, Sort):
+        return TopRows(node.source, (), node.order, node.limit, node.offset)
+    if isinstance(node.source, Project) and isinstance(node.source.source, Sort):
+        sort = node.source.source
+        first = TopRows(sort.source, (), sort.order, node.limit, node.offset)
+        order = {column.id: column for column in first.columns}
+        # The order may read what the projection drops, so the limit goes below it; `TopRows` keeps all columns.
+        kept = [order[number] for number in order.keys() - column_ids(node.source)]
+        return replace(first, source=Project(sort.source, node.source.items + passing(_made_below(kept, sort))))
+    if isinstance(node.source, Sort) and node.source.limit is None and node.source.offset is None:
+        return TopRows(node.source.source, (), node.source.order, node.limit, node.offset)
+    return TopRows(node.source, (), (), node.limit, node.offset)
+
+
+def _made_below(columns: Sequence[Column], sort: Sort) -> list[Column]:
+    wanted = columns_in_all(item.expr for item in sort.order)
+    return [column for column in columns if column.id in wanted]
+
+
+def _pull_limit(node: TopRows, numbers: Numbers) -> tuple[Node, list[Expr]]:
+    """The first rows for each value of the correlated expressions, instead of the first rows for one of them."""
+    source, lifted = pull(node.source, numbers)
+    inside = column_ids(source)
+    if not columns_in_all(node_expressions(node)) <= inside:
+        raise CannotPull
+    groups, made, conditions = list(node.groups), list[tuple[Column, Expr]](), list[Expr]()
+    for part in lifted:
+        outer, inner = _correlated_equality(part, inside)
+        column = inner if isinstance(inner, Column) else numbers.column(inner)
+        if column is not inner:
+            made.append((column, inner))
+        groups.append(column)
+        conditions.append(call("eq", outer, column))
+    if made:
+        source = Project(source, (*passing(source.columns), *made))
+    return replace(node, source=source, groups=tuple(dict.fromkeys(groups))), conditions
+
+
+def _pull_join(node: Join, numbers: Numbers) -> tuple[Node, list[Expr]]:
+    inside = column_ids(node.left) | column_ids(node.right)
+    outer = [part for part in conjuncts(node.condition) if not columns_in(part) <= inside]
+    if node.kind in ("inner", "cross"):
+        left, lifted_left = pull(node.left, numbers)
+        right, lifted_right = pull(node.right, numbers)
+        own = all_of(part for part in conjuncts(node.condition) if part not in outer)
+        return Join("cross" if own is None else "inner", left, right, own), lifted_left + lifted_right + outer
+    if outer or node.kind in ("right", "full") or free_columns(node.right):
+        raise CannotPull
+    left, lifted = pull(node.left, numbers)
+    return replace(node, left=left), lifted
+
+
+def pull_through_groups(node: Aggregate, numbers: Numbers) -> tuple[Aggregate, list[Expr]]:
+    """The aggregate grouped by its correlated expressions as well, and `outer = group` for each.
+
+    Where `node` has no groups, the caller must mind the outer rows without partner.
+    """
+    source, lifted = pull(node.source, numbers)
+    inside = column_ids(source)
+    if not columns_in_all(node_expressions(node)) <= inside:
+        raise CannotPull
+    added: list[tuple[Column, Expr]] = []
+    conditions: list[Expr] = []
+    for part in lifted:
+        outer, inner = _correlated_equality(part, inside)
+        known = next((column for column, expr in (*node.common_groups, *added) if expr == inner), None)
+        if known is None:
+            known = inner if isinstance(inner, Column) else numbers.column(inner)
+            added.append((known, inner))
+        conditions.append(call("eq", outer, known))
+    return node.grouped_also(source, tuple(added)), conditions
+
+
+def _pull_window(node: Window, numbers: Numbers) -> tuple[Node, list[Expr]]:
+    """The node with a partition for each outer row, as each `inner = outer` selects all rows of some partitions."""
+    source, lifted = pull(node.source, numbers)
+    inside = column_ids(source)
+    if not columns_in_all(node_expressions(node)) <= inside:
+        raise CannotPull
+    return partitioned(node, source, [_correlated_equality(part, inside)[1] for part in lifted]), lifted
+
+
+def _correlated_equality(part: Expr, inside: frozenset[int]) -> tuple[Expr, Expr]:
+    """`part` as (outer expression, inner expression); `CannotPull` where it is no such equality."""
+    sides = as_equality(part)
+    if sides is not None:
+        for outer, inner in (sides, sides[::-1]):
+            if columns_in(inner) and columns_in(inner) <= inside and not columns_in(outer) & inside:
+                return outer, inner
+    raise CannotPull
+
+
+# ---- the domain --------------------------------------------------------------------------------------------------
+
+
+class Domain:
+    """The distinct values of outer columns, to be joined into a subquery as often as needed.
+
+    `values` gives them, one column for each of `references`; those numbered in `solid` hold no NULL. `per_row`: they
+    are the rows themselves, and what draws random values draws them for each row.
+    """
+
+    def __init__(
+        self,
+        values: Node,
+        references: Sequence[Column],
+        solid: frozenset[int],
+        new_key: Callable[[], int],
+        numbers: Numbers,
+        per_row: bool = False,
+    ):
+        self._source = values
+        self._per_row = per_row
+        self._key = new_key()
+        self._solid = solid
+        self.new_key = new_key
+        self.numbers = numbers
+        self.references = tuple(references)
+        self.shared: dict[int, tuple[int, Node, dict[int, Column]]] = {}
+        """Shared subplans that were made for every row of the domain: their key, plan and carried columns, by the key
+        that they had."""
+        self.working: dict[int, int] = {}
+        """Recursive queries that were: the new key by the old."""
+
+    def is_read(self, node: Node) -> bool:
+        """True if a plan's rows may differ from one outer row to another."""
+        outer = {column.id for column in self.references}
+        if free_columns(node) & outer or (self._per_row and is_drawn(node)):
+            return True
+        return bool(self.working) and self._reads_working_table(node)
+
+    def _reads_working_table(self, root: Node) -> bool:
+        for node in nodes(root):
+            if isinstance(node, WorkingTable) and node.key in self.working:
+                return True
+            if isinstance(node, Shared) and self._reads_working_table(node.source):
+                return True
+        return False
+
+    def use(self) -> tuple[Node, dict[int, Column]]:
+        """A use of the domain, and the column that stands for each outer column in it."""
+        fresh = tuple(self.numbers.column(column) for column in self.references)
+        node = Shared(self._key, self._source, fresh)
+        return node, {outer.id: own for outer, own in zip(self.references, fresh, strict=True)}
+
+    def equal(self, first: Mapping[int, Column], second: Mapping[int, Column]) -> list[Expr]:
+        """Conditions that two uses (or a use and the outer query itself) stand for the same outer row; NULL equals
+        NULL here."""
+        found: list[Expr] = []
+        for outer in self.references:
+            a, b = first[outer.id], second[outer.id]
+            found.append(call("eq", a, b) if outer.id in self._solid else same_or_both_null(a, b))
+        return found
+
+
+def is_drawn(plan: Node) -> bool:
+    """True if an expression of the plan gives another value whenever it is evaluated, as random() does. A shared plan
+    is evaluated once."""
+    if isinstance(plan, Shared):
+        return False
+    return any(map(is_volatile, node_expressions(plan))) or any(map(is_drawn, plan.children()))
+
+
+def same_or_both_null(first: Expr, second: Expr) -> Expr:
+    """`first IS NOT DISTINCT FROM second`."""
+    distinct = replace(call("is_distinct", first, second), nullable=False)
+    return replace(call("not", distinct), nullable=False)
+
+
+Carried = tuple[Node, dict[int, Column]]
+
+
+def inject(node: Node, domain: Domain) -> Carried:
+    """The plan for every row of the domain at once: its rows, each with the domain's columns it is the answer for."""
+    if not domain.is_read(node):
+        use, carried = domain.use()
+        return Join("cross", node, use), carried
+    if isinstance(node, Filter):
+        source, carried = inject(node.source, domain)
+        return Filter(source, substitute(node.predicate, carried)), carried
+    if isinstance(node, Project):
+        source, carried = inject(node.source, domain)
+        items = tuple((column, substitute(expr, carried)) for column, expr in node.items)
+        return Project(source, items + passing(carried.values())), carried
+    if isinstance(node, Aggregate):
+        return _inject_aggregate(node, domain)
+    if isinstance(node, Join):
+        return _inject_join(node, domain)
+    if isinstance(node, Window):
+        source, carried = inject(node.source, domain)
+        changed = map_expressions(node, lambda expr: substitute(expr, carried))
+        assert isinstance(changed, Window)
+        return partitioned(changed, source, carried.values()), carried
+    if isinstance(node, Sort) and node.limit is None and node.offset is None:
+        return inject(node.source, domain)
+    if isinstance(node, SetOperation):
+        return _inject_set_operation(node, domain)
+    if isinstance(node, SingleRow):
+        source, carried = inject(node.source, domain)
+        use, whole = domain.use()
+        joined = Join("single", use, source, all_of(domain.equal(whole, carried)))
+        return Project(joined, passing((*node.columns, *whole.values()))), whole
+    if isinstance(node, Values):
+        return _inject_values(node, domain)
+    if isinstance(node, (Limit, Sort, TopRows)):
+        return _inject_limit(_first_of_one_group(node), domain)
+    if isinstance(node, Series):
+        source, carried = inject(node.source, domain)
+        start, stop, step = (substitute(expr, carried) for expr in (node.start, node.stop, node.step))
+        return Series(source, node.column, start, stop, step), carried
+    if isinstance(node, (Shared, Recursive, WorkingTable)):
+        return _inject_repeated(node, domain)
+    raise InternalError(f"a reference to the outer query inside a {type(node).__name__} was not expected")
+
+
+def _inject_values(node: Values, domain: Domain) -> Carried:
+    use, carried = domain.use()
+    rows = [[substitute(expr, carried) for expr in row] for row in node.rows]
+    if len(rows) == 1:
+        return Project(use, tuple(zip(node.output, rows[0], strict=True)) + passing(carried.values())), carried
+    # Every row of the domain with the number of every row here, and by that the row's values.
+    number = domain.numbers.column(Literal(BIGINT, False, 0), "row")
+    numbered = Values((number,), tuple((Literal(BIGINT, False, i),) for i in range(len(rows))))
+    items: list[tuple[Column, Expr]] = []
+    for column, *values in zip(node.output, *rows, strict=True):
+        whens = ((call("eq", number, Literal(BIGINT, False, i)), value) for i, value in enumerate(values))
+        items.append((column, Case(column.type, True, tuple(whens), Literal(column.type, True, None))))
+    return Project(Join("cross", use, numbered), (*items, *passing(carried.values()))), carried
+
+
+def _inject_limit(node: TopRows, domain: Domain) -> Carried:
+    source, carried = inject(node.source, domain)
+    order = tuple(replace(item, expr=substitute(item.expr, carried)) for item in node.order)
+    return replace(node, source=source, groups=(*node.groups, *carried.values()), order=order), carried
+
+
+def _inject_repeated(node: Shared | Recursive | WorkingTable, domain: Domain) -> Carried:
+    fresh = tuple(domain.numbers.column(column) for column in domain.references)
+    whole = {outer.id: own for outer, own in zip(domain.references, fresh, strict=True)}
+    if isinstance(node, WorkingTable):
+        return WorkingTable(domain.working[node.key], node.output + fresh), whole
+    if isinstance(node, Shared):
+        if node.key not in domain.shared:
+            source, carried = inject(node.source, domain)
+            source = Project(source, passing((*node.source.columns, *carried.values())))
+            domain.shared[node.key] = domain.new_key(), source, carried
+        key, source, _ = domain.shared[node.key]
+        return Shared(key, source, node.output + fresh), whole
+    anchor, carried = inject(node.anchor, domain)
+    anchor = Project(anchor, passing((*node.anchor.columns, *carried.values())))
+    key = domain.working[node.key] = domain.new_key()
+    step, carried = inject(node.step, domain)
+    step = Project(step, passing((*node.step.columns, *carried.values())))
+    return Recursive(key, node.all, anchor, step, node.output + fresh), whole
+
+
+def _inject_aggregate(node: Aggregate, domain: Domain) -> Carried:
+    source, carried = inject(node.source, domain)
+    changed = [(column, substitute(expr, carried)) for column, expr in node.aggregates]
+    calls = tuple((column, expr) for column, expr in changed if isinstance(expr, AggregateCall))
+    groups = tuple((column, substitute(expr, carried)) for column, expr in node.groups)
+    if not node.is_total:
+        changed_node = replace(node, groups=groups, aggregates=calls)
+        return changed_node.grouped_also(source, passing(carried.values())), carried
+    if node.sets is not None:
+        return _inject_empty_sets(replace(node, groups=groups, aggregates=calls), source, carried, domain)
+    # Without GROUP BY there is a row for every outer row, also where nothing was aggregated.
+    inner = Aggregate(source, passing(carried.values()), tuple((domain.numbers.column(c), e) for c, e in calls))
+    use, whole = domain.use()
+    joined = Join("left", use, inner, all_of(domain.equal(whole, carried)))
+    items = tuple(
+        (column, over_no_rows(made, call_)) for (column, call_), (made, _) in zip(calls, inner.aggregates, strict=True)
+    )
+    return Project(joined, items + passing(whole.values())), whole
+
+
+def _inject_empty_sets(node: Aggregate, source: Node, carried: Mapping[int, Column], domain: Domain) -> Carried:
+    """Grouping sets of which one or more are empty: each of those has a row for every outer row, aggregated or not."""
+    assert node.sets is not None
+    known = node.set_number or domain.numbers.column(Literal(BIGINT, False, 0), "set")
+    fresh = {column.id: domain.numbers.column(column) for column in (*node.columns, known)}
+    grouped = node.grouped_also(source, passing(carried.values()))
+    inner = replace(
+        grouped,
+        groups=tuple((fresh.get(column.id, column), expr) for column, expr in grouped.groups),
+        aggregates=tuple((fresh[column.id], expr) for column, expr in grouped.aggregates),
+        set_number=fresh[known.id],
+    )
+    use, whole = domain.use()
+    number = domain.numbers.column(known)
+    empty = [i for i, chosen in enumerate(node.sets) if not chosen]
+    due = Join("cross", use, Values((number,), tuple((Literal(known.type, False, i),) for i in empty)))
+    same = [*domain.equal(whole, carried), call("eq", number, fresh[known.id])]
+    answers = {outer: domain.numbers.column(column) for outer, column in whole.items()}
+    items: list[tuple[Column, Expr]] = [(column, replace(fresh[column.id], nullable=True)) for column, _ in node.groups]
+    items += [(column, over_no_rows(fresh[column.id], call_)) for column, call_ in node.aggregates]
+    if node.set_number is not None:
+        items.append((known, _either(fresh[known.id], number)))
+    items += [(answers[outer], _either(carried[outer], column)) for outer, column in whole.items()]
+    return Project(Join("full", due, inner, all_of(same)), tuple(items)), answers
+
+
+def _either(first: Column, second: Column) -> Expr:
+    """The one that is not NULL, above a full join."""
+    return replace(call("coalesce", first, second, type_=first.type), nullable=first.nullable and second.nullable)
+
+
+def over_no_rows(column: Column, aggregate: AggregateCall) -> Expr:
+    """The value of an aggregate's column above an outer join that leaves it NULL where there was nothing to
+    aggregate: COUNT is then 0."""
+    value = replace(column, nullable=True)
+    if aggregate.function not in ZERO_OVER_NOTHING:
+        return value
+    return replace(case(is_null(value), Literal(BIGINT, False, 0), value), type=column.type, nullable=False)
+
+
+def _inject_join(node: Join, domain: Domain) -> Carried:
+    if node.kind == "full":
+        return _inject_full_join(node, domain)
+    if node.kind == "right":
+        turned, carried = _inject_join(Join("left", node.right, node.left, node.condition), domain)
+        return Project(turned, passing((*node.columns, *carried.values()))), carried
+    conditions = conjuncts(node.condition)
+    right_free = domain.is_read(node.right)
+    if right_free and node.kind in ("inner", "cross") and not domain.is_read(node.left):
+        right, carried = inject(node.right, domain)
+        own = all_of(substitute(part, carried) for part in conditions)
+        return Join("cross" if own is None else "inner", node.left, right, own), carried
+    left, carried = inject(node.left, domain)
+    kind, right = node.kind, node.right
+    parts = [substitute(part, carried) for part in conditions]
+    if right_free:
+        if kind == "null_anti":
+            # The domain's equality must not count as "perhaps", so the null-aware part is spelt out.
+            kind, parts = "anti", [may_be_true(part) for part in parts]
+        right, again = inject(right, domain)
+        parts = [substitute(part, carried) for part in parts] + domain.equal(carried, again)
+    own = all_of(parts)
+    if kind in ("inner", "cross"):
+        kind = "cross" if own is None else "inner"
+    joined: Node = Join(kind, left, right, own)
+    if right_free and kind in ("inner", "left", "single"):
+        joined = Project(joined, passing((*node.columns, *carried.values())))
+    return joined, carried
+
+
+def _inject_full_join(node: Join, domain: Domain) -> Carried:
+    left, first = inject(node.left, domain)
+    right, second = inject(node.right, domain)
+    parts = [substitute(part, first) for part in conjuncts(node.condition)]
+    joined = Join("full", left, right, all_of([*parts, *domain.equal(first, second)]))
+    items: list[tuple[Column, Expr]] = []
+    whole: dict[int, Column] = {}
+    for outer in domain.references:
+        a, b = (replace(side[outer.id], nullable=True) for side in (first, second))
+        whole[outer.id] = domain.numbers.column(outer)
+        items.append((whole[outer.id], call("coalesce", a, b, type_=outer.type)))
+    return Project(joined, (*passing(node.columns), *items)), whole
+
+
+def may_be_true(part: Expr) -> Expr:
+    """`part IS NOT FALSE`: true where the condition is true or NULL."""
+    return replace(negate(replace(call("is_false", part), nullable=False)), nullable=False)
+
+
+def _inject_set_operation(node: SetOperation, domain: Domain) -> Carried:
+    sides: list[Node] = []
+    for side in (node.left, node.right):
+        inner, carried = inject(side, domain)
+        sides.append(Project(inner, passing((*side.columns, *carried.values()))))
+    output = tuple(domain.numbers.column(column) for column in domain.references)
+    whole = {outer.id: own for outer, own in zip(domain.references, output, strict=True)}
+    return replace(node, left=sides[0], right=sides[1], output=node.output + output), whole

@@ -1,0 +1,1 @@
+"""Estimates: column statistics, numbers of rows, costs."""

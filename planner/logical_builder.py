@@ -1,0 +1,172 @@
+"""From the bound query to logical nodes, clause by clause, in the order in which SQL says they happen.
+
+    FROM → WHERE → GROUP BY → HAVING → windows → QUALIFY → SELECT → DISTINCT → ORDER BY → LIMIT
+
+Subqueries in expressions stay expressions here; `rules/decorrelate_subqueries.py` turns them into joins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ..sql import bound
+from ..sql.expressions import SUBQUERIES, Column, Expr, OrderItem
+from .algebra import windows
+from .algebra.logical import (
+    Aggregate,
+    FileScan,
+    Filter,
+    Join,
+    Limit,
+    Node,
+    Project,
+    Recursive,
+    Scan,
+    Series,
+    SetOperation,
+    Shared,
+    Sort,
+    TopRows,
+    Values,
+    WorkingTable,
+)
+from .algebra.trees import Numbers, each, passing
+from .context import Context
+
+
+class Builder:
+    """Builds the queries of one statement; a CTE used more than once becomes one `Shared` subplan."""
+
+    def __init__(self, context: Context):
+        self._context = context
+        self._shared = context.shared_queries
+        self._working: dict[int, int] = {}
+
+    def query(self, query: bound.Query) -> Node:
+        """The plan of a whole query; its columns are the visible ones, in order."""
+        node = self._body(query.body, query.order)
+        if query.ties:
+            node = TopRows(node, (), query.order, query.limit, query.offset, ties=True)
+        elif query.order:
+            node = Sort(node, query.order)
+        if not query.ties and (query.limit is not None or query.offset is not None):
+            node = Limit(node, query.limit, query.offset)
+        if [c.id for c in node.columns] != [c.id for c in query.columns]:
+            node = Project(node, passing(query.columns))
+        return node
+
+    def _body(
+        self,
+        body: bound.Select | bound.Values | bound.SetOperation | bound.Recursive,
+        order: tuple[OrderItem, ...] = (),
+    ) -> Node:
+        if isinstance(body, bound.Values):
+            return Values(body.columns, body.rows)
+        if isinstance(body, bound.SetOperation):
+            return SetOperation(body.kind, body.all, self.query(body.left), self.query(body.right), body.columns)
+        if isinstance(body, bound.Recursive):
+            key = self._working[body.key] = self._context.share_key()
+            return Recursive(key, body.all, self.query(body.anchor), self.query(body.step), body.columns)
+        return self._select(body, order)
+
+    def _select(self, select: bound.Select, order: tuple[OrderItem, ...]) -> Node:
+        node = Values((), ((),)) if select.relation is None else self.relation(select.relation)
+        if select.where is not None:
+            node = Filter(node, select.where)
+        if select.grouped or select.groups or select.aggregates:
+            node = Aggregate(node, select.groups, select.aggregates, select.sets, select.set_number)
+        if select.having is not None:
+            node = Filter(node, select.having)
+        node = windows.over(node, select.windows)
+        if select.qualify is not None:
+            node = Filter(node, select.qualify)
+        node = Project(node, select.projection)
+        if select.distinct_on:
+            node = windows.distinct_on(node, select.distinct_on, order)
+        return Aggregate(node, passing(node.columns), ()) if select.distinct else node
+
+    def relation(self, relation: bound.Relation) -> Node:
+        """The plan of one item of FROM."""
+        if isinstance(relation, bound.TableRef):
+            names = zip(relation.columns, relation.table.schema.names, strict=True)
+            numbers = tuple((c.id, name) for c, name in names)
+            return Scan(relation.table, relation.alias, relation.columns, numbers, time=relation.time)
+        if isinstance(relation, bound.FileRef):
+            return FileScan(relation, relation.columns)
+        if isinstance(relation, bound.SubqueryRef):
+            return self._derived(relation)
+        if isinstance(relation, bound.SeriesRef):
+            (column,) = relation.columns
+            return Series(Values((), ((),)), column, relation.start, relation.stop, relation.step)
+        if isinstance(relation, bound.WorkingRef):
+            return WorkingTable(self._working[relation.key], relation.columns)
+        left, right = self.relation(relation.left), self.relation(relation.right)
+        kind = "inner" if relation.kind == "cross" and relation.condition is not None else relation.kind
+        return Join(kind, left, right, relation.condition)
+
+    def _derived(self, ref: bound.SubqueryRef) -> Node:
+        if ref.shared is not None:
+            # The query object is kept beside its plan, so that its id cannot be given to another one.
+            if id(ref.query) not in self._shared:
+                self._shared[id(ref.query)] = (ref.query, self._context.share_key(), self.query(ref.query))
+            _, key, source = self._shared[id(ref.query)]
+            return Shared(key, source, ref.columns)
+        source = self.query(ref.query)
+        return Project(source, tuple(zip(ref.columns, source.columns, strict=True)))
+
+
+def numbers_above(query: bound.Query) -> Numbers:
+    """Column numbers that the statement does not use."""
+    return Numbers(max(_numbers_of(query, set()), default=0))
+
+
+def _numbers_of(query: bound.Query, seen: set[int]) -> Iterator[int]:
+    """The numbers in a query; queries by `id` that were `seen` are left out: one that several places share is one."""
+    if id(query) in seen:
+        return
+    seen.add(id(query))
+    yield from (c.id for c in (*query.columns, *query.hidden))
+    body = query.body
+    if isinstance(body, bound.SetOperation):
+        yield from (c.id for c in body.columns)
+        yield from _numbers_of(body.left, seen)
+        yield from _numbers_of(body.right, seen)
+    elif isinstance(body, bound.Recursive):
+        yield from (c.id for c in body.columns)
+        yield from _numbers_of(body.anchor, seen)
+        yield from _numbers_of(body.step, seen)
+    elif isinstance(body, bound.Values):
+        yield from (c.id for c in body.columns)
+        yield from _numbers_in((expr for row in body.rows for expr in row), seen)
+    else:
+        yield from (c.id for c, _ in (*body.projection, *body.groups, *body.aggregates, *body.windows))
+        if body.set_number is not None:
+            yield body.set_number.id
+        made = (*body.projection, *body.groups, *body.aggregates, *body.windows)
+        yield from _numbers_in((expr for _, expr in made), seen)
+        yield from _numbers_in((expr for expr in (body.where, body.having, body.qualify) if expr is not None), seen)
+        if body.relation is not None:
+            yield from _numbers_of_relation(body.relation, seen)
+
+
+def _numbers_of_relation(relation: bound.Relation, seen: set[int]) -> Iterator[int]:
+    if isinstance(relation, bound.Join):
+        yield from _numbers_of_relation(relation.left, seen)
+        yield from _numbers_of_relation(relation.right, seen)
+        if relation.condition is not None:
+            yield from _numbers_in([relation.condition], seen)
+        return
+    yield from (c.id for c in relation.columns)
+    if isinstance(relation, bound.SubqueryRef):
+        yield from _numbers_of(relation.query, seen)
+    elif isinstance(relation, bound.SeriesRef):
+        yield from _numbers_in((relation.start, relation.stop, relation.step), seen)
+
+
+def _numbers_in(exprs: Iterable[Expr], seen: set[int]) -> Iterator[int]:
+    for expr in exprs:
+        for node in each(expr):
+            if isinstance(node, Column):
+                yield node.id
+            elif isinstance(node, SUBQUERIES) and node.query is not None:
+                yield from _numbers_of(node.query, seen)

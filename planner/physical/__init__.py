@@ -1,0 +1,1 @@
+"""Physical planning: the operator of each node, join order, build sides."""

@@ -1,0 +1,79 @@
+"""The build sides of a plan that depend on nothing but themselves.
+
+A plan opens one operator after the other: a join's build side, then what its probe side opens, the build sides below it
+among them. What a join knows by then, it tells the scans below its probe side (`RuntimeFilter`), so a build side there
+may have to wait for it:
+
+    HashJoin, with a filter for scan b
+    ├─ probe: HashJoin
+    │         ├─ probe: HashJoin
+    │         │         ├─ probe: scan a
+    │         │         └─ build: scan d     independent
+    │         └─ build: scan b               has to wait
+    └─ build: scan c                         independent, and the first to be opened
+
+Nothing is said of what lies in shared subplans and recursive queries: these run at the first of several turns, or many
+times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ..algebra.physical import (
+    HashJoin,
+    MergeJoin,
+    NestedLoopJoin,
+    PhysicalNode,
+    Recursive,
+    Shared,
+    TableScan,
+    WorkingTable,
+    nodes,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildSide:
+    """A join whose build side is independent. `is_next`: it is opened first of all, or first of an independent build
+    side around it."""
+
+    join: HashJoin
+    is_next: bool
+
+
+def independent_build_sides(root: PhysicalNode) -> Iterator[BuildSide]:
+    """The build sides that no runtime filter from above reaches, in about the order of their turns, outer ones before
+    those inside them."""
+    return _found(root, frozenset(), True)
+
+
+def _found(node: PhysicalNode, filtered: frozenset[int], is_next: bool) -> Iterator[BuildSide]:
+    """Those at or below a node; `filtered` are the columns for which joins above have runtime filters."""
+    if isinstance(node, HashJoin):
+        if is_independent := _is_independent(node.build, filtered):
+            yield BuildSide(node, is_next)
+        yield from _found(node.build, filtered, is_next or is_independent)
+        yield from _found(node.probe, filtered | {offered.column for offered in node.runtime_filters}, False)
+    elif not isinstance(node, Recursive | Shared):
+        for place, child in enumerate(_in_turn(node)):
+            yield from _found(child, filtered, is_next and not place)
+
+
+def _in_turn(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
+    """The inputs in the order in which the executor opens them."""
+    if isinstance(node, NestedLoopJoin):
+        return node.right, node.left
+    if isinstance(node, MergeJoin):
+        return node.left, node.right
+    return node.children()
+
+
+def _is_independent(build: PhysicalNode, filtered: frozenset[int]) -> bool:
+    for node in nodes(build):
+        if isinstance(node, Recursive | WorkingTable):
+            return False
+        if isinstance(node, TableScan) and any(column.id in filtered for column in node.fetched):
+            return False
+    return True

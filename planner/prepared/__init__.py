@@ -1,0 +1,1 @@
+"""Plans of prepared statements: values are put into the places of their parameters."""

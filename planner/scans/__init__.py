@@ -1,0 +1,1 @@
+"""Conditions, limits and parameters of table scans."""

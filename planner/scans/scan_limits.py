@@ -1,0 +1,120 @@
+"""LIMIT, told to the scan below it, so that no tablet reads on when it has given what can be wanted of it.
+
+A limit directly over a scan lets each part of the scan stop after so many rows. A sort with a limit does too where the
+scan can give its rows in the sort's order, which is that of the primary key: of each tablet only the first rows are
+read, and the sort above has little to merge. Projections in between do no harm. An ordered scan has one thread per
+tablet and merges the tablet's rowsets, so it must spare most of the reading to be worth it.
+
+>>> from nyala.planner import explain
+>>> from nyala.planner.testing import plan_text
+>>> print(explain(plan_text("SELECT k, a FROM t ORDER BY k LIMIT 10")))
+Sort k first 10  (~10 rows)
+  Project k, a  (~10 rows)
+    TableScan t  (~10 rows)
+      · reads k, a
+      · ordered by key, limit 10
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ...model.predicates import Range
+from ...model.schema import PartitionSchema
+from ...sql.expressions import Column, Expr, Literal, OrderItem, Parameter, conjuncts
+from ..algebra import physical
+from ..algebra.physical import PhysicalNode, TableScan
+from ..algebra.trees import as_equality
+from .value_sets import is_one_value
+
+WORTH_ORDERING = 0.1
+"""The largest share of a scan's rows that tablets may be expected to give in key order."""
+GUESSED_ROWS = 100.0
+"""Of a LIMIT whose value comes with the execution."""
+
+
+def limited(node: PhysicalNode, limit: Expr | None, offset: Expr | None) -> PhysicalNode:
+    """The input of a limit, told about it where it is a scan."""
+    if not _is_known(limit):
+        return node
+    if isinstance(node, physical.Project):
+        return _over(node, limited(node.source, limit, offset))
+    if isinstance(node, TableScan):
+        return replace(node, limit=limit, offset=offset, estimate=min(node.estimate, _rows(limit, offset)))
+    return node
+
+
+def ordered(node: PhysicalNode, order: Sequence[OrderItem], limit: Expr | None, offset: Expr | None) -> PhysicalNode:
+    """The input of a top-N, told about it where it is a scan that gives this order."""
+    if not _is_known(limit):
+        return node
+    columns = [item.expr.id for item in order if isinstance(item.expr, Column) and not item.descending]
+    return _ordered(node, columns, limit, offset) if len(columns) == len(order) else node
+
+
+def is_ordered(node: PhysicalNode) -> bool:
+    """Is it a scan that was told, below projections?"""
+    if isinstance(node, physical.Project):
+        return is_ordered(node.source)
+    return isinstance(node, TableScan) and node.ordered
+
+
+def _ordered(node: PhysicalNode, order: Sequence[int], limit: Expr | None, offset: Expr | None) -> PhysicalNode:
+    if isinstance(node, physical.Project):
+        pairs = zip(node.columns, node.expressions, strict=True)
+        below = {column.id: expr.id for column, expr in pairs if isinstance(expr, Column)}
+        if not all(number in below for number in order):
+            return node
+        return _over(node, _ordered(node.source, [below[number] for number in order], limit, offset))
+    if not isinstance(node, TableScan) or not _follows_key(node, order):
+        return node
+    is_of_one = set(_constants(node)).issuperset(node.table.partitions.columns)
+    given = _rows(limit, offset) * (1 if is_of_one else tablet_count(node.table.partitions))
+    if given > WORTH_ORDERING * node.estimate:
+        return node
+    return replace(node, ordered=True, limit=limit, offset=offset, estimate=min(node.estimate, given))
+
+
+def _over(node: physical.Project, source: PhysicalNode) -> physical.Project:
+    return replace(node, source=source, estimate=min(node.estimate, source.estimate))
+
+
+def _follows_key(scan: TableScan, order: Sequence[int]) -> bool:
+    """Are rows that ascend by primary key in this order too? Columns of one value only change nothing."""
+    if scan.time is not None and scan.time.changes is not None:
+        return False  # a diff scan's rows are told apart by more than the key that they ascend by
+    names = {column.id: name for column, name in zip(scan.fetched, scan.names, strict=True)}
+    constant = set(_constants(scan))
+    wanted = [names[number] for number in order if names[number] not in constant]
+    key = [column.name for column in scan.table.schema.key if column.name not in constant]
+    # Behind the whole key no two rows are left to be ordered.
+    return wanted[: len(key)] == key[: len(wanted)]
+
+
+def _constants(scan: TableScan) -> Iterator[str]:
+    """The columns that have the same value in all rows of the scan."""
+    for predicate in scan.predicates:
+        if isinstance(predicate, Range) and is_one_value(predicate):
+            yield predicate.column
+    names = {column.id: name for column, name in zip(scan.fetched, scan.names, strict=True)}
+    for part in conjuncts(scan.residual):
+        for column, value in (sides, sides[::-1]) if (sides := as_equality(part)) else ():
+            if isinstance(column, Column) and isinstance(value, Parameter):
+                yield names[column.id]
+
+
+def _is_known(limit: Expr | None) -> bool:
+    return limit is not None and not (isinstance(limit, Literal) and limit.value is None)
+
+
+def _rows(limit: Expr | None, offset: Expr | None) -> float:
+    """How many rows the operator above takes."""
+    first = float(limit.value) if isinstance(limit, Literal) else GUESSED_ROWS
+    skipped = float(offset.value or 0) if isinstance(offset, Literal) else 0.0
+    return max(0.0, first) + max(0.0, skipped)
+
+
+def tablet_count(partitions: PartitionSchema) -> int:
+    """How many tablets a table has."""
+    return max(1, partitions.tablet_count)
