@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 from ..executor.statements.single_rows import SingleRow
 from ..model.types import EPOCH_DATE, INTEGER_WIDTHS, DataType, Kind
 from ..sql.coercion import Assigned, fit
+from ..sql.deferred_parameters import Decision, Key, LateParameter, LateValues
 from ..sql.expressions import Literal, Parameter
-from ..sql.late_parameters import Decision, Key, LateParameter, LateValues
 from ..sql.literals import from_python
 from .parameters import Normalized
 

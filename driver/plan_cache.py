@@ -1,6 +1,6 @@
 """Statements that were bound and planned before: found by their text, run with new values.
 
-    text ──► Prepared, ...        one per way in which its values led to a bound statement (`sql.late_parameters`)
+    text ──► Prepared, ...        one per way in which its values led to a bound statement (`sql.deferred_parameters`)
              │
              ├── SingleRow        a statement about one row: the store is asked without a plan
              └── PlanTemplate     any other: the values are put into the plan
@@ -34,10 +34,10 @@ from ..planner.algebra.physical import TableScan, nodes
 from ..planner.prepared.deferred_statements import late_parameters, same_with_values
 from ..sql import ParsedStatement, bound
 from ..sql.binding.binder import LateStatement, bind_late
+from ..sql.deferred_parameters import NOW, Key, LateParameter, LateValues, Path
 from ..sql.expressions import Literal
-from ..sql.late_parameters import NOW, Key, LateParameter, LateValues, Path
 from ..sql.literals import from_python
-from ..sql.parameters import Given
+from ..sql.placeholders import Given
 from .parameters import Normalized
 from .plain_values import Taker, Unfit, cell_takers, value_takers
 

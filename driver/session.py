@@ -40,7 +40,7 @@ from ..planner import Plan, PlannerOptions, plan_query
 from ..planner.algebra.depth import is_deep
 from ..sql import ParsedStatement, bind, bound, parse
 from ..sql.binding.binder import bind_given
-from ..sql.parameters import match_parameters
+from ..sql.placeholders import match_parameters
 from ..sql.syntax.complexity import too_complex
 from ..storage.database import Database
 from . import engines

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..sql.binding.binder_files import READERS
-from ..sql.binding.binder_series import TABLE_FUNCTIONS
+from ..sql.binding.clauses.external_files import READERS
+from ..sql.binding.clauses.series import TABLE_FUNCTIONS
 from ..sql.functions import OPERATORS, REGISTRY
 from ..sql.settings import SETTINGS as _SETTINGS
 

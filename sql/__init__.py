@@ -8,27 +8,27 @@ The life of a statement:
 1. `syntax.parser.parse` splits the text at its semicolons. `syntax.dialect.NyalaTokenizer` makes tokens,
    `syntax.grammar.NyalaParser` a tree of sqlglot's nodes and our own (`nodes`), each with the place of its token. What
    cannot be read is a `SqlSyntaxError`.
-2. `binding.binder.bind` turns the values given for placeholders into literals (`parameters.match_parameters`) and makes
-   the statement's `binding.context.Context`: its text, its catalog, its counter of column numbers.
-3. `binding.binder_query.bind_query` binds set operations, VALUES and LIMIT, `binder_with` the queries of WITH (each
-   once, the recursive ones too), and each SELECT goes to `binding.binder_select.bind_select`.
-4. `binding.binder_from.bind_from` looks tables up, gives each use of one fresh columns and its time
-   (`binding.binder_time.bind_time`), and binds joins. A view is its text, bound in a scope of its own
-   (`binding.binder_views.view_source`); files (`binder_files`), series (`binder_series`) and `information_schema`
+2. `binding.binder.bind` turns the values given for placeholders into literals (`placeholders.match_parameters`) and
+   makes the statement's `binding.context.Context`: its text, its catalog, its counter of column numbers.
+3. `binding.clauses.query.bind_query` binds set operations, VALUES and LIMIT, `binder_with` the queries of WITH (each
+   once, the recursive ones too), and each SELECT goes to `binding.clauses.select.bind_select`.
+4. `binding.clauses.from_clause.bind_from` looks tables up, gives each use of one fresh columns and its time
+   (`binding.clauses.system_time.bind_time`), and binds joins. A view is its text, bound in a scope of its own
+   (`binding.catalog.views.view_source`); files (`binder_files`), series (`binder_series`) and `information_schema`
    (`binder_information`) stand there like tables. What names mean from here on is a `binding.scope.Scope`; a subquery's
    scope has the surrounding one as its parent.
 5. `binding.context.Frame.bind` binds expressions, bottom-up, by the handlers of `binder_expressions` and
    `binder_subqueries`: names through the scope, calls through the registry (`functions.build`), operators through
    `arithmetic.operate` and `coercion.unify`, which put a `Cast` wherever a type changes and fold what is constant.
-6. `binding.binder_grouping.bind_groups` makes grouping sets of GROUP BY, `binder_aggregates` takes aggregate calls out
-   of the expressions around them, `binder_windows` the window calls, and `binding.binder_grouping.Grouping` lifts the
+6. `binding.clauses.grouping.bind_groups` makes grouping sets of GROUP BY, `binder_aggregates` takes aggregate calls out
+   of the expressions around them, `binder_windows` the window calls, and `binding.clauses.grouping.Grouping` lifts the
    select list, HAVING and ORDER BY above both.
-7. `binding.binder_tables.bind_create_table`, `binding.binder_alter.bind_alter_table`,
-   `binding.binder_writes.bind_insert`, `binding.binder_changes.bind_update` and `binding.binder_copy.bind_copy` do the
-   same for tables and rows: constants are converted to the columns' types here, so that a wrong one is refused before
-   anything runs. What is written comes from a query in any case; `binder_conflicts` joins it with the table for ON
-   CONFLICT, `binder_returning` adds RETURNING's columns.
-8. A statement whose plan is to be kept is bound again with `late_parameters.LateParameter`s in the place of values.
+7. `binding.tables.create_table.bind_create_table`, `binding.tables.alter_table.bind_alter_table`,
+   `binding.changes.insert.bind_insert`, `binding.changes.update_delete.bind_update` and
+   `binding.changes.copy.bind_copy` do the same for tables and rows: constants are converted to the columns' types here,
+   so that a wrong one is refused before anything runs. What is written comes from a query in any case;
+   `binder_conflicts` joins it with the table for ON CONFLICT, `binder_returning` adds RETURNING's columns.
+8. A statement whose plan is to be kept is bound again with `deferred_parameters.LateParameter`s in the place of values.
 9. The bound statement goes to the planner; `describe.describe` prints it for people and golden files.
 
 Errors are raised where a rule is known, without a place; `binding.context.Context.at` adds line and caret on the way

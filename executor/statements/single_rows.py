@@ -28,8 +28,8 @@ from ...model.store import Op, Store, Timestamp, WriteBatch
 from ...model.types import INTEGER_WIDTHS, Kind
 from ...planner.algebra.trees import MIRRORED
 from ...sql import bound
+from ...sql.deferred_parameters import LateParameter
 from ...sql.expressions import Call, Column, Expr, Literal, conjuncts
-from ...sql.late_parameters import LateParameter
 from ...storage.writing.row_codec import RowCodec
 from ...storage.writing.row_write import as_batch
 from ..interrupts import Deferred

@@ -11,8 +11,8 @@ from dataclasses import fields, replace
 from typing import Any
 
 from ...sql import bound, expressions
+from ...sql.deferred_parameters import Key, LateParameter, Path
 from ...sql.expressions import SUBQUERIES, Expr, Literal
-from ...sql.late_parameters import Key, LateParameter, Path
 from ..algebra.trees import rewrite
 from ..fold import fold
 

@@ -38,7 +38,7 @@ from ...model.change_columns import change_columns
 from ...model.clock import format_timestamp
 from ...model.schema import Table
 from ...model.store import Store, Timestamp
-from ...sql.binding.show_create import create_table_text
+from ...sql.binding.tables.show_create import create_table_text
 from ...storage.files.os_filesystem import OsFileSystem
 from ..session import check_classic
 from .backups import manifest

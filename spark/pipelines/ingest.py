@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 from ...driver.connection import connect
 from ...driver.owners import reachable
 from ...errors import DataError, Error, InterfaceError
-from ...sql.binding.show_create import name_text
+from ...sql.binding.tables.show_create import name_text
 from ..session import check_classic
 from ..writing.jobs import JobRecord, Jobs, State, check_job
 from ..writing.operations import Operation

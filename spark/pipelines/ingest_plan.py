@@ -21,7 +21,7 @@ from ...errors import InterfaceError, NotNullViolation, NotSupportedError, Unkno
 from ...model.partitions.partition import Partitioner
 from ...model.schema import ColumnSchema, PartitionSchema, Schema, Table
 from ...model.types import Kind
-from ...sql.binding.show_create import name_text
+from ...sql.binding.tables.show_create import name_text
 from ..types import from_spark
 from ..writing.operations import Operation
 from .jobs import reason as told

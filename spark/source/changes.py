@@ -19,7 +19,7 @@ from ...driver.moments import hybrid_time
 from ...errors import HistoryGone, InterfaceError
 from ...model.change_columns import changed_at_type
 from ...model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, Timestamp
-from ...sql.binding.show_create import quoted_name
+from ...sql.binding.tables.show_create import quoted_name
 from . import partitions, scanning
 from .naming import table_name
 from .options import Given

@@ -18,7 +18,7 @@ from ...driver.connection import Connection
 from ...model.schema import ColumnSchema, Table
 from ...model.store import CHANGED_AT_COLUMN, Timestamp
 from ...planner.explaining.expression_text import literal_text
-from ...sql.binding.show_create import quoted_name
+from ...sql.binding.tables.show_create import quoted_name
 from . import changes
 from .naming import condition, table_name
 from .options import Given

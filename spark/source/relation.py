@@ -22,7 +22,7 @@ from ...model.store import ChangeRange, Timestamp
 from ...planner import plan_query
 from ...planner.algebra.physical import PhysicalNode, TableScan
 from ...sql import bound
-from ...sql.binding.show_create import quoted_name
+from ...sql.binding.tables.show_create import quoted_name
 from ...sql.expressions import Column
 from ..types import NamedType
 from .naming import condition, from_query, is_query, table_name

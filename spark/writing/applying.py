@@ -27,7 +27,7 @@ from ...model.partitions.partition import Partitioner
 from ...model.schema import Table
 from ...model.store import Op, RowError, WriteBatch
 from ...model.vectors.vector import Array
-from ...sql.binding.show_create import quoted_name
+from ...sql.binding.tables.show_create import quoted_name
 from ...storage.writing.incoming_rows import conform
 from .arrow_streams import batches_of
 from .jobs import JobRecord

@@ -16,7 +16,7 @@ from ...driver.connection import Connection
 from ...errors import InterfaceError, NotSupportedError, UnknownColumn, UnknownTable, did_you_mean
 from ...model.schema import Table
 from ...model.types import Kind
-from ...sql.binding.show_create import quoted_name
+from ...sql.binding.tables.show_create import quoted_name
 from ..source.naming import is_query, table_name
 from ..source.options import Given
 from ..types import NamedType, from_spark

@@ -19,7 +19,7 @@ from ...driver.connection import Connection
 from ...model.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition
 from ...model.store import Op, WriteBatch
 from ...model.types import BIGINT
-from ...sql.binding.show_create import quoted_name
+from ...sql.binding.tables.show_create import quoted_name
 from .staging import BUCKETS, KEYS_SUFFIX, create_once
 
 _NUMBER: Final = "_staged_number"

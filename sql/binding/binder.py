@@ -17,25 +17,28 @@ from ..bound import (
     Statement,
 )
 from ..deep_stack import deeply, on_deep_stack
+from ..deferred_parameters import NOW, Decision, Key, late
 from ..expressions import Expr, Literal
 from ..files import FileCatalog
-from ..late_parameters import NOW, Decision, Key, late
-from ..parameters import Given, Parameters, match_parameters
+from ..placeholders import Given, Parameters, match_parameters
 from ..syntax import nodes
 from ..syntax.complexity import too_complex
 from ..syntax.parser import ParsedStatement
-from . import binder_aggregates, binder_expressions, binder_subqueries, binder_windows
-from .binder_alter import bind_alter_table
-from .binder_catalog import CATALOG_STATEMENTS
-from .binder_changes import bind_delete, bind_truncate, bind_update
-from .binder_copy import bind_copy, bind_copy_to
-from .binder_files import refuse_unreadable
-from .binder_query import bind_query
-from .binder_settings import bind_reset, bind_set, bind_show
-from .binder_tables import bind_create_table, bind_create_table_as, bind_drop_table, find_table
-from .binder_writes import bind_insert, bind_upsert
+from .catalog.settings import bind_reset, bind_set, bind_show
+from .catalog.show import CATALOG_STATEMENTS
+from .changes.copy import bind_copy, bind_copy_to
+from .changes.insert import bind_insert, bind_upsert
+from .changes.update_delete import bind_delete, bind_truncate, bind_update
+from .clauses.external_files import refuse_unreadable
+from .clauses.query import bind_query
 from .context import Catalog, Context, unsupported
+from .expressions import aggregates as binder_aggregates
+from .expressions import expressions as binder_expressions
+from .expressions import subqueries as binder_subqueries
+from .expressions import windows as binder_windows
 from .scope import Scope
+from .tables.alter_table import bind_alter_table
+from .tables.create_table import bind_create_table, bind_create_table_as, bind_drop_table, find_table
 
 
 @dataclass(frozen=True, slots=True)

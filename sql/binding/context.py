@@ -20,13 +20,13 @@ from ...model.store import Timestamp
 from ...model.types import DataType
 from ..arithmetic import has_more_room
 from ..bound import Query
+from ..deferred_parameters import LateParameter
 from ..expressions import Aggregate, Column, Expr, Window
 from ..files import FileCatalog
-from ..late_parameters import LateParameter
 from ..syntax import not_supported
 from ..syntax.dialect import fold
 from ..syntax.parser import generate, place
-from .grouping_sets import GroupBy
+from .clauses.grouping_sets import GroupBy
 from .scope import CommonTable, Field, Scope
 
 
@@ -183,7 +183,7 @@ class Aggregates:
 @dataclass(slots=True)
 class Windows:
     """The window calls of one SELECT, equal ones once, each with a syntax node of it; and the windows of its WINDOW
-    clause: syntax nodes by name, and what `binder_windows` has made of them."""
+    clause: syntax nodes by name, and what `expressions.windows` has made of them."""
 
     definitions: Mapping[str, Any] = field(default_factory=dict)
     bound: dict[str, Any] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """Names of tables and views: which schema they lie in, and whether they are taken.
 
 There is one schema of the user's, `main`, which may be written and need not be. `information_schema` has the
-relations of `binder_information`, which describe the catalog.
+relations of `catalog.information_schema`, which describe the catalog.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.sql import bind, bound, generate, parse
-from nyala.sql.binding.binder_views import ChangedCatalog
+from nyala.sql.binding.catalog.views import ChangedCatalog
 
 GOLDEN = Path(__file__).parent / "golden"
 QUERIES = sorted((Path(nyala.__file__).parent / "tpch" / "query_texts").glob("*.sql"))

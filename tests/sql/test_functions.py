@@ -12,7 +12,7 @@ from nyala.errors import DataError, StatementError, UnknownFunction
 from nyala.executor.functions import GENERATORS, KERNELS, SKIPS_NULLS
 from nyala.shell.formats import texts
 from nyala.sql import generate, parse
-from nyala.sql.binding.binder_series import TABLE_FUNCTIONS
+from nyala.sql.binding.clauses.series import TABLE_FUNCTIONS
 from nyala.sql.functions import FUNCTIONS, REGISTRY, SCALARS, Function, build
 from nyala.sql.functions.fallible import FALLIBLE, OVERFLOWING
 from nyala.sql.functions.foreign_names import FOREIGN

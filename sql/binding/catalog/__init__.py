@@ -1,0 +1,1 @@
+"""Binds statements about the catalog: views, SHOW, DESCRIBE, settings, information_schema."""

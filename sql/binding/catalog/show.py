@@ -1,0 +1,65 @@
+"""Binds the statements about what there is: views, ANALYZE, SHOW, DESCRIBE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ....errors import StatementError
+from ...bound_catalog import (
+    AnalyzeTables,
+    CatalogStatement,
+    Describe,
+    DescribeView,
+    ShowCreateTable,
+    ShowFunctions,
+    ShowPartitions,
+    ShowStats,
+    ShowTables,
+)
+from ...syntax import nodes
+from ..context import Context
+from ..tables.create_table import find_table
+from .views import bind_create_view, bind_drop_view, describe_view, find_view
+
+
+def _analyze(node: Any, context: Context) -> AnalyzeTables:
+    if node.this is None:
+        return AnalyzeTables(tuple(context.catalog.tables()))
+    return AnalyzeTables((find_table(node.this, context),))
+
+
+def _show_create(node: Any, context: Context) -> ShowCreateTable:
+    view = find_view(node.this, context)
+    if view is None and node.args.get("view"):
+        table = find_table(node.this, context)
+        with context.at(node.this):
+            raise StatementError(f"{table.name} is a table; SHOW CREATE TABLE shows it")
+    return ShowCreateTable(view or find_table(node.this, context))
+
+
+def _describe(node: Any, context: Context) -> Describe | DescribeView:
+    view = find_view(node.this, context)
+    if view is None:
+        return Describe(find_table(node.this, context))
+    with context.at(node.this):
+        return describe_view(view, context)
+
+
+def _pattern(node: Any) -> str | None:
+    return None if node.this is None else str(node.this.this)
+
+
+CATALOG_STATEMENTS: dict[type, Callable[[Any, Context], CatalogStatement]] = {
+    nodes.CreateView: bind_create_view,
+    nodes.DropView: bind_drop_view,
+    nodes.AnalyzeTable: _analyze,
+    nodes.ShowTables: lambda node, _: ShowTables(_pattern(node)),
+    nodes.ShowFunctions: lambda node, _: ShowFunctions(_pattern(node)),
+    nodes.ShowViews: lambda node, _: ShowTables(_pattern(node), views=True),
+    nodes.ShowCreateTable: _show_create,
+    nodes.ShowPartitions: lambda node, context: ShowPartitions(find_table(node.this, context)),
+    nodes.ShowStats: lambda node, context: ShowStats(find_table(node.this, context)),
+    nodes.DescribeTable: _describe,
+}
+"""What binds each kind of statement."""

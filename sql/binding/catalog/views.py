@@ -1,0 +1,279 @@
+"""Binds views: their definition, their use in FROM, and what depends on them.
+
+A view is kept as a text: its query as `parser.generate` writes it, with every `*` of a select list spelled out, so that
+a column that a table gets later does not come into the view. The text is bound anew in each statement that uses the
+view, in a scope of its own: no name of the statement is seen from inside.
+
+Tables and views that a view needs cannot be dropped or renamed under it: `dependents` and `check_views` try the views
+on the catalog as a statement would leave it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from sqlglot import exp
+
+from ....errors import Error, InvalidTableDefinition, StatementError, UnknownTable
+from ....model.schema import Table, View
+from ....model.store import Timestamp
+from ...bound import Query
+from ...bound_catalog import CreateView, DescribeView, DropView
+from ...deep_stack import require
+from ...syntax.parser import ParsedStatement, generate, parse
+from ...syntax.written_names import did_you_mean
+from ..context import Catalog, Context, name_of
+from ..names import refuse_taken, table_name
+from ..scope import CommonTable, Field, Scope
+from ..tables.show_create import name_text
+
+TREES = 256
+"""Texts of views that are kept as trees."""
+MOST_WITHIN = 10
+"""Views that use each other, of which the innermost is bound on the caller's own stack."""
+
+
+# ---- use -------------------------------------------------------------------------------------------------------------
+
+
+def view_source(view: View, node: Any, context: Context) -> CommonTable:
+    """A view for FROM, bound at its first use in the statement; `node` is the use.
+
+    Raises what is wrong inside it with its name, `StatementError` where it needs itself.
+    """
+    if view.name in context.within:
+        path = " uses ".join([*context.within[context.within.index(view.name) :], view.name])
+        raise StatementError(f"view {view.name} needs itself: {path}")
+    if not context.view_uses:
+        _count_uses(node.root(), context)
+    found = context.views.get(view.name)
+    if found is None:
+        query = _bind_text(view, context)
+        found = CommonTable(query, view.columns, context.view_uses[view.name] > 1)
+        context.views[view.name] = found
+    return found
+
+
+def _bind_text(view: View, context: Context) -> Query:
+    context.now()  # so that it is the same inside
+    if _parsed(view.text).deep or len(context.within) > MOST_WITHIN:
+        require()
+    inner = replace(context, text=view.text, parameters={}, stars={}, within=(*context.within, view.name))
+    try:
+        query = context.bind_query(_parsed(view.text).tree, Scope(), inner)
+    except StatementError as error:
+        raise type(error)(f"in view {view.name}: {error.message}") from error
+    except Error as error:
+        raise type(error)(f"in view {view.name}: {error}") from error
+    if len(query.columns) != len(view.columns):
+        raise InvalidTableDefinition(
+            f"view {view.name} has {len(view.columns)} columns and its query gives {len(query.columns)} now; "
+            "CREATE OR REPLACE it"
+        )
+    return query
+
+
+@lru_cache(TREES)
+def _parsed(text: str) -> ParsedStatement:
+    (parsed,) = parse(text)
+    return parsed
+
+
+def _count_uses(tree: Any, context: Context) -> None:
+    """How often each view is named in the statement and in the views that it uses, these counted once each.
+
+    Counted by name in the text: a CTE of the same name may count too much, which costs nothing but a hint.
+    """
+    waiting, seen = [tree], set()
+    while waiting:
+        for name in _named(waiting.pop()):
+            view = context.catalog.view(name)
+            if view is not None:
+                context.view_uses[name] += 1
+                if name not in seen:
+                    seen.add(name)
+                    waiting.append(_parsed(view.text).tree)
+
+
+def _named(tree: Any) -> Iterator[str]:
+    """The names of all tables in a tree."""
+    for table in tree.find_all(exp.Table):
+        if isinstance(table.this, exp.Identifier):
+            yield name_of(table.this)
+
+
+# ---- statements ------------------------------------------------------------------------------------------------------
+
+
+def bind_create_view(node: Any, context: Context) -> CreateView:
+    """Bind CREATE VIEW: the query as it will be kept, tried as it will be used."""
+    with context.at(node.this):
+        name = table_name(node.this)
+    source, replaces, exists = node.args["query"], bool(node.args.get("replace")), bool(node.args.get("exists"))
+    for parameter in source.find_all(exp.Placeholder, exp.Parameter):
+        with context.at(parameter):
+            raise InvalidTableDefinition("a view cannot have parameters: nobody would give them when it is used")
+    inner = replace(context, within=(name,)) if replaces else context
+    query = context.bind_query(source, Scope(), inner)
+    view = View(name, generate(_without_stars(source, context.stars)), _column_names(node, query, context))
+    with context.at(node.this):
+        if not exists:
+            refuse_taken(name, context.catalog, "table" if replaces else None)
+    with context.at(source):
+        describe_view(view, context)
+        if replaces:
+            check_views(ChangedCatalog(context.catalog, new_views={name: view}), {name}, context)
+    return CreateView(view, replaces, exists)
+
+
+def _column_names(node: Any, query: Query, context: Context) -> tuple[str, ...]:
+    given = [name_of(column) for column in node.expressions]
+    names = (*given, *(column.name for column in query.columns[len(given) :]))
+    for place, name in enumerate(names):
+        with context.at(node.expressions[place] if place < len(given) else node.args["query"]):
+            if place >= len(query.columns):
+                has = f"{len(query.columns)} column{'s' if len(query.columns) > 1 else ''}"
+                raise InvalidTableDefinition(f"{len(given)} names for a query of {has}")
+            if name in names[:place]:
+                raise InvalidTableDefinition(f"a view cannot have two columns {name}; name one of them differently, AS")
+    return names
+
+
+def _without_stars(source: Any, stars: Mapping[int, Sequence[Field]]) -> Any:
+    """The query with each `*` of a select list written as the columns that it stands for."""
+    tree = source.copy()
+    for original, node in zip(list(source.walk()), list(tree.walk()), strict=True):
+        fields = stars.get(id(original))
+        if fields is not None:
+            items = node.parent.expressions
+            place = next(i for i, item in enumerate(items) if item is node)
+            node.parent.set("expressions", [*items[:place], *map(_column, fields), *items[place + 1 :]])
+    return tree
+
+
+def _column(field: Field) -> exp.Column:
+    table = _identifier(field.relation) if field.relation else None
+    return exp.Column(this=_identifier(field.name), table=table)
+
+
+def _identifier(name: str) -> exp.Identifier:
+    return exp.Identifier(this=name, quoted=name_text(name) != name)
+
+
+def bind_drop_view(node: Any, context: Context) -> DropView:
+    """Bind DROP VIEW; with CASCADE the views that need this one go too, without they forbid it."""
+    with context.at(node.this):
+        name, exists = table_name(node.this), bool(node.args.get("exists"))
+        view = context.catalog.view(name)
+        if view is None and any(table.name == name for table in context.catalog.tables()):
+            raise StatementError(f"{name} is a table, not a view; DROP TABLE drops it")
+        if view is None and not exists:
+            known = [view.name for view in context.catalog.views()]
+            raise UnknownTable(f"view {name} does not exist{did_you_mean(name, known)}")
+        return DropView(name, exists, dependents(f"view {name}", name, bool(node.args.get("cascade")), context))
+
+
+def find_view(node: Any, context: Context) -> View | None:
+    """The view that a name means; None where it means no view."""
+    with context.at(node):
+        return context.catalog.view(table_name(node))
+
+
+def describe_view(view: View, context: Context) -> DescribeView:
+    """A view with the columns that it has now."""
+    catalog = ChangedCatalog(context.catalog, new_views={view.name: view})
+    query = _bind_text(view, _fresh(context, catalog))
+    columns = zip(view.columns, query.columns, strict=True)
+    return DescribeView(view, tuple(replace(column, name=name) for name, column in columns))
+
+
+# ---- what depends on what --------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class ChangedCatalog:
+    """A catalog as a statement would leave it: without the names of `gone`, with new tables and views. It remembers
+    which names it was `asked` for."""
+
+    base: Catalog
+    gone: Collection[str] = ()
+    new_tables: Mapping[str, Table] = field(default_factory=dict)
+    new_views: Mapping[str, View] = field(default_factory=dict)
+    asked: set[str] = field(default_factory=set)
+
+    def table(self, name: str) -> Table:
+        """One table; `UnknownTable` where there is none."""
+        self.asked.add(name)
+        if name in self.new_tables:
+            return self.new_tables[name]
+        if name in self.gone:
+            raise UnknownTable(f"table {name} does not exist")
+        return self.base.table(name)
+
+    def tables(self) -> Sequence[Table]:
+        """All tables."""
+        kept = [t for t in self.base.tables() if t.name not in self.gone and t.name not in self.new_tables]
+        return sorted([*kept, *self.new_tables.values()], key=lambda table: table.name)
+
+    def view(self, name: str) -> View | None:
+        """One view; None where there is none of that name."""
+        self.asked.add(name)
+        return self.new_views.get(name) or (None if name in self.gone else self.base.view(name))
+
+    def views(self) -> Sequence[View]:
+        """All views."""
+        kept = [v for v in self.base.views() if v.name not in self.gone and v.name not in self.new_views]
+        return sorted([*kept, *self.new_views.values()], key=lambda view: view.name)
+
+    def now(self) -> Timestamp:
+        """The time."""
+        return self.base.now()
+
+
+def _fresh(context: Context, catalog: Catalog) -> Context:
+    """A context for trying views on another catalog: it shares nothing that the statement goes on with."""
+    return replace(context, catalog=catalog, views={}, view_uses=Counter(), mentions={}, stars={})
+
+
+def _needs(view: View, context: Context) -> set[str]:
+    """The names of the tables and views that a view needs, also through others; of one that does not work, those that
+    its text has."""
+    catalog = ChangedCatalog(context.catalog)
+    try:
+        _bind_text(view, _fresh(context, catalog))
+    except Error:
+        catalog.asked.update(_named(_parsed(view.text).tree))
+    return catalog.asked
+
+
+def dependents(what: str, name: str, cascade: bool, context: Context) -> tuple[str, ...]:
+    """The views that need a table or view; `StatementError` where there are some and `cascade` is False."""
+    found = [v.name for v in context.catalog.views() if v.name != name and name in _needs(v, context)]
+    if found and not cascade:
+        kind, them = ("view", "it") if len(found) == 1 else ("views", "them")
+        raise StatementError(f"{what} is needed by {kind} {', '.join(found)}; DROP ... CASCADE drops {them} too")
+    return tuple(found)
+
+
+def check_views(catalog: ChangedCatalog, names: Collection[str], context: Context) -> None:
+    """Raise `StatementError` where a view that needs one of the names, and works, would not work any more on
+    the catalog as it is about to be."""
+    for view in context.catalog.views():
+        if view.name in catalog.new_views:
+            continue
+        before = ChangedCatalog(context.catalog)
+        try:
+            _bind_text(view, _fresh(context, before))
+        except Error:
+            continue
+        if before.asked.isdisjoint(names):
+            continue
+        try:
+            _bind_text(view, _fresh(context, catalog))
+        except StatementError as error:
+            message = error.message.removeprefix(f"in view {view.name}: ")
+            raise StatementError(f"view {view.name} would not work any more: {message}") from error

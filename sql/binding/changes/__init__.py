@@ -1,0 +1,1 @@
+"""Binds statements that write: INSERT, UPSERT, UPDATE, DELETE, COPY."""

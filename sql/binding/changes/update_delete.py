@@ -1,0 +1,117 @@
+"""Binds UPDATE and DELETE: as a query for the primary keys of the rows that change, and their new values.
+
+    UPDATE t SET c = c + 1 FROM x WHERE t.k = x.k     SELECT t.key..., c + 1 FROM t, x WHERE t.k = x.k
+    DELETE FROM t USING x WHERE t.k = x.k             SELECT t.key... FROM t, x WHERE t.k = x.k
+
+A row that several rows of FROM or USING match is changed once; which of them gives an UPDATE its values is not defined
+(PostgreSQL).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlglot import exp
+
+from ....errors import StatementError
+from ....model.schema import ColumnSchema, Table
+from ....model.store import Op
+from ...bound import ChangeStatement, Query, Select
+from ...expressions import Column, Expr
+from ..clauses.from_clause import Source, bind_from
+from ..clauses.query import with_scope
+from ..context import Context, Frame, only
+from ..expressions.expressions import condition
+from ..scope import Scope
+from ..tables.create_table import find_table
+from .assignments import bind_assignments
+from .returning import WrittenRows, bind_returning
+
+
+def bind_update(node: exp.Update, context: Context) -> ChangeStatement:
+    """Bind UPDATE. The primary key of a row cannot be changed."""
+    only(node, "with_", "this", "expressions", "from_", "where", "returning")
+    from_ = node.args.get("from_")
+    return _Change(node, [from_.this] if from_ else [], context).bind(Op.UPDATE)
+
+
+def bind_delete(node: exp.Delete, context: Context) -> ChangeStatement:
+    """Bind DELETE."""
+    only(node, "with_", "this", "using", "where", "returning")
+    return _Change(node, node.args.get("using") or [], context).bind(Op.DELETE)
+
+
+def bind_truncate(node: Any, context: Context) -> ChangeStatement:
+    """Bind TRUNCATE TABLE: a DELETE of all rows."""
+    return bind_delete(exp.Delete(this=node.this.copy()), context)
+
+
+class _Change:
+    """One UPDATE or DELETE: its table, joined with `sources`."""
+
+    def __init__(self, node: Any, sources: Sequence[Any], context: Context) -> None:
+        self.node = node
+        self.context = context
+        self.table = _target(node, context)
+        self.around = with_scope(node, context)
+        if self.around.common_table(self.table.name) is not None:
+            with context.at(node.this):
+                raise StatementError(f"{self.table.name} is what changes, and a query of WITH; name that otherwise")
+        self.source = _joined(node.this, sources, self.around, context)
+        self.alias = self.source.aliases[0]
+        self.scope = Scope(self.around, self.source.fields, self.source.aliases)
+
+    def bind(self, op: Op) -> ChangeStatement:
+        """The bound statement."""
+        where = self.node.args.get("where")
+        test = condition(where.this, self._frame("WHERE")) if where else None
+        changes = bind_assignments(self.node.expressions, self.table, self._frame("SET")) if op is Op.UPDATE else []
+        keys = self.table.schema.key
+        projection = [self._item(column, self.scope.resolve(column.name, self.alias)) for column in keys]
+        projection += [self._item(column, value) for column, value in changes]
+        names = tuple(column.name for column in (*keys, *(column for column, _ in changes)))
+        returning = self.node.args.get("returning")
+        if returning is None:
+            return ChangeStatement(self.table, op, names, self._query(test, projection))
+        written = dict(zip(names, (column for column, _ in projection)))
+        fields = []
+        for field in self.source.fields:
+            column = written.get(field.name) if field.relation == self.alias else None
+            if column is None:
+                column = self.context.column(field.name, field.expr.type, field.expr.nullable)
+                projection.append((column, field.expr))
+            fields.append(replace(field, expr=column))
+        rows = WrittenRows(self.table, self._query(test, projection), tuple(fields), self.source.aliases)
+        query, given = bind_returning(returning, rows, len(names), self.around, self.context)
+        return ChangeStatement(self.table, op, names, query, given)
+
+    def _frame(self, clause: str) -> Frame:
+        return Frame(self.context, self.scope, clause)
+
+    def _item(self, column: ColumnSchema, value: Expr) -> tuple[Column, Expr]:
+        return self.context.column(column.name, column.type, value.nullable), value
+
+    def _query(self, test: Expr | None, projection: list[tuple[Column, Expr]]) -> Query:
+        body = Select(self.source.relation, test, tuple(projection))
+        return Query(body, body.columns)
+
+
+def _joined(target: Any, sources: Sequence[Any], scope: Scope, context: Context) -> Source:
+    """The table with everything in FROM or USING."""
+    joins = []
+    for source in sources:
+        join = exp.Join(this=source)
+        join.meta["comma"] = True
+        joins.append(join)
+    return bind_from(target, joins, scope, context)
+
+
+def _target(node: Any, context: Context) -> Table:
+    """The table that changes."""
+    version = node.this.args.get("version")
+    if version is not None:
+        with context.at(version):
+            raise StatementError("the past cannot be changed; FOR SYSTEM_TIME stands in FROM, USING and subqueries")
+    return find_table(node.this, context, writes=True)

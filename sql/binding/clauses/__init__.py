@@ -1,0 +1,1 @@
+"""Binds the clauses of queries: WITH, FROM, SELECT, GROUP BY, set operations."""

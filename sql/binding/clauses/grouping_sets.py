@@ -1,0 +1,100 @@
+"""What GROUP BY comes to: its expressions, and which of them each grouping set has.
+
+    GROUP BY a, ROLLUP (b, c)      groups a, b, c      sets (a, b, c), (a, b), (a)
+
+Each element stands for a list of sets: an expression for itself alone, ROLLUP for its beginnings, CUBE for all
+selections, GROUPING SETS for those of its elements one after the other. Elements side by side are multiplied: every
+set of one with every set of the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import TypeAlias
+
+from ....errors import NotSupportedError
+from ....model.types import BOOLEAN, INT
+from ...expressions import Case, Column, Expr, InValues, Literal
+
+ExprSet: TypeAlias = tuple[Expr, ...]
+"""A grouping set by its expressions."""
+IndexSet: TypeAlias = tuple[int, ...]
+"""A grouping set by positions among all grouping expressions, ascending."""
+
+MOST_SETS = 4096
+MOST_CUBE = 12
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBy:
+    """The grouping expressions and, where there is more than one set, the sets; `number` is then the column that holds
+    a row's set, counted from 0."""
+
+    groups: tuple[Expr, ...]
+    sets: tuple[IndexSet, ...] | None = None
+    number: Column | None = None
+
+    @property
+    def has_rows(self) -> bool:
+        """Is there a row in every group? Only the empty set makes a group of nothing."""
+        return bool(self.groups) if self.sets is None else all(self.sets)
+
+    def is_everywhere(self, position: int) -> bool:
+        """Is the group in every set, so that it is NULL only where its expression is?"""
+        return self.sets is None or all(position in chosen for chosen in self.sets)
+
+
+def rollup(parts: Sequence[ExprSet]) -> list[ExprSet]:
+    """The beginnings of a list, the whole first, nothing last."""
+    return [_union(parts[:length]) for length in range(len(parts), -1, -1)]
+
+
+def cube(parts: Sequence[ExprSet]) -> list[ExprSet]:
+    """All selections from a list, the whole first, nothing last."""
+    if len(parts) > MOST_CUBE:
+        raise NotSupportedError(
+            f"CUBE of {len(parts)} elements makes 2**{len(parts)} grouping sets; {MOST_CUBE} are most"
+        )
+    choices = product((True, False), repeat=len(parts))
+    return [_union([part for part, wanted in zip(parts, chosen) if wanted]) for chosen in choices]
+
+
+def multiply(elements: Iterable[Sequence[ExprSet]]) -> list[ExprSet]:
+    """Each set of one element with each set of the others."""
+    found: list[ExprSet] = [()]
+    for sets in elements:
+        if len(found) * len(sets) > MOST_SETS:
+            raise NotSupportedError(f"GROUP BY makes more than {MOST_SETS:,} grouping sets")
+        found = [_union([left, right]) for left in found for right in sets]
+    return found
+
+
+def _union(parts: Iterable[ExprSet]) -> ExprSet:
+    return tuple(dict.fromkeys(expr for part in parts for expr in part))
+
+
+def index_sets(sets: Sequence[ExprSet], distinct: bool) -> tuple[tuple[Expr, ...], list[IndexSet]]:
+    """All expressions, and the sets as positions among them; with `distinct`, each set once."""
+    groups = _union(sets)
+    place = {expr: i for i, expr in enumerate(groups)}
+    found = [tuple(sorted(place[expr] for expr in chosen)) for chosen in sets]
+    return groups, list(dict.fromkeys(found)) if distinct else found
+
+
+def grouping_value(places: Sequence[int], sets: Sequence[IndexSet], number: Column) -> Expr:
+    """GROUPING of the groups at `places`, from the column that numbers the sets."""
+    masks = [sum((place not in chosen) << i for i, place in enumerate(reversed(places))) for chosen in sets]
+    by_mask: dict[int, list[int]] = {}
+    for position, mask in enumerate(masks):
+        by_mask.setdefault(mask, []).append(position)
+    # The most frequent mask needs no test.
+    default = max(by_mask, key=lambda mask: len(by_mask[mask]))
+    branches = []
+    for mask, positions in by_mask.items():
+        if mask != default:
+            items = tuple(Literal(number.type, False, position) for position in positions)
+            branches.append((InValues(BOOLEAN, False, number, items), Literal(INT, False, mask)))
+    value = Literal(INT, False, default)
+    return Case(INT, False, tuple(branches), value) if branches else value

@@ -1,0 +1,1 @@
+"""Binds expressions: operators, calls, aggregates, windows, subqueries."""

@@ -1,0 +1,218 @@
+"""Binds aggregate calls: DISTINCT, ORDER BY and separators inside them, WITHIN GROUP, FILTER; and GROUPING.
+
+    string_agg(DISTINCT name, ', ' ORDER BY name DESC) FILTER (WHERE age > 3)
+    percentile_cont(0.5) WITHIN GROUP (ORDER BY age)
+    grouping(country, city)
+
+A call is taken out of the expression around it and replaced by a column (`context.Aggregates` collects them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from ....errors import GroupingError, SqlSyntaxError, TypeMismatch, UnknownFunction
+from ....model.types import INT
+from ... import functions
+from ...expressions import SUBQUERIES, Aggregate, Expr, Literal, OrderItem, columns_of, walk
+from ...functions.aggregates import ALWAYS_DEFINED, ORDER_SENSITIVE, WITHIN_GROUP
+from ..clauses.grouping_sets import grouping_value
+from ..context import Frame, Handler, name_of, only
+from ..scope import Scope
+from ..traverse import columns_read
+from .expressions import call as bind_scalar
+from .expressions import condition, connect
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call as it is written: `order` are the keys of ORDER BY inside it, `within` those of WITHIN GROUP."""
+
+    name: str
+    node: Any
+    args: Sequence[Any]
+    distinct: bool = False
+    order: Sequence[Any] = ()
+    within: Sequence[Any] | None = None
+    filter: Any = None
+
+
+def read(node: Any) -> Call:
+    """The parts of a call of any form."""
+    condition_, within = None, None
+    if isinstance(node, exp.Filter):
+        condition_, node = node.expression.this, node.this
+    if isinstance(node, exp.WithinGroup):
+        only(node.expression, "expressions")
+        within, node = node.expression.expressions, node.this
+    if not isinstance(node, exp.Anonymous):
+        raise SqlSyntaxError("FILTER and WITHIN GROUP stand behind the call of an aggregate function")
+    only(node, "this", "expressions")
+    name = name_of(node.this) if isinstance(node.this, exp.Identifier) else str(node.this).lower()
+    args, order = list(node.expressions), ()
+    if args and isinstance(args[-1], exp.Order):
+        order = args[-1].expressions
+        only(args[-1], "this", "expressions")
+        args[-1] = args[-1].this
+    distinct = len(args) == 1 and isinstance(args[0], exp.Distinct)
+    if distinct:
+        only(args[0], "expressions")
+        args = list(args[0].expressions)
+    return Call(name, node, args, distinct, order, within, condition_)
+
+
+def _call(node: Any, frame: Frame) -> Expr:
+    name = name_of(node.this) if isinstance(node.this, exp.Identifier) else str(node.this).lower()
+    if name == "grouping":
+        return _grouping(node, frame)
+    function = functions.REGISTRY.get(name)
+    return _column(node, frame) if function is not None and function.aggregate else bind_scalar(node, frame)
+
+
+def _column(node: Any, frame: Frame) -> Expr:
+    """The column that stands for an aggregate call."""
+    call = read(node)
+    function = functions.look_up(call.name)
+    if not function.aggregate:
+        word = "FILTER" if call.filter is not None else "WITHIN GROUP"
+        raise TypeMismatch(f"only aggregate functions take {word}, and {call.name} is none")
+    found = _bound(call, function, frame.inside(call.name))
+    owner = _owner(found, frame)
+    if owner is None:
+        raise GroupingError(f"aggregate function {call.name} cannot stand in FROM, over columns of the same FROM")
+    if owner.within is not None:
+        raise GroupingError(f"aggregate calls cannot be nested: {call.name} stands inside {owner.within}")
+    if owner.aggregates is None:
+        raise GroupingError(f"aggregate function {call.name} cannot stand in {owner.clause}{_instead(owner.clause)}")
+    inputs = (*found.args, *(item.expr for item in found.order))
+    solid = owner.aggregates.grouped and found.filter is None and not any(arg.nullable for arg in inputs)
+    solid = solid and found.function in ALWAYS_DEFINED
+    found = replace(found, nullable=found.nullable and not solid)
+    return owner.aggregates.column(found, frame.context)
+
+
+def _owner(call: Aggregate, frame: Frame) -> Frame | None:
+    """The frame of the query that computes an aggregate: the innermost one whose columns it reads (SQL standard), where
+    the call stands for one that reads none. None for a query that sees them by LATERAL.
+
+    `SELECT (SELECT sum(t.a) FROM u) FROM t` sums the rows of t.
+    """
+    read_ = _columns_read(call)
+    scope: Scope | None = frame.scope
+    owner: Frame | None = frame
+    while read_ and scope is not None:
+        if read_ & scope.own_columns:
+            return owner
+        scope = scope.parent
+        owner = scope.holder if scope is not None else None
+    return frame
+
+
+def _columns_read(expr: Expr) -> frozenset[int]:
+    """The columns that an expression reads, its subqueries included."""
+    found = columns_of(expr)
+    for node in walk(expr):
+        if isinstance(node, SUBQUERIES) and node.query is not None:
+            found |= columns_read(node.query)
+    return found
+
+
+def _bound(call: Call, function: functions.Function, frame: Frame) -> Aggregate:
+    """The call with everything inside it bound; `frame` is that of its insides."""
+    args = _arguments(call, function, frame)
+    if call.order and args is not None and len(args) < function.least:
+        raise UnknownFunction(f"ORDER BY stands behind the last argument of {call.name}: {function.signature}")
+    found = function.build(function, ()) if args is None else functions.build(call.name, args)
+    assert isinstance(found, Aggregate)
+    if call.distinct and found.function == "count" and not found.args:
+        raise TypeMismatch(f"{call.name} takes no DISTINCT")
+    order = found.order
+    if call.within is not None:
+        _, descending, nulls_first = _key(call.within[0])
+        order = (OrderItem(found.order[0].expr, descending, nulls_first),)
+    elif call.order:
+        order = _order(call, found, frame)
+    test = found.filter
+    if call.filter is not None:
+        given = condition(call.filter, replace(frame, clause="FILTER"))
+        test = given if test is None else connect("and", (test, given))
+    return replace(found, distinct=call.distinct, filter=test, order=order)
+
+
+def _arguments(call: Call, function: functions.Function, frame: Frame) -> tuple[Expr, ...] | None:
+    """The arguments, what WITHIN GROUP orders by as the last; None for the * of count(*)."""
+    if call.name in WITHIN_GROUP and call.within is None and not (call.name == "mode" and call.args):
+        raise TypeMismatch(f"{call.name} is written {function.signature}")
+    if call.within is not None:
+        if call.name not in WITHIN_GROUP:
+            raise TypeMismatch(f"{call.name} takes no WITHIN GROUP; {', '.join(WITHIN_GROUP)} do")
+        if call.distinct or call.order:
+            raise TypeMismatch(f"{call.name} takes neither DISTINCT nor ORDER BY beside WITHIN GROUP")
+        if len(call.within) != 1 or len(call.args) != WITHIN_GROUP[call.name]:
+            raise UnknownFunction(f"{call.name} is written {function.signature}")
+        return frame.bind_all([*call.args, _key(call.within[0])[0]])
+    star = call.args[0] if len(call.args) == 1 and isinstance(call.args[0], exp.Star) else None
+    if call.name == "count" and star is not None and not call.distinct:
+        only(star)
+        return None
+    return frame.bind_all(call.args)
+
+
+def _key(node: exp.Ordered) -> tuple[Any, bool, bool]:
+    only(node, "this", "desc", "nulls_first")
+    return node.this, bool(node.args.get("desc")), bool(node.args.get("nulls_first"))
+
+
+def _order(call: Call, found: Aggregate, frame: Frame) -> tuple[OrderItem, ...]:
+    """ORDER BY inside a call: bound for its errors, kept where it makes a difference."""
+    items = []
+    for node in call.order:
+        inner, descending, nulls_first = _key(node)
+        with frame.context.at(inner):
+            if isinstance(inner, exp.Literal):
+                raise SqlSyntaxError(f"ORDER BY inside {call.name} needs an expression; a number is no position here")
+            expr = frame.bind(inner)
+            if call.distinct and expr not in found.args:
+                raise TypeMismatch(f"with DISTINCT, ORDER BY inside {call.name} can only use the arguments")
+        items.append(OrderItem(expr, descending, nulls_first))
+    return tuple(items) if found.function in ORDER_SENSITIVE else found.order
+
+
+def _instead(clause: str) -> str:
+    found = {"WHERE": "use HAVING for conditions on groups", "SET": "put it into a subquery"}.get(clause)
+    return f"; {found}" if found else ""
+
+
+# ---- GROUPING --------------------------------------------------------------------------------------------------------
+
+
+def _grouping(node: exp.Anonymous, frame: Frame) -> Expr:
+    """`grouping(a, b)`: a bit for each argument, the last one's lowest: 1 where the row's grouping set lacks it."""
+    if frame.within is not None:
+        raise GroupingError(f"grouping() cannot stand inside the aggregate {frame.within}")
+    if frame.aggregates is None:
+        raise GroupingError(f"grouping() cannot stand in {frame.clause}{_instead(frame.clause)}")
+    group_by = frame.aggregates.group_by
+    if not 1 <= len(node.expressions) <= 31:
+        raise UnknownFunction(f"grouping takes 1 to 31 arguments, and was given {len(node.expressions)}")
+    places = []
+    for arg in node.expressions:
+        expr = frame.inside("grouping").bind(arg)
+        with frame.context.at(arg):
+            if group_by is None or expr not in group_by.groups:
+                raise GroupingError("the arguments of grouping must be expressions of this query's GROUP BY")
+        places.append(group_by.groups.index(expr))
+    if group_by is None or group_by.sets is None or group_by.number is None:
+        return Literal(INT, False, 0)
+    return grouping_value(places, group_by.sets, group_by.number)
+
+
+HANDLERS: dict[type, Handler] = {
+    exp.Anonymous: _call,
+    exp.Filter: _column,
+    exp.WithinGroup: _column,
+}

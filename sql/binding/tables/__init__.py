@@ -1,0 +1,1 @@
+"""Binds CREATE TABLE and ALTER TABLE: columns, keys, partitions, types."""

@@ -1,0 +1,110 @@
+"""Binds ALTER TABLE: each action becomes a step of the store, tried on the table as the actions before it leave it.
+
+    ALTER TABLE t ADD COLUMN a INT, RENAME COLUMN a TO b        AddColumn(a), RenameColumn(a, b)
+
+What the store would refuse, and what a view of the table could not bear, is refused here, at its place in the text;
+what `IF [NOT] EXISTS` finds done is left out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from ....errors import InvalidTableDefinition
+from ....model.alterations import (
+    AddColumn,
+    AddRangePartition,
+    AlterStep,
+    DropColumn,
+    DropRangePartition,
+    RenameColumn,
+    RenameTable,
+    SetComment,
+    SetDefault,
+    SetStorage,
+)
+from ....model.altered_table import apply_steps
+from ....model.schema import RangePartition, Table
+from ...bound import AlterTable
+from ...syntax import nodes
+from ..catalog.views import ChangedCatalog, check_views
+from ..context import Context, name_of
+from .create_table import bind_attribute, bind_column, find_table, is_key
+from .partitions import bind_range_bounds
+
+
+def bind_alter_table(node: Any, context: Context) -> AlterTable:
+    """Bind ALTER TABLE; `InvalidTableDefinition`, `UnknownColumn` or `DuplicateTable` point at the action that cannot
+    be."""
+    table = find_table(node.this, context)
+    others = [other.name for other in context.catalog.tables() if other.name != table.name]
+    others += [view.name for view in context.catalog.views()]
+    steps: list[AlterStep] = []
+    altered = table
+    for action in node.expressions:
+        with context.at(action):
+            step = _step(action, altered, context)
+            if step is not None:
+                altered = apply_steps(altered, [step], others)
+                steps.append(step)
+            if isinstance(step, RenameTable | DropColumn | RenameColumn):
+                check_views(
+                    ChangedCatalog(context.catalog, {table.name}, {altered.name: altered}), {table.name}, context
+                )
+    return AlterTable(table, tuple(steps))
+
+
+def _step(action: Any, table: Table, context: Context) -> AlterStep | None:
+    """One action; None where there is nothing to do."""
+    if isinstance(action, nodes.AddColumn):
+        return _add_column(action, table, context)
+    if isinstance(action, nodes.DropColumn):
+        name = name_of(action.this)
+        return DropColumn(name) if name in table.schema or not action.args.get("exists") else None
+    if isinstance(action, nodes.RenameColumn):
+        return RenameColumn(name_of(action.this), name_of(action.expression))
+    if isinstance(action, nodes.RenameTable):
+        return RenameTable(name_of(action.this))
+    if isinstance(action, nodes.AlterColumn):
+        return _alter_column(action, table, context)
+    if isinstance(action, nodes.TableComment):
+        return SetComment(None, str(action.this.this))
+    bounds = _bounds(action.this, table, context)
+    if isinstance(action, nodes.AddPartition):
+        return AddRangePartition(bounds)
+    if action.this.expressions:
+        raise InvalidTableDefinition("a range partition is dropped by its bounds alone; leave HASH out")
+    return DropRangePartition(bounds)
+
+
+def _add_column(action: Any, table: Table, context: Context) -> AlterStep | None:
+    definition = action.this
+    for constraint in definition.args.get("constraints") or []:
+        with context.at(definition.this):
+            if is_key(constraint):
+                raise InvalidTableDefinition("the primary key is that of CREATE TABLE; a key column cannot be added")
+    column = bind_column(definition, (), context)
+    return None if column.name in table.schema and action.args.get("exists") else AddColumn(column)
+
+
+def _alter_column(action: Any, table: Table, context: Context) -> AlterStep:
+    with context.at(action.this):
+        column = table.schema.column(name_of(action.this))
+    kind = action.args.get("expression")
+    if kind is None:
+        return SetDefault(column.name, None)
+    attribute, value = bind_attribute(kind, column.name, column.type, context)
+    if isinstance(kind, exp.DefaultColumnConstraint):
+        return SetDefault(column.name, value)
+    if attribute == "comment":
+        return SetComment(column.name, value)
+    return SetStorage(column.name, **{attribute: value})
+
+
+def _bounds(node: Any, table: Table, context: Context) -> RangePartition:
+    rule = table.partitions.range_rule
+    if rule is None:
+        return RangePartition(None, None)  # any partition is one too many for such a table
+    return bind_range_bounds(node, table.schema, table.partitions, context)

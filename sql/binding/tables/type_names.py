@@ -1,0 +1,117 @@
+"""What SQL's type names mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlglot import exp
+
+from ....errors import NotSupportedError, NumericOutOfRange, TypeMismatch, did_you_mean
+from ....model.types import (
+    BIGINT,
+    BINARY,
+    BOOLEAN,
+    DATE,
+    DECIMAL,
+    DOUBLE,
+    FLOAT,
+    INT,
+    INTERVAL,
+    SMALLINT,
+    STRING,
+    TIMESTAMP,
+    TINYINT,
+    DataType,
+    Kind,
+)
+from ...syntax.not_supported import TYPES
+from ..context import Context
+
+_T = exp.DataType.Type
+_PLAIN = {
+    _T.BOOLEAN: BOOLEAN,
+    _T.TINYINT: TINYINT,
+    _T.SMALLINT: SMALLINT,
+    _T.INT: INT,
+    _T.BIGINT: BIGINT,
+    _T.FLOAT: FLOAT,
+    _T.DOUBLE: DOUBLE,
+    _T.DATE: DATE,
+    _T.TIMESTAMP: TIMESTAMP,
+    _T.DATETIME: TIMESTAMP,
+    _T.TIMESTAMPNTZ: TIMESTAMP,
+    _T.TEXT: STRING,
+    _T.BINARY: BINARY,
+    _T.VARBINARY: BINARY,
+    _T.BLOB: BINARY,
+    _T.INTERVAL: INTERVAL,
+}
+_TEXTS = (_T.VARCHAR, _T.CHAR, _T.NVARCHAR, _T.NCHAR, _T.BPCHAR)
+_NUMBERS = ("TINYINT", "SMALLINT", "INT", "INTEGER", "BIGINT", "FLOAT", "REAL", "DOUBLE", "DECIMAL", "NUMERIC")
+_OTHERS = ("BOOLEAN", "DATE", "TIMESTAMP", "STRING", "TEXT", "VARCHAR", "CHAR", "BINARY", "BYTEA")
+NAMES = (*_NUMBERS, *_OTHERS)
+
+
+def bind_type(node: Any, context: Context) -> DataType:
+    """The type that a type's syntax means.
+
+    Raises `TypeMismatch` for an unknown name or a size that cannot be, `NotSupportedError` for a type of other
+    databases.
+    """
+    with context.at(node):
+        kind = node.this
+        if kind not in _PLAIN and kind not in _TEXTS and kind != _T.DECIMAL:
+            raise _foreign(node)
+        return _bind(kind, _arguments(node))
+
+
+def _arguments(node: Any) -> list[int]:
+    sizes = []
+    for part in node.args.get("expressions") or []:
+        value = part.this if isinstance(part, exp.DataTypeParam) and not part.expression else part
+        if not isinstance(value, exp.Literal) or value.is_string or not str(value.this).isdigit():
+            raise TypeMismatch("a type's size must be a plain number")
+        sizes.append(int(value.this))
+    return sizes
+
+
+def _bind(kind: Any, sizes: list[int]) -> DataType:
+    if kind == _T.DECIMAL:
+        return _decimal(sizes)
+    if kind in _TEXTS:
+        if len(sizes) > 1 or sizes == [0]:
+            raise TypeMismatch("VARCHAR takes one length of at least 1")
+        return DataType(Kind.STRING, length=sizes[0]) if sizes else STRING
+    if not sizes or (sizes == [6] and _PLAIN[kind] == TIMESTAMP):
+        return _PLAIN[kind]
+    if kind == _T.FLOAT and len(sizes) == 1:
+        return FLOAT if sizes[0] <= 24 else DOUBLE  # FLOAT(bits), as the standard counts them
+    if _PLAIN[kind] == TIMESTAMP:
+        raise NotSupportedError("TIMESTAMP keeps microseconds; no other precision is supported")
+    raise TypeMismatch(f"{_PLAIN[kind]} takes no size")
+
+
+def _foreign(node: Any) -> Exception:
+    """The error for a type that nyala does not have."""
+    kind = node.this
+    if kind == _T.TIMESTAMPTZ:
+        return NotSupportedError("TIMESTAMP WITH TIME ZONE is not supported; TIMESTAMP is in UTC")
+    if kind == _T.USERDEFINED:
+        name = str(node.args.get("kind") or "")
+        if name.upper() in TYPES:
+            return NotSupportedError(f"type {name.upper()} is not supported; {TYPES[name.upper()]}")
+        return TypeMismatch(f"type {name} does not exist{did_you_mean(name, NAMES, 'there are')}")
+    name = str(kind.value if isinstance(kind, _T) else kind)
+    instead = f"; {TYPES[name.upper()]}" if name.upper() in TYPES else ""
+    return NotSupportedError(f"type {name} is not supported{instead}")
+
+
+def _decimal(sizes: list[int]) -> DataType:
+    if not sizes:
+        raise TypeMismatch("DECIMAL needs its digits, for instance DECIMAL(15,2): 15 in all, 2 after the point")
+    if len(sizes) > 2:
+        raise TypeMismatch("DECIMAL takes a precision and a scale")
+    try:
+        return DECIMAL(*sizes)
+    except NumericOutOfRange as error:
+        raise TypeMismatch(str(error)) from None

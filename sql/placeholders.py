@@ -1,0 +1,93 @@
+"""Placeholders: `?` by order of appearance, `$1` by number, `:name` by name; one style per statement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from ..errors import InterfaceError, SqlSyntaxError
+from .deferred_parameters import Key
+from .expressions import Literal
+from .literals import from_python
+from .syntax.parser import ParsedStatement
+
+Parameters = Sequence[Any] | Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The values of a statement's parameters as literals, and which of them each placeholder stands for (by the
+    identity of its syntax node)."""
+
+    literals: Mapping[Key, Literal]
+    places: Mapping[int, Key]
+
+
+def match_parameters(parsed: ParsedStatement, parameters: Parameters | None) -> Given:
+    """The values for the placeholders of a statement.
+
+    Raises `InterfaceError` where styles are mixed, values are missing or left over, or a value has no SQL type.
+    """
+    if not parameters and not any(mark in parsed.text for mark in "?$:"):
+        return Given({}, {})  # which spares a walk through the whole tree
+    found = sorted(parsed.tree.find_all(exp.Placeholder, exp.Parameter), key=lambda node: node.meta.get("start", 0))
+    _refuse_names(found, parsed)
+    styles = {_style(node) for node in found}
+    if len(styles) > 1:
+        raise InterfaceError("a statement uses one style of placeholders: ?, $1 or :name")
+    if styles == {":name"}:
+        return _by_name(found, parameters)
+    if isinstance(parameters, Mapping):
+        if parameters or found:
+            raise InterfaceError("the statement has no :name placeholders; give its parameters as a sequence")
+        parameters = ()
+    if isinstance(parameters, str | bytes):
+        raise InterfaceError("give the parameters as a sequence of values, not as one string")
+    values = tuple(parameters or ())
+    positions = [_number(node) for node in found] if styles == {"$1"} else list(range(len(found)))
+    wanted = max(positions, default=-1) + 1
+    if wanted != len(values):
+        raise InterfaceError(f"the statement has {_count(wanted)}, {len(values)} given")
+    literals: dict[Key, Literal] = {place: from_python(value) for place, value in enumerate(values)}
+    return Given(literals, {id(node): position for node, position in zip(found, positions)})
+
+
+def _style(node: Any) -> str:
+    """An example of how a placeholder is written."""
+    if isinstance(node, exp.Parameter):
+        return "$1"
+    return ":name" if node.this else "?"
+
+
+def _refuse_names(found: list[Any], parsed: ParsedStatement) -> None:
+    """A parameter is a value; `AS ?` would look like one."""
+    for node in found:
+        if node.arg_key == "alias" or isinstance(node.parent, exp.TableAlias):
+            start = node.meta.get("start")
+            raise SqlSyntaxError("a name expected: a parameter is a value, and no name", parsed.text, start)
+
+
+def _by_name(nodes: list[Any], parameters: Parameters | None) -> Given:
+    if not isinstance(parameters, Mapping):
+        raise InterfaceError("the statement has :name placeholders; give its parameters as a mapping")
+    wanted = {str(node.this) for node in nodes}
+    if missing := sorted(wanted - set(parameters)):
+        raise InterfaceError(f"parameters missing: {', '.join(':' + name for name in missing)}")
+    if unknown := sorted(set(map(str, parameters)) - wanted):
+        raise InterfaceError(f"the statement has no placeholder {', '.join(':' + name for name in unknown)}")
+    literals: dict[Key, Literal] = {name: from_python(parameters[name]) for name in sorted(wanted)}
+    return Given(literals, {id(node): str(node.this) for node in nodes})
+
+
+def _number(node: Any) -> int:
+    position = int(node.this.this)
+    if position < 1:
+        raise InterfaceError("placeholders count from $1")
+    return position - 1
+
+
+def _count(n: int) -> str:
+    return "no placeholder" if n == 0 else f"{n} placeholder{'s' if n > 1 else ''}"
