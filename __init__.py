@@ -6,7 +6,7 @@
 (42,)
 
 This module is PEP 249's: `connect`, its exceptions, type objects and constructors. `nyala.aio` is the same for asyncio;
-`col` and `ScanToken` are for tables without SQL (`nyala.driver.tables`).
+`col` and `ScanToken` are for tables without SQL (`nyala.driver.tables.table_handle`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Unpack
 
-from .driver import engines
 from .driver.dbapi_types import (
     BINARY,
     DATETIME,
@@ -29,6 +28,7 @@ from .driver.dbapi_types import (
     Timestamp,
     TimestampFromTicks,
 )
+from .driver.session import engines
 from .errors import (
     DatabaseError,
     DataError,
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .driver import aio
-    from .driver.conditions import col
     from .driver.connect_options import ConnectOptions
     from .driver.connection import Connection
-    from .driver.scan_tokens import ScanToken
+    from .driver.tables.conditions import col
+    from .driver.tables.scan_tokens import ScanToken
 
 __version__ = "0.1.0"
 
@@ -59,7 +59,7 @@ threadsafety = 2
 paramstyle = "qmark"
 """`?` with a sequence; `$1` with a sequence and `:name` with a mapping are understood too."""
 
-_LOADED_LATER = {"aio": ".driver.aio", "col": ".driver.conditions", "ScanToken": ".driver.scan_tokens"}
+_LOADED_LATER = {"aio": ".driver.aio", "col": ".driver.tables.conditions", "ScanToken": ".driver.tables.scan_tokens"}
 
 __all__ = [
     "BINARY",

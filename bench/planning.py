@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table as TextTable
 
 from ..driver.connection import connect
-from ..driver.parameters import normalize
+from ..driver.session.bind_values import normalize
 from ..errors import OperationalError
 from ..model.store import Store
 from ..planner import plan_query

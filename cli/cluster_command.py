@@ -26,8 +26,8 @@ from ..cluster.wire.methods import ListServers
 from ..cluster.wire.rpc import Channels
 from ..cluster.wire.tls import read_credentials
 from ..cluster.wire.tls_files import tls_files
-from ..driver.servers import ENVIRONMENT, servers, tls_options
-from ..driver.stores import is_cluster
+from ..driver.stores.cluster_url import ENVIRONMENT, servers, tls_options
+from ..driver.stores.open_stores import is_cluster
 from ..errors import InterfaceError
 from ..model.clock import HybridClock
 from ..storage.inspect.text import table_lines

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..cluster.owner.process import OwnerOptions, run
 from ..cluster.owner.record import find_owner
-from ..driver.stores import directory_of
+from ..driver.stores.open_stores import directory_of
 from ..errors import InterfaceError
 from ..executor.fragments.evaluate import table_evaluator
 from ..shell.serving import note_new

@@ -36,9 +36,9 @@ from .connect_options import ConnectOptions
 from .connection import Connection
 from .connection import connect as connect_now
 from .cursor import Cursor, Description, Row
-from .loading import Source
-from .moments import Moment
-from .parameters import Parameters
+from .session.bind_values import Parameters
+from .stores.bulk_loads import Source
+from .tables.timestamps import Moment
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -29,17 +29,17 @@ from ..model.clock import format_timestamp
 from ..model.forks import stay_with_process
 from ..model.store import Store, Timestamp
 from ..sql.settings import parse_bytes, read_option
-from . import engines
 from .connect_options import ConnectOptions
 from .cursor import Cursor
-from .loading import Source, load
-from .moments import Moment, hybrid_time
-from .parameters import Parameters
-from .servers import TLS_OPTIONS, tls_options, with_parameters
-from .session import Session
-from .stores import SharedStore, acquire, is_cluster
-from .tables import TableHandle
-from .write_session import WriteSession
+from .session import engines
+from .session.bind_values import Parameters
+from .session.session import Session
+from .stores.bulk_loads import Source, load
+from .stores.cluster_url import TLS_OPTIONS, tls_options, with_parameters
+from .stores.open_stores import SharedStore, acquire, is_cluster
+from .tables.table_handle import TableHandle
+from .tables.timestamps import Moment, hybrid_time
+from .tables.write_session import WriteSession
 
 _STORE_OPTIONS: Final = ("durability", "history_seconds", "store_memory")
 """Of a directory; the servers of a cluster are told when they are started."""

@@ -18,10 +18,10 @@ import pyarrow as pa
 
 from ..errors import InterfaceError, NotSupportedError
 from ..model.forks import check_process, is_inherited
-from .bulk import insert_rows
-from .executions import Execution, Halt, arrow_rows, raise_if
 from .notebook import SHOWN_ROWS, html_table
-from .parameters import Parameters, normalize, normalize_rows
+from .session.bind_values import Parameters, normalize, normalize_rows
+from .session.executions import Execution, Halt, arrow_rows, raise_if
+from .session.insert_batches import insert_rows
 
 if TYPE_CHECKING:
     from ..model.types import DataType

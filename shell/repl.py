@@ -18,7 +18,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
 
 from .. import __version__
-from ..driver.stores import MEMORY
+from ..driver.stores.open_stores import MEMORY
 from .commands.rerun import read_file
 from .completion import SqlCompleter
 from .highlighting import NyalaLexer

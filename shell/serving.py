@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..driver.connection import Connection
-from ..driver.owners import ADVICE
-from ..driver.stores import MEMORY, directory_of, is_cluster
+from ..driver.stores.open_stores import MEMORY, directory_of, is_cluster
+from ..driver.stores.served_directory import ADVICE
 from ..errors import Error, OperationalError
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import Final, TextIO, TypeAlias
 import pyarrow as pa
 
 from ..driver.connection import Connection
-from ..driver.moments import Moment, hybrid_time
+from ..driver.tables.timestamps import Moment, hybrid_time
 from ..errors import Error, InterfaceError
 from ..model.clock import format_timestamp
 from ..model.types import DataType

@@ -21,7 +21,7 @@ from .session import session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from ..driver.moments import Moment
+    from ..driver.tables.timestamps import Moment
 
 __all__ = ["register", "session", "sql", "table", "url"]
 
@@ -58,6 +58,6 @@ def sql(spark: SparkSession, text: str, url: str | Path | None = None, at: Momen
 def url(target: str | Path) -> str:
     """The URL by which Spark's tasks reach a store: of a directory that this process has open, which is served from now
     on until it is closed, or that another process serves. For the option `url`."""
-    from ..driver.owners import reachable
+    from ..driver.stores.served_directory import reachable
 
     return reachable(target)

@@ -15,10 +15,10 @@ from typing import Any
 from ..cluster.client.client import Client
 from ..cluster.client.options import client_options
 from ..driver.connection import Connection
-from ..driver.owners import reachable
-from ..driver.servers import TLS_OPTIONS, servers, tls_options
-from ..driver.session import Session
-from ..driver.stores import SharedStore
+from ..driver.session.session import Session
+from ..driver.stores.cluster_url import TLS_OPTIONS, servers, tls_options
+from ..driver.stores.open_stores import SharedStore
+from ..driver.stores.served_directory import reachable
 from ..executor.memory import default_limit
 from ..model.forks import renew_in_child
 
@@ -32,7 +32,8 @@ def connection(url: str | Path, **options: Any) -> Connection:
     Parameters
     ----------
     url : str or Path
-        A cluster's URL, or a directory, which is reached through the process that has it open (`driver.owners`).
+        A cluster's URL, or a directory, which is reached through the process that has it open
+        (`driver.stores.served_directory`).
     **options
         Of a cluster's client, as `connect` takes them: `deadline`, `read_mode`, `replica_selection`, ...
 
@@ -62,7 +63,8 @@ def planning(url: str | Path, **options: Any) -> Connection:
 
 
 def _connected(named: tuple[tuple[str, int], ...], options: dict[str, Any]) -> Connection:
-    # Of its own, and not one of `driver.stores`: two relations may have different options, a process has one store.
+    # Of its own, and not one of `driver.stores.open_stores`: two relations may have different options, a process has
+    # one store.
     store = Client(named, client_options(**options))
     session = Session(store, memory_limit=default_limit(), store_options=options)
     session.reads_latest = options.get("read_mode") == "READ_LATEST"

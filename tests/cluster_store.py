@@ -13,8 +13,8 @@ from typing import Any
 import hypothesis
 import pytest
 from nyala.cluster.client.client import Client
-from nyala.driver import stores
-from nyala.driver.servers import servers
+from nyala.driver.stores import open_stores as stores
+from nyala.driver.stores.cluster_url import servers
 from nyala.errors import Error
 from nyala.storage.database import MEMORY, Database
 from nyala.testing import MiniCluster

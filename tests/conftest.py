@@ -12,7 +12,7 @@ import nyala
 import pytest
 from golden import rewrite
 from hypothesis import HealthCheck, settings
-from nyala.driver.servers import ENVIRONMENT
+from nyala.driver.stores.cluster_url import ENVIRONMENT
 from nyala.executor import context
 
 # The repository's root is the package. pytest sees the __init__.py there and would import it once more, under the name

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from nyala.cluster.client.client import Client
 from nyala.cluster.owner.server import OwnerServer
-from nyala.driver import stores
-from nyala.driver.servers import servers
+from nyala.driver.stores import open_stores as stores
+from nyala.driver.stores.cluster_url import servers
 from nyala.executor.fragments.evaluate import table_evaluator
 from nyala.storage.database import MEMORY, Database
 

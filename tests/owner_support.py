@@ -15,9 +15,9 @@ from nyala.cluster.owner.server import OwnerServer
 from nyala.cluster.wire.methods import Reply, Request
 from nyala.cluster.wire.rpc import Channel
 from nyala.driver.connection import Connection
-from nyala.driver.servers import servers
-from nyala.driver.session import Session
-from nyala.driver.stores import SharedStore
+from nyala.driver.session.session import Session
+from nyala.driver.stores.cluster_url import servers
+from nyala.driver.stores.open_stores import SharedStore
 from nyala.executor.fragments.evaluate import table_evaluator
 from nyala.model.clock import HybridClock
 from nyala.storage.database import Database

@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 from nyala.driver.connection import Connection
-from nyala.driver.session import Session
-from nyala.driver.stores import SharedStore
+from nyala.driver.session.session import Session
+from nyala.driver.stores.open_stores import SharedStore
 from nyala.errors import AlreadyPresent, NotFound
 from nyala.spark.writing.lease import owner_name
 from nyala.spark.writing.operations import Operation

@@ -25,7 +25,7 @@ import nyala
 import pytest
 from nyala.__main__ import build_parser, main
 from nyala.driver.connection import Connection
-from nyala.driver.servers import TLS_OPTIONS
+from nyala.driver.stores.cluster_url import TLS_OPTIONS
 from nyala.sql.settings import SETTINGS
 
 ROOT = Path(nyala.__file__).parent

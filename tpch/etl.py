@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from .. import __version__
 from ..driver.connection import connect
-from ..driver.owners import reachable
-from ..driver.stores import is_cluster
+from ..driver.stores.open_stores import is_cluster
+from ..driver.stores.served_directory import reachable
 from ..errors import DataError, InterfaceError, OperationalError, ProgrammingError
 from ..spark.pipelines.ingest import IngestResult, ingest
 from ..spark.pipelines.jobs import Handler, Outcome, Pipeline

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from ..driver.connection import Connection, connect
-from ..driver.stores import is_cluster
+from ..driver.stores.open_stores import is_cluster
 from ..errors import OperationalError, UnknownTable
 
 NAME = "tpch.json"

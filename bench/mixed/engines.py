@@ -26,7 +26,7 @@ import pyarrow.parquet as pq
 
 from ... import __version__
 from ...driver.connection import Connection, connect
-from ...driver.tables import TableHandle
+from ...driver.tables.table_handle import TableHandle
 from ...tpch.peers.peer import missing_module, quoted
 from ...tpch.schema import LINEITEM
 from ..postgres import MISSING, PostgresServer, is_installed

@@ -32,7 +32,7 @@ from sqlalchemy.schema import Column, Table
 from sqlalchemy.sql.compiler import InsertmanyvaluesSentinelOpts
 
 from ...errors import InterfaceError, NotRolledBackWarning, NotSupportedError
-from ..stores import MEMORY
+from ..stores.open_stores import MEMORY
 from .compiler import NyalaCompiler, NyalaIdentifierPreparer
 from .ddl import COLUMN_OPTIONS, TABLE_OPTIONS, NyalaDDLCompiler
 from .numbering import next_number

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ...driver.moments import Moment
+from ...driver.tables.timestamps import Moment
 from ...errors import DataError, Error, InterfaceError, NotSupportedError, OperationalError, ProgrammingError
 from ..pager import ignoring_interrupts
 from ..reader import Statement

@@ -2,7 +2,8 @@
 
 The life of a query with `engine = spark`:
 
-1. `driver.elsewhere` hands the planned query to `engine.SparkEngine`, or `frames.sql` plans one for a user's session.
+1. `driver.session.external_engine` hands the planned query to `engine.SparkEngine`, or `frames.sql` plans one for a
+   user's session.
 2. `query.prepare` reads the keys of small build sides (`relations.filters`), cuts the logical plan into what runs
    beside the rows and the rest (`relations.cutting`, `relations.partial`), and deals each relation out to tasks
    (`relations.parts`).

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 import pyarrow as pa
 
-from ...driver.owners import reachable
+from ...driver.stores.served_directory import reachable
 from ...errors import InternalError
 from ...executor import ExecutionContext
 from ...executor.progress import Progress

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...driver.moments import Moment, hybrid_time
-from ...driver.owners import reachable
+from ...driver.stores.served_directory import reachable
+from ...driver.tables.timestamps import Moment, hybrid_time
 from ...errors import ProgrammingError
 from ...executor import ExecutionContext, LocalFiles
 from ...planner import PlannerOptions, plan_query

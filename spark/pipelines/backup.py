@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 from ... import __version__
 from ...driver.connection import connect
-from ...driver.owners import reachable
-from ...driver.servers import servers
-from ...driver.stores import is_cluster
+from ...driver.stores.cluster_url import servers
+from ...driver.stores.open_stores import is_cluster
+from ...driver.stores.served_directory import reachable
 from ...errors import (
     HistoryGone,
     InterfaceError,

@@ -26,8 +26,8 @@ import pyarrow as pa
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from ...driver.moments import Moment, hybrid_time
-from ...driver.owners import reachable
+from ...driver.stores.served_directory import reachable
+from ...driver.tables.timestamps import Moment, hybrid_time
 from ...errors import InterfaceError, did_you_mean
 from ...model.clock import format_timestamp
 from ...model.disk_errors import disk_error

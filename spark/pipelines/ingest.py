@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...driver.connection import connect
-from ...driver.owners import reachable
+from ...driver.stores.served_directory import reachable
 from ...errors import DataError, Error, InterfaceError
 from ...sql.binding.tables.show_create import name_text
 from ..session import check_classic

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...driver.connection import connect
-from ...driver.moments import Moment
-from ...driver.owners import reachable
-from ...driver.stores import is_cluster
+from ...driver.stores.open_stores import is_cluster
+from ...driver.stores.served_directory import reachable
+from ...driver.tables.timestamps import Moment
 from ...errors import CorruptionError, DuplicateTable, InterfaceError, UnknownTable
 from ...model.alterations import RenameTable
 from ...model.clock import format_timestamp

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ...driver.connection import Connection
-from ...driver.moments import hybrid_time
+from ...driver.tables.timestamps import hybrid_time
 from ...errors import InterfaceError
 from ...model.predicates import ColumnPredicate
 from ...model.store import Timestamp

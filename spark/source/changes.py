@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Final
 
 from ...driver.connection import Connection
-from ...driver.moments import hybrid_time
+from ...driver.tables.timestamps import hybrid_time
 from ...errors import HistoryGone, InterfaceError
 from ...model.change_columns import changed_at_type
 from ...model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, Timestamp

@@ -1,8 +1,8 @@
 """What the tasks of a read do: plain data, one for each, that names everything by what does not change.
 
-A tablet's part of a scan is a scan token (`driver.scan_tokens`), which outlives the process that made it. Where fewer
-tasks are wanted than there are tokens, a task reads several, as even a share of the rows as they can make; where more
-are, tablets are cut into ranges of keys.
+A tablet's part of a scan is a scan token (`driver.tables.scan_tokens`), which outlives the process that made it. Where
+fewer tasks are wanted than there are tokens, a task reads several, as even a share of the rows as they can make; where
+more are, tablets are cut into ranges of keys.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from ...driver.connection import Connection
-from ...driver.scan_tokens import ScanToken, scan_tokens
+from ...driver.tables.scan_tokens import ScanToken, scan_tokens
 from ...model.schema import Table
 from ...model.store import ScanSpec, Timestamp
 from .relation import Relation, TabletScan

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from ...driver.conditions import Condition, bound_predicates
+from ...driver.tables.conditions import Condition, bound_predicates
 from ...errors import DatabaseError
 from ...model.predicates import ColumnPredicate
 from .relation import TabletScan

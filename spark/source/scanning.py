@@ -13,7 +13,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from ...driver.connection import Connection
-from ...driver.scan_tokens import ScanToken
+from ...driver.tables.scan_tokens import ScanToken
 from ...errors import HistoryGone, StaleScanToken, TabletGone, UnknownTable
 from ...model.schema import Table
 from ...model.store import ScanSpec

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from ...driver.moments import Moment, hybrid_time
+from ...driver.tables.timestamps import Moment, hybrid_time
 from ...errors import InterfaceError
 from .. import workers
 from ..types import NamedType, arrow_schema, spark_schema

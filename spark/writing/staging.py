@@ -30,7 +30,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...driver.connection import Connection
-from ...driver.scans import scan_of
+from ...driver.tables.table_scans import scan_of
 from ...errors import DuplicateTable, InternalError, UnknownTable
 from ...model.predicates import InList
 from ...model.schema import (

@@ -15,7 +15,7 @@ from nyala.cluster.wire import methods
 from nyala.cluster.wire.client_clock import ClientClock
 from nyala.cluster.wire.methods import Call, GetStatus, WriteRow
 from nyala.cluster.wire.rpc import Channel
-from nyala.driver.servers import servers
+from nyala.driver.stores.cluster_url import servers
 from nyala.errors import ClockTooFarAhead, OperationalError
 from nyala.model.clock import LOGICAL_BITS, HybridClock, wall_microseconds
 from nyala.model.store import Op, Timestamp

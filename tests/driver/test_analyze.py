@@ -8,7 +8,7 @@ import nyala
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.driver.session import Session
+from nyala.driver.session.session import Session
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem
 

@@ -16,7 +16,7 @@ from typing import Any
 import nyala
 import pytest
 from nyala.driver.connection import Connection
-from nyala.driver.owners import reachable
+from nyala.driver.stores.served_directory import reachable
 from nyala.storage.files.os_filesystem import OsFileSystem
 
 PROBE = """

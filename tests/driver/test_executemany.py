@@ -5,7 +5,7 @@ import decimal
 
 import nyala
 import pytest
-from nyala.driver import bulk
+from nyala.driver.session import insert_batches as bulk
 from nyala.errors import AlreadyPresent
 
 
@@ -137,7 +137,7 @@ def test_null_in_a_key_is_refused(counted):
     ],
 )
 def test_a_piece_is_written_whole_or_not(connection, monkeypatch, wrong, error):
-    monkeypatch.setattr("nyala.driver.bulk.CHUNK_ROWS", 4)
+    monkeypatch.setattr("nyala.driver.session.insert_batches.CHUNK_ROWS", 4)
     connection.execute("CREATE TABLE pieces (k INT PRIMARY KEY, s VARCHAR(3))")
     rows = [(i, "ok") for i in range(12)]
     rows[5] = wrong

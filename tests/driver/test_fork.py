@@ -22,9 +22,9 @@ import nyala
 import pytest
 import sqlalchemy
 from fork_support import Child, in_child, raised_by
-from nyala.driver import stores
 from nyala.driver.connection import Connection
-from nyala.driver.owners import reachable
+from nyala.driver.stores import open_stores as stores
+from nyala.driver.stores.served_directory import reachable
 from nyala.executor.spilling.spill_file import SpillFile
 from nyala.executor.statements import changing
 from nyala.storage.database import Database

@@ -2,7 +2,7 @@
 
 import nyala
 import pytest
-from nyala.driver import plan_cache
+from nyala.driver.session import plan_cache
 from work_support import growth
 
 

@@ -16,8 +16,8 @@ import nyala
 import pytest
 from nyala.driver.connection import Connection
 from nyala.driver.cursor import Cursor
-from nyala.driver.executions import Execution
-from nyala.driver.scans import Scan
+from nyala.driver.session.executions import Execution
+from nyala.driver.tables.table_scans import Scan
 from nyala.errors import Error
 from nyala.executor.memory import Account
 from nyala.executor.spilling.spill_file import SpillFile

@@ -17,8 +17,8 @@ from fork_support import in_child, raised_by
 from nyala import errors
 from nyala.cluster.client.client import Client
 from nyala.cluster.owner.record import find_owner
-from nyala.driver import owner_keeping
-from nyala.driver.owners import reachable, serve
+from nyala.driver.stores import keep_alive as owner_keeping
+from nyala.driver.stores.served_directory import reachable, serve
 from nyala.storage.database import Database
 from owner_support import ServeProcess
 
@@ -136,7 +136,9 @@ def test_a_directory_that_nobody_has_gets_an_owner(made):
 
 
 def test_an_owner_ends_when_those_who_need_it_have(made):
-    script = f"from nyala.driver.owners import reachable; print(reachable({str(made)!r}, idle_exit=5.0))"
+    script = (
+        f"from nyala.driver.stores.served_directory import reachable; print(reachable({str(made)!r}, idle_exit=5.0))"
+    )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     found = find_owner(str(made))
     assert found is not None and done.stdout.strip() == found.url
@@ -150,7 +152,7 @@ def test_an_owner_ends_when_those_who_need_it_have(made):
 
 def test_all_who_start_an_owner_at_once_get_the_same(made):
     """Threads, and processes."""
-    script = f"from nyala.driver.owners import reachable; print(reachable({str(made)!r}))"
+    script = f"from nyala.driver.stores.served_directory import reachable; print(reachable({str(made)!r}))"
     others = [subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) for _ in range(2)]
     with ThreadPoolExecutor(2) as pool:
         urls = set(pool.map(lambda _: reachable(made), range(2)))

@@ -178,7 +178,7 @@ def test_views_follow_their_definition(connection: Connection) -> None:
 
 
 def test_a_table_that_has_grown_is_planned_for_anew(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nyala.driver.plan_cache.STATISTICS_SECONDS", 0.0)
+    monkeypatch.setattr("nyala.driver.session.plan_cache.STATISTICS_SECONDS", 0.0)
     text = "SELECT count(*) FROM t WHERE b >= ?"
     rows(connection, text, 0)
     (before,) = connection.session.plans.find(text) or ()
@@ -189,7 +189,7 @@ def test_a_table_that_has_grown_is_planned_for_anew(connection: Connection, monk
 
 
 def test_old_texts_are_forgotten(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nyala.driver.plan_cache.MOST_TEXTS", 3)
+    monkeypatch.setattr("nyala.driver.session.plan_cache.MOST_TEXTS", 3)
     for number in range(10):
         assert rows(connection, f"SELECT {number}") == [(number,)]
     assert len(connection.session.plans) == 3

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import nyala
 import pytest
-from nyala.driver.owners import reachable
-from nyala.driver.servers import servers, tls_options, with_parameters
+from nyala.driver.stores.cluster_url import servers, tls_options, with_parameters
+from nyala.driver.stores.served_directory import reachable
 from nyala.errors import InterfaceError
 from nyala.spark.source.options import Use, parse
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.driver.conditions import col
+from nyala.driver.tables.conditions import col
 from nyala.errors import (
     AlreadyPresent,
     InvalidText,
@@ -119,8 +119,8 @@ def test_all_or_none_keeps_all_rows_out(table):
 
 
 def test_row_numbers_count_over_all_pieces(table, monkeypatch):
-    monkeypatch.setattr("nyala.driver.given_rows.CHUNK_ROWS", 3)
-    monkeypatch.setattr("nyala.driver.row_writes.CHUNK_ROWS", 3)
+    monkeypatch.setattr("nyala.driver.tables.given_rows.CHUNK_ROWS", 3)
+    monkeypatch.setattr("nyala.driver.tables.row_writes.CHUNK_ROWS", 3)
     with pytest.raises(RowsRefused) as caught:
         table.insert((k % 7, "a", 0.0, 1) for k in range(10))
     assert [row.row for row in caught.value.refused] == [7, 8, 9]

@@ -6,7 +6,7 @@ import nyala
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.driver.conditions import col
+from nyala.driver.tables.conditions import col
 
 STEPS = st.lists(
     st.tuples(st.sampled_from(["upsert", "update_ignore", "delete_ignore", "flush", "look"]), st.integers(0, 6)),

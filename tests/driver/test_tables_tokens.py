@@ -15,9 +15,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.driver.conditions import col
-from nyala.driver.key_ranges import key_ranges
-from nyala.driver.scan_tokens import MAGIC, ScanToken
+from nyala.driver.tables.conditions import col
+from nyala.driver.tables.key_ranges import key_ranges
+from nyala.driver.tables.scan_tokens import MAGIC, ScanToken
 from nyala.errors import HistoryGone, StaleScanToken, TabletGone, UnsupportedFormat
 from nyala.model.store import ScanSpec
 
@@ -116,7 +116,7 @@ def test_another_process_reads_a_token(tmp_path):
         assert (replica.host, replica.directory, replica.role) == (socket.gethostname(), str(tmp_path), "LEADER")
     program = """
 import json, sys, nyala
-from nyala.driver.scan_tokens import ScanToken
+from nyala.driver.tables.scan_tokens import ScanToken
 tokens = [ScanToken.deserialize(bytes.fromhex(text)) for text in sys.argv[1:]]
 with nyala.connect(tokens[0].locations[0].directory) as connection:
     print(json.dumps([k for token in tokens for k in token.open(connection).to_arrow()["k"].to_pylist()]))

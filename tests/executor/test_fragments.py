@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.driver import stores
+from nyala.driver.stores import open_stores as stores
 from nyala.errors import DataError, Error, NotSupportedError
 from nyala.executor.fragments import groups
 from nyala.executor.fragments.evaluate import evaluator

@@ -16,9 +16,9 @@ from typing import ClassVar
 import pyarrow as pa
 
 from .... import __version__
-from ....driver.conditions import col
 from ....driver.connection import Connection, connect
-from ....driver.tables import TableHandle
+from ....driver.tables.conditions import col
+from ....driver.tables.table_handle import TableHandle
 from ....errors import NotFound
 from ..model import COLUMNS, FIELD_NAMES, KEY, TABLE, Client, Durability, Fields
 

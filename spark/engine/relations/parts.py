@@ -10,7 +10,7 @@ import heapq
 from collections.abc import Sequence
 from typing import Final
 
-from ....driver.key_ranges import key_ranges
+from ....driver.tables.key_ranges import key_ranges
 from ....model.predicates import ColumnPredicate
 from ....model.store import ScanSpec, Store, Timestamp
 from ....planner.algebra.physical import TableScan

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from ....driver.key_ranges import KeyRange
+from ....driver.tables.key_ranges import KeyRange
 from ....executor import ExecutionContext, execute
 from ....executor.memory import default_limit
 from ....model.schema import Table

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ....driver.moments import Moment
+from ....driver.tables.timestamps import Moment
 from ....errors import DataError, InterfaceError, OperationalError, UnknownTable, did_you_mean
 from ....model.clock import format_timestamp, make_timestamp, split_timestamp
 from ....model.schema import Table

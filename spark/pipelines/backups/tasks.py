@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ....driver.connection import Connection
-from ....driver.scans import Scan
+from ....driver.tables.table_scans import Scan
 from ....errors import CorruptionError
 from ....model.change_columns import change_columns
 from ....model.disk_errors import disk_error

@@ -9,8 +9,8 @@ import pytest
 from cluster_support_client import FakeCluster
 from nyala.cluster.client.client import Client
 from nyala.driver.connection import Connection
-from nyala.driver.session import Session
-from nyala.driver.stores import SharedStore
+from nyala.driver.session.session import Session
+from nyala.driver.stores.open_stores import SharedStore
 
 
 @pytest.fixture

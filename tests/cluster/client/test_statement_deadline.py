@@ -15,8 +15,8 @@ from nyala.cluster.client.client import Client
 from nyala.cluster.client.retry import Attempts
 from nyala.cluster.wire import methods
 from nyala.driver.connection import Connection
-from nyala.driver.session import Session
-from nyala.driver.stores import SharedStore
+from nyala.driver.session.session import Session
+from nyala.driver.stores.open_stores import SharedStore
 from nyala.model.waiting_time import WaitingTime, as_statement, carried, current_waiting, within
 
 DEADLINE = 0.8

@@ -17,7 +17,7 @@ from nyala import errors
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.token_scan import TokenScan
 from nyala.cluster.owner.server import OwnerServer
-from nyala.driver.servers import servers
+from nyala.driver.stores.cluster_url import servers
 from nyala.model.alterations import AddColumn, AddRangePartition
 from nyala.model.schema import (
     ColumnSchema,

@@ -21,7 +21,7 @@ from nyala.cluster.wire.access import Role
 from nyala.cluster.wire.methods import GetStatus, LeaveCluster
 from nyala.cluster.wire.rpc import Channel
 from nyala.cluster.wire.tls import read_credentials
-from nyala.driver.servers import ENVIRONMENT, with_parameters
+from nyala.driver.stores.cluster_url import ENVIRONMENT, with_parameters
 from nyala.errors import AccessDenied, AuthenticationFailed, InterfaceError
 from nyala.model.clock import HybridClock
 from nyala.spark import workers

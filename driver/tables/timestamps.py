@@ -5,10 +5,10 @@ from __future__ import annotations
 import datetime
 from typing import TypeAlias
 
-from ..errors import DataError, InterfaceError
-from ..model.clock import format_timestamp, make_timestamp, split_timestamp
-from ..model.store import Timestamp
-from ..model.types import TIMESTAMP
+from ...errors import DataError, InterfaceError
+from ...model.clock import format_timestamp, make_timestamp, split_timestamp
+from ...model.store import Timestamp
+from ...model.types import TIMESTAMP
 
 Moment: TypeAlias = datetime.datetime | datetime.date | int | str
 """A datetime (UTC where it has no time zone), a text that spells one, or a hybrid timestamp, which is exact."""

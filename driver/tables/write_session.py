@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from ..errors import (
+from ...errors import (
     Error,
     IntegrityError,
     InterfaceError,
@@ -39,17 +39,17 @@ from ..errors import (
     WriteBufferFull,
     did_you_mean,
 )
-from ..executor.interrupts import Deferred
-from ..model.forks import stay_with_process
-from ..model.schema import Table
-from ..model.store import Op, WriteBatch
-from ..model.vectors.vector import Array
+from ...executor.interrupts import Deferred
+from ...model.forks import stay_with_process
+from ...model.schema import Table
+from ...model.store import Op, WriteBatch
+from ...model.vectors.vector import Array
 from .given_rows import CHUNK_ROWS, Cells, GivenRows, Rows, cells_of, from_arrow, rows_from_cells, runs
 from .row_writes import SHOWN_ROWS, write_batch
-from .tables import TableHandle
+from .table_handle import TableHandle
 
 if TYPE_CHECKING:
-    from .connection import Connection
+    from ..connection import Connection
 
 FLUSH_MODES: Final = ("AUTO_FLUSH_SYNC", "AUTO_FLUSH_BACKGROUND", "MANUAL_FLUSH")
 BUFFER_BYTES: Final = 7 << 20

@@ -20,12 +20,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..errors import InterfaceError
-from ..model.forks import stay_with_process
-from ..model.predicates import ColumnPredicate
-from ..model.schema import ColumnSchema, PartitionSchema, Table
-from ..model.store import ScanSpec, ScanToken, Store, Timestamp
-from ..model.vectors.vector import Batch
+from ...errors import InterfaceError
+from ...model.forks import stay_with_process
+from ...model.predicates import ColumnPredicate
+from ...model.schema import ColumnSchema, PartitionSchema, Table
+from ...model.store import ScanSpec, ScanToken, Store, Timestamp
+from ...model.vectors.vector import Batch
 
 ROWS_AT_ONCE = 1 << 12
 """Rows that become Python values in one go."""

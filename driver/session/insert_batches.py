@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import pyarrow as pa
 from sqlglot import exp
 
-from ..errors import DataError, InterfaceError
-from ..executor.given_values import column_from_values
-from ..model.schema import Table
-from ..model.store import Op, WriteBatch
-from ..model.waiting_time import as_statement
-from ..sql import ParsedStatement, bound
-from ..sql.expressions import Expr, Literal
-from ..sql.syntax import nodes
-from .parameters import Normalized
+from ...errors import DataError, InterfaceError
+from ...executor.given_values import column_from_values
+from ...model.schema import Table
+from ...model.store import Op, WriteBatch
+from ...model.waiting_time import as_statement
+from ...sql import ParsedStatement, bound
+from ...sql.expressions import Expr, Literal
+from ...sql.syntax import nodes
+from .bind_values import Normalized
 
 if TYPE_CHECKING:
     from .session import Session

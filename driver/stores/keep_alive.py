@@ -11,10 +11,10 @@ import subprocess
 import threading
 from typing import TYPE_CHECKING
 
-from ..model.forks import renew_in_child
+from ...model.forks import renew_in_child
 
 if TYPE_CHECKING:
-    from ..cluster.owner.record import OwnerRecord
+    from ...cluster.owner.record import OwnerRecord
 
 _SHARE = 3
 """Calls in the time after which an owner would end."""

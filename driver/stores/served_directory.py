@@ -20,14 +20,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..errors import InterfaceError, OperationalError, StoreLocked
-from .owner_keeping import adopt, keep
-from .servers import PLAIN, is_environment_secure, servers, with_parameters
-from .stores import MEMORY, directory_of, is_cluster, serve_open
+from ...errors import InterfaceError, OperationalError, StoreLocked
+from .cluster_url import PLAIN, is_environment_secure, servers, with_parameters
+from .keep_alive import adopt, keep
+from .open_stores import MEMORY, directory_of, is_cluster, serve_open
 
 if TYPE_CHECKING:
-    from ..cluster.owner.record import OwnerRecord
-    from .connection import Connection
+    from ...cluster.owner.record import OwnerRecord
+    from ..connection import Connection
 
 IDLE_EXIT_SECONDS: Final = 60.0
 """An owner that was started here ends when nobody has called it for so long."""
@@ -35,7 +35,7 @@ START_SECONDS: Final = 60.0
 """For an owner to open the store, which may have a log to replay, or to close it."""
 _POLL_SECONDS = 0.03
 ADVICE: Final = (
-    "close it there, or let that process serve it (`Connection.serve()`, `nyala.driver.owners.serve(connection)`), or "
+    "close it there, or let that process serve it (`Connection.serve()`, `nyala.driver.stores.served_directory.serve(connection)`), or "
     "start it with `nyala serve`"
 )
 """What to do about a directory that another process has for itself."""
@@ -125,7 +125,7 @@ def _owner(directory: str, create: bool, idle_exit: float) -> OwnerRecord:
 
 def _found(directory: str, deadline: float) -> OwnerRecord | None:
     """The process that serves a directory, waited for where it is about to."""
-    from ..cluster.owner.record import find_owner
+    from ...cluster.owner.record import find_owner
 
     while True:
         found = find_owner(directory)
@@ -140,7 +140,7 @@ class _Child:
     """A process that is to serve a directory."""
 
     def __init__(self, directory: str, idle_exit: float):
-        from ..cluster.owner.record import LOG
+        from ...cluster.owner.record import LOG
 
         self.log = Path(directory) / LOG
         with self.log.open("ab") as log:

@@ -13,19 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..errors import DataError, ProgrammingError
-from ..model.change_columns import change_columns
-from ..model.clock import format_timestamp
-from ..model.predicates import ColumnPredicate
-from ..model.schema import ColumnSchema, Table
-from ..model.store import (
+from ...errors import DataError, ProgrammingError
+from ...model.change_columns import change_columns
+from ...model.clock import format_timestamp
+from ...model.predicates import ColumnPredicate
+from ...model.schema import ColumnSchema, Table
+from ...model.store import (
     ChangeRange,
     ScanSpec,
     ScanToken,
     Store,
     Timestamp,
 )
-from .scans import Scan
+from .table_scans import Scan
 
 
 class Changes(Scan):

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from ..errors import (
+from ...errors import (
     DataError,
     InterfaceError,
     InvalidText,
@@ -33,10 +33,10 @@ from ..errors import (
     UnknownColumn,
     did_you_mean,
 )
-from ..executor.given_values import column_from_arrow, column_from_values, column_value
-from ..model.schema import ColumnSchema, Schema, Table
-from ..model.store import Op
-from ..model.vectors.vector import Array
+from ...executor.given_values import column_from_arrow, column_from_values, column_value
+from ...model.schema import ColumnSchema, Schema, Table
+from ...model.store import Op
+from ...model.vectors.vector import Array
 
 Rows: TypeAlias = Any
 """A row or many, in one of the forms of this page's table."""
@@ -81,7 +81,7 @@ def is_row(source: Rows) -> bool:
 
 
 def cells_of(table: Table, op: Op, row: Any) -> Cells:
-    """One row of Python values by column name, each of which its column takes; raises as `given_rows` does."""
+    """One row of Python values by column name, each of which its column takes; raises as `tables.given_rows` does."""
     named = _named(table, op, row)
     for column in table.schema.key:
         if column.name not in named and column.default is None and not (column.auto_increment and op in INSERTS):

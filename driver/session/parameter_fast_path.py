@@ -14,13 +14,13 @@ from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-from ..executor.statements.single_rows import SingleRow
-from ..model.types import EPOCH_DATE, INTEGER_WIDTHS, DataType, Kind
-from ..sql.coercion import Assigned, fit
-from ..sql.deferred_parameters import Decision, Key, LateParameter, LateValues
-from ..sql.expressions import Literal, Parameter
-from ..sql.literals import from_python
-from .parameters import Normalized
+from ...executor.statements.single_rows import SingleRow
+from ...model.types import EPOCH_DATE, INTEGER_WIDTHS, DataType, Kind
+from ...sql.coercion import Assigned, fit
+from ...sql.deferred_parameters import Decision, Key, LateParameter, LateValues
+from ...sql.expressions import Literal, Parameter
+from ...sql.literals import from_python
+from .bind_values import Normalized
 
 Taker: TypeAlias = Callable[[Normalized], Any]
 """Takes one value from the parameters; raises `Unfit`."""

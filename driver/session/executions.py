@@ -17,21 +17,21 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
-from ..errors import Cancelled, StatementTooComplex
-from ..executor import ExecutionContext
-from ..executor import run as run_statement
-from ..executor.statements.single_rows import RowWrite, SingleRow
-from ..model.forks import stay_with_process
-from ..model.types import Interval
-from ..model.waiting_time import current_waiting, within
-from ..planner import Plan
-from ..sql import bound
-from ..sql.deep_stack import on_deep_stack
-from . import elsewhere
+from ...errors import Cancelled, StatementTooComplex
+from ...executor import ExecutionContext
+from ...executor import run as run_statement
+from ...executor.statements.single_rows import RowWrite, SingleRow
+from ...model.forks import stay_with_process
+from ...model.types import Interval
+from ...model.waiting_time import current_waiting, within
+from ...planner import Plan
+from ...sql import bound
+from ...sql.deep_stack import on_deep_stack
+from . import external_engine as elsewhere
 from .settings import SettingStatement
 
 if TYPE_CHECKING:
-    from ..sql.expressions import Column
+    from ...sql.expressions import Column
     from .engines import Engine
     from .session import Session
 

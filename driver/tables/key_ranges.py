@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, TypeAlias
 
-from ..model.predicates import Range
+from ...model.predicates import Range
 
 KeyRange: TypeAlias = tuple[Range, ...]
 """Conditions on the leading key columns: none for all keys."""

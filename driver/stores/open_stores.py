@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InterfaceError, StoreLocked
-from ..model.forks import renew_in_child
-from ..model.store import Store
-from ..storage.database import Database
-from .servers import TLS_OPTIONS, servers, tls_options
+from ...errors import InterfaceError, StoreLocked
+from ...model.forks import renew_in_child
+from ...model.store import Store
+from ...storage.database import Database
+from .cluster_url import TLS_OPTIONS, servers, tls_options
 
 if TYPE_CHECKING:
-    from ..cluster.owner.server import OwnerServer
+    from ...cluster.owner.server import OwnerServer
 
 MEMORY = ":memory:"
 CLUSTER = "nyala://"
@@ -158,7 +158,7 @@ def _opened(directory: str, threads: int, options: dict[str, Any]) -> tuple[Stor
     try:
         return Database(directory, threads=threads, **options), ""
     except StoreLocked:
-        from .owners import locked, owner_of
+        from .served_directory import locked, owner_of
 
         url = owner_of(directory)
     if not url:
@@ -175,8 +175,8 @@ def _opened(directory: str, threads: int, options: dict[str, Any]) -> tuple[Stor
 
 def _client(named: Sequence[tuple[str, int]], options: dict[str, Any]) -> tuple[Store, str]:
     # gRPC and what belongs to it are loaded by those alone who use a cluster.
-    from ..cluster.client.client import Client
-    from ..cluster.client.options import client_options
+    from ...cluster.client.client import Client
+    from ...cluster.client.options import client_options
 
     client = Client(named, client_options(**options))
     return client, client.name
@@ -184,8 +184,8 @@ def _client(named: Sequence[tuple[str, int]], options: dict[str, Any]) -> tuple[
 
 def _server(store: Store, key: str | None) -> OwnerServer:
     """A server of a store that this process has."""
-    from ..cluster.owner.server import OwnerServer
-    from ..executor.fragments.evaluate import table_evaluator
+    from ...cluster.owner.server import OwnerServer
+    from ...executor.fragments.evaluate import table_evaluator
 
     assert isinstance(store, Database)
     server = OwnerServer(store, directory=key, fragments=table_evaluator)

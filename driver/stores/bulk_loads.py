@@ -13,17 +13,17 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
-from ..errors import Cancelled
-from ..executor import ExecutionContext, run
-from ..executor.interrupts import Deferred
-from ..executor.progress import Handler, Progress, Tracker
-from ..model.schema import Table
-from ..model.store import Store
-from ..model.waiting_time import one_statement
+from ...errors import Cancelled
+from ...executor import ExecutionContext, run
+from ...executor.interrupts import Deferred
+from ...executor.progress import Handler, Progress, Tracker
+from ...model.schema import Table
+from ...model.store import Store
+from ...model.waiting_time import one_statement
 from .load_sources import file_source, given_pieces
 
 Source: TypeAlias = Any
-"""The path of a file, or rows: see `load_sources`."""
+"""The path of a file, or rows: see `stores.load_sources`."""
 
 
 @one_statement

@@ -4,7 +4,7 @@
 |---|---|
 | str or path | a Parquet or CSV file, a folder of them, a pattern such as `part*.parquet` |
 | dict of lists, arrays or Series | columns by name |
-| dict, tuple, dataclass instance | one row, as in `given_rows`; a column that it lacks takes its default |
+| dict, tuple, dataclass instance | one row, as in `tables.given_rows`; a column that it lacks takes its default |
 | Arrow table, batch or stream, DataFrame | rows, columns by name |
 | list, iterator, any other iterable | of the above, one after the other: the load is all or none together |
 
@@ -23,16 +23,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InterfaceError, OperationalError
-from ..executor.files.copying import appends, conform
-from ..executor.files.files import expand
-from ..executor.given_values import column_from_arrow, column_from_values
-from ..model.schema import Table
-from ..model.store import BulkLoader, Op
-from ..sql.bound import CopyFrom
-from ..sql.file_options import format_of
-from ..sql.files import FileSource
-from .given_rows import CHUNK_ROWS, GivenRows, arrow_tables, column_named, given_rows, is_row
+from ...errors import InterfaceError, OperationalError
+from ...executor.files.copying import appends, conform
+from ...executor.files.files import expand
+from ...executor.given_values import column_from_arrow, column_from_values
+from ...model.schema import Table
+from ...model.store import BulkLoader, Op
+from ...sql.bound import CopyFrom
+from ...sql.file_options import format_of
+from ...sql.files import FileSource
+from ..tables.given_rows import CHUNK_ROWS, GivenRows, arrow_tables, column_named, given_rows, is_row
 
 Piece: TypeAlias = tuple[Callable[[], None], int]
 """What hands some rows to the loader, and how many they are."""

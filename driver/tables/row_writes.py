@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ..errors import Cancelled, RefusedRow, RowsRefused
-from ..executor.interrupts import Deferred
-from ..model.schema import Table
-from ..model.store import Op, RowError, Store, Timestamp, WriteBatch
-from ..model.vectors.vector import Array
+from ...errors import Cancelled, RefusedRow, RowsRefused
+from ...executor.interrupts import Deferred
+from ...model.schema import Table
+from ...model.store import Op, RowError, Store, Timestamp, WriteBatch
+from ...model.vectors.vector import Array
 from .given_rows import CHUNK_ROWS, Cells, GivenRows, Rows, cells_of, given_rows
 
 SHOWN_ROWS = 5
@@ -46,7 +46,7 @@ def write_one_row(store: Store, table: Table, op: Op, row: Any, all_or_none: boo
 def write_rows(
     store: Store, table: Table, op: Op, rows: Rows, all_or_none: bool = False, cancel: threading.Event | None = None
 ) -> Written:
-    """Write rows in any form of `given_rows`, but for one row of Python values: `write_one_row`.
+    """Write rows in any form of `tables.given_rows`, but for one row of Python values: `write_one_row`.
 
     Raises `RowsRefused` where some were refused, after all others were written (with `all_or_none`: none);
     `Cancelled` once `cancel` is set, between two pieces of rows.

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from ..errors import DataError, InterfaceError, NotSupportedError, TypeMismatch, UnknownColumn, did_you_mean
-from ..model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range, prefix_range
-from ..model.python_values import plain_value
-from ..model.schema import ColumnSchema
-from ..model.types import DataType, Kind
+from ...errors import DataError, InterfaceError, NotSupportedError, TypeMismatch, UnknownColumn, did_you_mean
+from ...model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range, prefix_range
+from ...model.python_values import plain_value
+from ...model.schema import ColumnSchema
+from ...model.types import DataType, Kind
 
 SYMBOLS = {"=": "==", "<>": "!=", "in": "in", "not in": "not in"}
 OPERATORS = ("==", "!=", "<", "<=", ">", ">=", "in", "not in", "between", "starts_with", "is_null", "is_not_null")

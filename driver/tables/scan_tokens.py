@@ -28,15 +28,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
-from ..errors import DataError, InterfaceError, StaleScanToken, TabletGone, UnknownTable, UnsupportedFormat
-from ..model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
-from ..model.schema import Table
-from ..model.store import Replica, ScanSpec, Store, TabletDescription, Timestamp
+from ...errors import DataError, InterfaceError, StaleScanToken, TabletGone, UnknownTable, UnsupportedFormat
+from ...model.predicates import AnyOf, ColumnPredicate, InList, IsNull, Range
+from ...model.schema import Table
+from ...model.store import Replica, ScanSpec, Store, TabletDescription, Timestamp
 from .key_ranges import KeyRange, key_ranges
-from .scans import Scan, check_counts, scan_of
+from .table_scans import Scan, check_counts, scan_of
 
 if TYPE_CHECKING:
-    from .connection import Connection
+    from ..connection import Connection
 
 MAGIC: Final = b"nyala scan token"
 VERSION: Final = 1

@@ -23,23 +23,23 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
-from ..errors import Error
-from ..executor.statements.single_rows import SingleRow, single_row
-from ..model.clock import wall_time
-from ..model.schema import Table
-from ..model.store import Store, Timestamp
-from ..model.types import TIMESTAMP
-from ..planner import Plan, PlanTemplate
-from ..planner.algebra.physical import TableScan, nodes
-from ..planner.prepared.deferred_statements import late_parameters, same_with_values
-from ..sql import ParsedStatement, bound
-from ..sql.binding.binder import LateStatement, bind_late
-from ..sql.deferred_parameters import NOW, Key, LateParameter, LateValues, Path
-from ..sql.expressions import Literal
-from ..sql.literals import from_python
-from ..sql.placeholders import Given
-from .parameters import Normalized
-from .plain_values import Taker, Unfit, cell_takers, value_takers
+from ...errors import Error
+from ...executor.statements.single_rows import SingleRow, single_row
+from ...model.clock import wall_time
+from ...model.schema import Table
+from ...model.store import Store, Timestamp
+from ...model.types import TIMESTAMP
+from ...planner import Plan, PlanTemplate
+from ...planner.algebra.physical import TableScan, nodes
+from ...planner.prepared.deferred_statements import late_parameters, same_with_values
+from ...sql import ParsedStatement, bound
+from ...sql.binding.binder import LateStatement, bind_late
+from ...sql.deferred_parameters import NOW, Key, LateParameter, LateValues, Path
+from ...sql.expressions import Literal
+from ...sql.literals import from_python
+from ...sql.placeholders import Given
+from .bind_values import Normalized
+from .parameter_fast_path import Taker, Unfit, cell_takers, value_takers
 
 Literals: TypeAlias = Mapping[tuple[Key, Path], Literal]
 

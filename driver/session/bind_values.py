@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..errors import InterfaceError, InvalidText
-from ..model.python_values import EXACT, plain_value
+from ...errors import InterfaceError, InvalidText
+from ...model.python_values import EXACT, plain_value
 
 Parameters: TypeAlias = Sequence[Any] | Mapping[str, Any]
 """What a caller passes to `Cursor.execute`."""

@@ -1,10 +1,10 @@
 """Tables without SQL: rows in, scans, scan tokens and changes out (Kudu paper, sections 2.2 to 2.4).
 
-    Connection.table ─► TableHandle ──┬── insert, upsert, update, delete, ...   `row_writes`
+    Connection.table ─► TableHandle ──┬── insert, upsert, update, delete, ...   `tables.row_writes`
                                       ├── get                                   `Store.read_row`
                                       ├── scan                                  `scans`
-                                      ├── scan_tokens                           `scan_tokens`
-                                      └── changes                               `table_changes`
+                                      ├── scan_tokens                           `tables.scan_tokens`
+                                      └── changes                               `tables.table_changes`
 
 All of it asks the store for what its seam offers (`model.store.Store`), past parser and planner.
 """
@@ -17,30 +17,30 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from ..errors import InterfaceError, RowsRefused, UnknownColumn, did_you_mean
-from ..model.forks import stay_with_process
-from ..model.predicates import ColumnPredicate
-from ..model.schema import ColumnSchema, Table
-from ..model.store import Op, TableStatistics, TabletDescription, Timestamp
+from ...errors import InterfaceError, RowsRefused, UnknownColumn, did_you_mean
+from ...model.forks import stay_with_process
+from ...model.predicates import ColumnPredicate
+from ...model.schema import ColumnSchema, Table
+from ...model.store import Op, TableStatistics, TabletDescription, Timestamp
 from .conditions import Predicates, bound_predicates, col
 from .given_rows import Rows, is_row, key_of
-from .moments import Moment, hybrid_time
 from .row_writes import Written, write_one_row, write_rows
 from .scan_tokens import ScanToken, scan_tokens
-from .scans import Scan, arrow_schema, scan_of
 from .table_changes import Changes, changes_of
+from .table_scans import Scan, arrow_schema, scan_of
+from .timestamps import Moment, hybrid_time
 
 if TYPE_CHECKING:
-    from .connection import Connection
+    from ..connection import Connection
 
 
 class TableHandle:
     """One table of a connection, with the columns that it had when `Connection.table` was called.
 
-    The methods that write take one row or many in any form (`given_rows`: dict, tuple in column order, list of these,
-    Arrow data, DataFrame). They return when the rows are durable and every later scan sees them. A row that is refused
-    does not keep the others from being written: the `RowsRefused` at the end lists such rows by number, with keys and
-    reasons. With `all_or_none`, one refused row keeps all others out. May be used by several threads.
+    The methods that write take one row or many in any form (`tables.given_rows`: dict, tuple in column order, list of
+    these, Arrow data, DataFrame). They return when the rows are durable and every later scan sees them. A row that is
+    refused does not keep the others from being written: the `RowsRefused` at the end lists such rows by number, with
+    keys and reasons. With `all_or_none`, one refused row keeps all others out. May be used by several threads.
     """
 
     def __init__(self, connection: Connection, table: Table):
@@ -286,7 +286,7 @@ class TableHandle:
         net: bool = False,
         batch_rows: int | None = None,
     ) -> Changes:
-        """What happened to the rows after `since` and up to `until` (now by default), as `table_changes` says.
+        """What happened to the rows after `since` and up to `until` (now by default), as `tables.table_changes` says.
 
         With `net`, what it comes to: one row for each key whose state differs. `Changes.until` is the `since` that goes
         on from there. `columns` are by default all, the hidden one of a key that is not unique included.

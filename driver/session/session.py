@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from ..errors import (
+from ...errors import (
     InterfaceError,
     NotSupportedError,
     ProgrammingError,
@@ -31,21 +31,21 @@ from ..errors import (
     UnknownColumn,
     UnknownTable,
 )
-from ..executor import ExecutionContext, LocalFiles
-from ..executor.progress import Handler, Progress
-from ..model.clock import format_timestamp
-from ..model.store import Store, Timestamp
-from ..model.waiting_time import WaitingTime, as_statement, within
-from ..planner import Plan, PlannerOptions, plan_query
-from ..planner.algebra.depth import is_deep
-from ..sql import ParsedStatement, bind, bound, parse
-from ..sql.binding.binder import bind_given
-from ..sql.placeholders import match_parameters
-from ..sql.syntax.complexity import too_complex
-from ..storage.database import Database
+from ...executor import ExecutionContext, LocalFiles
+from ...executor.progress import Handler, Progress
+from ...model.clock import format_timestamp
+from ...model.store import Store, Timestamp
+from ...model.waiting_time import WaitingTime, as_statement, within
+from ...planner import Plan, PlannerOptions, plan_query
+from ...planner.algebra.depth import is_deep
+from ...sql import ParsedStatement, bind, bound, parse
+from ...sql.binding.binder import bind_given
+from ...sql.placeholders import match_parameters
+from ...sql.syntax.complexity import too_complex
+from ...storage.database import Database
 from . import engines
+from .bind_values import Normalized
 from .executions import Execution, Halt, RowExecution, raise_if
-from .parameters import Normalized
 from .plan_cache import KEPT, PlanCache, Prepared, prepare
 from .settings import Settings, SettingStatement
 

@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
-from ..errors import InterfaceError, StatementError, did_you_mean
+from ...errors import InterfaceError, StatementError, did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..executor import ExecutionContext
-    from ..planner import Plan
+    from ...executor import ExecutionContext
+    from ...planner import Plan
 
 LOCAL: Final = "nyala"
 """nyala's own executor."""

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import StatementError
-from ..executor import StatementResult, listing
-from ..model.types import STRING
-from ..sql import bound
-from ..sql.settings import SETTINGS, Setting
+from ...errors import StatementError
+from ...executor import StatementResult, listing
+from ...model.types import STRING
+from ...sql import bound
+from ...sql.settings import SETTINGS, Setting
 from . import engines
 
 SettingStatement = bound.SetSetting | bound.ResetSettings | bound.ShowSettings

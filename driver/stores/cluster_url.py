@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
-from ..cluster.wire.tls_files import OPTIONS, tls_files
-from ..errors import InterfaceError, did_you_mean
+from ...cluster.wire.tls_files import OPTIONS, tls_files
+from ...errors import InterfaceError, did_you_mean
 
 SCHEME: Final = "nyala"
 DEFAULT_PORT: Final = 7051

@@ -14,18 +14,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from ..errors import NotSupportedError
-from ..executor import ExecutionContext, StatementResult, listing
-from ..executor import run as run_statement
-from ..executor.statements.explaining import written_as
-from ..executor.stream import Morsel
-from ..model.types import STRING
-from ..model.vectors.vector import Batch, vector_from_arrow
-from ..planner import Plan
-from ..planner.algebra import physical
-from ..planner.algebra.logical import FileScan, Node, Scan, Shared
-from ..planner.algebra.trees import nodes
-from ..sql import bound
+from ...errors import NotSupportedError
+from ...executor import ExecutionContext, StatementResult, listing
+from ...executor import run as run_statement
+from ...executor.statements.explaining import written_as
+from ...executor.stream import Morsel
+from ...model.types import STRING
+from ...model.vectors.vector import Batch, vector_from_arrow
+from ...planner import Plan
+from ...planner.algebra import physical
+from ...planner.algebra.logical import FileScan, Node, Scan, Shared
+from ...planner.algebra.trees import nodes
+from ...sql import bound
 from .engines import Engine
 
 _REPLACED: Final = -1

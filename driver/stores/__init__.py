@@ -1,0 +1,1 @@
+"""Stores that this process has open: directories, served directories, clusters; bulk loads into them."""

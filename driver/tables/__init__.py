@@ -1,0 +1,1 @@
+"""Tables without SQL: rows in, scans, scan tokens and changes out."""
