@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 from ..errors import InterfaceError
 from ..model.disk_errors import disk_error
 from ..storage.files.os_filesystem import OsFileSystem
-from ..storage.inspect.check import check_store
+from ..storage.inspect.check.check_store import check_store
+from ..storage.inspect.check.findings import describe_report
 from ..storage.inspect.cut_log import cut_log
-from ..storage.inspect.dump import describe_file
-from ..storage.inspect.findings import describe_report
-from ..storage.inspect.layout import table_layout
-from ..storage.inspect.layout_svg import draw_layout
-from ..storage.inspect.layout_text import describe_layout
+from ..storage.inspect.dump.dump_file import describe_file
+from ..storage.inspect.layout.layout_svg import draw_layout
+from ..storage.inspect.layout.layout_text import describe_layout
+from ..storage.inspect.layout.table_layout import table_layout
 from ..storage.inspect.salvage import salvage_table
 
 

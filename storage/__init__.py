@@ -33,8 +33,8 @@ The life of a write (`Store.write`):
 9. `MvccManager.commit` lets readers see the changes; the write is acknowledged.
 Where several tablets are changed, one record decides on all of them between 8 and 9: `writing.joint_write`,
 `log.commit_log.CommitLog`.
-One row of Python values goes a shorter way with the same outcome: `writing.row_write.RowWriter`. Bulk loads
-(`TableBulkLoader`) write rowsets directly and publish them in one step (`tables.load_publish.publish`).
+One row of Python values goes a shorter way with the same outcome: `single_rows.row_write.RowWriter`. Bulk loads
+(`TableBulkLoader`) write rowsets directly and publish them in one step (`loads.load_publish.publish`).
 
 The life of a scan (`Store.scan_tokens`, `Store.scan`):
 1. `HybridClock.now` fixes the snapshot, unless the spec brings one.
@@ -46,12 +46,12 @@ The life of a scan (`Store.scan_tokens`, `Store.scan`):
    time, `StoredRowSetView.all_patches` resolves them to one value per changed cell and the hidden rows
    (`latest_state`).
 6. `DiskRowSet.scan` narrows by key range and page statistics, evaluates predicates on encoded pages, corrects the
-   outcome for rows with patches (`rowsets.patched_scan.judge`), and hands out batches of lazy columns.
+   outcome for rows with patches (`rowsets.changed_rows_overlay.judge`), and hands out batches of lazy columns.
    `MemRowSetSnapshot.scan` does the same over Arrow arrays, and passes over rows above the snapshot.
 7. A column that the executor touches is read then, through the `PageCache`, for the rows that are still wanted, and
    patched while it stays encoded (`patched_columns`).
 Scans in key order merge the sources (`reading.ordered_scan.scan_ordered`); diff scans read what happened between two
-times (`reading.changes.scan_changes`); `reading.row_read.RowReader` looks up one row by its key.
+times (`reading.changes.scan_changes`); `single_rows.row_read.RowReader` looks up one row by its key.
 
 The life of a flush or a compaction (`tablet`, from `Tablet.cut` to `Tablet.swap`):
 1. `MaintenanceManager.run_one` asks every tablet what it could do (`TabletOperations.candidates`), and
@@ -69,12 +69,12 @@ The life of a flush or a compaction (`tablet`, from `Tablet.cut` to `Tablet.swap
 The life of a store after a crash (`Database`):
 1. The lock is free, since it ended with the process; `Catalog.read` says which tables there are.
 2. Folders that no table owns are removed: what is left of an interrupted CREATE, ALTER or DROP TABLE.
-3. `tables.load_record.complete_loads` finishes a bulk load that had happened.
+3. `loads.load_record.complete_loads` finishes a bulk load that had happened.
 4. `tablet.tablet_replay.open_tablet` removes files that no metadata names, and `WriteAheadLog.recover` replays the log:
    a torn tail is cut, damage is an error. `Replay` finds for each change where its row lies now, and whether the files
    there have the change already.
 
 `tables.table_alteration.alter` changes a table while it is used, and rewrites no row. `inspect` looks at a store from
-outside: `inspect.check.check_store` verifies every file, `inspect.dump` shows one, `inspect.layout` shows how rowsets
-lie over the keys.
+outside: `inspect.check.check_store.check_store` verifies every file, `inspect.dump.dump_file` shows one,
+`inspect.layout.table_layout` shows how rowsets lie over the keys.
 """

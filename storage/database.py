@@ -48,31 +48,31 @@ from ..model.store import (
     WriteResult,
 )
 from ..model.vectors.vector import Batch
-from .deltas.delta_tail import ROW_BYTES
+from .deltas.single_deltas import ROW_BYTES
 from .files.filesystem import FileSystem
 from .files.memory_filesystem import MemoryFileSystem
 from .files.os_filesystem import OsFileSystem
 from .files.page_cache import PageCache
 from .files.temporary import remove_temporary_files
-from .heap import keep_freed_blocks
+from .loads.bulk_load import TableBulkLoader
 from .log.commit_log import CommitLog
 from .maintenance.compaction_policy import BUDGET_BYTES, CompactionPolicy
-from .maintenance.maintenance import (
+from .maintenance.maintenance_ops import flush_largest, memory_bytes
+from .maintenance.manager import (
     MaintenanceManager,
     MaintenanceStatus,
     OperationRecord,
     QuarantinedTablet,
     Rounds,
 )
-from .maintenance.maintenance_ops import flush_largest, memory_bytes
 from .maintenance.memory import Memory, MemoryStatus, default_cache_bytes, default_limit
 from .maintenance.table_compaction import compact_tablets
 from .maintenance.tablet_flush import flush, flush_overfull, needs_flush
+from .malloc import keep_freed_blocks
 from .reading.tablet_check import check_tablet
 from .reading.tablet_scan import scan_view
 from .rowsets.memrowset import INDEX_BYTES
-from .tables.analysis import table_storage
-from .tables.bulk_load import TableBulkLoader
+from .statistics.analysis import table_storage
 from .tables.catalog import Catalog
 from .tables.durable_catalog import DurableCatalog
 from .tables.housekeeping import flush_commit_holders, keep_house

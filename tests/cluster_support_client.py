@@ -43,12 +43,12 @@ from nyala.model.vectors.vector import Batch
 from nyala.storage.database import Database
 from nyala.storage.maintenance.table_compaction import compact_tablets
 from nyala.storage.maintenance.tablet_flush import flush
-from nyala.storage.tables.analysis import Analysis, analyze, table_storage
-from nyala.storage.tables.table_statistics import StatisticsCache
+from nyala.storage.single_rows.row_codec import RowCodec
+from nyala.storage.statistics.analysis import Analysis, analyze, table_storage
+from nyala.storage.statistics.table_statistics import StatisticsCache
 from nyala.storage.tables.table_store import TableStore, _route
 from nyala.storage.tables.tablet_descriptions import key_samples
 from nyala.storage.writing.incoming_rows import incoming, row_errors
-from nyala.storage.writing.row_codec import RowCodec
 
 Fault = Callable[[str, Any, str], None]
 """Called with address, request and "before" or "after" (the reply is lost then); raises what goes wrong."""

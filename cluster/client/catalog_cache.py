@@ -18,8 +18,8 @@ from typing import TypeVar
 from ...errors import Error, UnknownColumn, UnknownTable, did_you_mean, quoted_name
 from ...model.partitions.partition import Partitioner
 from ...model.schema import Table, View
+from ...storage.single_rows.row_codec import RowCodec
 from ...storage.tables.catalog import CatalogEntry
-from ...storage.writing.row_codec import RowCodec
 from ..wire.methods import CatalogReply, GetCatalog
 from ..wire.plain import entry_from_plain, view_from_plain
 from .calls import CallNumbers

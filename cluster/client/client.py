@@ -31,8 +31,8 @@ from ...model.store import (
 )
 from ...model.vectors.vector import Batch
 from ...model.waiting_time import one_statement
-from ...storage.heap import keep_freed_blocks
-from ...storage.tables.loading import Loading
+from ...storage.loads.loading import Loading
+from ...storage.malloc import keep_freed_blocks
 from ..wire.call_streams import sending_together
 from ..wire.client_clock import ClientClock
 from ..wire.forking import note_process

@@ -25,7 +25,7 @@ from ...errors import Error, IntegrityError
 from ...model.schema import Table
 from ...model.store import Op, WriteBatch
 from ...model.waiting_time import WaitingTime, carried, within
-from ...storage.tables.loading import Loading, loadable, routed
+from ...storage.loads.loading import Loading, loadable, routed
 from .catalog_cache import KnownTable
 from .load_runs import LoadRuns, StoredPiece, numbered
 from .routing import Piece

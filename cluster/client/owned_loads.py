@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ...errors import Error
 from ...model.schema import Table
-from ...storage.tables.loading import Loading, batches_of
+from ...storage.loads.loading import Loading, batches_of
 from ..wire.load_methods import AbandonLoad, FinishLoad, LoadRows, StartLoad
 from ..wire.methods import Done, Reply, Request, WriteReply
 from ..wire.rows import rows_to_bytes

@@ -1,7 +1,7 @@
 """Single rows by a short way: one message, without Arrow.
 
-The rules are those of `storage.writing.row_write`: what is wrong with the row itself, or may be, goes the long way as a
-batch of one row, which has the words for it. The tablet's leader decides everything else.
+The rules are those of `storage.single_rows.row_write`: what is wrong with the row itself, or may be, goes the long way
+as a batch of one row, which has the words for it. The tablet's leader decides everything else.
 
     row ─ RowCodec.take ─► physical values ─ Partitioner.route_one ─► tablet ─ WriteRow ─► leader
 """
@@ -19,8 +19,8 @@ from ...model.clock import format_timestamp
 from ...model.codec.values import key_to_plain, row_to_plain, value_from_plain
 from ...model.schema import ColumnSchema, Table
 from ...model.store import Op, Timestamp, WriteBatch, WriteResult
-from ...storage.writing.row_codec import LONG_TEXT, MISSING
-from ...storage.writing.row_write import LONG_CELL, as_batch
+from ...storage.single_rows.row_codec import LONG_TEXT, MISSING
+from ...storage.single_rows.row_write import LONG_CELL, as_batch
 from ..wire.methods import Call, ReadRow, RowReply, WriteReply, WriteRow
 from .catalog_cache import CatalogCache, KnownTable
 from .retry import Attempts

@@ -25,7 +25,7 @@ from ...model.forks import stay_with_process
 from ...storage.files.filesystem import FileSystem
 from ...storage.files.os_filesystem import OsFileSystem
 from ...storage.maintenance.compaction_policy import CompactionPolicy
-from ...storage.maintenance.maintenance import MaintenanceManager, Rounds, note_logs, remove_retired, sync_logs
+from ...storage.maintenance.manager import MaintenanceManager, Rounds, note_logs, remove_retired, sync_logs
 from ...storage.tablet.tablet import StoreOptions
 from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer

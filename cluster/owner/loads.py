@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 
 from ...errors import Error, OperationalError, ProtocolError, UnknownTable
 from ...storage.database import Database
-from ...storage.tables.bulk_load import TableBulkLoader
+from ...storage.loads.bulk_load import TableBulkLoader
 from ..wire.load_methods import AbandonLoad, FinishLoad, LoadRows, StartLoad
 from ..wire.methods import Done, Reply, Request, WriteReply
 from ..wire.rows import rows_from_bytes

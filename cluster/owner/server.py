@@ -23,7 +23,7 @@ from ... import __version__
 from ...model.forks import stay_with_process
 from ...model.vectors.vector import Batch
 from ...storage.database import Database
-from ...storage.maintenance.maintenance import Rounds
+from ...storage.maintenance.manager import Rounds
 from ..raft.messages import Peer
 from ..tserver.fragments import Fragments
 from ..tserver.options import TabletServerOptions

@@ -20,10 +20,10 @@ from ...model.store import AnalyzeResult, CompactionResult, Timestamp
 from ...storage.database import Database
 from ...storage.maintenance.table_compaction import compact_tablets
 from ...storage.maintenance.tablet_flush import flush
-from ...storage.reading.row_read import find_row
-from ...storage.tables.analysis import Analysis
+from ...storage.single_rows.row_read import find_row
+from ...storage.statistics.analysis import Analysis
+from ...storage.statistics.table_statistics import StatisticsCache
 from ...storage.tables.catalog import Catalog
-from ...storage.tables.table_statistics import StatisticsCache
 from ...storage.tables.table_store import TableStore
 from ...storage.tables.tablet_descriptions import sampled_keys
 from ...storage.tablet.tablet import Tablet, TabletView

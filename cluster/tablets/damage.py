@@ -15,8 +15,8 @@ from ...model.schema import Schema
 from ...storage.deltas.delta_file import DeltaFile
 from ...storage.files.filesystem import FileSystem
 from ...storage.files.page_cache import PageCache
-from ...storage.inspect.check_rowset import check_column
-from ...storage.inspect.findings import Report
+from ...storage.inspect.check.check_rowset import check_column
+from ...storage.inspect.check.findings import Report
 from ...storage.keys.bloom import BloomReader
 from ...storage.rowsets.rowset_metadata import RowSetMetadata
 from ...storage.tablet.tablet import Tablet, rowset_files

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ...model.schema import Table
-from ...storage.tables.analysis import table_storage
-from ...storage.tables.table_statistics import StatisticsCache
+from ...storage.statistics.analysis import table_storage
+from ...storage.statistics.table_statistics import StatisticsCache
 from ...storage.tablet.tablet import Tablet
 from ..wire.methods import TabletFacts
 from ..wire.plain import sketch_to_plain, statistics_to_plain, storage_to_plain

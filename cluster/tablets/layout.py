@@ -14,7 +14,7 @@ from ...model.partitions.partition import Partitioner
 from ...model.schema import Table
 from ...model.vectors.vector import Array
 from ...storage.log.wal_format import log_schema
-from ...storage.writing.row_codec import RowCodec
+from ...storage.single_rows.row_codec import RowCodec
 from ..decoders import msgpack_decoder
 from ..wire.methods import Tablet
 from ..wire.plain import table_from_plain

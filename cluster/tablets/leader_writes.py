@@ -26,9 +26,9 @@ from ...model.clock import HybridClock
 from ...model.store import Op, RowError, Timestamp, WriteBatch, WriteResult
 from ...storage.log.wal import LogTicket
 from ...storage.maintenance.tablet_flush import flush_overfull, is_overfull
+from ...storage.single_rows.row_write import RowWriter, StartedRow, finish_row
 from ...storage.tablet.tablet import Tablet
 from ...storage.writing.incoming_rows import incoming, row_errors, rows_without
-from ...storage.writing.row_write import RowWriter, StartedRow, finish_row
 from ...storage.writing.tablet_write import TabletWrite
 from ..consensus.consensus import Consensus
 from ..consensus.tracked import CallHeader

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from ...errors import DataError, StaleSchema
 from ...model.clock import HybridClock, format_timestamp
 from ...model.store import Timestamp
-from ...storage.reading.row_read import find_row
+from ...storage.single_rows.row_read import find_row
 from ...storage.tablet.tablet import Tablet, TabletView
 from ..consensus.consensus import Consensus
 from .layout import ReplicaLayout

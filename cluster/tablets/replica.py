@@ -46,9 +46,9 @@ from ...storage.maintenance.table_compaction import compact_tablets
 from ...storage.maintenance.tablet_flush import flush, flush_overfull, quiet
 from ...storage.reading.tablet_scan import Piece, cut, scan_view
 from ...storage.rowsets.memrowset import MemRowSet
-from ...storage.tables.analysis import Analysis, analyze
+from ...storage.statistics.analysis import Analysis, analyze
+from ...storage.statistics.table_statistics import StatisticsCache
 from ...storage.tables.store_directory import make_durable_directory
-from ...storage.tables.table_statistics import StatisticsCache
 from ...storage.tables.tablet_descriptions import sampled_keys
 from ...storage.tablet.tablet import StoreOptions, Tablet, TabletState, TabletView
 from ...storage.tablet.tablet_apply import TabletApplier

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Iterator
 from ...errors import MemoryLimitExceeded, ServerOverloaded
 from ...storage.files.page_cache import PageCache
 from ...storage.maintenance.compaction_policy import CompactionPolicy
-from ...storage.maintenance.maintenance import (
+from ...storage.maintenance.maintenance_ops import flush_largest, memory_bytes
+from ...storage.maintenance.manager import (
     MaintenanceManager,
     MaintenanceStatus,
     OperationRecord,
@@ -26,7 +27,6 @@ from ...storage.maintenance.maintenance import (
     remove_retired,
     sync_logs,
 )
-from ...storage.maintenance.maintenance_ops import flush_largest, memory_bytes
 from ...storage.maintenance.memory import Memory, MemoryStatus
 from ...storage.maintenance.tablet_flush import needs_flush
 from ...storage.tablet.tablet import Tablet

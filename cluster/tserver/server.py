@@ -23,7 +23,7 @@ from ...model.steady_clock import PATIENCE_SECONDS, SteadyClock
 from ...storage.files.filesystem import FileSystem
 from ...storage.files.os_filesystem import OsFileSystem
 from ...storage.files.page_cache import PageCache
-from ...storage.maintenance.maintenance import Rounds
+from ...storage.maintenance.manager import Rounds
 from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer
 from ..wire.envelope import Caller

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from ...errors import ConfigurationRefused, ProtocolError
 from ...model.codec.values import key_from_plain, row_from_plain
 from ...model.store import Timestamp, WriteResult
-from ...storage.deltas.delta_tail import ROW_BYTES
+from ...storage.deltas.single_deltas import ROW_BYTES
 from ...storage.rowsets.memrowset import INDEX_BYTES
 from ..wire import methods
 from ..wire.methods import Done, Reply, Request

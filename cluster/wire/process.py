@@ -27,7 +27,7 @@ from typing import Any, Protocol
 
 from ... import errors
 from ...storage.files.os_filesystem import OsFileSystem
-from ...storage.heap import keep_freed_blocks
+from ...storage.malloc import keep_freed_blocks
 
 _logger = logging.getLogger("nyala.cluster.process")
 

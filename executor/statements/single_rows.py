@@ -30,8 +30,8 @@ from ...planner.algebra.trees import MIRRORED
 from ...sql import bound
 from ...sql.deferred_parameters import LateParameter
 from ...sql.expressions import Call, Column, Expr, Literal, conjuncts
-from ...storage.writing.row_codec import RowCodec
-from ...storage.writing.row_write import as_batch
+from ...storage.single_rows.row_codec import RowCodec
+from ...storage.single_rows.row_write import as_batch
 from ..interrupts import Deferred
 from .changing import ATTEMPTS, conflict
 

@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 
 from ...model.schema import Schema
-from .delta_tail import DeltaTail, delta_bytes, with_all_columns
+from ..single_rows.row_deltas import FOLD_ROWS, Folded, RowDelta, folded, look_up_chain, look_up_run, rows_in_run
 from .deltas import DeltaKind, Deltas, merge
-from .row_deltas import FOLD_ROWS, Folded, RowDelta, folded, look_up_chain, look_up_run, rows_in_run
+from .single_deltas import DeltaTail, delta_bytes, with_all_columns
 
 GROWTH = 3
 """A run is joined with the one before it unless that is so many times larger."""

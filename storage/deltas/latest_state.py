@@ -27,8 +27,8 @@ import pyarrow as pa
 from ...model.types import DataType
 from ...model.vectors.vector import Array, Vector, concat, vector_from_arrow
 from .delta_file import DeltaFile
-from .delta_tail import TailRun, lasts
 from .deltas import ColumnPatch, DeltaKind, Deltas, Patches, resolve
+from .single_deltas import TailRun, lasts
 
 SLICE_ROWS = 1 << 20
 """UNDO deltas are resolved for so many rows at a time: there may be one for each row of the rowset."""

@@ -14,7 +14,7 @@ from ..log.commit_log import CommitLog
 from ..log.wal_format import ENTRY_OVERHEAD, decode_header
 from ..log.wal_recovery import segment_index
 from ..tablet.tablet_metadata import TabletMetadata
-from .dump_log import good_entries
+from .dump.dump_log import good_entries
 from .files import read_file
 from .read_only import ReadOnlyFileSystem
 

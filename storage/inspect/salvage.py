@@ -28,6 +28,7 @@ from ...model.store import ScanCounters
 from ..columns.column_file import ROW_GROUP_ROWS
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
+from ..loads.load_record import PREFIX, LoadRecord
 from ..log.commit_log import CommitLog
 from ..log.wal_format import EntryKind, LogEntry, decode_header
 from ..log.wal_recovery import segment_index
@@ -35,12 +36,11 @@ from ..rowsets.disk_rowset import DiskRowSet
 from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
 from ..tables.catalog import Catalog, CatalogEntry
-from ..tables.load_record import PREFIX, LoadRecord
 from ..tablet.tablet import rowset_keys
 from ..tablet.tablet_metadata import TabletMetadata
 from ..tablet.tablet_replay import Replay
-from .column_footer import file_facts
-from .dump_log import good_entries
+from .dump.column_footer import file_facts
+from .dump.dump_log import good_entries
 from .files import read_file
 from .read_only import ReadOnlyFileSystem
 

@@ -20,8 +20,8 @@ from ...model.keys.keys import Keys
 from ...model.schema import ColumnSchema, Schema
 from ...model.vectors.vector import Array
 from ..deltas.deltas import DeltaColumn, Deltas
+from ..single_rows.wal_row import RowPart, joined_rows
 from .wal_format import COLUMN_ID, WritePart
-from .wal_row import RowPart, joined_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -49,7 +49,7 @@ A log is a folder of segments, `wal/<first index, 16 hex digits>.log`. All numbe
 
     body of COMMIT: `commit_log`
 
-    body of ROW: `wal_row`
+    body of ROW: `storage.single_rows.wal_row`
 
     body of LOAD: msgpack of the list of new rowsets' metadata (`RowSetMetadata.to_dict`)
 
@@ -74,7 +74,7 @@ from ...errors import CorruptionError, UnsupportedFormat
 from ...model.schema import Schema
 from ...model.store import Op
 from ...model.vectors.vector import Array
-from .wal_row import RowPart, decode_row
+from ..single_rows.wal_row import RowPart, decode_row
 
 MAGIC = b"nyalaWAL"
 COLUMN_ID = b"nyala.column_id"

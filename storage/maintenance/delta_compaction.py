@@ -25,7 +25,7 @@ from ..deltas.version_merge import above, combined
 from ..rowsets.rowset_source import RowSetSource
 from ..rowsets.stored_rowset import StoredRowSet
 from ..tablet.tablet import Tablet
-from .new_files import NewFiles, exchange
+from .rewrite import NewFiles, exchange
 
 # ---- minor -------------------------------------------------------------------------------------------------------
 

@@ -28,7 +28,7 @@ from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.stored_rowset import StoredRowSet
 from ..tablet.tablet import Cut, Tablet
 from ..tablet.tablet_metadata import TabletMetadata
-from .new_files import NewFiles, exchange
+from .rewrite import NewFiles, exchange
 
 REWRITE_SHARE = 0.5
 """An UNDO file is written again without its ancient deltas once they are likely to be half of it: what is written is at

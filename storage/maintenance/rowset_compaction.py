@@ -35,7 +35,7 @@ from ..rowsets.rowset_source import RowSetSource, concat_keys, stretches
 from ..rowsets.rowset_writer import WORKERS, write_rowset, writers
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
 from ..tablet.tablet import Cut, Tablet
-from .new_files import NewFiles, carry_over, retire_replaced
+from .rewrite import NewFiles, carry_over, retire_replaced
 
 PIECE_ROWS = 8 << 20
 """Keys are merged so many at a time, which takes up to 100 bytes for each."""

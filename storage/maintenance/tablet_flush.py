@@ -39,7 +39,7 @@ from ..rowsets.rowset_metadata import RowSetMetadata
 from ..rowsets.rowset_writer import WORKERS, column_array, write_rowsets
 from ..rowsets.stored_rowset import StoredRowSet, open_rowset
 from ..tablet.tablet import Cut, Tablet, rowset_files
-from .new_files import NewFiles, carry_over, part, reopened
+from .rewrite import NewFiles, carry_over, part, reopened
 
 
 def needs_flush(tablet: Tablet) -> bool:

@@ -32,7 +32,7 @@ from ...model.schema import ColumnSchema, Schema
 from ...model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ScanCounters, ScanSpec
 from ...model.types import BIGINT, STRING
 from ...model.vectors.vector import Array, Batch, Dict, Flat, LazyColumn, Vector, vector_from_arrow
-from ..conditions.predicate_eval import evaluate
+from ..predicate_eval.evaluation import evaluate
 from ..rowsets.change_sources import ChangeSource, Events, MemorySource, StoredSource, distinct_rows
 from ..rowsets.rowset_source import concat_keys
 from ..tablet.tablet import TabletView

@@ -21,9 +21,9 @@ from ...model.vectors.vector import Batch
 from ..deltas.deltas import DeltaKind
 from ..rowsets.memrowset import MemRowSet
 from ..rowsets.stored_rowset import StoredRowSet
+from ..single_rows.row_read import changed_rows, is_past, look_up_deltas, stored_row
 from ..tablet.tablet import TabletView
 from .key_interval import KeyInterval
-from .row_read import changed_rows, is_past, look_up_deltas, stored_row
 
 _DELETE = DeltaKind.DELETE
 

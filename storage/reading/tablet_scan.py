@@ -21,7 +21,7 @@ from ...model.store import ScanCounters, ScanSpec
 from ...model.vectors.row_batch import RowBatch
 from ...model.vectors.vector import Array, Batch, LazyColumn, Vector
 from ..columns.column_file import ROW_GROUP_ROWS
-from ..rowsets.patched_scan import judge
+from ..rowsets.changed_rows_overlay import judge
 from ..rowsets.stored_rowset import StoredRowSetView
 from ..tablet.tablet import Tablet, TabletView
 from .changes import scan_changes

@@ -29,18 +29,18 @@ from ...model.vectors.vector import Array, Batch, Const, LazyColumn, Vector
 from ..columns.column_file import ROW_GROUP_ROWS
 from ..columns.column_reader import CellSource, ColumnReader, row_cells
 from ..columns.sketch import ColumnSketch
-from ..conditions.code_conditions import ALL, NONE, SOME
-from ..conditions.key_index import KeyIndex
-from ..conditions.predicate_eval import evaluate, satisfies
-from ..conditions.scan_predicates import BoundPredicate, bind, key_range
 from ..deltas.latest_state import RowSetPatches
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
 from ..keys.bloom import BloomProbe, BloomReader
-from .patched_scan import PatchedScan
+from ..predicate_eval.bind_predicates import BoundPredicate, bind, key_range
+from ..predicate_eval.code_conditions import ALL, NONE, SOME
+from ..predicate_eval.evaluation import evaluate, satisfies
+from ..predicate_eval.key_index import KeyIndex
+from .changed_rows_apart import AsideRows, SetAside, set_aside
+from .changed_rows_overlay import PatchedScan
 from .row_group import RowGroup
 from .rowset_metadata import RowSetMetadata
-from .set_aside import AsideRows, SetAside, set_aside
 
 
 class DiskRowSet:

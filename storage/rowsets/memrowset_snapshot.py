@@ -13,9 +13,9 @@ from ...model.predicates import ColumnPredicate
 from ...model.schema import ColumnSchema, Schema
 from ...model.store import ScanCounters
 from ...model.vectors.vector import Array, Batch, LazyColumn, Vector, concat, vector_from_arrow
-from ..conditions.predicate_eval import evaluate
 from ..deltas.deltas import ColumnPatch, Deltas, apply_patch, merge
 from ..deltas.latest_state import RowSetPatches, places_within, rows_within
+from ..predicate_eval.evaluation import evaluate
 from .memrowset_chunks import BATCH_ROWS, Chunk
 from .pending_rows import PendingChunk
 from .stored_rowset import PatchCache

@@ -7,7 +7,7 @@
 Vectors stay encoded: patches become codes, for which the codes are widened where they do not fit. A dictionary that
 lacks a patch's value is extended once for the whole rowset, so that all vectors of a scan share one.
 
-`patched_scan` is about the predicates.
+`changed_rows_overlay` is about the predicates.
 """
 
 from __future__ import annotations

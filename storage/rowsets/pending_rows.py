@@ -20,7 +20,7 @@ import pyarrow as pa
 from ...model.schema import Schema
 from ...model.types import DataType
 from ...model.vectors.vector import Array, Vector
-from ..deltas.grown_vector import GrownVector
+from ..deltas.append_vector import GrownVector
 
 
 class PendingRows:

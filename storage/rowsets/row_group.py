@@ -13,8 +13,8 @@ from ...model.schema import ColumnSchema
 from ...model.store import ScanCounters
 from ...model.vectors.vector import Array, Const, Dict, Flat, Narrow, Text, Vector, Wide
 from ..columns.column_reader import ColumnReader
-from ..conditions.scan_predicates import BoundPredicate
 from ..deltas.latest_state import RowSetPatches, places_within
+from ..predicate_eval.bind_predicates import BoundPredicate
 from .patched_columns import patched_column
 
 GATHER_SHARE = 32

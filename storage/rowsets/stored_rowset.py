@@ -25,9 +25,9 @@ from ...model.schema import Schema
 from ...model.vectors.vector import Array
 from ..deltas.delta_file import DeltaFile
 from ..deltas.delta_memstore import DeltaMemStore
-from ..deltas.delta_tail import TailRun
 from ..deltas.deltas import NO_PATCHES, Deltas, Patches, resolve
 from ..deltas.latest_state import Layer, Past, RowSetPatches
+from ..deltas.single_deltas import TailRun
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
 from .disk_rowset import DiskRowSet

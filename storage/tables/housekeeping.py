@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from ...errors import DiskError
 from ..log.commit_log import CommitLog
-from ..maintenance.maintenance import note_logs, remove_retired, sync_logs
+from ..maintenance.manager import note_logs, remove_retired, sync_logs
 from ..maintenance.tablet_flush import flush_all
 from ..tablet.tablet import Tablet
 from .table_store import TableStore

@@ -24,11 +24,11 @@ from ...model.schema import Table
 from ..files.page_cache import PageCache
 from ..log.wal_format import log_schema
 from ..maintenance.tablet_flush import quiet
+from ..statistics.table_statistics import StatisticsCache
 from ..tablet.tablet import StoreOptions, Tablet
 from ..tablet.tablet_metadata import TabletMetadata
 from ..tablet.tablet_replay import open_tablet
 from .catalog import CatalogEntry
-from .table_statistics import StatisticsCache
 from .table_store import TableLayout, TableStore
 
 

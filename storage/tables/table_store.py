@@ -37,22 +37,22 @@ from ...model.store import (
 )
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
+from ..loads.load_record import LoadRecord
 from ..log.commit_log import CommitLog
 from ..log.decision import Decision
 from ..maintenance.tablet_flush import flush_overfull
-from ..reading.row_read import Altered
 from ..reading.tablet_scan import tablet_tokens
+from ..single_rows.row_access import RowAccess
+from ..single_rows.row_read import Altered
+from ..statistics.analysis import Analysis, analyze
+from ..statistics.table_statistics import StatisticsCache
 from ..tablet.damaged_tablet import damaged_tablet
 from ..tablet.mvcc import start_together
 from ..tablet.tablet import StoreOptions, Tablet
 from ..writing.incoming_rows import IncomingRows, incoming, no_partition, row_errors, rows_without
 from ..writing.joint_write import finish_together
 from ..writing.tablet_write import TabletWrite
-from .analysis import Analysis, analyze
 from .catalog import CatalogEntry
-from .load_record import LoadRecord
-from .row_access import RowAccess
-from .table_statistics import StatisticsCache
 from .tablet_opening import TabletOpening
 
 

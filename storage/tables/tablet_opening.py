@@ -22,13 +22,13 @@ from ...model.clock import HybridClock
 from ..files.checked_file import TEMPORARY_SUFFIX
 from ..files.filesystem import FileSystem
 from ..files.page_cache import PageCache
+from ..loads.load_record import PREFIX, LoadRecord
 from ..log.commit_log import CommitLog
 from ..tablet.damaged_tablet import damage_in, damaged_tablet
 from ..tablet.tablet import StoreOptions, Tablet
 from ..tablet.tablet_metadata import TabletMetadata
 from ..tablet.tablet_replay import open_tablet
 from .catalog import CatalogEntry
-from .load_record import PREFIX, LoadRecord
 
 T = TypeVar("T")
 

@@ -34,9 +34,9 @@ from ...model.vectors.vector import Array
 from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas, merge
 from ..log.logged_rows import LoggedPart, LoggedRows
 from ..log.wal_format import COLUMN_ID, LogEntry, entry_parts
-from ..log.wal_row import RowPart
 from ..rowsets.memrowset import IndexKeys, MemRowSet, index_keys
-from .row_home import change_row, locate_row
+from ..single_rows.row_locator import change_row, locate_row
+from ..single_rows.wal_row import RowPart
 from .tablet import Tablet, TabletState
 
 STEP_ENTRIES = 4096

@@ -9,9 +9,9 @@ the caller has made of them would be the same. A row that is gone is no business
 becomes of that.
 
 The tablet knows the time of its newest write. As long as that is not above S, as where nobody else writes, the check is
-one comparison. Otherwise the rows are looked up one by one, by the short way of `reading.row_read`, with the tablet's
-`write_lock` held. So of more than `CHECKED_ROWS` none is looked at: a statement that changes so many rows of a tablet
-is no short one, and would hold up everybody for longer than it should.
+one comparison. Otherwise the rows are looked up one by one, by the short way of `single_rows.row_read`, with the
+tablet's `write_lock` held. So of more than `CHECKED_ROWS` none is looked at: a statement that changes so many rows of a
+tablet is no short one, and would hold up everybody for longer than it should.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Final
 from ...model.keys.key_codec import KeyCodec
 from ...model.keys.keys import Keys
 from ...model.schema import Table
-from ..reading.row_read import find_row
+from ..single_rows.row_read import find_row
 from ..tablet.tablet import Tablet
 
 CHECKED_ROWS: Final = 10_000

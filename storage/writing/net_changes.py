@@ -13,7 +13,7 @@ from ...model.store import Op
 from ...model.vectors.vector import Array
 from ..deltas.deltas import DeltaColumn, DeltaKind, Deltas
 from ..log.wal_format import WritePart
-from ..tablet.row_home import RowHome
+from ..single_rows.row_locator import RowHome
 from .op_resolution import Resolution
 from .row_location import Locations
 

@@ -13,7 +13,7 @@ import numpy as np
 from ...model.keys.keys import Keys
 from ...model.vectors.vector import Array
 from ..rowsets.memrowset import IndexKeys, index_keys
-from ..tablet.row_home import RowHome
+from ..single_rows.row_locator import RowHome
 from ..tablet.tablet import TabletState
 
 

@@ -29,7 +29,7 @@ from nyala.executor.spilling.spill_file import SpillFile
 from nyala.executor.statements import changing
 from nyala.storage.database import Database
 from nyala.storage.files.os_filesystem import OsFileSystem
-from nyala.storage.inspect.check import check_store
+from nyala.storage.inspect.check.check_store import check_store
 from nyala.storage.maintenance import memory
 
 ROWS = 70_000

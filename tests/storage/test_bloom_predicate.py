@@ -17,9 +17,9 @@ from nyala.model.store import ScanCounters
 from nyala.model.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, FLOAT, INT, STRING, DataType
 from nyala.model.vectors.vector import Dict, Flat, Narrow, Vector, vector_from_arrow
 from nyala.storage.columns.column_file import ROW_GROUP_ROWS
-from nyala.storage.conditions.code_conditions import ALL, NONE, Hashed
-from nyala.storage.conditions.predicate_eval import evaluate
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
+from nyala.storage.predicate_eval.code_conditions import ALL, NONE, Hashed
+from nyala.storage.predicate_eval.evaluation import evaluate
 
 VALUES: dict[DataType, st.SearchStrategy[Any]] = {
     INT: st.integers(-(2**31), 2**31 - 1),

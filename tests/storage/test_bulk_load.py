@@ -19,7 +19,7 @@ from nyala.errors import (
 )
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
-from nyala.storage.tables.bulk_load import TableBulkLoader
+from nyala.storage.loads.bulk_load import TableBulkLoader
 from tablet_support import HASHED, ONE_TABLET, RANGED, batch, definition, insert, keys_of, load, read
 
 

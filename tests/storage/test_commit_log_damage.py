@@ -13,7 +13,7 @@ from nyala.model.schema import Table
 from nyala.model.store import Op, WriteBatch
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
-from nyala.storage.inspect.check import check_store
+from nyala.storage.inspect.check.check_store import check_store
 from nyala.storage.inspect.cut_log import cut_log
 from nyala.storage.log import commit_log
 from tablet_support import HASHED, batch, definition, insert, read

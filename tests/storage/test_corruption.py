@@ -29,7 +29,7 @@ from nyala.model.store import CHANGE_COLUMN, CHANGED_AT_COLUMN, ChangeRange, Op,
 from nyala.model.types import BIGINT, BINARY, BOOLEAN, DATE, DECIMAL, DOUBLE, INT, STRING, TIMESTAMP
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem, MemoryFileSystem
-from nyala.storage.inspect.check import check_store
+from nyala.storage.inspect.check.check_store import check_store
 from nyala.storage.maintenance.tablet_flush import flush_deltas
 from tablet_support import HASHED, ONE_TABLET, batch, definition, insert, load, read
 

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from nyala.model.schema import ColumnSchema, Schema
 from nyala.model.types import BIGINT, INT, STRING
 from nyala.storage.deltas.delta_memstore import TAIL_ROWS, DeltaMemStore
-from nyala.storage.deltas.delta_tail import DeltaTail
 from nyala.storage.deltas.deltas import DeltaKind, Deltas
-from nyala.storage.deltas.row_deltas import FOLD_ROWS
+from nyala.storage.deltas.single_deltas import DeltaTail
+from nyala.storage.single_rows.row_deltas import FOLD_ROWS
 
 SCHEMA = Schema((ColumnSchema("k", INT, False, 0), ColumnSchema("n", BIGINT, id=1), ColumnSchema("t", STRING, id=2)), 1)
 ROWS = 6

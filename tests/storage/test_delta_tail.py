@@ -28,11 +28,11 @@ from nyala.model.types import (
     DataType,
 )
 from nyala.storage.deltas import delta_memstore
+from nyala.storage.deltas.append_vector import GrownVector
 from nyala.storage.deltas.delta_memstore import DeltaMemStore
-from nyala.storage.deltas.delta_tail import DeltaTail, TailRun, with_all_columns
 from nyala.storage.deltas.deltas import DeltaKind, Deltas
-from nyala.storage.deltas.grown_vector import GrownVector
-from nyala.storage.deltas.row_deltas import RowDelta
+from nyala.storage.deltas.single_deltas import DeltaTail, TailRun, with_all_columns
+from nyala.storage.single_rows.row_deltas import RowDelta
 
 LOGICAL = {1: INT, 2: STRING}
 TYPES = {column: type_.arrow for column, type_ in LOGICAL.items()}

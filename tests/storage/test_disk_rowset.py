@@ -312,7 +312,7 @@ def test_find_agrees_with_a_dictionary(made: Any) -> None:
     schema, rows, probes, page_rows, _ = made
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(column_writer, "INDEX_ROWS", 8)
-        patch.setattr("nyala.storage.conditions.key_index.INDEX_ROWS", 8)
+        patch.setattr("nyala.storage.predicate_eval.key_index.INDEX_ROWS", 8)
         rowset = open_keyed(schema, rows, page_rows)
         types = tuple(c.type for c in schema.key)
         places = {row: i for i, row in enumerate(rows)}
@@ -320,7 +320,7 @@ def test_find_agrees_with_a_dictionary(made: Any) -> None:
         keys = Keys.from_values(types, probes)
         assert rowset.find(keys).tolist() == expected
         for few in (0, 1000):  # one by one, and all at once
-            patch.setattr("nyala.storage.conditions.key_index.FEW_KEYS", few)
+            patch.setattr("nyala.storage.predicate_eval.key_index.FEW_KEYS", few)
             assert rowset.find(keys).tolist() == expected
         assert (rowset.metadata.min_key, rowset.metadata.max_key) == tuple(
             Keys.from_values(types, [rows[0], rows[-1]]).encoded().to_pylist()
@@ -349,7 +349,7 @@ def test_key_predicates_agree_with_plain_python(made: Any, data: Any) -> None:
             predicates.append(made_of[kind])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(column_writer, "INDEX_ROWS", 8)
-        patch.setattr("nyala.storage.conditions.key_index.INDEX_ROWS", 8)
+        patch.setattr("nyala.storage.predicate_eval.key_index.INDEX_ROWS", 8)
         rowset = open_keyed(schema, rows, page_rows)
         batches = rowset.scan(schema.columns, predicates, 0, len(rows), ScanCounters())
         found = [row for batch in batches for row in physical(batch)]

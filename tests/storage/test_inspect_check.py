@@ -8,7 +8,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 
 import numpy as np
-import nyala.storage.inspect.check_table as check_table
+import nyala.storage.inspect.check.check_table as check_table
 import pyarrow as pa
 import pytest
 from nyala.errors import OperationalError, StoreLocked
@@ -21,11 +21,11 @@ from nyala.storage.deltas.delta_file import write_delta_file
 from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.files.os_filesystem import OsFileSystem
-from nyala.storage.inspect.check import check_store
-from nyala.storage.inspect.findings import describe_report
-from nyala.storage.inspect.repeated_keys import KeySource, repeated_keys
+from nyala.storage.inspect.check.check_store import check_store
+from nyala.storage.inspect.check.findings import describe_report
+from nyala.storage.inspect.check.repeated_keys import KeySource, repeated_keys
+from nyala.storage.loads.load_record import LoadRecord, TabletLoad
 from nyala.storage.maintenance.tablet_flush import flush_deltas
-from nyala.storage.tables.load_record import LoadRecord, TabletLoad
 from nyala.storage.tablet.tablet_metadata import TabletMetadata
 from tablet_support import HASHED, RANGED, SCHEMA, batch, definition, insert, keys_of, load
 

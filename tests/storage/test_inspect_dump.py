@@ -19,12 +19,12 @@ from nyala.model.schema import ColumnSchema, Compression, Encoding, HashRule, Pa
 from nyala.model.store import Op, WriteBatch
 from nyala.model.types import DATE, DECIMAL, INT, STRING
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
-from nyala.storage.inspect.dump import describe_file
-from nyala.storage.inspect.layout import RowSetSpan, average_height, key_places, table_layout
-from nyala.storage.inspect.layout_svg import draw_layout, stacked
-from nyala.storage.inspect.layout_text import bar, describe_layout
+from nyala.storage.inspect.dump.dump_file import describe_file
+from nyala.storage.inspect.layout.layout_svg import draw_layout, stacked
+from nyala.storage.inspect.layout.layout_text import bar, describe_layout
+from nyala.storage.inspect.layout.table_layout import RowSetSpan, average_height, key_places, table_layout
+from nyala.storage.loads.load_record import LoadRecord, TabletLoad
 from nyala.storage.maintenance.tablet_flush import flush_deltas
-from nyala.storage.tables.load_record import LoadRecord, TabletLoad
 from nyala.storage.tablet.tablet_metadata import TabletMetadata
 from tablet_support import definition, insert, load
 

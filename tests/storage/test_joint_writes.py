@@ -15,7 +15,7 @@ from nyala.model.schema import Table
 from nyala.model.store import Op, ScanSpec, WriteBatch
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
-from nyala.storage.inspect.check import check_store
+from nyala.storage.inspect.check.check_store import check_store
 from nyala.storage.log import commit_log
 from nyala.storage.maintenance.tablet_flush import flush, flush_deltas
 from nyala.storage.tables import housekeeping

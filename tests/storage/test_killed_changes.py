@@ -19,7 +19,7 @@ import pytest
 from nyala.model.store import Timestamp
 from nyala.storage.database import Database
 from nyala.storage.files.os_filesystem import OsFileSystem
-from nyala.storage.inspect.check import check_store
+from nyala.storage.inspect.check.check_store import check_store
 from tablet_support import read
 
 KILLS = int(os.environ.get("NYALA_KILLS", "30"))

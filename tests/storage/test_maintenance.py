@@ -18,8 +18,8 @@ from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
 from nyala.storage.maintenance import maintenance_ops
 from nyala.storage.maintenance.compaction_policy import CompactionPolicy
-from nyala.storage.maintenance.maintenance import MaintenanceManager, Rounds
 from nyala.storage.maintenance.maintenance_policy import OpKind, OpStatistics, StoreCondition, flush_score, pick
+from nyala.storage.maintenance.manager import MaintenanceManager, Rounds
 from nyala.storage.maintenance.rowset_compaction import Compacted
 from nyala.storage.maintenance.tablet_flush import flush, flush_deltas
 from nyala.storage.tablet.tablet import Tablet

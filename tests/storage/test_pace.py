@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from nyala.storage.maintenance.maintenance_policy import OpKind, OpStatistics
-from nyala.storage.maintenance.pace import LONGEST_REST, RESTS, Pace
+from nyala.storage.maintenance.throttle import LONGEST_REST, RESTS, Pace
 
 FLUSH = OpStatistics(OpKind.FLUSH_MEMROWSET, ram_bytes=1 << 20, score=0.3)
 

@@ -21,7 +21,8 @@ from nyala.storage.columns.column_file import ROW_GROUP_ROWS
 from nyala.storage.deltas.deltas import DeltaColumn, DeltaKind, Deltas
 from nyala.storage.deltas.latest_state import Layer, RowSetPatches, VectorPatch
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
-from nyala.storage.rowsets import row_group, set_aside
+from nyala.storage.rowsets import changed_rows_apart as set_aside
+from nyala.storage.rowsets import row_group
 from nyala.storage.rowsets.disk_rowset import DiskRowSet
 
 NOW = 2**64 - 1

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from nyala.model.predicates import AnyOf, BitmapFilter, ColumnPredicate, InList, IsNull, Range
 from nyala.model.types import BIGINT, BINARY, BOOLEAN, DECIMAL, DOUBLE, FLOAT, INT, STRING, DataType
 from nyala.model.vectors.vector import Const, Dict, Flat, Narrow, Text, Vector, Wide
-from nyala.storage.conditions import code_conditions
-from nyala.storage.conditions.code_conditions import ALL, NONE, SOME, Bits, Intervals, Members, members
-from nyala.storage.conditions.predicate_eval import condition_of, evaluate
+from nyala.storage.predicate_eval import code_conditions
+from nyala.storage.predicate_eval.code_conditions import ALL, NONE, SOME, Bits, Intervals, Members, members
+from nyala.storage.predicate_eval.evaluation import condition_of, evaluate
 
 INTEGERS = st.integers(-300, 300) | st.sampled_from([-(2**31), 2**31 - 1, 0, 255, 256])
 TEXTS = st.text("abcé\0", max_size=3)

@@ -21,7 +21,7 @@ from nyala.model.types import INT
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import FaultyFileSystem, MemoryFileSystem
 from nyala.storage.files.os_filesystem import OsFileSystem
-from nyala.storage.inspect.check import check_store
+from nyala.storage.inspect.check.check_store import check_store
 from nyala.storage.maintenance.tablet_flush import flush_deltas
 from tablet_support import HASHED, RANGED, batch, definition, insert, keys_of, load, read_tokens
 

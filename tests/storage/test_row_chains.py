@@ -12,10 +12,10 @@ from nyala.model.schema import ColumnSchema, PartitionSchema, Schema, TableDefin
 from nyala.model.store import Op
 from nyala.model.types import BIGINT, INT, STRING
 from nyala.storage.database import Database
-from nyala.storage.deltas import row_deltas
 from nyala.storage.deltas.delta_memstore import DeltaMemStore
 from nyala.storage.deltas.deltas import DeltaKind, Deltas, resolve
-from nyala.storage.deltas.row_deltas import FOLD_ROWS, Folded, folded
+from nyala.storage.single_rows import row_deltas
+from nyala.storage.single_rows.row_deltas import FOLD_ROWS, Folded, folded
 
 SCHEMA = Schema((ColumnSchema("k", INT, False, 0), ColumnSchema("n", BIGINT, id=1), ColumnSchema("t", STRING, id=2)), 1)
 

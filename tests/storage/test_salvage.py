@@ -15,7 +15,7 @@ from nyala.errors import CorruptionError, InterfaceError, StoreLocked, UnknownTa
 from nyala.model.store import Op, WriteBatch
 from nyala.storage.database import Database
 from nyala.storage.files.os_filesystem import OsFileSystem
-from nyala.storage.inspect.check import check_store
+from nyala.storage.inspect.check.check_store import check_store
 from nyala.storage.inspect.cut_log import cut_log
 from nyala.storage.inspect.salvage import salvage_table
 from nyala.storage.maintenance.tablet_flush import flush_deltas

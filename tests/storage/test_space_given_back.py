@@ -9,7 +9,7 @@ import nyala
 from nyala.driver.connection import Connection
 from nyala.storage.database import Database
 from nyala.storage.files.os_filesystem import OsFileSystem
-from nyala.storage.inspect.check import check_store
+from nyala.storage.inspect.check.check_store import check_store
 
 
 def opened(path: Path) -> Connection:

@@ -12,7 +12,7 @@ from nyala.model.predicates import Range
 from nyala.model.store import Op, ScanSpec, WriteBatch
 from nyala.storage.database import Database
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem
-from nyala.storage.inspect.check import check_store
+from nyala.storage.inspect.check.check_store import check_store
 from tablet_support import HASHED, ONE_TABLET, batch, definition, insert, load, read, read_tokens
 
 KEYS = st.lists(st.integers(0, 60), min_size=1, max_size=12)

@@ -27,7 +27,7 @@ from nyala.model.store import CHANGE_COLUMN, ChangeRange, Op, ScanSpec, Timestam
 from nyala.model.types import BIGINT, INT, STRING
 from nyala.storage.database import Database
 from nyala.storage.files.os_filesystem import OsFileSystem
-from nyala.storage.inspect.check import check_store
+from nyala.storage.inspect.check.check_store import check_store
 from tablet_support import HASHED, definition, read, read_tokens
 
 SECONDS = float(os.environ.get("NYALA_SECONDS", "5"))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from nyala.storage.database import Database
-from nyala.storage.tables import table_statistics
+from nyala.storage.statistics import table_statistics
 from tablet_support import HASHED, definition, insert
 
 

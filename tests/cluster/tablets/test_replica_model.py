@@ -29,13 +29,13 @@ from nyala.storage.maintenance.tablet_flush import flush, flush_deltas
 from nyala.storage.reading.tablet_check import check_tablet
 from nyala.storage.reading.tablet_scan import scan_view, tablet_tokens
 from nyala.storage.rowsets.memrowset import MemRowSet
+from nyala.storage.single_rows.row_codec import RowCodec
+from nyala.storage.single_rows.row_write import RowWriter
 from nyala.storage.tablet.tablet import StoreOptions, Tablet, TabletState
 from nyala.storage.tablet.tablet_apply import TabletApplier
 from nyala.storage.tablet.tablet_metadata import TabletMetadata
 from nyala.storage.tablet.tablet_replay import open_rowsets, tablet_with_log
 from nyala.storage.writing.incoming_rows import incoming
-from nyala.storage.writing.row_codec import RowCodec
-from nyala.storage.writing.row_write import RowWriter
 from nyala.storage.writing.tablet_write import TabletWrite
 from store_model import TableModel
 

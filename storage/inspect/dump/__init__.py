@@ -1,0 +1,1 @@
+"""One file of a store as text: `nyala fs dump`."""

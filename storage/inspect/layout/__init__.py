@@ -1,0 +1,1 @@
+"""How rowsets lie over the keys: `nyala fs layout`."""

@@ -1,0 +1,1 @@
+"""Bulk loads: sorted rowsets are written directly and published in one step."""

@@ -1,0 +1,383 @@
+"""Background work: the maintenance manager of a store, and the threads that drive it (Kudu paper, section 4.11).
+
+    round:   ask every tablet what could be done (`maintenance_ops`) ─► pick one (`maintenance_policy`) ─► do it ─┐
+                 ▲                                                                                                │
+                 └────────────────────────────────────────────────────────────────────────────────────────────────┘
+             until nothing is worth it; then wait for a second, or for a writer that says that memory is full
+
+One operation runs at a time and works in one thread, so that the rest of the machine is left to statements; merges
+rest between each other while there are any (`pace`). Each operation is small: a compaction reads at most its
+budget, so that the next decision is never far away, and under memory pressure that decision is a flush. Writers do not
+depend on it: one that meets a full memory while a long operation runs flushes another tablet itself (`memory`), and one
+whose own MemRowSet is twice its size flushes that. What they may have to wait for is an operation on the very tablet
+they write to, since flushes and compactions of one tablet exclude each other: for one budget's worth of reading and
+writing, at most.
+
+A failing disk stops nothing: the round ends, and the tablet is tried again after a second, two, four, up to a minute.
+Since operations change nothing when they fail, nothing is lost by trying.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import random
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+
+from ...errors import DiskError
+from ..tablet.tablet import Tablet
+from .compaction_policy import CompactionPolicy
+from .maintenance_ops import Operation, TabletOperations
+from .maintenance_policy import DISK_SHARE, LOG_TARGET_BYTES, StoreCondition, pick
+from .throttle import Pace
+
+_log = logging.getLogger("nyala.storage")
+
+INTERVAL = 1.0
+"""Seconds between rounds; with durability "os" a power failure costs about so much."""
+FIRST_DELAY, LAST_DELAY = 1.0, 60.0
+"""Seconds until a tablet is tried again after a failure; each further failure doubles them."""
+HISTORY = 32
+"""Operations that are remembered for `MaintenanceManager.status`."""
+
+
+class Rounds:
+    """A thread that calls a function every second until it is stopped; `wake` starts a round at once.
+
+    Parameters
+    ----------
+    name : str
+        Of the thread.
+    round_ : bound method without arguments
+        Held weakly: a store that nobody refers to any more ends its thread.
+    starts : bool
+        False: there is no thread, and nothing happens.
+    interval : float
+        Seconds between rounds.
+    """
+
+    def __init__(self, name: str, round_: Callable[[], object], starts: bool = True, interval: float = INTERVAL):
+        self._interval = interval
+        self._round = weakref.WeakMethod(round_)
+        self._wake = threading.Event()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        if starts:
+            self._thread.start()
+
+    def wake(self) -> None:
+        """Start a round soon."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """End the thread; returns when its round is over."""
+        self._stopped = True
+        self._wake.set()
+        if self._thread.is_alive() and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            self._wake.wait(self._interval)
+            self._wake.clear()
+            if self._stopped:
+                return
+            run = self._round()
+            if run is None:
+                return
+            try:
+                run()
+            except Exception:  # the next round is as good as any: what is wrong may pass
+                _log.exception("a round of %s failed", threading.current_thread().name)
+            del run
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRecord:
+    """An operation that ran or runs.
+
+    Parameters
+    ----------
+    kind, table, tablet_id, target : str
+    reason : str
+        Why it was chosen.
+    score : float
+        Its score at that time.
+    started : float
+        Seconds since 1970.
+    seconds : float
+        How long it took; of one that runs, until now.
+    error : str
+        Why it failed; empty otherwise.
+    """
+
+    kind: str
+    table: str
+    tablet_id: str
+    target: str
+    reason: str
+    score: float
+    started: float
+    seconds: float
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """An operation that could run, with the numbers that are judged."""
+
+    kind: str
+    table: str
+    tablet_id: str
+    target: str
+    ram_bytes: int
+    log_bytes: int
+    disk_bytes: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantinedTablet:
+    """A tablet that maintenance leaves alone, since its files cannot be trusted: `damage` says which, and why."""
+
+    table: str
+    tablet_id: str
+    damage: str
+
+
+@dataclass(frozen=True, slots=True)
+class MaintenanceStatus:
+    """What maintenance does: the operation that runs, the last ones (newest first), what could be done, and the tablets
+    in quarantine, for which nothing is done."""
+
+    running: OperationRecord | None
+    completed: tuple[OperationRecord, ...]
+    candidates: tuple[Candidate, ...]
+    quarantined: tuple[QuarantinedTablet, ...] = ()
+
+
+@dataclass(slots=True)
+class _Failure:
+    """A tablet that is left alone until `retry`."""
+
+    delay: float
+    retry: float
+    error: str
+
+
+class MaintenanceManager:
+    """Chooses and runs the operations of all tablets of a store, one at a time. Safe for several threads.
+
+    Parameters
+    ----------
+    tablets : callable
+        All tablets that there are now.
+    policy : CompactionPolicy
+    memory_is_short : callable
+        Whether flushes should free memory before anything else is done.
+    log_target_bytes : int
+        Log of all tablets together above which flushes make log free.
+    clock : callable
+        Seconds, never going back.
+    failed : callable
+        Called with the tablet and the error when work on a tablet, or a look at it, has failed.
+    """
+
+    def __init__(
+        self,
+        tablets: Callable[[], Iterable[Tablet]],
+        policy: CompactionPolicy,
+        memory_is_short: Callable[[], bool],
+        log_target_bytes: int = LOG_TARGET_BYTES,
+        clock: Callable[[], float] = time.monotonic,
+        failed: Callable[[Tablet, Exception], None] = lambda tablet, error: None,
+    ):
+        self._tablets = tablets
+        self._policy = policy
+        self._memory_is_short = memory_is_short
+        self._log_target_bytes = log_target_bytes
+        self._clock = clock
+        self._failed = failed
+        self._random = random.Random(1)
+        self._pace = Pace(clock)
+        self._lock = threading.Lock()
+        """One operation at a time."""
+        self._known: weakref.WeakKeyDictionary[Tablet, TabletOperations] = weakref.WeakKeyDictionary()
+        self._failures: weakref.WeakKeyDictionary[Tablet, _Failure] = weakref.WeakKeyDictionary()
+        self._fruitless: weakref.WeakKeyDictionary[Tablet, tuple[object, set[tuple[str, str]]]] = (
+            weakref.WeakKeyDictionary()
+        )
+        """Operations that changed nothing of the state they were run on."""
+        self._running: OperationRecord | None = None
+        self._completed: deque[OperationRecord] = deque(maxlen=HISTORY)
+
+    def run_one(self) -> OperationRecord | None:
+        """Run the operation that is worth most; None where there is none, or what there is rests. An error is in the
+        record."""
+        with self._lock:
+            self._pace.look()
+            operations = [operation for operation in self._operations() if self._pace.allows(operation.statistics)]
+            condition = StoreCondition(
+                self._memory_is_short(),
+                sum(tablet.log.size for tablet in self._tablets()),
+                self._random.random() < DISK_SHARE,
+                self._log_target_bytes,
+            )
+            found = pick([operation.statistics for operation in operations], condition)
+            return None if found is None else self._perform(operations[found[0]], found[1])
+
+    def status(self) -> MaintenanceStatus:
+        """Running, done, and to be done, as plain data."""
+        running = self._running
+        if running is not None:
+            running = replace(running, seconds=time.time() - running.started)
+        elif self._lock.acquire(blocking=False):
+            try:
+                candidates = [_candidate(operation) for operation in self._operations()]
+            finally:
+                self._lock.release()
+            return MaintenanceStatus(None, tuple(reversed(self._completed)), tuple(candidates))
+        return MaintenanceStatus(running, tuple(reversed(self._completed)), ())
+
+    # ---- one operation -------------------------------------------------------------------------------------------
+
+    def _operations(self) -> list[Operation]:
+        now = self._clock()
+        found: list[Operation] = []
+        for tablet in self._tablets():
+            failure = self._failures.get(tablet)
+            if failure is not None and now < failure.retry:
+                continue
+            known = self._known.get(tablet)
+            if known is None:
+                known = self._known[tablet] = TabletOperations(tablet, self._policy)
+            state, fruitless = self._fruitless.get(tablet, (None, set()))
+            try:
+                mine = known.candidates(now)
+            # As in `_perform`: asking may read a file, and whatever is wrong with one tablet, the others go on.
+            except Exception as error:
+                if not tablet.is_dropped:
+                    self._record_failed_look(tablet, error)
+                    self._failed(tablet, error)
+                continue
+            found += [o for o in mine if state is not tablet.state or _key(o) not in fruitless]
+        return found
+
+    def _perform(self, operation: Operation, reason: str) -> OperationRecord:
+        tablet, statistics = operation.tablet, operation.statistics
+        record = OperationRecord(
+            statistics.kind.value,
+            tablet.table.name,
+            tablet.id,
+            operation.target,
+            reason,
+            statistics.score,
+            time.time(),
+            0.0,
+        )
+        self._running = record
+        began, before = self._clock(), tablet.state
+        error = ""
+        try:
+            self._pace.run(statistics, operation.run)
+        # Whatever is wrong with one tablet, the others go on; the record says what it was.
+        except Exception as failure:
+            if not tablet.is_dropped:
+                error = f"{type(failure).__name__}: {failure}"
+                self._failed(tablet, failure)
+        finally:
+            self._running = None
+        record = replace(record, seconds=self._clock() - began, error=error)
+        if tablet.is_dropped:
+            return record
+        self._log_outcome(tablet, record)
+        self._note(operation, before, error)
+        self._completed.append(record)
+        return record
+
+    def _note(self, operation: Operation, before: object, error: str) -> None:
+        tablet = operation.tablet
+        if error:
+            self._give_rest(tablet, error)
+            return
+        self._failures.pop(tablet, None)
+        if tablet.state is before:
+            state, fruitless = self._fruitless.get(tablet, (None, set()))
+            if state is not before:
+                self._fruitless[tablet] = (before, fruitless := set())
+            fruitless.add(_key(operation))
+
+    def forget_failures(self) -> None:
+        """Let tablets be worked on at once that rest because something failed."""
+        self._failures.clear()
+
+    def _give_rest(self, tablet: Tablet, error: str) -> None:
+        """Something failed: the tablet is tried again later."""
+        last = self._failures.get(tablet)
+        delay = FIRST_DELAY if last is None else min(2 * last.delay, LAST_DELAY)
+        self._failures[tablet] = _Failure(delay, self._clock() + delay, error)
+
+    def _log_outcome(self, tablet: Tablet, record: OperationRecord) -> None:
+        """Log the first of several equal failures of a tablet, and that it works again."""
+        before = self._failures.get(tablet)
+        said = "" if before is None else before.error
+        where = f"{record.kind} of tablet {record.tablet_id} of table {record.table}"
+        if record.error and record.error != said:
+            delay = FIRST_DELAY if before is None else min(2 * before.delay, LAST_DELAY)
+            _log.warning("%s failed, nothing was changed, next try in %.0f s: %s", where, delay, record.error)
+        elif said and not record.error:
+            _log.warning("%s succeeded after failures: %s", where, said)
+
+    def _record_failed_look(self, tablet: Tablet, error: Exception) -> None:
+        reason = "to see what could be done"
+        told = f"{type(error).__name__}: {error}"
+        record = OperationRecord("look", tablet.table.name, tablet.id, "", reason, 0.0, time.time(), 0.0, told)
+        self._log_outcome(tablet, record)
+        self._give_rest(tablet, told)
+        self._completed.append(record)
+
+
+def _key(operation: Operation) -> tuple[str, str]:
+    return operation.statistics.kind.value, operation.target
+
+
+def _candidate(operation: Operation) -> Candidate:
+    tablet, judged = operation.tablet, operation.statistics
+    return Candidate(
+        judged.kind.value,
+        tablet.table.name,
+        tablet.id,
+        operation.target,
+        judged.ram_bytes,
+        judged.log_bytes,
+        judged.disk_bytes,
+        judged.score,
+    )
+
+
+def sync_logs(tablets: Iterable[Tablet]) -> None:
+    """Make all logs durable (durability "os")."""
+    for tablet in tablets:
+        with contextlib.suppress(DiskError):
+            tablet.log.sync_now()
+
+
+def note_logs(tablets: Iterable[Tablet]) -> None:
+    """Where a segment was finished, have the tablet's metadata say so: the loss of the next one is noticed then. What a
+    failed write has left in a log is cut away."""
+    for tablet in tablets:
+        with contextlib.suppress(DiskError):
+            tablet.log.repair()
+            tablet.note_log(tablet.log.finished_index)
+
+
+def remove_retired(tablets: Iterable[Tablet]) -> None:
+    """Remove the files that went out of use and that nobody reads any more."""
+    for tablet in tablets:
+        with contextlib.suppress(DiskError):
+            tablet.remove_retired()

@@ -1,0 +1,1 @@
+"""Statistics of tables: sketches of rowsets and of values, ANALYZE."""
