@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack
 
 from ..errors import InterfaceError
-from ..executor.progress import Handler
+from ..executor.run.progress import Handler
 from ..model.forks import stay_with_process
 from .connect_options import ConnectOptions
 from .connection import Connection

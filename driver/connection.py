@@ -22,8 +22,8 @@ from typing import Any, Final, Unpack
 
 from .. import errors
 from ..errors import InterfaceError, NotRolledBackWarning, NotSupportedError
-from ..executor.memory import default_limit
-from ..executor.progress import Handler
+from ..executor.run.memory import default_limit
+from ..executor.run.progress import Handler
 from ..model.abandoned import close_when_dropped
 from ..model.clock import format_timestamp
 from ..model.forks import stay_with_process
@@ -313,7 +313,7 @@ class Connection:
     def set_progress_handler(self, handler: Handler | None) -> None:
         """From now on, tell a callable how far each statement and load of this connection has come; None: nobody.
 
-        It is called with an `executor.progress.Progress` at most every 50 ms, and at the end of each statement, in
+        It is called with an `executor.run.progress.Progress` at most every 50 ms, and at the end of each statement, in
         whichever thread has made the progress, one call at a time. As with sqlite3, a true answer cancels the
         statement. An exception that it raises ends the statement too, and comes out there.
 

@@ -35,9 +35,6 @@ from ..planner.algebra.physical import (
 )
 from ..sql.expressions import Expr
 from .aggregation.aggregate import open_aggregate
-from .context import ExecutionContext
-from .early_scans import begin_early_scans
-from .early_work import EarlyWork
 from .files.file_scan import expected_rows, open_file_scan
 from .fragments.remote import remote_aggregate
 from .joins.early_builds import begin_early
@@ -45,22 +42,25 @@ from .joins.join import open_hash_join
 from .joins.merge_join import open_merge_join
 from .joins.nested_loop import open_nested_loop
 from .joins.runtime_filters import NO_FILTERS, RuntimeFilters
-from .limit import open_limit
-from .memory import Memory
-from .operators import (
+from .operators.basic import (
     open_filter,
     open_project,
     open_shared,
     open_single_row,
     open_union_all,
 )
-from .recursive import open_recursive, open_working_table
-from .scan import open_table_scan, open_values
-from .series import open_series
-from .set_operations import open_set_difference
+from .operators.limit import open_limit
+from .operators.recursive import open_recursive, open_working_table
+from .operators.series import open_series
+from .operators.set_operations import open_set_difference
+from .operators.top_rows import open_top_rows
+from .run.context import ExecutionContext
+from .run.early_work import EarlyWork
+from .run.memory import Memory
+from .run.stream import Morsel, Stream
+from .scans.prefetch_policy import begin_early_scans
+from .scans.scan import open_table_scan, open_values
 from .sorting.sorted_rows import open_sort
-from .stream import Morsel, Stream
-from .top_rows import open_top_rows
 from .windows.window import open_window
 
 _KEEPERS = (HashAggregate, HashJoin, NestedLoopJoin, Recursive, SetDifference, Shared, Sort, TopRows, Window)
@@ -70,8 +70,8 @@ _KEEPERS = (HashAggregate, HashJoin, NestedLoopJoin, Recursive, SetDifference, S
 def execute(node: PhysicalNode, context: ExecutionContext) -> Iterator[Batch]:
     """Run a plan: its rows in batches whose columns are all read, in order, made a little ahead of their use.
 
-    Errors of the evaluation surface at `next`, `Cancelled` after `context.cancel` was set. Closing the iterator stops
-    the work.
+    Errors of the evaluation surface at `next`, `Cancelled` after `run.context.cancel` was set. Closing the iterator
+    stops the work.
     """
     if context.tracker is not None:
         context.tracker.forecast(_forecasts(node, context))

@@ -41,7 +41,7 @@ class Plan:
     trace : tuple of (str, Node)
         With `PlannerOptions.trace`: the logical plan as built, then after each rule that changed it.
     alone : dict of int to int
-        What the executor keeps from one run of the plan to the next: see `executor.crew`.
+        What the executor keeps from one run of the plan to the next: see `executor.run.adaptive_threads`.
     deep : bool
         Nested so deeply that it is run on a deep stack (`sql.deep_stack`).
     """

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TextIO
 
-from ..executor.progress import Progress
+from ..executor.run.progress import Progress
 
 DELAY: Final = 0.5
 """Seconds before a statement gets a bar: most are done by then, and a flash would only disturb."""

@@ -19,7 +19,7 @@ from ..driver.session.session import Session
 from ..driver.stores.cluster_url import TLS_OPTIONS, servers, tls_options
 from ..driver.stores.open_stores import SharedStore
 from ..driver.stores.served_directory import reachable
-from ..executor.memory import default_limit
+from ..executor.run.memory import default_limit
 from ..model.forks import renew_in_child
 
 _lock = threading.Lock()

@@ -13,7 +13,7 @@ import pytest
 from golden import rewrite
 from hypothesis import HealthCheck, settings
 from nyala.driver.stores.cluster_url import ENVIRONMENT
-from nyala.executor import context
+from nyala.executor.run import context
 
 # The repository's root is the package. pytest sees the __init__.py there and would import it once more, under the name
 # of the checkout's folder (of the file, where that is no name: `nyala-main`); every class would then exist twice, and

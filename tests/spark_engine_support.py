@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 from nyala.executor import ExecutionContext, LocalFiles, execute
-from nyala.executor.stream import Morsel
+from nyala.executor.run.stream import Morsel
 from nyala.model.vectors.vector import Batch, vector_from_arrow
 from nyala.planner import plan_query
 from nyala.planner.algebra.logical import Node, Shared

@@ -17,8 +17,8 @@ from typing import Final
 from ...errors import NotSupportedError
 from ...executor import ExecutionContext, StatementResult, listing
 from ...executor import run as run_statement
+from ...executor.run.stream import Morsel
 from ...executor.statements.explaining import written_as
-from ...executor.stream import Morsel
 from ...model.types import STRING
 from ...model.vectors.vector import Batch, vector_from_arrow
 from ...planner import Plan

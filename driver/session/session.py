@@ -32,7 +32,7 @@ from ...errors import (
     UnknownTable,
 )
 from ...executor import ExecutionContext, LocalFiles
-from ...executor.progress import Handler, Progress
+from ...executor.run.progress import Handler, Progress
 from ...model.clock import format_timestamp
 from ...model.store import Store, Timestamp
 from ...model.waiting_time import WaitingTime, as_statement, within

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from ...errors import Cancelled
 from ...executor import ExecutionContext, run
-from ...executor.interrupts import Deferred
-from ...executor.progress import Handler, Progress, Tracker
+from ...executor.run.interrupts import Deferred
+from ...executor.run.progress import Handler, Progress, Tracker
 from ...model.schema import Table
 from ...model.store import Store
 from ...model.waiting_time import one_statement

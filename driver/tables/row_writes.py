@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...errors import Cancelled, RefusedRow, RowsRefused
-from ...executor.interrupts import Deferred
+from ...executor.run.interrupts import Deferred
 from ...model.schema import Table
 from ...model.store import Op, RowError, Store, Timestamp, WriteBatch
 from ...model.vectors.vector import Array

@@ -39,7 +39,7 @@ from ...errors import (
     WriteBufferFull,
     did_you_mean,
 )
-from ...executor.interrupts import Deferred
+from ...executor.run.interrupts import Deferred
 from ...model.forks import stay_with_process
 from ...model.schema import Table
 from ...model.store import Op, WriteBatch

@@ -26,12 +26,12 @@ import pyarrow.compute as pc
 
 from ...model.types import BIGINT, DOUBLE
 from ...model.vectors.vector import Array, Batch, Const, Dict, Flat, Narrow, Text, Vector, Wide, concat
-from ..grouping import Segments
 from ..kernels.arithmetic import refuse_overflow
 from ..kernels.limbs import Limbs, carried, limbs_of_integer, widened
 from ..kernels.numbers import INT64, floats, from_objects, known_bounds, limbs_of, measured_bounds, objects
 from ..lazy import joined
 from ..spilling.sizes import array_bytes, batch_bytes, vector_bytes
+from .group_codes import Segments
 
 S = TypeVar("S")
 

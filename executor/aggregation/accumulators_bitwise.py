@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...model.vectors.vector import Flat, Vector, concat
-from ..grouping import Segments
 from ..kernels.arithmetic import refuse_overflow
 from ..spilling.sizes import vector_bytes
 from .accumulators import Accumulator
+from .group_codes import Segments
 
 OPERATIONS: dict[str, tuple[np.ufunc, int]] = {
     "bit_and": (np.bitwise_and, -1),

@@ -16,10 +16,10 @@ import numpy as np
 
 from ...model.types import BIGINT
 from ...model.vectors.vector import Array, Flat, Vector, concat
-from ..grouping import Segments, run_starts, segments
 from ..spilling.lists import Lists
 from ..spilling.sizes import unpinned, vectors_bytes
 from .accumulators import Accumulator
+from .group_codes import Segments, run_starts, segments
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,13 +20,13 @@ from ...errors import DataError
 from ...model.types import BIGINT, DOUBLE, DataType
 from ...model.vectors.vector import Array, Batch, Const, Flat, Text, Vector, concat
 from ...sql.expressions import OrderItem
-from ..grouping import Segments, column_codes, run_starts, sort_rows
 from ..kernels.numbers import floats, joined_validity
 from ..lazy import with_validity
-from ..sort import order_of, ordered_codes
+from ..sorting.sort_keys import order_of, ordered_codes
 from ..spilling.sizes import batch_bytes
 from .accumulators import Accumulator, first_rows
 from .accumulators_distinct import Keeping, Tuples, joined_tuples, numbered
+from .group_codes import Segments, column_codes, run_starts, sort_rows
 
 Key = tuple[int, bool, bool]
 """Which input rows are ordered by, whether descending, whether with NULLs first."""

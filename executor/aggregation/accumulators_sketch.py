@@ -17,8 +17,8 @@ import pyarrow as pa
 from ...model.bloom_predicate import hash_floats, hash_integers, hash_texts
 from ...model.types import BINARY
 from ...model.vectors.vector import Array, Dict, Text, Vector, Wide, decimal_limbs
-from ..grouping import Segments, run_starts
 from .accumulators import Accumulator
+from .group_codes import Segments, run_starts
 
 _BITS = 12
 _REGISTERS = 1 << _BITS

@@ -18,10 +18,10 @@ import numpy as np
 
 from ...model.types import DOUBLE
 from ...model.vectors.vector import Array, Flat, Vector
-from ..grouping import Segments
 from ..kernels.arithmetic import refuse_overflow
 from ..kernels.numbers import floats, joined_validity
 from .accumulators import Accumulator, first_rows, gathered, joined_arrays
+from .group_codes import Segments
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,17 +29,17 @@ import numpy as np
 from ...model.vectors.vector import Batch, Const, LazyColumn, Vector
 from ...planner.algebra.physical import HashAggregate
 from ...sql.expressions import ZERO_OVER_NOTHING, Case, Column, Expr, Literal
-from ..context import ExecutionContext
-from ..evaluate import SharedWork
-from ..expression_costs import is_fallible
-from ..grouping import Segments, one_group, segments
+from ..expressions.evaluate import SharedWork
+from ..expressions.expression_costs import is_fallible
 from ..kernels.boolean import truths
-from ..memory import Account
+from ..run.context import ExecutionContext
+from ..run.memory import Account
+from ..run.stream import BATCH_ROWS, Morsel, Stream, sliced, stream_of
 from ..spilling.heaps import Heap, HeapWork
-from ..stream import BATCH_ROWS, Morsel, Stream, sliced, stream_of
 from .accumulators import UnreadValue
 from .aggregate_calls import accumulator_of, parts_of, result_of, state_of
-from .collecting import Collector, GroupingSet, roots_of
+from .group_codes import Segments, one_group, segments
+from .partial_collector import Collector, GroupingSet, roots_of
 from .partials import Partial, States
 from .spilled_groups import SpilledGroups
 

@@ -19,7 +19,6 @@ from ...errors import InternalError, NumericOutOfRange
 from ...model.types import BIGINT, BOOLEAN, Kind
 from ...model.vectors.vector import Array, Const, Flat, LazyColumn, Vector
 from ...sql.expressions import Aggregate, Column, Expr
-from ..grouping import Segments
 from ..kernels.arithmetic import divide_integers, refuse_overflow
 from ..kernels.limbs import quotient
 from ..kernels.numbers import from_limbs, result, scale_of
@@ -40,6 +39,7 @@ from .accumulators_ordered import (
 from .accumulators_sketch import DistinctSketch
 from .accumulators_statistics import FUNCTIONS as STATISTICS
 from .accumulators_statistics import Statistics, statistic
+from .group_codes import Segments
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...model.vectors.vector import Vector, concat
-from ..grouping import one_group, segments
 from ..spilling.sizes import vectors_bytes
 from .accumulators import Accumulator
 from .accumulators_distinct import Distinct
+from .group_codes import one_group, segments
 
 
 @dataclass(frozen=True, slots=True)

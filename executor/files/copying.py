@@ -16,8 +16,8 @@ from ...model.types import DataType
 from ...sql.bound import CopyFrom
 from ...sql.files import FileSource
 from ...storage.writing.incoming_rows import MAX_CELL_BYTES
-from ..context import ExecutionContext
 from ..given_values import column_from_arrow
+from ..run.context import ExecutionContext
 from . import csv_files, parquet_files
 from .files import expand
 

@@ -19,9 +19,9 @@ from ...model.types import DataType, Kind
 from ...model.vectors.vector import Batch, LazyColumn, vector_from_arrow
 from ...planner.algebra.physical import FileScan
 from ...sql.expressions import Column
-from ..context import ExecutionContext
-from ..evaluate import Compiler
-from ..stream import Morsel, Stream
+from ..expressions.evaluate import Compiler
+from ..run.context import ExecutionContext
+from ..run.stream import Morsel, Stream
 from .files import FileColumns, cast, pieces
 
 

@@ -25,7 +25,7 @@ from ...planner import Plan
 from ...sql.bound import CopyTo
 from ...sql.expressions import Column
 from ...sql.file_options import compression_of
-from ..context import ExecutionContext
+from ..run.context import ExecutionContext
 from ..statements.results import arrow_batches
 from .csv_values import spelt_bytes
 

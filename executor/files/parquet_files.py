@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from ...errors import DataError, Error, UnknownColumn, did_you_mean
 from ...model.store import ColumnStatistics, TableStatistics
 from ...model.types import DataType
-from ..stream import BATCH_ROWS
+from ..run.stream import BATCH_ROWS
 from .csv_text import as_clause
 
 _MOST_FOOTERS = 64

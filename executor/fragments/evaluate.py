@@ -20,8 +20,8 @@ from ...model.store import ScanSpec
 from ...model.vectors.vector import Batch
 from ...planner.algebra.physical import HashAggregate, ValuesScan
 from ..aggregation.aggregate import Aggregation
-from ..operators import compile_filter, compile_project
-from ..stream import Operator
+from ..operators.basic import compile_filter, compile_project
+from ..run.stream import Operator
 from .fragment import Fragment, PartialAggregation
 from .groups import Gathered, partials, to_batch
 

@@ -24,7 +24,7 @@ from ...model.types import STRING
 from ...model.vectors.vector import Batch, Dict
 from ..aggregation.aggregate import Aggregation
 from ..aggregation.partials import Partial
-from ..evaluate import Compiler
+from ..expressions.evaluate import Compiler
 from .fragment import Having
 
 _MERGED_GROUPS: Final = 1 << 16

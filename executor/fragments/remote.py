@@ -14,11 +14,11 @@ from ...model.vectors.vector import Batch
 from ...planner.algebra.physical import HashAggregate, TableScan
 from ...sql.expressions import Column, Expr
 from ..aggregation.aggregate import Aggregation, finish_aggregate, keeps_apart
-from ..aggregation.collecting import Collector
-from ..context import ExecutionContext
+from ..aggregation.partial_collector import Collector
 from ..joins.runtime_filters import RuntimeFilters
-from ..scan import open_fragment_scan, partition_columns
-from ..stream import Morsel, Stream
+from ..run.context import ExecutionContext
+from ..run.stream import Morsel, Stream
+from ..scans.scan import open_fragment_scan, partition_columns
 from .fragment import Fragment, Having, aggregate_fragment, encoded
 from .groups import partial_of
 

@@ -15,8 +15,8 @@ joins above only come later then, and the joins drop the rows:
     │         └─ build: scan nation                   read early
     └─ build: partsupp of some parts                  opened first, two round trips
 
-Where servers were asked for all scans of a build side already (`early_scans`), and there is no such probe side, nothing
-is gained by a thread, and it would hinder the others.
+Where servers were asked for all scans of a build side already (`scans.prefetch_policy`), and there is no such probe
+side, nothing is gained by a thread, and it would hinder the others.
 
 One may be read that nobody wants: where a build side above turns out to be empty.
 """
@@ -28,9 +28,9 @@ from functools import partial
 
 from ...planner.algebra.physical import HashJoin, PhysicalNode, Shared, TableScan, nodes
 from ...planner.physical.independent_build_sides import independent_build_sides
-from ..context import ExecutionContext
-from ..early_scans import MOST_TOKENS, SMALL_TABLE_ROWS, is_whole, row_bytes
-from ..scan import begin_scans
+from ..run.context import ExecutionContext
+from ..scans.prefetch_policy import MOST_TOKENS, SMALL_TABLE_ROWS, is_whole, row_bytes
+from ..scans.scan import begin_scans
 from .join import Opener, read_build
 from .join_shape import DROPS_UNMATCHED_PROBE
 from .kept_keys import KeptKeys

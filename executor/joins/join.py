@@ -20,15 +20,15 @@ from dataclasses import dataclass
 
 from ...model.vectors.vector import Batch, Vector, concat
 from ...planner.algebra.physical import HashJoin, PhysicalNode
-from ..context import ExecutionContext
-from ..evaluate import Compiler
+from ..expressions.evaluate import Compiler
 from ..lazy import empty_batch, empty_vector, joined
-from ..memory import Account
+from ..run.context import ExecutionContext
+from ..run.memory import Account
+from ..run.stream import Stream, stream_of
 from ..spilling.partitions import PartitionedRows, SpilledRows
 from ..spilling.sizes import batch_bytes, vectors_bytes
-from ..stream import Stream, stream_of
 from .blocks import Room
-from .collecting import Collector, Once, Writer, all_probed
+from .build_collector import Collector, Once, Writer, all_probed
 from .join_shape import DROPS_UNMATCHED_PROBE, JoinShape, KeptSide, kept_shape, shape_of
 from .kept_keys import KeptKeys
 from .pairs import MARKS_BUILD

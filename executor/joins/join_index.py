@@ -23,7 +23,7 @@ from typing import Protocol
 import numpy as np
 
 from ...model.vectors.vector import Array, taken
-from ..grouping import is_ascending, run_starts, sort_rows
+from ..aggregation.group_codes import is_ascending, run_starts, sort_rows
 
 _ALWAYS_DIRECT = 1 << 17
 """A table of so many entries (512 kB) is made whatever the number of keys."""

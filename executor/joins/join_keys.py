@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...model.vectors.vector import Array, Const, Dict, Narrow, Vector, Wide, spread
-from ..grouping import run_starts
+from ..aggregation.group_codes import run_starts
 from ..kernels.numbers import INT64, fits, integers, known_bounds, measured_bounds
 
 _MOST = 1 << 62

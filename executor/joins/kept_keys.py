@@ -9,7 +9,7 @@ from ...model.predicates import BitmapFilter, BloomFilter, Range
 from ...model.vectors.vector import Vector, concat, spread
 from ...planner.algebra.physical import HashJoin, RuntimeFilter
 from ..kernels.numbers import known_bounds, measured_bounds
-from ..memory import Account
+from ..run.memory import Account
 from ..spilling.sizes import vector_bytes
 from .join_shape import DROPS_UNMATCHED_PROBE
 from .runtime_filters import CHEAP_BITS, MOST_BITS, SPARSEST, FilterFactory, RuntimeFilters, filters_for

@@ -32,10 +32,10 @@ from ...model.keys.keys import Keys
 from ...model.vectors.vector import Batch, concat
 from ...planner.algebra.physical import MergeJoin, PhysicalNode, TableScan, nodes
 from ...sql.expressions import Column
-from ..context import ExecutionContext
-from ..evaluate import Compiler
+from ..expressions.evaluate import Compiler
 from ..lazy import empty_batch, empty_vector, joined
-from ..stream import Morsel, Stream
+from ..run.context import ExecutionContext
+from ..run.stream import Morsel, Stream
 from .join_shape import JoinShape
 from .pairs import MARKS_BUILD
 from .probing import Probing

@@ -12,16 +12,16 @@ import numpy as np
 
 from ...model.vectors.vector import Array, Batch, Const
 from ...planner.algebra.physical import NestedLoopJoin, PhysicalNode
-from ..context import ExecutionContext
-from ..evaluate import Compiler, physical
+from ..expressions.evaluate import Compiler, physical
 from ..lazy import joined
-from ..memory import Account
+from ..run.context import ExecutionContext
+from ..run.memory import Account
+from ..run.stream import Stream, stream_of
 from ..spilling.encoded import types_of
 from ..spilling.partitions import SpilledRows
 from ..spilling.sizes import batch_bytes
-from ..stream import Stream, stream_of
 from .blocks import BlockJoin, Room, block_stream
-from .collecting import Collector, Once, RowWriter, Writer, all_probed
+from .build_collector import Collector, Once, RowWriter, Writer, all_probed
 from .join_shape import JoinShape, kept_shape
 from .pairs import MARKS_BUILD, Matches, Part, all_pairs
 from .runtime_filters import RuntimeFilters

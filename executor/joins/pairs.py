@@ -14,7 +14,7 @@ import numpy as np
 from ...errors import CardinalityViolation
 from ...model.vectors.vector import Array, Batch, Const, LazyColumn, Vector
 from ...sql.expressions import Column, Expr
-from ..evaluate import Compiler
+from ..expressions.evaluate import Compiler
 from ..kernels.boolean import falsehoods
 from ..lazy import null_extended
 from .join_index import PAIRS_AT_ONCE

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ...model.vectors.vector import Array, Batch, Vector
-from ..evaluate import Compiler
-from ..memory import Account
+from ..expressions.evaluate import Compiler
+from ..run.memory import Account
 from .join_index import JoinIndex
 from .join_keys import KeyCoder
 from .join_shape import JoinShape

@@ -22,13 +22,13 @@ import numpy as np
 
 from ...model.types import INT
 from ...model.vectors.vector import Array, Batch, Flat
-from ..context import ExecutionContext
+from ..run.context import ExecutionContext
+from ..run.stream import Morsel, Stream, sliced
 from ..spilling.encoded import types_of
 from ..spilling.partitions import DEEPEST, PARTITIONS, PartitionedRows, SpilledRows, partition_numbers
 from ..spilling.spill_file import SpillFile
-from ..stream import Morsel, Stream, sliced
 from .blocks import BlockJoin, Room, block_stream, read_now, read_rows
-from .collecting import RowWriter
+from .build_collector import RowWriter
 from .join_shape import DROPS_UNMATCHED_PROBE, JoinShape, KeptSide
 from .pairs import KEEPS_PROBE, MARKS_BUILD
 from .probing import Probing, rows_with_null

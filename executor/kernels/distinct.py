@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ...model.types import DataType
 from ...model.vectors.vector import Const, Text, Vector
-from ..grouping import segments
+from ..aggregation.group_codes import segments
 from .numbers import from_values
 
 

@@ -26,7 +26,7 @@ from .regex_matches import (
     replaced_all,
     sliced,
 )
-from .text import per_constant
+from .text_vectorized import per_constant
 
 
 def _kernel(function: Callable[..., pa.Array]) -> Callable[..., Vector]:

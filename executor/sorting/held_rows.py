@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from ...model.vectors.vector import Batch
 from ...sql.expressions import Column
 from ..lazy import joined
-from ..memory import Account
+from ..run.memory import Account
 from ..spilling.sizes import expected_width, vector_bytes
 
 COPIES = 2

@@ -23,12 +23,12 @@ import numpy as np
 from ...model.types import DataType
 from ...model.vectors.vector import Array, Batch, Dict, Text, Vector, concat
 from ...sql.expressions import OrderItem
-from ..context import ExecutionContext
-from ..sort import order_of
+from ..run.context import ExecutionContext
+from ..run.stream import BATCH_ROWS
 from ..spilling.encoded import to_record_batch
 from ..spilling.partitions import SpilledRows
 from ..spilling.spill_file import Extent, SpillFile
-from ..stream import BATCH_ROWS
+from .sort_keys import order_of
 
 _COPIES = 3
 """A chunk that is merged is there as it was read, joined with others, and in the order of all of them."""

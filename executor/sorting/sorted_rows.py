@@ -12,12 +12,12 @@ from functools import partial
 from ...model.vectors.vector import Batch
 from ...planner.algebra.physical import Sort
 from ...sql.expressions import Column, OrderItem
-from ..context import ExecutionContext
-from ..evaluate import Compiler, Evaluation
-from ..limit import constant, open_limit
-from ..memory import Account
-from ..sort import WORTH_CUTTING, order_of
-from ..stream import Morsel, Stream, sliced, stream_of
+from ..expressions.evaluate import Compiler, Evaluation
+from ..operators.limit import constant, open_limit
+from ..run.context import ExecutionContext
+from ..run.memory import Account
+from ..run.stream import Morsel, Stream, sliced, stream_of
+from .sort_keys import WORTH_CUTTING, order_of
 from .sorter import Sorter, between
 
 

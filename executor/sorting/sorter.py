@@ -14,14 +14,14 @@ import numpy as np
 from ...model.types import DataType
 from ...model.vectors.vector import Batch, Vector
 from ...sql.expressions import Column, OrderItem
-from ..context import ExecutionContext
-from ..evaluate import Compiler
-from ..memory import Account
-from ..sort import order_of
+from ..expressions.evaluate import Compiler
+from ..run.context import ExecutionContext
+from ..run.memory import Account
+from ..run.stream import BATCH_ROWS, Stream
 from ..spilling.spill_file import SpillFile
-from ..stream import BATCH_ROWS, Stream
 from .held_rows import HeldRows
 from .runs import Ordering, Run, cost_of, merged, rewritten, write_run
+from .sort_keys import order_of
 
 FAN_IN = 16
 _LEAST_CHUNK = 32

@@ -3,5 +3,5 @@
     batches ── encoded ──► record batches ── SpillFile ──► a file without a name ──► batches
        └── row_hashes, partition_numbers ──► PartitionedRows: 16 heaps, each small enough by itself, or cut again
 
-Who spills when: `executor.memory`. How each operator goes on with what it has spilled is its own business.
+Who spills when: `executor.run.memory`. How each operator goes on with what it has spilled is its own business.
 """

@@ -16,7 +16,7 @@ import numpy as np
 from ...model.types import DataType
 from ...model.vectors.vector import Array, Batch, Vector
 from ..hashing import row_hashes
-from ..stream import BATCH_ROWS
+from ..run.stream import BATCH_ROWS
 from .encoded import from_record_batch, to_record_batch
 from .spill_file import Extent, SpillFile
 

@@ -11,7 +11,7 @@ from ...errors import DuplicateTable, UnknownTable
 from ...model.types import BIGINT, STRING
 from ...planner import Plan
 from ...sql import bound
-from ..context import ExecutionContext
+from ..run.context import ExecutionContext
 from .changing import arrow_schema, rows_as
 from .results import StatementResult, done, listing
 

@@ -43,7 +43,7 @@ from ...model.store import Op, Store, WriteBatch, WriteResult
 from ...model.vectors.vector import Array
 from ...planner import Plan
 from ...sql import bound
-from ..context import ExecutionContext
+from ..run.context import ExecutionContext
 from .results import StatementResult, arrow_batches, done
 
 Writing: TypeAlias = bound.InsertStatement | bound.ChangeStatement | bound.MergeStatement

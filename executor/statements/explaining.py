@@ -15,9 +15,9 @@ from ...model.store import Op
 from ...model.types import STRING
 from ...planner import Actual, explain, explain_json
 from ...sql import bound
-from ..actuals import Actuals
-from ..context import ExecutionContext
 from ..execute import execute
+from ..run.context import ExecutionContext
+from ..run.operator_stats import Actuals
 from .results import Planner, StatementResult, listing, planned
 
 Run: TypeAlias = Callable[[bound.Statement, ExecutionContext, Planner], StatementResult]

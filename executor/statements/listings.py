@@ -12,7 +12,7 @@ from ...model.types import BIGINT, BOOLEAN, DOUBLE, STRING
 from ...sql import bound
 from ...sql.binding.tables.show_create import create_table_text, create_view_text, range_text
 from ...sql.functions import REGISTRY
-from ..context import ExecutionContext
+from ..run.context import ExecutionContext
 from .results import StatementResult, listing
 
 

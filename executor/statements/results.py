@@ -13,8 +13,8 @@ from ...model.types import DataType
 from ...planner import Plan
 from ...sql import bound
 from ...sql.expressions import Column
-from ..context import ExecutionContext
 from ..execute import execute
+from ..run.context import ExecutionContext
 
 Planner: TypeAlias = Plan | Callable[[bound.Query], Plan] | None
 """The statement's plan, or what makes it. Statements without a query need none."""

@@ -32,7 +32,7 @@ from ...sql.deferred_parameters import LateParameter
 from ...sql.expressions import Call, Column, Expr, Literal, conjuncts
 from ...storage.single_rows.row_codec import RowCodec
 from ...storage.single_rows.row_write import as_batch
-from ..interrupts import Deferred
+from ..run.interrupts import Deferred
 from .changing import ATTEMPTS, conflict
 
 Value: TypeAlias = Literal | LateParameter

@@ -10,10 +10,10 @@ from ...errors import InternalError
 from ...model.schema import Table
 from ...model.types import BIGINT
 from ...sql import bound
-from ..context import ExecutionContext
 from ..files.copying import copy_from
 from ..files.file_writing import copy_to
-from ..interrupts import Deferred
+from ..run.context import ExecutionContext
+from ..run.interrupts import Deferred
 from .cataloging import (
     alter_table,
     analyze,

@@ -19,14 +19,14 @@ import numpy as np
 
 from ...model.vectors.vector import Array, Batch, Const, Vector, concat
 from ...planner.algebra.physical import Window
-from ..context import ExecutionContext
-from ..grouping import segments
+from ..aggregation.group_codes import segments
 from ..lazy import concat_batches
-from ..memory import Account
+from ..run.context import ExecutionContext
+from ..run.memory import Account
+from ..run.stream import sliced
 from ..sorting.sorter import Sorter
 from ..spilling.partitions import SpilledRows
 from ..spilling.sizes import vector_bytes
-from ..stream import sliced
 
 MERGE_SHARE = 3
 """A third of the operator's memory is for merging, the rest for partitions."""

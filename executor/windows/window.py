@@ -20,14 +20,14 @@ from ...model.vectors.vector import Array, Batch, Const, Vector
 from ...planner.algebra.physical import Window
 from ...sql.expressions import Case, Column, Expr, Literal, OrderItem, columns_of
 from ...sql.expressions import Window as WindowCall
-from ..context import ExecutionContext
-from ..evaluate import Compiler, SharedWork
-from ..expression_costs import is_fallible
+from ..expressions.evaluate import Compiler, SharedWork
+from ..expressions.expression_costs import is_fallible
 from ..kernels.boolean import truths
 from ..lazy import joined
+from ..run.context import ExecutionContext
+from ..run.stream import Morsel, Stream, stream_of
 from ..sorting.sorted_rows import held_stream
 from ..sorting.sorter import Sorter
-from ..stream import Morsel, Stream, stream_of
 from .spilled_windows import MERGE_SHARE, SpilledWindows
 from .window_aggregates import aggregate
 from .window_frames import Frames, Layout, frames_of, laid_out

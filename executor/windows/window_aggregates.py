@@ -24,11 +24,11 @@ from ...model.vectors.vector import Array, Const, Flat, LazyColumn, Vector, Wide
 from ...sql.expressions import ZERO_OVER_NOTHING, Aggregate, Expr, Window
 from ..aggregation.accumulators import Total
 from ..aggregation.aggregate_calls import Part, aggregate_rows, parts_of, result_of
-from ..grouping import Segments, sort_rows
+from ..aggregation.group_codes import Segments, sort_rows
 from ..kernels.arithmetic import refuse_overflow
 from ..kernels.numbers import INT64, floats, limbs_of, measured_bounds
 from ..lazy import with_validity
-from ..sort import ordered_codes
+from ..sorting.sort_keys import ordered_codes
 from .window_blocks import Runs, aggregate_of_blocks, has_blocks
 from .window_frames import Frames, Layout
 

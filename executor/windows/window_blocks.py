@@ -19,7 +19,7 @@ import numpy as np
 from ...model.vectors.vector import Array, LazyColumn, Vector, concat
 from ...sql.expressions import Aggregate, Expr
 from ..aggregation.aggregate_calls import Part, accumulator_of, parts_of, result_of, state_of
-from ..grouping import Segments, sort_rows
+from ..aggregation.group_codes import Segments, sort_rows
 
 _BLOCKS_AT_ONCE = 1 << 22
 """So many blocks of frames are merged at a time."""

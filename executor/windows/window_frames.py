@@ -20,9 +20,9 @@ import numpy as np
 from ...model.vectors.vector import Array, Batch, Const, Vector, concat
 from ...sql.expressions import Expr, Literal, OrderItem, Window
 from ...sql.functions.windows import check_offset
-from ..evaluate import Compiler, physical
-from ..grouping import combined_codes, combined_order, densely, is_ascending, run_starts, sort_rows
-from ..sort import ordered_codes
+from ..aggregation.group_codes import combined_codes, combined_order, densely, is_ascending, run_starts, sort_rows
+from ..expressions.evaluate import Compiler, physical
+from ..sorting.sort_keys import ordered_codes
 
 _MOST_BITS = 62
 

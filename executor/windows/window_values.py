@@ -15,7 +15,7 @@ from ...errors import DataError
 from ...model.types import DataType
 from ...model.vectors.vector import Array, Const, Flat, Vector
 from ...sql.expressions import Window
-from ..kernels.choose import pick
+from ..kernels.conditional import pick
 from ..kernels.numbers import integers
 from ..lazy import with_validity
 from .window_frames import Frames, Layout

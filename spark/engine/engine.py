@@ -25,7 +25,7 @@ import pyarrow as pa
 from ...driver.stores.served_directory import reachable
 from ...errors import InternalError
 from ...executor import ExecutionContext
-from ...executor.progress import Progress
+from ...executor.run.progress import Progress
 from ...planner import Plan
 from ...sql.expressions import Column
 from ..session import check_classic

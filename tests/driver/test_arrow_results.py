@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.executor import context
-from nyala.executor.stream import BATCH_ROWS
+from nyala.executor.run import context
+from nyala.executor.run.stream import BATCH_ROWS
 
 EXPLODED = "SELECT a.k AS a, b.k AS b FROM n a, n b"
 

@@ -9,7 +9,7 @@ import threading
 import pyarrow as pa
 import pytest
 from nyala.errors import Cancelled
-from nyala.executor.interrupts import Deferred
+from nyala.executor.run.interrupts import Deferred
 
 SLOW = "SELECT count(*) FROM n a, n b, n c WHERE a.k + b.k + c.k = -1"
 """A cross join of 8 billion rows."""

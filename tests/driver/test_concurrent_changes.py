@@ -11,7 +11,7 @@ from pathlib import Path
 import nyala
 import pytest
 from nyala import errors
-from nyala.executor.context import ExecutionContext
+from nyala.executor.run.context import ExecutionContext
 from nyala.executor.statements import cataloging, changing
 from nyala.storage.writing import changed_since
 

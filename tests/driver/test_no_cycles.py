@@ -19,7 +19,7 @@ from nyala.driver.cursor import Cursor
 from nyala.driver.session.executions import Execution
 from nyala.driver.tables.table_scans import Scan
 from nyala.errors import Error
-from nyala.executor.memory import Account
+from nyala.executor.run.memory import Account
 from nyala.executor.spilling.spill_file import SpillFile
 from nyala.model.store import ScanToken
 from nyala.storage.database import Database

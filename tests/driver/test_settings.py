@@ -7,7 +7,7 @@ from typing import Any
 import nyala
 import pytest
 from nyala.errors import NotSupportedError, OperationalError, StatementError
-from nyala.executor.memory import default_limit
+from nyala.executor.run.memory import default_limit
 from nyala.sql.settings import SETTINGS, parse_bytes, show_bytes
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.executor.asked_scans import AT_ONCE, AskedScans
+from nyala.executor.scans.prefetch import AT_ONCE, AskedScans
 from nyala.model.store import ScanCounters
 from nyala.model.vectors.vector import Batch
 

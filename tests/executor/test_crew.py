@@ -9,9 +9,9 @@ import pytest
 from executor_support import MemoryStore
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.executor import context as module
-from nyala.executor.context import ExecutionContext
-from nyala.executor.crew import Crew
+from nyala.executor.run import context as module
+from nyala.executor.run.adaptive_threads import Crew
+from nyala.executor.run.context import ExecutionContext
 
 ALONE = 0.004
 SECONDS = st.floats(0.0, 100.0)

@@ -13,9 +13,9 @@ import pytest
 from executor_support import MemoryStore
 from nyala.errors import Cancelled, DataError
 from nyala.executor import ExecutionContext
-from nyala.executor.early_work import EarlyWork, given_up
 from nyala.executor.execute import execute
 from nyala.executor.joins.early_builds import early_builds
+from nyala.executor.run.early_work import EarlyWork, given_up
 from nyala.model.store import ScanCounters, ScanToken
 from nyala.model.vectors.vector import Batch
 from nyala.planner import plan_query

@@ -12,11 +12,12 @@ import pyarrow as pa
 import pytest
 from executor_support import MemoryStore
 from nyala.errors import DataError
-from nyala.executor import ExecutionContext, early_scans
-from nyala.executor.asked_scans import AT_ONCE
+from nyala.executor import ExecutionContext
 from nyala.executor.execute import execute
 from nyala.executor.fragments.evaluate import evaluator
 from nyala.executor.joins import early_builds
+from nyala.executor.scans import prefetch_policy as early_scans
+from nyala.executor.scans.prefetch import AT_ONCE
 from nyala.model.schema import Table
 from nyala.model.store import ScanCounters, ScanSpec, ScanToken
 from nyala.model.vectors.vector import Batch

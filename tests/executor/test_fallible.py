@@ -19,10 +19,10 @@ import nyala
 import pyarrow as pa
 import pytest
 from nyala.errors import DataError, Error
-from nyala.executor import evaluate
-from nyala.executor.evaluate import Compiler
-from nyala.executor.expression_costs import is_fallible
-from nyala.executor.functions import KERNELS
+from nyala.executor.expressions import evaluate
+from nyala.executor.expressions.evaluate import Compiler
+from nyala.executor.expressions.expression_costs import is_fallible
+from nyala.executor.expressions.kernel_table import KERNELS
 from nyala.model.vectors.vector import Batch, vector_from_arrow
 from nyala.sql import bind, generate, parse
 from nyala.sql.expressions import Call, Window, walk

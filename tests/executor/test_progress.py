@@ -13,8 +13,8 @@ import pytest
 from executor_support import MemoryStore
 from nyala.errors import Cancelled
 from nyala.executor import ExecutionContext, LocalFiles, run
-from nyala.executor import progress as progress_module
-from nyala.executor.progress import Progress, Tracker
+from nyala.executor.run import progress as progress_module
+from nyala.executor.run.progress import Progress, Tracker
 from nyala.planner import plan_query
 from nyala.sql import bind, bound, parse
 

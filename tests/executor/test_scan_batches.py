@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.executor import scan
-from nyala.executor.scan import gathered
+from nyala.executor.scans import scan
+from nyala.executor.scans.scan import gathered
 from nyala.model.types import BIGINT
 from nyala.model.vectors.vector import Batch, Flat, LazyColumn
 from nyala.sql.expressions import Column

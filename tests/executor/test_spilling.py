@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import OperationalError
 from nyala.executor.hashing import row_hashes
-from nyala.executor.memory import Memory
+from nyala.executor.run.memory import Memory
 from nyala.executor.spilling.encoded import from_record_batch, to_record_batch
 from nyala.executor.spilling.partitions import PARTITIONS, PartitionedRows, SpilledRows, partition_numbers
 from nyala.executor.spilling.spill_file import SpillFile

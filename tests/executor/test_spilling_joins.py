@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from nyala.errors import Cancelled, CardinalityViolation
 from nyala.executor import ExecutionContext, execute
 from nyala.executor.joins import blocks as blocks_module
-from nyala.executor.joins import collecting as collecting_module
+from nyala.executor.joins import build_collector as collecting_module
 from nyala.model.types import BOOLEAN
 from nyala.planner.algebra.physical import HashJoin, NestedLoopJoin, PhysicalNode, RuntimeFilter, TableScan
 from nyala.sql.expressions import Call, Column, Expr, conjunction

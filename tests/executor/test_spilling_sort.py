@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala.errors import Cancelled, DataError, OperationalError
 from nyala.executor import ExecutionContext, run
-from nyala.executor.sort import order_of
 from nyala.executor.sorting.runs import Ordering, Run, merged, write_run
+from nyala.executor.sorting.sort_keys import order_of
 from nyala.executor.spilling.spill_file import SpillFile
 from nyala.model.types import BIGINT, STRING
 from nyala.model.vectors.vector import Batch, Dict, Flat, Text

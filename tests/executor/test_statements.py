@@ -29,8 +29,8 @@ from nyala.errors import (
     UnknownTable,
 )
 from nyala.executor import ExecutionContext, StatementResult, execute, run
-from nyala.executor.progress import Progress
-from nyala.executor.stream import Morsel, Stream
+from nyala.executor.run.progress import Progress
+from nyala.executor.run.stream import Morsel, Stream
 from nyala.model.store import ScanToken
 from nyala.model.types import BIGINT
 from nyala.model.vectors.vector import Batch, Flat

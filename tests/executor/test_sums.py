@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import NumericOutOfRange
 from nyala.executor.aggregation.accumulators import Sum, Total
-from nyala.executor.grouping import Segments
+from nyala.executor.aggregation.group_codes import Segments
 from nyala.executor.kernels.limbs import carried, halves_of_limbs, limbs_of_halves, quotient
 from nyala.executor.kernels.numbers import from_limbs
 from nyala.model.types import BIGINT, DECIMAL, DataType

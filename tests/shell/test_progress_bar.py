@@ -4,7 +4,7 @@ import io
 
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.executor.progress import Progress
+from nyala.executor.run.progress import Progress
 from nyala.shell.progress_bar import DELAY, ProgressBar, draw
 
 counts = st.integers(0, 10**12)

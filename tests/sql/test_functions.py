@@ -9,7 +9,7 @@ from pathlib import Path
 import nyala
 import pytest
 from nyala.errors import DataError, StatementError, UnknownFunction
-from nyala.executor.functions import GENERATORS, KERNELS, SKIPS_NULLS
+from nyala.executor.expressions.kernel_table import GENERATORS, KERNELS, SKIPS_NULLS
 from nyala.shell.formats import texts
 from nyala.sql import generate, parse
 from nyala.sql.binding.clauses.series import TABLE_FUNCTIONS

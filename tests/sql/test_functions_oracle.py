@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError
-from nyala.executor.kernels import date_templates, number_templates, strings
+from nyala.executor.kernels import date_templates, number_templates
+from nyala.executor.kernels import text_per_value as strings
 from nyala.model.types import Interval
 from nyala.sql import interval_text
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import nyala
-from nyala.executor.memory import Memory
+from nyala.executor.run.memory import Memory
 from nyala.storage.files.temporary import TEMPORARY_PREFIX
 from nyala.tpch import check
 from nyala.tpch.generate import generate

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from ....executor import ExecutionContext
-from ....executor.evaluate import Compiler
 from ....executor.execute import open_node
+from ....executor.expressions.evaluate import Compiler
 from ....executor.joins.kept_keys import KeptKeys
 from ....executor.joins.runtime_filters import FilterFactory, RuntimeFilters
 from ....model.predicates import ColumnPredicate, InList

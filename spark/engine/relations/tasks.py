@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from ....driver.tables.key_ranges import KeyRange
 from ....executor import ExecutionContext, execute
-from ....executor.memory import default_limit
+from ....executor.run.memory import default_limit
 from ....model.schema import Table
 from ....model.store import ScanSpec, ScanToken, Store, Timestamp
 from ....model.vectors.vector import Batch

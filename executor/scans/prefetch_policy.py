@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from ..planner.algebra.physical import (
+from ...planner.algebra.physical import (
     Filter,
     HashAggregate,
     HashJoin,
@@ -30,7 +30,7 @@ from ..planner.algebra.physical import (
     Shared,
     TableScan,
 )
-from .context import ExecutionContext
+from ..run.context import ExecutionContext
 from .scan import begin_scans
 
 MOST_SCANS = 8

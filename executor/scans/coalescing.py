@@ -13,7 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 
-from ..model.vectors.vector import Batch
+from ...model.vectors.vector import Batch
 
 
 class TokenShares:

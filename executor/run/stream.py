@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from ..model.vectors.vector import Batch
-from ..sql.expressions import Column
+from ...model.vectors.vector import Batch
+from ...sql.expressions import Column
 
 BATCH_ROWS = 131_072
 """Rows per batch where an operator cuts its output itself; the storage's pages and batches have as many."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from ..errors import CardinalityViolation
-from ..model.vectors.vector import Array, Batch, Const, LazyColumn, Vector
-from ..planner.algebra.physical import Filter, Project, Shared, SingleRow, UnionAll
-from ..sql.expressions import Column, Expr, Literal
-from .context import ExecutionContext
-from .evaluate import Compiler, SharedWork
+from ...errors import CardinalityViolation
+from ...model.vectors.vector import Array, Batch, Const, LazyColumn, Vector
+from ...planner.algebra.physical import Filter, Project, Shared, SingleRow, UnionAll
+from ...sql.expressions import Column, Expr, Literal
+from ..expressions.evaluate import Compiler, SharedWork
+from ..run.context import ExecutionContext
+from ..run.stream import Morsel, Operator, Stream, stream_of
 from .shared_rows import kept_rows
-from .stream import Morsel, Operator, Stream, stream_of
 
 
 def open_filter(node: Filter, source: Stream) -> Stream:

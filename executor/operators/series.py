@@ -11,14 +11,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..errors import DataError, NumericOutOfRange
-from ..model.types import Interval, Kind
-from ..model.vectors.vector import Array, Batch, Flat, Vector
-from ..planner.algebra.physical import Series
-from .context import ExecutionContext
-from .evaluate import Compiler, Evaluation, physical
-from .kernels.temporal import shift
-from .stream import BATCH_ROWS, Stream
+from ...errors import DataError, NumericOutOfRange
+from ...model.types import Interval, Kind
+from ...model.vectors.vector import Array, Batch, Flat, Vector
+from ...planner.algebra.physical import Series
+from ..expressions.evaluate import Compiler, Evaluation, physical
+from ..kernels.temporal import shift
+from ..run.context import ExecutionContext
+from ..run.stream import BATCH_ROWS, Stream
 
 _DAY = 86_400_000_000
 _LONGEST = 1 << 62

@@ -15,18 +15,18 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ..model.vectors.vector import Array, Batch, concat
-from ..planner.algebra import physical
-from ..planner.algebra.physical import PhysicalNode
-from .context import ExecutionContext
-from .grouping import segments
-from .hashing import row_hashes
-from .lazy import joined
-from .memory import Account
-from .spilling.partitions import SpilledRows
-from .spilling.sizes import batch_bytes
-from .spilling.spill_file import Extent
-from .stream import Morsel, Stream, sliced, stream_of
+from ...model.vectors.vector import Array, Batch, concat
+from ...planner.algebra import physical
+from ...planner.algebra.physical import PhysicalNode
+from ..aggregation.group_codes import segments
+from ..hashing import row_hashes
+from ..lazy import joined
+from ..run.context import ExecutionContext
+from ..run.memory import Account
+from ..run.stream import Morsel, Stream, sliced, stream_of
+from ..spilling.partitions import SpilledRows
+from ..spilling.sizes import batch_bytes
+from ..spilling.spill_file import Extent
 
 _HASH_BYTES = 16
 """A row's hash, and its place."""

@@ -9,25 +9,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from ..model.types import DataType, Kind
-from ..model.vectors.vector import Const, Vector
-from ..sql.functions.dates import PARTS
-from .kernels import (
+from ...model.types import DataType, Kind
+from ...model.vectors.vector import Const, Vector
+from ...sql.functions.dates import PARTS
+from ..kernels import (
     arithmetic,
     boolean,
     calendar,
     cast,
-    choose,
     compare,
     date_templates,
     frame_limits,
     mathematics,
     number_templates,
     regex,
-    strings,
     temporal,
-    text,
 )
+from ..kernels import conditional as choose
+from ..kernels import text_per_value as strings
+from ..kernels import text_vectorized as text
 
 Kernel: TypeAlias = Callable[..., Vector]
 """(result type, *argument vectors) -> vector."""

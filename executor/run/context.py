@@ -2,7 +2,7 @@
 
 Threads: the *coordinating thread* (whoever pulls the results) opens operators and runs pipeline breakers; a shared pool
 runs morsels. A morsel never waits for another one, so the pool cannot lock up, however many statements share it. Where
-servers scan, early threads may open parts of the plan beside the coordinating one (`early_work`).
+servers scan, early threads may open parts of the plan beside the coordinating one (`run.early_work`).
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from functools import cache
 from time import perf_counter
 from typing import Any, TypeVar
 
-from ..errors import Cancelled
-from ..model.forks import renew_in_child
-from ..model.store import ScanCounters, ScanToken, Store, Timestamp
-from ..model.vectors.vector import Batch
-from ..model.waiting_time import carried
-from ..planner.algebra.physical import PhysicalNode
-from .actuals import Actuals
-from .asked_scans import AskedScans
-from .crew import REMEMBERED, WORTH_SHARING, Crew
+from ...errors import Cancelled
+from ...model.forks import renew_in_child
+from ...model.store import ScanCounters, ScanToken, Store, Timestamp
+from ...model.vectors.vector import Batch
+from ...model.waiting_time import carried
+from ...planner.algebra.physical import PhysicalNode
+from ..scans.prefetch import AskedScans
+from ..spilling.spill_file import SpillFile
+from .adaptive_threads import REMEMBERED, WORTH_SHARING, Crew
 from .early_work import EarlyWork, given_up
 from .memory import Account, Memory
+from .operator_stats import Actuals
 from .progress import Handler, Tracker
-from .spilling.spill_file import SpillFile
 from .stream import Morsel, Stream
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ class ExecutionContext:
     cancel : threading.Event
         Once set, by any thread, the statement ends with `Cancelled` at its next batch.
     progress : callable, optional
-        Told now and then, and at the end, how far the statement has come: `executor.progress`.
+        Told now and then, and at the end, how far the statement has come: `executor.run.progress`.
     collect : bool
         Keep `actuals` per operator, for EXPLAIN ANALYZE.
     snapshot : Timestamp, optional
@@ -143,7 +143,7 @@ class ExecutionContext:
     early: EarlyWork[Any] = field(init=False, default_factory=EarlyWork)
     """The build sides that were begun before their turn, by the `id` of their joins: `joins.early_builds`."""
     begun: dict[int, Any] = field(init=False, default_factory=dict)
-    """The scans that servers were asked for before their turn, by the `id` of their nodes: `early_scans`."""
+    """The scans that servers were asked for before their turn, by the `id` of their nodes: `scans.prefetch_policy`."""
     tracker: Tracker | None = None
     """Counts what `progress` is told; made by itself."""
     memory: Memory = field(init=False)

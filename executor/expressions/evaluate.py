@@ -26,15 +26,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import DataError, InternalError, NotSupportedError
-from ..model.types import BIGINT, BOOLEAN, DataType, Kind
-from ..model.vectors.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector
-from ..sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, walk
+from ...errors import DataError, InternalError, NotSupportedError
+from ...model.types import BIGINT, BOOLEAN, DataType, Kind
+from ...model.vectors.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector
+from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, walk
+from ..kernels import boolean
+from ..kernels import conditional as choose
+from ..kernels.cast import cast
+from ..kernels.compare import compare, is_in
 from .expression_costs import cost, is_fallible, summarized
-from .functions import GENERATORS, KERNELS, SKIPS_NULLS
-from .kernels import boolean, choose
-from .kernels.cast import cast
-from .kernels.compare import compare, is_in
+from .kernel_table import GENERATORS, KERNELS, SKIPS_NULLS
 
 Evaluation: TypeAlias = Callable[[Batch], Vector]
 """The value of an expression for every row of a batch."""

@@ -9,16 +9,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 
-from ..model.vectors.vector import Batch
-from .context import ExecutionContext
-from .lazy import joined
-from .memory import Account
-from .spilling.encoded import to_record_batch, types_of
-from .spilling.heaps import HeapWork
-from .spilling.partitions import SpilledRows
-from .spilling.sizes import batch_bytes
-from .spilling.spill_file import Extent, SpillFile
-from .stream import BATCH_ROWS, Morsel, Stream, sliced
+from ...model.vectors.vector import Batch
+from ..lazy import joined
+from ..run.context import ExecutionContext
+from ..run.memory import Account
+from ..run.stream import BATCH_ROWS, Morsel, Stream, sliced
+from ..spilling.encoded import to_record_batch, types_of
+from ..spilling.heaps import HeapWork
+from ..spilling.partitions import SpilledRows
+from ..spilling.sizes import batch_bytes
+from ..spilling.spill_file import Extent, SpillFile
 
 
 def kept_rows(source: Stream, context: ExecutionContext) -> tuple[Morsel, ...]:

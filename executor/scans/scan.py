@@ -12,22 +12,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
-from ..errors import HistoryGone
-from ..model.predicates import ColumnPredicate
-from ..model.schema import Table
-from ..model.store import ScanCounters, ScanSpec, ScanToken
-from ..model.vectors.vector import Batch
-from ..planner.algebra.physical import TableScan, ValuesScan
-from ..sql.expressions import Column
-from .asked_scans import AskedScans, ask_together
-from .context import ExecutionContext
-from .evaluate import Compiler, physical
-from .fragments.fragment import encoded, scan_fragment
-from .joins.runtime_filters import NO_FILTERS, RuntimeFilters, described
-from .kernels.choose import from_physical
-from .lazy import joined
-from .stream import BATCH_ROWS, Morsel, Stream, stream_of
-from .token_shares import TokenShares
+from ...errors import HistoryGone
+from ...model.predicates import ColumnPredicate
+from ...model.schema import Table
+from ...model.store import ScanCounters, ScanSpec, ScanToken
+from ...model.vectors.vector import Batch
+from ...planner.algebra.physical import TableScan, ValuesScan
+from ...sql.expressions import Column
+from ..expressions.evaluate import Compiler, physical
+from ..fragments.fragment import encoded, scan_fragment
+from ..joins.runtime_filters import NO_FILTERS, RuntimeFilters, described
+from ..kernels.conditional import from_physical
+from ..lazy import joined
+from ..run.context import ExecutionContext
+from ..run.stream import BATCH_ROWS, Morsel, Stream, stream_of
+from .coalescing import TokenShares
+from .prefetch import AskedScans, ask_together
 
 SPLIT_ROWS = 4 * BATCH_ROWS
 """Rows per morsel of a scan: small enough to share a tablet among threads, large enough that its few milliseconds

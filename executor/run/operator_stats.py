@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..model.store import ScanCounters
-from ..model.vectors.vector import Batch
-from ..planner.algebra.physical import PhysicalNode
+from ...model.store import ScanCounters
+from ...model.vectors.vector import Batch
+from ...planner.algebra.physical import PhysicalNode
+from ..spilling.spill_file import SpillFile
 from .memory import Usage
-from .spilling.spill_file import SpillFile
 
 
 @dataclass(slots=True)

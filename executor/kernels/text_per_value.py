@@ -17,7 +17,7 @@ from ...errors import DataError, InvalidText
 from ...model.types import BOOLEAN, STRING, DataType
 from ...model.vectors.vector import Const, Text, Vector
 from .distinct import as_kernel
-from .text import masked, per_constant
+from .text_vectorized import masked, per_constant
 
 _LONGEST = 1 << 28
 _WORD = re.compile(r"[^\W_]+")

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from ..model.vectors.vector import Array, Const, Dict, Narrow, Text, Vector, Wide
-from .kernels.intervals import sortable
-from .kernels.numbers import measured_bounds
+from ...model.vectors.vector import Array, Const, Dict, Narrow, Text, Vector, Wide
+from ..kernels.intervals import sortable
+from ..kernels.numbers import measured_bounds
 
 _MOST_BITS = 62
 _MOST_CODES = (1 << 64) - 1

@@ -1,8 +1,8 @@
 """The order of rows.
 
 Every sort key becomes unsigned codes in the wanted order (descending ones mirrored, NULLs before or behind the rest),
-all keys of a row one integer where they fit, and rows are sorted as packed integers (`grouping.sort_rows`): equal rows
-keep their order.
+all keys of a row one integer where they fit, and rows are sorted as packed integers
+(`aggregation.group_codes.sort_rows`): equal rows keep their order.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow.compute as pc
 
-from ..model.vectors.vector import Array, Const, Narrow, Vector, Wide
-from ..sql.expressions import OrderItem
-from .aggregation.accumulators import ordered_dictionary
-from .grouping import sort_rows, with_nulls, with_room
-from .kernels.intervals import sortable
-from .kernels.numbers import measured_bounds
+from ...model.vectors.vector import Array, Const, Narrow, Vector, Wide
+from ...sql.expressions import OrderItem
+from ..aggregation.accumulators import ordered_dictionary
+from ..aggregation.group_codes import sort_rows, with_nulls, with_room
+from ..kernels.intervals import sortable
+from ..kernels.numbers import measured_bounds
 
 _MOST_BITS = 62
 _FLOAT_CODES = 0xFFF8_0000_0000_0001

@@ -18,9 +18,9 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from ..errors import OperationalError
-from ..planner.explaining.plan_text import readable_size
-from ..storage.files.os_filesystem import machine_memory
+from ...errors import OperationalError
+from ...planner.explaining.plan_text import readable_size
+from ...storage.files.os_filesystem import machine_memory
 
 SHARE_OF_MACHINE: Final = 0.6
 """The limit of a statement that was given none, as a part of the machine's memory, or of its container's."""

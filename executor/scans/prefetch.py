@@ -14,8 +14,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from ..model.store import ScanBatches, ScanCounters, ScanToken, Store
-from ..model.vectors.vector import Batch
+from ...model.store import ScanBatches, ScanCounters, ScanToken, Store
+from ...model.vectors.vector import Batch
 
 AT_ONCE = 16
 """Tokens that are asked for at once; each may bring a message of 2 MiB before it is wanted."""

@@ -17,8 +17,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import cache
 from typing import Generic, TypeVar
 
-from ..model.forks import renew_in_child
-from ..model.waiting_time import carried
+from ...model.forks import renew_in_child
+from ...model.waiting_time import carried
 
 T = TypeVar("T")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..errors import DataError
-from ..model.vectors.vector import Batch
-from ..planner.algebra.physical import Limit, Sort
-from ..sql.expressions import Expr
-from .context import ExecutionContext
-from .evaluate import Compiler, physical
-from .stream import Morsel, Stream, stream_of
+from ...errors import DataError
+from ...model.vectors.vector import Batch
+from ...planner.algebra.physical import Limit, Sort
+from ...sql.expressions import Expr
+from ..expressions.evaluate import Compiler, physical
+from ..run.context import ExecutionContext
+from ..run.stream import Morsel, Stream, stream_of
 
 
 def constant(expr: Expr | None, what: str) -> int | None:

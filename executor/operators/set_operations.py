@@ -1,7 +1,7 @@
 """INTERSECT and EXCEPT: the distinct rows of both sides, counted by side.
 
 An aggregation by all columns, with two states: how often a row is on the left, how often on the right. Its partials
-are collected, merged and spilled like any other's (`aggregation.collecting`).
+are collected, merged and spilled like any other's (`aggregation.partial_collector`).
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ..model.vectors.vector import Array, Batch
-from ..planner.algebra.physical import SetDifference
-from .aggregation.accumulators import Rows
-from .aggregation.collecting import Collector
-from .aggregation.partials import Partial, States
-from .aggregation.spilled_groups import SpilledGroups
-from .context import ExecutionContext
-from .grouping import one_group, segments
-from .spilling.heaps import Heap, HeapWork
-from .stream import Morsel, Stream, sliced, stream_of
+from ...model.vectors.vector import Array, Batch
+from ...planner.algebra.physical import SetDifference
+from ..aggregation.accumulators import Rows
+from ..aggregation.group_codes import one_group, segments
+from ..aggregation.partial_collector import Collector
+from ..aggregation.partials import Partial, States
+from ..aggregation.spilled_groups import SpilledGroups
+from ..run.context import ExecutionContext
+from ..run.stream import Morsel, Stream, sliced, stream_of
+from ..spilling.heaps import Heap, HeapWork
 
 
 def open_set_difference(node: SetDifference, left: Stream, right: Stream, context: ExecutionContext) -> Stream:

@@ -20,8 +20,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from ..context import ExecutionContext
-from ..memory import Account
+from ..run.context import ExecutionContext
+from ..run.memory import Account
 from ..spilling.heaps import HeapWork
 from .partials import Partial, States
 from .spilled_groups import SpilledGroups

@@ -1,8 +1,9 @@
 """The first rows of each group in order: LIMIT for every row of an outer query at once, and FETCH ... WITH TIES.
 
-Group and order become one integer per row (`sort.ordered_codes`), so that sorting these integers once puts groups apart
-and their rows in order; a row's place within its group is then a subtraction. Each batch gives up what cannot be among
-its groups' first rows before anything is kept. What memory does not hold is sorted on disk by group and order.
+Group and order become one integer per row (`sorting.sort_keys.ordered_codes`), so that sorting these integers once puts
+groups apart and their rows in order; a row's place within its group is then a subtraction. Each batch gives up what
+cannot be among its groups' first rows before anything is kept. What memory does not hold is sorted on disk by group and
+order.
 """
 
 from __future__ import annotations
@@ -11,18 +12,18 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..model.vectors.vector import Array, Batch
-from ..planner.algebra.physical import TopRows
-from ..sql.expressions import OrderItem
-from .context import ExecutionContext
-from .evaluate import Compiler, Evaluation
-from .grouping import combined_codes, combined_order, densely, run_starts, sort_rows
-from .lazy import concat_batches
+from ...model.vectors.vector import Array, Batch
+from ...planner.algebra.physical import TopRows
+from ...sql.expressions import OrderItem
+from ..aggregation.group_codes import combined_codes, combined_order, densely, run_starts, sort_rows
+from ..expressions.evaluate import Compiler, Evaluation
+from ..lazy import concat_batches
+from ..run.context import ExecutionContext
+from ..run.stream import Morsel, Stream, stream_of
+from ..sorting.sort_keys import ordered_codes
+from ..sorting.sorted_rows import held_stream, let_go
+from ..sorting.sorter import Sorter
 from .limit import constant
-from .sort import ordered_codes
-from .sorting.sorted_rows import held_stream, let_go
-from .sorting.sorter import Sorter
-from .stream import Morsel, Stream, stream_of
 
 _MOST_BITS = 62
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ..sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, summary
-from ..sql.functions import VOLATILE
-from ..sql.functions.fallible import FALLIBLE, OVERFLOWING
-from .functions import CHEAP
+from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, summary
+from ...sql.functions import VOLATILE
+from ...sql.functions.fallible import FALLIBLE, OVERFLOWING
+from .kernel_table import CHEAP
 
 
 class Summary(NamedTuple):

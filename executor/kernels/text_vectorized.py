@@ -19,11 +19,11 @@ import pyarrow.compute as pc
 from ...errors import DataError
 from ...model.types import BOOLEAN, DataType
 from ...model.vectors.vector import Array, Const, Dict, Flat, Text, Vector
-from ..grouping import segments
+from ..aggregation.group_codes import segments
 from .distinct import python_values
+from .like_search import contain_in_order
 from .numbers import integers, joined_validity
 from .regex_matches import characters_before
-from .search import contain_in_order
 
 _MANY = 512
 """From so many texts on, `search` beats Arrow's row-by-row kernels."""

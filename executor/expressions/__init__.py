@@ -1,0 +1,1 @@
+"""Expressions over batches: compiled to closures over kernels."""

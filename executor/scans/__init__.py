@@ -1,0 +1,1 @@
+"""Table scans: leaves of plans, and the prefetch of scans at servers."""
