@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from ..cluster.wire.tls_files import OPTIONS, TlsFiles, tls_files
+from ..cluster.wire.security.tls_files import OPTIONS, TlsFiles, tls_files
 
 SPELLED = {name: f"--{name.replace('_', '-')}" for name in OPTIONS}
 """The options of TLS as command lines have them."""

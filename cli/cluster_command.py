@@ -21,11 +21,11 @@ from ..cluster.admin.rebalance import Led, Move, Placed, plan_leaders, plan_move
 from ..cluster.admin.rebalancing import Failure, MoveRun
 from ..cluster.admin.unsafe import Forcing
 from ..cluster.admin.view import ClusterView, look
+from ..cluster.wire.calls.rpc import Channels
 from ..cluster.wire.client_clock import ClientClock
-from ..cluster.wire.methods import ListServers
-from ..cluster.wire.rpc import Channels
-from ..cluster.wire.tls import read_credentials
-from ..cluster.wire.tls_files import tls_files
+from ..cluster.wire.messages.methods import ListServers
+from ..cluster.wire.security.tls import read_credentials
+from ..cluster.wire.security.tls_files import tls_files
 from ..driver.stores.cluster_url import ENVIRONMENT, servers, tls_options
 from ..driver.stores.open_stores import is_cluster
 from ..errors import InterfaceError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..cluster.owner.process import OwnerOptions, run
-from ..cluster.owner.record import find_owner
+from ..cluster.embedded_server.owner_record import find_owner
+from ..cluster.embedded_server.process import OwnerOptions, run
 from ..driver.stores.open_stores import directory_of
 from ..errors import InterfaceError
 from ..executor.fragments.evaluate import table_evaluator

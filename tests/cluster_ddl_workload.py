@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import nyala
-from nyala.cluster.wire.methods import GetCatalog, GetStatus, ReportTablets
+from nyala.cluster.wire.messages.methods import GetCatalog, GetStatus, ReportTablets
 from nyala.errors import ClusterError, DuplicateTable, InvalidTableDefinition, OperationalError, UnknownTable
 from nyala.testing import MiniCluster
 

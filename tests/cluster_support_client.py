@@ -19,9 +19,9 @@ from nyala import errors
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.options import client_options
 from nyala.cluster.raft.messages import Peer
-from nyala.cluster.wire import methods
-from nyala.cluster.wire.errors import error_from_body, error_to_body
-from nyala.cluster.wire.plain import (
+from nyala.cluster.wire.messages import methods
+from nyala.cluster.wire.messages.errors import error_from_body, error_to_body
+from nyala.cluster.wire.messages.plain import (
     definition_from_plain,
     entry_to_plain,
     sketch_to_plain,
@@ -32,8 +32,8 @@ from nyala.cluster.wire.plain import (
     view_from_plain,
     view_to_plain,
 )
-from nyala.cluster.wire.rows import write_from_request
-from nyala.cluster.wire.small_batches import small_batch
+from nyala.cluster.wire.rows.small_batches import small_batch
+from nyala.cluster.wire.rows.write_rows import write_from_request
 from nyala.model.clock import HybridClock
 from nyala.model.codec.values import key_from_plain, key_to_plain, row_from_plain
 from nyala.model.keys.keys import Keys

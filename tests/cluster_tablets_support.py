@@ -17,9 +17,9 @@ from nyala.cluster.raft.options import RaftOptions
 from nyala.cluster.tablets.bootstrap import BootstrapSources, copy_replica
 from nyala.cluster.tablets.health import ReplicaListener
 from nyala.cluster.tablets.replica import Replica
-from nyala.cluster.wire.methods import BeginBootstrap, Call, EndBootstrap, ReadFile, Tablet
+from nyala.cluster.wire.messages.methods import BeginBootstrap, Call, EndBootstrap, ReadFile, Tablet
+from nyala.cluster.wire.messages.plain import table_to_plain
 from nyala.cluster.wire.peers import PeerBatch
-from nyala.cluster.wire.plain import table_to_plain
 from nyala.errors import ClusterError
 from nyala.model.clock import HybridClock
 from nyala.model.partitions.partition import Partitioner

@@ -13,8 +13,8 @@ from functools import partial
 from pathlib import Path
 
 import nyala
-from nyala.cluster.wire.methods import ChecksumTablet, GetStatus, StepDown, WorkOnTablet
-from nyala.cluster.wire.rpc import Channels
+from nyala.cluster.wire.calls.rpc import Channels
+from nyala.cluster.wire.messages.methods import ChecksumTablet, GetStatus, StepDown, WorkOnTablet
 from nyala.errors import AlreadyPresent, OperationalError
 from nyala.model.clock import HybridClock, wall_microseconds
 from nyala.testing import MiniCluster
@@ -225,7 +225,7 @@ def check_replicas(cluster: MiniCluster) -> None:
     """All replicas run, and are alike."""
     from nyala.cluster.admin.ksck import describe, ksck
     from nyala.cluster.admin.view import look
-    from nyala.cluster.wire.rpc import Channels
+    from nyala.cluster.wire.calls.rpc import Channels
 
     clock = HybridClock()
     channels = Channels(clock)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nyala.cluster.raft.messages import Configuration, Peer, PeerRole
-from nyala.cluster.wire.methods import (
+from nyala.cluster.wire.messages.methods import (
     AlterTablet,
     ChangeReplicas,
     ConfigurationReply,

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from nyala.cluster.master.cluster_view import ClusterView, ReplicaAt, ServerView, TabletView
-from nyala.cluster.master.directory import Observed
-from nyala.cluster.master.orders import (
+from nyala.cluster.master.balance.cluster_view import ClusterView, ReplicaAt, ServerView, TabletView
+from nyala.cluster.master.balance.orders import (
     AddReplica,
     AlterReplicas,
     AskReport,
@@ -21,8 +20,9 @@ from nyala.cluster.master.orders import (
     Order,
     RemoveReplica,
 )
+from nyala.cluster.master.directory import Observed
 from nyala.cluster.raft.messages import Configuration, Peer, PeerRole
-from nyala.cluster.wire.methods import TabletReport
+from nyala.cluster.wire.messages.methods import TabletReport
 
 
 def report(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from nyala.cluster.client.client import Client
-from nyala.cluster.owner.server import OwnerServer
+from nyala.cluster.embedded_server.server import OwnerServer
 from nyala.driver.stores import open_stores as stores
 from nyala.driver.stores.cluster_url import servers
 from nyala.executor.fragments.evaluate import table_evaluator

@@ -11,9 +11,9 @@ from typing import Any
 
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.options import client_options
-from nyala.cluster.owner.server import OwnerServer
-from nyala.cluster.wire.methods import Reply, Request
-from nyala.cluster.wire.rpc import Channel
+from nyala.cluster.embedded_server.server import OwnerServer
+from nyala.cluster.wire.calls.rpc import Channel
+from nyala.cluster.wire.messages.methods import Reply, Request
 from nyala.driver.connection import Connection
 from nyala.driver.session.session import Session
 from nyala.driver.stores.cluster_url import servers

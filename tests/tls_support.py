@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from nyala.cluster.admin.authority import _builder, _name, _write_key
 from nyala.cluster.admin.certificates import authority_of, files_of, make_certificates
-from nyala.cluster.wire.access import Role
-from nyala.cluster.wire.tls import Credentials, read_credentials
-from nyala.cluster.wire.tls_files import TlsFiles
+from nyala.cluster.wire.security.access import Role
+from nyala.cluster.wire.security.tls import Credentials, read_credentials
+from nyala.cluster.wire.security.tls_files import TlsFiles
 
 HOST = "127.0.0.1"
 

@@ -14,11 +14,11 @@ from nyala.cluster.raft.messages import Configuration, Peer, PeerRole
 from nyala.cluster.raft.options import RaftOptions
 from nyala.cluster.tserver.options import TabletServerOptions
 from nyala.cluster.tserver.server import TabletServer
-from nyala.cluster.wire import methods, plain
-from nyala.cluster.wire.methods import Call, Request, ScanTablet, Tablet, TabletReport
-from nyala.cluster.wire.rows import write_to_request
-from nyala.cluster.wire.rpc import Channels
-from nyala.cluster.wire.scan_streams import ScanStream
+from nyala.cluster.wire.calls.rpc import Channels
+from nyala.cluster.wire.messages import methods, plain
+from nyala.cluster.wire.messages.methods import Call, Request, ScanTablet, Tablet, TabletReport
+from nyala.cluster.wire.rows.scan_streams import ScanStream
+from nyala.cluster.wire.rows.write_rows import write_to_request
 from nyala.errors import Error
 from nyala.model.clock import HybridClock
 from nyala.model.partitions.partition import Partitioner

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ...errors import InterfaceError
-from ..wire.access import Role, role_name
-from ..wire.tls_files import TlsFiles
+from ..wire.security.access import Role, role_name
+from ..wire.security.tls_files import TlsFiles
 
 VALID: Final = datetime.timedelta(days=3650)
 """For which a CA is."""

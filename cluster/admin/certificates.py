@@ -7,7 +7,7 @@
 
 Keys are on P-256, and readable by their owner alone. A CA that is there is used and never replaced; so are the
 certificates that are there, unless they are to be renewed. A name that says what a certificate is good for stands
-before its hosts: `wire.access` reads it.
+before its hosts: `wire.security.access` reads it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...errors import InterfaceError, OperationalError
-from ..wire.access import Role, role_name
-from ..wire.tls_files import TlsFiles
+from ..wire.security.access import Role, role_name
+from ..wire.security.tls_files import TlsFiles
 
 if TYPE_CHECKING:
     from .authority import Authority

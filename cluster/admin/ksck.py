@@ -17,8 +17,8 @@ from typing import Any
 
 from ...errors import ClusterError, Error
 from ..raft.messages import Peer, PeerRole
-from ..wire.methods import ChecksumReply, ChecksumTablet, ServerStatus
-from ..wire.rpc import Channels
+from ..wire.calls.rpc import Channels
+from ..wire.messages.methods import ChecksumReply, ChecksumTablet, ServerStatus
 from .view import ClusterView, TabletView, call
 
 _CHECKSUM_SECONDS = 600.0

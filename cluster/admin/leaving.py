@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...errors import DeadlineExceeded, InterfaceError, listed
-from ..wire.methods import GetCatalog, LeaveCluster, LocateTablets, NamedServer
-from ..wire.rpc import Channels
+from ..wire.calls.rpc import Channels
+from ..wire.messages.methods import GetCatalog, LeaveCluster, LocateTablets, NamedServer
 from .masters import ask_master
 from .names import Names
 

@@ -18,11 +18,11 @@ from pathlib import Path
 
 from ...errors import ClusterError, DeadlineExceeded, InterfaceError
 from ...model.clock import HybridClock
+from ..wire.calls.rpc import Channels
 from ..wire.client_clock import ClientClock
-from ..wire.methods import GetStatus, ListServers, ServerStatus
-from ..wire.rpc import Channels
-from ..wire.tls import read_credentials
-from ..wire.tls_files import TlsFiles
+from ..wire.messages.methods import GetStatus, ListServers, ServerStatus
+from ..wire.security.tls import read_credentials
+from ..wire.security.tls_files import TlsFiles
 from .certificates import files_of, make_certificates
 from .masters import ask_master
 from .ports import HOST, free_ports

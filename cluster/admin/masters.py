@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..client.masters import Masters
-from ..client.shared import ChannelsLike
-from ..wire.methods import Request
+from ..client.catalog.masters import Masters
+from ..client.client_context import ChannelsLike
+from ..wire.messages.methods import Request
 
 _ATTEMPT_SECONDS = 10.0
 """What a master has for its first answer: tools may wait longer for one that is busy than statements do."""

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any
 
 from ...errors import ClusterError, DeadlineExceeded, InterfaceError, did_you_mean
-from ..wire.methods import GetCatalog, LocateTablets, Request, SetFaults, TabletLocation
+from ..wire.messages.methods import GetCatalog, LocateTablets, Request, SetFaults, TabletLocation
 from .local_cluster import LocalCluster
 from .masters import ask_master
 from .processes import START_SECONDS
@@ -170,7 +170,7 @@ class MiniCluster:
                 self.call(name, SetFaults())
 
     def faults(self, name: str, **settings: Any) -> None:
-        """Let a server suffer: `wire.methods.SetFaults`."""
+        """Let a server suffer: `wire.messages.methods.SetFaults`."""
         self._check(name)
         self._faults[name] = SetFaults(**settings)
         self.call(name, self._faults[name])

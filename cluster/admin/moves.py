@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 from ...errors import ClusterError, ConfigurationRefused, DeadlineExceeded, InterfaceError, NotTheLeader
 from ..raft.messages import Peer, PeerRole
-from ..wire.methods import ChangeReplicas, NamedServer, StepDown, TabletLocation
-from ..wire.rpc import Channels
+from ..wire.calls.rpc import Channels
+from ..wire.messages.methods import ChangeReplicas, NamedServer, StepDown, TabletLocation
 from .names import Names
 
 _PAUSE_SECONDS = 0.1

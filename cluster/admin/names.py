@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from ...errors import InterfaceError, did_you_mean, listed
-from ..wire.methods import GetCatalog, ListServers, LocateTablets, NamedServer, TabletLocation
-from ..wire.plain import entry_from_plain
-from ..wire.rpc import Channels
+from ..wire.calls.rpc import Channels
+from ..wire.messages.methods import GetCatalog, ListServers, LocateTablets, NamedServer, TabletLocation
+from ..wire.messages.plain import entry_from_plain
 from .masters import ask_master
 
 

@@ -6,9 +6,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...errors import ClusterError, DeadlineExceeded, InterfaceError
-from ..wire.methods import NamedServer, ReportTablets, TabletReport
-from ..wire.repair_methods import UnsafeChangeConfig
-from ..wire.rpc import Channels
+from ..wire.calls.rpc import Channels
+from ..wire.messages.methods import NamedServer, ReportTablets, TabletReport
+from ..wire.messages.repair_methods import UnsafeChangeConfig
 from .names import Names
 from .view import call
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from ...errors import AccessDenied, ClusterError
 from ..raft.messages import Peer, PeerRole
-from ..wire.methods import (
+from ..wire.calls.rpc import Channels
+from ..wire.messages.methods import (
     GetCatalog,
     GetStatus,
     ListServers,
@@ -20,7 +21,6 @@ from ..wire.methods import (
     ServerStatus,
     TabletReport,
 )
-from ..wire.rpc import Channels
 from .masters import ask_master
 
 _CALL_SECONDS = 5.0

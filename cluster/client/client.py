@@ -33,10 +33,10 @@ from ...model.vectors.vector import Batch
 from ...model.waiting_time import one_statement
 from ...storage.loads.loading import Loading
 from ...storage.malloc import keep_freed_blocks
-from ..wire.call_streams import sending_together
+from ..wire.calls.call_streams import sending_together
+from ..wire.calls.rpc import Channels
 from ..wire.client_clock import ClientClock
-from ..wire.forking import note_process
-from ..wire.methods import (
+from ..wire.messages.methods import (
     OWNER,
     AlterTable,
     CreateTable,
@@ -50,24 +50,24 @@ from ..wire.methods import (
     ServerStatus,
     TableReply,
 )
-from ..wire.plain import definition_to_plain, step_to_plain, view_to_plain
-from ..wire.rpc import Channels
-from ..wire.tls import read_credentials
-from .catalog_cache import CatalogCache
-from .facts import Facts
-from .joint_writes import JointWriter
-from .loads import ClusterLoader
-from .locations import Locations
-from .masters import Masters
+from ..wire.messages.plain import definition_to_plain, step_to_plain, view_to_plain
+from ..wire.process.forking import note_process
+from ..wire.security.tls import read_credentials
+from .catalog.catalog_cache import CatalogCache
+from .catalog.locations import Locations
+from .catalog.masters import Masters
+from .catalog.statistics_cache import Facts
+from .client_context import ChannelsLike, Shared
+from .loads.cluster_loads import ClusterLoader
+from .loads.owned_loads import OwnedLoader
 from .options import ClientOptions
-from .owned_loads import OwnedLoader
-from .scans import Scans
-from .shared import ChannelsLike, Shared
-from .single_rows import SingleRows
-from .stream_watch import StreamWatch
+from .scans.scan_tokens import Scans
+from .scans.stream_watch import StreamWatch
+from .scans.token_scan import TokenBatches, TokenScan
 from .tablet_calls import TabletCalls
-from .token_scan import TokenBatches, TokenScan
-from .writes import Writer
+from .writes.batch_writes import Writer
+from .writes.joint_writes import JointWriter
+from .writes.single_rows import SingleRows
 
 _DDL_SECONDS = 10.0
 """For an answer that waits until all tablets have done their part; then another master is asked."""
@@ -344,7 +344,7 @@ class Client:
         return self._scans.tokens(table, spec)
 
     def scan(self, token: ScanToken, counters: ScanCounters | None = None) -> Iterator[Batch]:
-        """Read a token, at whichever replica can; `token_scan` says what happens when it dies."""
+        """Read a token, at whichever replica can; `scans.token_scan` says what happens when it dies."""
         self._check()
         return self._batches(self._token_scan(token, counters or ScanCounters()))
 
@@ -380,7 +380,7 @@ class Client:
     @one_statement
     def write(self, table: Table, batch: WriteBatch) -> WriteResult:
         """`Store.write`: exactly once. On a cluster each tablet's part by itself (`writes`), in a served directory
-        all or nothing (`joint_writes`)."""
+        all or nothing (`writes.joint_writes`)."""
         self._check()
         return self._write(table, batch)
 
@@ -392,7 +392,7 @@ class Client:
 
     @one_statement
     def bulk_loader(self, table: Table) -> BulkLoader:
-        """Start a bulk load of a table; see `loads` for what it promises, and `owned_loads` where a directory is
+        """Start a bulk load of a table; see `loads` for what it promises, and `loads.owned_loads` where a directory is
         served."""
         self._check()
         known = self._catalog.known(table)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from ...errors import InterfaceError, did_you_mean
-from ..wire.tls_files import OPTIONS, TlsFiles, tls_files
+from ..wire.security.tls_files import OPTIONS, TlsFiles, tls_files
 
 READ_MODES: Final = ("READ_YOUR_WRITES", "READ_LATEST", "READ_AT_SNAPSHOT")
 REPLICA_SELECTIONS: Final = ("auto", "leader", "closest", "any")

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ...errors import Error, NotTheLeader, ReplicaUnavailable, ServerUnavailable, TabletGone
-from ..wire.methods import Reply, Request
-from .catalog_cache import CatalogCache, KnownTable
-from .locations import Location, Locations
+from ..wire.messages.methods import Reply, Request
+from .catalog.catalog_cache import CatalogCache, KnownTable
+from .catalog.locations import Location, Locations
+from .client_context import Shared
 from .retry import Attempts, Verdict, verdict
-from .shared import Shared
 
 R = TypeVar("R", bound=Reply)
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from ..disk_errors import is_full
 from ..raft.messages import Entry, Peer
 from .interfaces import ReplicatedState
-from .raft_log import RaftLog
+from .log.raft_log import RaftLog
 from .workers import Job
 
 APPLY_BYTES = 4 << 20

@@ -23,9 +23,9 @@ from ...storage.log.wal import LogTicket
 from ...storage.log.wal_format import EntryKind
 from ..raft.events import Campaign, ChangePeers, Transfer
 from ..raft.messages import Configuration, Entry, HardState, Peer, PeerRole
-from .log_retention import Anchor, LogRetention
+from .log.log_retention import Anchor, LogRetention
+from .log.replicated_log import ReplicatedLog
 from .peer_driver import PeerDriver
-from .replicated_log import ReplicatedLog
 
 LEASE_WAIT = 1.0
 """Seconds for which a read at the leader waits for a lease, or a clock limit, that has run out."""

@@ -33,8 +33,8 @@ from .consensus import Consensus
 from .consensus_file import ConsensusFile, ConsensusState, write_consensus
 from .gatherer import Gatherer
 from .interfaces import ReplicatedState
+from .log.raft_log import SEGMENT_BYTES, AlterSchema, RaftLog
 from .peer_driver import PeerDriver
-from .raft_log import SEGMENT_BYTES, AlterSchema, RaftLog
 from .workers import Job, Timer, Workers
 
 _logger = logging.getLogger("nyala.cluster.consensus")

@@ -39,8 +39,8 @@ from ..raft.node import RaftNode
 from .applier import POSTPONED, Applier
 from .consensus_file import ConsensusFile
 from .interfaces import ReplicatedState
+from .log.raft_log import RaftLog
 from .proposals import Proposals
-from .raft_log import RaftLog
 from .workers import Job
 
 _logger = logging.getLogger("nyala.cluster.consensus")

@@ -21,7 +21,7 @@ from ...storage.log.wal_format import EntryKind
 from ..raft.membership import decode_configuration, encode_configuration
 from ..raft.messages import Configuration, Entry, Peer, PeerRole
 from .consensus_file import read_consensus, write_consensus
-from .raft_log import AlterSchema, RaftLog
+from .log.raft_log import AlterSchema, RaftLog
 
 
 def force_configuration(

@@ -17,7 +17,8 @@ class Workers:
     """A fixed number of threads; jobs are begun in the order in which they came.
 
     A job deals with its own errors; one that gets away from it is reported as that of a thread is. In a server's
-    process that ends the process (`wire.process`): nothing is to go on with what the job has left half done.
+    process that ends the process (`wire.process.server_process`): nothing is to go on with what the job has left half
+    done.
     """
 
     def __init__(self, name: str, count: int):

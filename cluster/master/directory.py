@@ -20,8 +20,8 @@ from dataclasses import dataclass, field, replace
 
 from ..raft.events import RaftRole
 from ..raft.messages import Configuration, Peer
-from ..wire.methods import Heartbeat, TabletReport
-from .records import TabletRecord
+from ..wire.messages.methods import Heartbeat, TabletReport
+from .catalog.records import TabletRecord
 
 _NEVER = float("-inf")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ..raft.node import RaftOptions
-from ..wire.tls_files import TlsFiles
+from ..wire.security.tls_files import TlsFiles
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...errors import NotTheLeader, UnknownTable
 from ..raft.messages import Configuration, Peer
-from ..wire.methods import (
+from ..wire.messages.methods import (
     CatalogReply,
     GetCatalog,
     Heartbeat,
@@ -16,10 +16,10 @@ from ..wire.methods import (
     ServersReply,
     TabletLocation,
 )
-from ..wire.plain import view_to_plain
+from ..wire.messages.plain import view_to_plain
 from ..wire.server import CallContext
-from .catalog_manager import CatalogManager
-from .catalog_state import CatalogState
+from .catalog.catalog_manager import CatalogManager
+from .catalog.catalog_state import CatalogState
 from .directory import TabletDirectory
 from .options import MasterOptions
 

@@ -31,9 +31,10 @@ from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer
 from ..tablets.health import ReplicaListener
 from ..tablets.replica import Replica
-from ..wire.envelope import Caller
+from ..wire.calls.rpc import Channels
 from ..wire.faults import FAULTS, FaultyFileSystem
-from ..wire.methods import (
+from ..wire.messages.envelope import Caller
+from ..wire.messages.methods import (
     AlterTable,
     CreateTable,
     CreateView,
@@ -54,19 +55,18 @@ from ..wire.methods import (
 )
 from ..wire.peer_streams import FlightTransport
 from ..wire.peers import PeerBatch
-from ..wire.process import run_server
-from ..wire.rpc import Channels
+from ..wire.process.server_process import run_server
+from ..wire.security.tls import expiry, server_credentials
 from ..wire.server import CallContext, RpcServer
-from ..wire.tls import expiry, server_credentials
-from .catalog_manager import CatalogManager
-from .coordinator import Coordinator
-from .ddl import Ddl
+from .balance.coordinator import Coordinator
+from .catalog.catalog_manager import CatalogManager
+from .catalog.ddl import Ddl
+from .catalog.space import MasterSpace
+from .catalog.system_copy import SystemCopies, others_have_catalog
+from .catalog.system_tablet import TABLET_ID, SystemTablet, master_peers
 from .master_directory import MasterDirectory
 from .options import MasterOptions
 from .queries import Queries
-from .space import MasterSpace
-from .system_copy import SystemCopies, others_have_catalog
-from .system_tablet import TABLET_ID, SystemTablet, master_peers
 
 _MEMROWSET_BYTES = 16 << 20
 _SEGMENT_BYTES = 8 << 20
@@ -313,6 +313,6 @@ class MasterServer:
 def run(
     options: MasterOptions, *, name: str = "master", address_file: str | None = None, log_file: str | None = None
 ) -> int:
-    """Run a master in this process until it is told to stop; the exit status. `wire.process.run_server` says more of
-    `name`, `address_file` and `log_file`."""
+    """Run a master in this process until it is told to stop; the exit status. `wire.process.server_process.run_server`
+    says more of `name`, `address_file` and `log_file`."""
     return run_server(lambda: MasterServer(options), name=name, address_file=address_file, log_file=log_file)

@@ -11,7 +11,7 @@
       the log is held for the sink
 
 The sink's log begins behind the base; what came later comes from the leader, like everything from then on: its log is
-held until the sink has that (`consensus.log_retention`). The files may have some of it already
+held until the sink has that (`consensus.log.log_retention`). The files may have some of it already
 (`storage.tablet.tablet_apply`).
 
 All entries from the base on are in the schema that the tablet has: a source that has an older one to replay flushes
@@ -43,11 +43,11 @@ from ...storage.tablet.tablet import Pin, Tablet, rowset_files
 from ...storage.tablet.tablet_metadata import TabletMetadata
 from ..consensus.consensus_file import NAME as CONSENSUS
 from ..consensus.consensus_file import ConsensusState, read_consensus, write_consensus
-from ..consensus.log_retention import Anchor
-from ..wire.methods import BeginBootstrap, BootstrapSession, EndBootstrap, FileChunk, ReadFile, Request
+from ..consensus.log.log_retention import Anchor
+from ..wire.messages.methods import BeginBootstrap, BootstrapSession, EndBootstrap, FileChunk, ReadFile, Request
 from .damage import Watched, damage_of_file
+from .exactly_once import SavedResults
 from .replica import Replica
-from .results import SavedResults
 from .superblock import NAME as SUPERBLOCK
 from .superblock import ReplicaState, Superblock
 
@@ -242,7 +242,7 @@ def _catch_up(replica: Replica) -> None:
 
 
 class Caller(Protocol):
-    """Calls a method of the source: `wire.rpc.Channel.call`."""
+    """Calls a method of the source: `wire.calls.rpc.Channel.call`."""
 
     def __call__(self, request: Request) -> Any: ...
 

@@ -19,7 +19,7 @@ from ...model.store import ScanCounters, ScanSpec, Timestamp
 from ...model.vectors.vector import Array, Batch, Vector, Wide, decimal_limbs
 from ...storage.reading.tablet_scan import cut, scan_view
 from ...storage.tablet.tablet import TabletView
-from ..wire.methods import ChecksumReply
+from ..wire.messages.methods import ChecksumReply
 
 _NULL = np.uint64(0x9AE16A3B2F90404F)
 """Stands for NULL; as likely as any other word."""

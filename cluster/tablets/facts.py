@@ -6,8 +6,8 @@ from ...model.schema import Table
 from ...storage.statistics.analysis import table_storage
 from ...storage.statistics.table_statistics import StatisticsCache
 from ...storage.tablet.tablet import Tablet
-from ..wire.methods import TabletFacts
-from ..wire.plain import sketch_to_plain, statistics_to_plain, storage_to_plain
+from ..wire.messages.methods import TabletFacts
+from ..wire.messages.plain import sketch_to_plain, statistics_to_plain, storage_to_plain
 
 
 def data_bytes(tablet: Tablet) -> int:

@@ -16,8 +16,8 @@ from ...model.vectors.vector import Array
 from ...storage.log.wal_format import log_schema
 from ...storage.single_rows.row_codec import RowCodec
 from ..decoders import msgpack_decoder
-from ..wire.methods import Tablet
-from ..wire.plain import table_from_plain
+from ..wire.messages.methods import Tablet
+from ..wire.messages.plain import table_from_plain
 
 _decode = msgpack_decoder(Tablet).decode
 _encode = msgspec.msgpack.Encoder().encode

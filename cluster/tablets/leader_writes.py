@@ -31,11 +31,11 @@ from ...storage.tablet.tablet import Tablet
 from ...storage.writing.incoming_rows import incoming, row_errors, rows_without
 from ...storage.writing.tablet_write import TabletWrite
 from ..consensus.consensus import Consensus
-from ..consensus.tracked import CallHeader
-from ..wire.methods import Call
+from ..consensus.log.tracked import CallHeader
+from ..wire.messages.methods import Call
+from .exactly_once import Results, decode_result, encode_result
 from .layout import ReplicaLayout
 from .replica_log import ReplicaLog
-from .results import Results, decode_result, encode_result
 
 Done: TypeAlias = Callable[["WriteResult | Exception"], None]
 """Told what became of a write."""

@@ -55,19 +55,19 @@ from ...storage.tablet.tablet_apply import TabletApplier
 from ...storage.tablet.tablet_metadata import TabletMetadata
 from ...storage.tablet.tablet_replay import open_rowsets, tablet_with_log
 from ..consensus.host import ConsensusHost
-from ..consensus.tracked import as_log_entry
+from ..consensus.log.tracked import as_log_entry
 from ..disk_errors import is_full
 from ..raft.messages import Configuration, Entry, Peer
-from ..wire import methods
-from ..wire.methods import Call, ChecksumReply, TabletFacts, TabletReport
+from ..wire.messages import methods
+from ..wire.messages.methods import Call, ChecksumReply, TabletFacts, TabletReport
 from .checksum import checksum
+from .exactly_once import Results, SavedResults
 from .facts import data_bytes, tablet_facts
 from .health import ReplicaHealth, ReplicaListener
 from .layout import ReplicaLayout, decode_description, encode_description, schema_behind
 from .leader_writes import Done, Later, LeaderWrites
 from .reads import ReplicaReads
 from .replica_log import ReplicaLog
-from .results import Results, SavedResults
 from .superblock import ReplicaState, Superblock
 
 _ROWS = frozenset((EntryKind.WRITE, EntryKind.ROW, EntryKind.TRACKED))

@@ -29,7 +29,7 @@ import pyarrow as pa
 from ...errors import DiskError
 from ...storage.log.wal import LogTicket
 from ...storage.log.wal_format import EntryKind
-from ..consensus.replicated_log import ReplicatedLog
+from ..consensus.log.replicated_log import ReplicatedLog
 
 PATIENCE = 0.5
 """Seconds for which background work waits for a decision at a time."""

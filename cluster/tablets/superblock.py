@@ -1,7 +1,7 @@
 """DIR/replica: what a replica is, and whether its files are whole.
 
     field           meaning
-    tablet          its description (`wire.methods.Tablet`): the table in a version, and its partition
+    tablet          its description (`wire.messages.methods.Tablet`): the table in a version, and its partition
     state           READY, COPYING or TOMBSTONED
     schema_index    log entry by which the table came to be as it is here; 0: since the tablet was made
 
@@ -25,7 +25,7 @@ from ...storage.files.checked_file import replace_checked
 from ...storage.files.filesystem import FileSystem
 from ..consensus.checked_structs import read_struct
 from ..decoders import converter
-from ..wire.methods import Tablet
+from ..wire.messages.methods import Tablet
 
 MAGIC = b"nyalaREP"
 VERSION = 1

@@ -10,11 +10,12 @@ The life of a write:
 
 The life of a scan:
 
-1. `scan_service.ScanService.scan` gets a ticket. A scan that it knows goes on (`scanners.Scanners.stream`).
+1. `scans.scan_service.ScanService.scan` gets a ticket. A scan that it knows goes on (`scans.scanners.Scanners.stream`).
 2. A new one takes a view of the tablet at the ticket's time, as soon as the replica has everything up to then.
-3. `scan_sources.scan_sources` cuts the view into sources, each with the ticket's fragment behind it (`fragments`).
-4. `scan_production.Production` reads them ahead of the stream, on threads that all scans share.
-5. `scanners.Scanner` numbers the batches that go out, and keeps the last ones for a stream that may break.
+3. `scans.scan_sources.scan_sources` cuts the view into sources, each with the ticket's fragment behind it
+   (`scans.fragments`).
+4. `scans.scan_production.Production` reads them ahead of the stream, on threads that all scans share.
+5. `scans.scanners.Scanner` numbers the batches that go out, and keeps the last ones for a stream that may break.
 
 How a replica comes and goes: `TabletManager.create`, `copies.Copies` (remote bootstrap), `removal.Removal`.
 """

@@ -15,8 +15,8 @@ import threading
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 
-from ..wire.call_service import gathering
-from ..wire.held_back import HeldBack
+from ..wire.calls.call_service import gathering
+from ..wire.calls.turn_batching import HeldBack
 
 _log = logging.getLogger("nyala.cluster.tserver")
 

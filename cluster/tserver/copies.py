@@ -29,8 +29,8 @@ from ..disk_errors import is_full
 from ..raft.messages import Peer
 from ..tablets.bootstrap import BootstrapSources, copy_replica
 from ..tablets.replica import Replica
-from ..wire.methods import BeginBootstrap, BootstrapSession, EndBootstrap, Request, StartBootstrap
-from ..wire.rpc import Channel, Channels
+from ..wire.calls.rpc import Channel, Channels
+from ..wire.messages.methods import BeginBootstrap, BootstrapSession, EndBootstrap, Request, StartBootstrap
 from .directories import DataDirectory, ServerDirectories
 from .removal import Removal
 from .slots import Slot, Slots

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ...errors import Error
 from ..raft.messages import Peer
-from ..wire.methods import Heartbeat, HeartbeatReply, TabletReport
-from ..wire.rpc import Channels
+from ..wire.calls.rpc import Channels
+from ..wire.messages.methods import Heartbeat, HeartbeatReply, TabletReport
 
 LEAST_SECONDS = 0.05
 """Between two heartbeats to one master."""

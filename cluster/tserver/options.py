@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ...errors import InterfaceError
 from ...storage.tablet.tablet import StoreOptions
 from ..raft.node import RaftOptions
-from ..wire.tls_files import TlsFiles
+from ..wire.security.tls_files import TlsFiles
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

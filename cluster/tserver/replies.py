@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from ...errors import ProtocolError
 from ...model.codec.values import value_to_plain
 from ...model.store import AnalyzeResult, CompactionResult, Op, WriteResult
-from ..wire import methods
+from ..wire.messages import methods
 
 
 class Workable(Protocol):

@@ -26,21 +26,21 @@ from ...storage.files.page_cache import PageCache
 from ...storage.maintenance.manager import Rounds
 from ..consensus.host import ConsensusHost
 from ..raft.messages import Peer
-from ..wire.envelope import Caller
+from ..wire.calls.rpc import Channels
 from ..wire.faults import FAULTS, FaultyFileSystem
-from ..wire.methods import ServerStatus
+from ..wire.messages.envelope import Caller
+from ..wire.messages.methods import ServerStatus
 from ..wire.peer_streams import FlightTransport
-from ..wire.process import run_server
-from ..wire.rpc import Channels
+from ..wire.process.server_process import run_server
+from ..wire.security.tls import expiry, server_credentials
 from ..wire.server import Limits, RpcServer
-from ..wire.tls import expiry, server_credentials
 from .completions import Completions
 from .directories import KIND, ServerDirectories
-from .fragments import Fragments
 from .heartbeats import Heartbeats
 from .maintenance import Maintenance
 from .options import TabletServerOptions
-from .scan_service import ScanService
+from .scans.fragments import Fragments
+from .scans.scan_service import ScanService
 from .service import Service
 from .tablet_manager import TabletManager
 
@@ -300,8 +300,8 @@ def run(
     address_file: str | None = None,
     log_file: str | None = None,
 ) -> int:
-    """Run a tablet server in this process until it is told to stop; the exit status. `wire.process.run_server` says
-    more of `name`, `address_file` and `log_file`."""
+    """Run a tablet server in this process until it is told to stop; the exit status.
+    `wire.process.server_process.run_server` says more of `name`, `address_file` and `log_file`."""
     return run_server(
         lambda: TabletServer(options, fragments=fragments), name=name, address_file=address_file, log_file=log_file
     )

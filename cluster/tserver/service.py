@@ -14,15 +14,15 @@ from ...model.codec.values import key_from_plain, row_from_plain
 from ...model.store import Timestamp, WriteResult
 from ...storage.deltas.single_deltas import ROW_BYTES
 from ...storage.rowsets.memrowset import INDEX_BYTES
-from ..wire import methods
-from ..wire.methods import Done, Reply, Request
-from ..wire.repair_methods import UnsafeChangeConfig
-from ..wire.rows import write_from_request
+from ..wire.messages import methods
+from ..wire.messages.methods import Done, Reply, Request
+from ..wire.messages.repair_methods import UnsafeChangeConfig
+from ..wire.rows.write_rows import write_from_request
 from ..wire.server import Answer, CallContext, Later
 from .completions import Completions
 from .maintenance import Maintenance
 from .replies import key_samples_reply, op_of, row_reply, work_on, write_reply
-from .scan_service import ScanService
+from .scans.scan_service import ScanService
 from .tablet_manager import TabletManager
 
 Handler: TypeAlias = Callable[[Any, CallContext], Reply]

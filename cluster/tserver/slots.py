@@ -24,8 +24,8 @@ from ...errors import ServerUnavailable
 from ..consensus.consensus_file import ConsensusState
 from ..raft.messages import Configuration
 from ..tablets.replica import Replica
-from ..wire import methods
-from ..wire.methods import TabletReport
+from ..wire.messages import methods
+from ..wire.messages.methods import TabletReport
 from .directories import DataDirectory
 
 REPORTED = ("BOOTSTRAPPING", "RUNNING", "COPYING", "FAILED", "TOMBSTONED")

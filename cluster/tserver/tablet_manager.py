@@ -33,9 +33,9 @@ from ..tablets.layout import schema_behind
 from ..tablets.replica import Replica
 from ..tablets.superblock import NAME as SUPERBLOCK_FILE
 from ..tablets.superblock import ReplicaState, Superblock
-from ..wire import methods
-from ..wire.methods import TabletReport
-from ..wire.rpc import Channels
+from ..wire.calls.rpc import Channels
+from ..wire.messages import methods
+from ..wire.messages.methods import TabletReport
 from .copies import Copies
 from .directories import DataDirectory, ServerDirectories
 from .removal import Removal

@@ -1,4 +1,4 @@
-"""Faults on purpose, for tests of real processes: switched by `methods.SetFaults` where a server allows it.
+"""Faults on purpose, for tests of real processes: switched by `messages.methods.SetFaults` where a server allows it.
 
     cut            traffic from and to these servers (ids or addresses, "*" for all) fails as if the network were down
     disk_delay     each sync of a file takes so many seconds longer
@@ -20,7 +20,7 @@ from typing import Any
 from ... import errors
 from ...model.clock import wall_microseconds
 from ...storage.files.filesystem import FileSystem, Lock, ReadableFile, WritableFile
-from .methods import Done, SetFaults
+from .messages.methods import Done, SetFaults
 
 
 class Faults:

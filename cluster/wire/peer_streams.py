@@ -38,14 +38,14 @@ from ...model.clock import HybridClock
 from ...model.store import Timestamp
 from ..decoders import msgpack_decoder
 from ..raft.messages import AppendRequest, Message, Peer
-from .envelope import describe_lead, pack, too_far_ahead, unpack
-from .errors import flight_text
-from .exchanges import messages
+from .calls.exchanges import messages
+from .calls.rpc import Connection
+from .calls.turn_batching import HeldBack, each
 from .faults import FAULTS
-from .held_back import HeldBack, each
+from .messages.envelope import describe_lead, pack, too_far_ahead, unpack
+from .messages.errors import flight_text
 from .peers import PeerBatch
-from .rpc import Connection
-from .tls import Credentials
+from .security.tls import Credentials
 
 _logger = logging.getLogger("nyala.cluster.wire")
 

@@ -1,8 +1,8 @@
 """Serving methods, scans and peer streams on one port.
 
     do_action     a method: decoded, handed to its handler, answered with the handler's reply or error
-    do_get        a scan: batches as they are made, a `ScanEnd` last (`scan_streams`)
-    do_exchange   peer messages, or small calls, for as long as it stands (`peer_streams`, `call_service`)
+    do_get        a scan: batches as they are made, a `ScanEnd` last (`rows.scan_streams`)
+    do_exchange   peer messages, or small calls, for as long as it stands (`peer_streams`, `calls.call_service`)
 
 gRPC gives each call a thread of its own, as many as come. So the server counts them and turns away what is too much,
 with `ServerOverloaded`, before anything is decoded or done: calls, scans and both kinds of streams each have their
@@ -31,12 +31,13 @@ from ... import errors
 from ...model.clock import HybridClock
 from ...model.forks import stay_with_process
 from ...model.vectors.vector import Batch
-from . import call_streams
-from .access import Role, address_of, check_request, check_role, identity_of
-from .audit import log_denied, log_done
-from .call_service import AnswerStream, CallService
-from .ending import cut_connections, stop_at_exit
-from .envelope import (
+from .calls import call_streams
+from .calls.call_service import AnswerStream, CallService
+from .calls.deferred_replies import Answer as Answer
+from .calls.deferred_replies import LateAnswers
+from .calls.rpc import METHOD_ACTION
+from .faults import FAULTS
+from .messages.envelope import (
     MAX_BODY_BYTES,
     MAX_TICKET_BYTES,
     Caller,
@@ -48,15 +49,14 @@ from .envelope import (
     ticket_decoder,
     unpack,
 )
-from .errors import error_to_body, flight_error
-from .faults import FAULTS
-from .late_answers import Answer as Answer
-from .late_answers import LateAnswers
-from .methods import Reply, Request, ScanEnd, ScanTablet, SetFaults, Write, WriteRow
-from .receive_guard import ALL_BYTES, CONNECTION_BYTES, CountedReader, ReceiveGuard
-from .rpc import METHOD_ACTION
-from .scan_streams import STREAM_SCHEMA, Expiries, ScanMessages
-from .tls import Credentials
+from .messages.errors import error_to_body, flight_error
+from .messages.methods import Reply, Request, ScanEnd, ScanTablet, SetFaults, Write, WriteRow
+from .process.ending import cut_connections, stop_at_exit
+from .rows.scan_streams import STREAM_SCHEMA, Expiries, ScanMessages
+from .security.access import Role, address_of, check_request, check_role, identity_of
+from .security.audit import log_denied, log_done
+from .security.receive_guard import ALL_BYTES, CONNECTION_BYTES, CountedReader, ReceiveGuard
+from .security.tls import Credentials
 
 _logger = logging.getLogger("nyala.cluster.wire")
 
@@ -80,7 +80,7 @@ Exchange = Callable[[Any, Any, Any], None]
 class Limits:
     """What a server takes on at once. `growing` are the methods that need memory which they do not give back. `streams`
     counts scans that were given up too, until their readers go away: each has a thread of gRPC. `connection_bytes` and
-    `all_bytes` are what gRPC may hold of messages that are not whole yet (`receive_guard`)."""
+    `all_bytes` are what gRPC may hold of messages that are not whole yet (`security.receive_guard`)."""
 
     calls: int = 256
     scans: int = 64

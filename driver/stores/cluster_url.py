@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl, urlencode
 
-from ...cluster.wire.tls_files import OPTIONS, tls_files
+from ...cluster.wire.security.tls_files import OPTIONS, tls_files
 from ...errors import InterfaceError, did_you_mean
 
 SCHEME: Final = "nyala"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ...model.forks import renew_in_child
 
 if TYPE_CHECKING:
-    from ...cluster.owner.record import OwnerRecord
+    from ...cluster.embedded_server.owner_record import OwnerRecord
 
 _SHARE = 3
 """Calls in the time after which an owner would end."""

@@ -22,7 +22,7 @@ from ...storage.database import Database
 from .cluster_url import TLS_OPTIONS, servers, tls_options
 
 if TYPE_CHECKING:
-    from ...cluster.owner.server import OwnerServer
+    from ...cluster.embedded_server.server import OwnerServer
 
 MEMORY = ":memory:"
 CLUSTER = "nyala://"
@@ -184,7 +184,7 @@ def _client(named: Sequence[tuple[str, int]], options: dict[str, Any]) -> tuple[
 
 def _server(store: Store, key: str | None) -> OwnerServer:
     """A server of a store that this process has."""
-    from ...cluster.owner.server import OwnerServer
+    from ...cluster.embedded_server.server import OwnerServer
     from ...executor.fragments.evaluate import table_evaluator
 
     assert isinstance(store, Database)

@@ -26,7 +26,7 @@ from .keep_alive import adopt, keep
 from .open_stores import MEMORY, directory_of, is_cluster, serve_open
 
 if TYPE_CHECKING:
-    from ...cluster.owner.record import OwnerRecord
+    from ...cluster.embedded_server.owner_record import OwnerRecord
     from ..connection import Connection
 
 IDLE_EXIT_SECONDS: Final = 60.0
@@ -125,7 +125,7 @@ def _owner(directory: str, create: bool, idle_exit: float) -> OwnerRecord:
 
 def _found(directory: str, deadline: float) -> OwnerRecord | None:
     """The process that serves a directory, waited for where it is about to."""
-    from ...cluster.owner.record import find_owner
+    from ...cluster.embedded_server.owner_record import find_owner
 
     while True:
         found = find_owner(directory)
@@ -140,7 +140,7 @@ class _Child:
     """A process that is to serve a directory."""
 
     def __init__(self, directory: str, idle_exit: float):
-        from ...cluster.owner.record import LOG
+        from ...cluster.embedded_server.owner_record import LOG
 
         self.log = Path(directory) / LOG
         with self.log.open("ab") as log:

@@ -40,7 +40,7 @@ def evaluator(data: bytes, width: int) -> Operator:
 
 
 def table_evaluator(fragment: bytes, table: Table, spec: ScanSpec) -> Operator:
-    """`evaluator` for a scan of a table: what a tablet server calls (`cluster.tserver.fragments`)."""
+    """`evaluator` for a scan of a table: what a tablet server calls (`cluster.tserver.scans.fragments`)."""
     return evaluator(fragment, len(spec.columns))
 
 

@@ -11,10 +11,10 @@ import nyala
 import pytest
 from cluster_workload import Workload, check_replicas
 from nyala.cluster.client.client import Client
-from nyala.cluster.wire import methods
+from nyala.cluster.wire.calls.rpc import Channel
 from nyala.cluster.wire.client_clock import ClientClock
-from nyala.cluster.wire.methods import Call, GetStatus, WriteRow
-from nyala.cluster.wire.rpc import Channel
+from nyala.cluster.wire.messages import methods
+from nyala.cluster.wire.messages.methods import Call, GetStatus, WriteRow
 from nyala.driver.stores.cluster_url import servers
 from nyala.errors import ClockTooFarAhead, OperationalError
 from nyala.model.clock import LOGICAL_BITS, HybridClock, wall_microseconds

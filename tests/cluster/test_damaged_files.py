@@ -12,7 +12,7 @@ from typing import Any
 import nyala
 import pytest
 from cluster_workload import Workload, alias, check_replicas, damage_files, make_lead
-from nyala.cluster.wire.methods import ReportTablets, TabletReport
+from nyala.cluster.wire.messages.methods import ReportTablets, TabletReport
 from nyala.testing import MiniCluster
 
 pytestmark = pytest.mark.slow

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pytest
 from cluster_workload import PAUSE_SECONDS, Workload, alias, check_chain, check_replicas
 from histories import History, Operation
-from nyala.cluster.wire.methods import WorkOnTablet
+from nyala.cluster.wire.messages.methods import WorkOnTablet
 from nyala.errors import OperationalError
 from nyala.testing import MiniCluster
 

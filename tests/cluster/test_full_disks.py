@@ -15,7 +15,7 @@ import nyala
 import pyarrow as pa
 import pytest
 from cluster_workload import Workload, check_replicas
-from nyala.cluster.wire.methods import GetStatus, ReportTablets, TabletReport
+from nyala.cluster.wire.messages.methods import GetStatus, ReportTablets, TabletReport
 from nyala.errors import Error, OperationalError
 from nyala.testing import MiniCluster
 

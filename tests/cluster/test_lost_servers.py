@@ -11,7 +11,7 @@ from pathlib import Path
 import nyala
 import pytest
 from cluster_workload import check_replicas
-from nyala.cluster.wire.methods import ListServers, NamedServer
+from nyala.cluster.wire.messages.methods import ListServers, NamedServer
 from nyala.errors import OperationalError
 from nyala.testing import MiniCluster
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from cluster_workload import Workload
-from nyala.cluster.wire.methods import LeaveCluster, ListServers
+from nyala.cluster.wire.messages.methods import LeaveCluster, ListServers
 from nyala.testing import MiniCluster
 
 pytestmark = pytest.mark.slow

@@ -22,7 +22,7 @@ from collections.abc import Callable
 import nyala
 import pytest
 from cluster_workload import Workload, alias, check_replicas, damage_files, make_lead
-from nyala.cluster.wire.methods import GetStatus, ReportTablets
+from nyala.cluster.wire.messages.methods import GetStatus, ReportTablets
 from nyala.errors import OperationalError
 from nyala.testing import MiniCluster
 

@@ -16,7 +16,7 @@ import pytest
 from fork_support import in_child, raised_by
 from nyala import errors
 from nyala.cluster.client.client import Client
-from nyala.cluster.owner.record import find_owner
+from nyala.cluster.embedded_server.owner_record import find_owner
 from nyala.driver.stores import keep_alive as owner_keeping
 from nyala.driver.stores.served_directory import reachable, serve
 from nyala.storage.database import Database

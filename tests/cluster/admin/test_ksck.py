@@ -11,7 +11,7 @@ from msgspec.structs import replace as replace_struct
 from nyala.cluster.admin.ksck import Health, describe, ksck
 from nyala.cluster.admin.view import ClusterView, ServerView, TabletView
 from nyala.cluster.raft.messages import Configuration, Peer, PeerRole
-from nyala.cluster.wire.methods import ChecksumReply, NamedServer, ServerStatus, TabletReport
+from nyala.cluster.wire.messages.methods import ChecksumReply, NamedServer, ServerStatus, TabletReport
 from nyala.errors import CorruptionError, DiskError
 
 PEERS = tuple(Peer(id, f"{id}:1") for id in "abc")

@@ -13,7 +13,7 @@ from nyala.cluster.admin.leaving import Leaving
 from nyala.cluster.admin.masters import ask_master
 from nyala.cluster.admin.moves import ReplicaMover
 from nyala.cluster.raft.messages import Peer, PeerRole
-from nyala.cluster.wire.methods import (
+from nyala.cluster.wire.messages.methods import (
     CatalogReply,
     Done,
     GetCatalog,
@@ -28,7 +28,7 @@ from nyala.cluster.wire.methods import (
     StepDown,
     TabletLocation,
 )
-from nyala.cluster.wire.plain import entry_to_plain
+from nyala.cluster.wire.messages.plain import entry_to_plain
 from nyala.errors import (
     ConfigurationRefused,
     ConnectionRefused,

@@ -13,10 +13,10 @@ import pytest
 from cluster_support_client import FakeCluster, once
 from fork_support import in_child, raised_by
 from nyala import errors
-from nyala.cluster.client import catalog_cache
-from nyala.cluster.client.calls import CallNumbers
+from nyala.cluster.client.catalog import catalog_cache
 from nyala.cluster.client.retry import Attempts
-from nyala.cluster.wire import methods
+from nyala.cluster.client.writes.call_ids import CallNumbers
+from nyala.cluster.wire.messages import methods
 from nyala.driver.connection import Connection
 from nyala.model.alterations import AddColumn
 from nyala.model.schema import ColumnSchema, Schema, TableDefinition, View

@@ -8,9 +8,9 @@ from cluster_support_client import once
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala import errors
-from nyala.cluster.client import facts
-from nyala.cluster.client.statistics import merged_statistics
-from nyala.cluster.wire import methods
+from nyala.cluster.client.catalog import statistics_cache as facts
+from nyala.cluster.client.catalog.statistics import merged_statistics
+from nyala.cluster.wire.messages import methods
 from nyala.model.partitions.partition import Partitioner
 from nyala.model.schema import ColumnSchema, HashRule, PartitionSchema, Schema, Table, TableDefinition
 from nyala.model.store import ColumnStatistics, Op, TableStatistics, WriteBatch

@@ -9,8 +9,10 @@ import pyarrow as pa
 import pytest
 from cluster_support_client import once
 from nyala import errors
-from nyala.cluster.client import load_runs, loads, routing
-from nyala.cluster.wire import methods
+from nyala.cluster.client.loads import cluster_loads as loads
+from nyala.cluster.client.loads import load_runs
+from nyala.cluster.client.writes import routing
+from nyala.cluster.wire.messages import methods
 from nyala.driver.connection import Connection
 from nyala.model.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition, non_unique_key
 from nyala.model.store import Op, WriteBatch

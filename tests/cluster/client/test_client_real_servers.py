@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from nyala.cluster.client.client import Client
-from nyala.cluster.client.token_scan import TokenScan
+from nyala.cluster.client.scans.token_scan import TokenScan
 from nyala.driver.stores.cluster_url import servers
 from nyala.model.store import Op, ScanCounters, ScanSpec
 from nyala.testing import MiniCluster

@@ -15,10 +15,13 @@ from cluster_support_client import FakeCluster, FakeStream, once
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala import errors
-from nyala.cluster.client import facts, retry, sent_spec, stream_watch
+from nyala.cluster.client import retry
+from nyala.cluster.client.catalog import statistics_cache as facts
 from nyala.cluster.client.client import Client
-from nyala.cluster.client.token_scan import TokenScan
-from nyala.cluster.wire import methods
+from nyala.cluster.client.scans import encoded_spec as sent_spec
+from nyala.cluster.client.scans import stream_watch
+from nyala.cluster.client.scans.token_scan import TokenScan
+from nyala.cluster.wire.messages import methods
 from nyala.driver.connection import Connection
 from nyala.model.alterations import DropColumn, RenameColumn
 from nyala.model.predicates import BloomFilter, InList, Range
@@ -344,7 +347,7 @@ def test_a_server_that_dies_behind_its_answer(client, table, cluster, held):
 
 
 def test_a_query_is_run_again_where_no_row_has_come_out(connection: Connection, client, table, cluster, monkeypatch):
-    monkeypatch.setattr("nyala.cluster.client.token_scan.HELD_BYTES", 0)
+    monkeypatch.setattr("nyala.cluster.client.scans.token_scan.HELD_BYTES", 0)
     monkeypatch.setattr(
         Client,
         "scan",

@@ -14,9 +14,9 @@ from cluster_support_client import FakeCluster, once
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala import errors
-from nyala.cluster.client import routing
 from nyala.cluster.client.client import Client
-from nyala.cluster.wire import methods
+from nyala.cluster.client.writes import routing
+from nyala.cluster.wire.messages import methods
 from nyala.driver.connection import Connection
 from nyala.model.alterations import AddColumn, AddRangePartition, DropColumn, DropRangePartition, RenameColumn
 from nyala.model.clock import LOGICAL_BITS, wall_microseconds

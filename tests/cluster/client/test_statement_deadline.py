@@ -13,7 +13,7 @@ from cluster_support_client import FakeCluster
 from nyala import errors
 from nyala.cluster.client.client import Client
 from nyala.cluster.client.retry import Attempts
-from nyala.cluster.wire import methods
+from nyala.cluster.wire.messages import methods
 from nyala.driver.connection import Connection
 from nyala.driver.session.session import Session
 from nyala.driver.stores.open_stores import SharedStore

@@ -10,7 +10,7 @@ from cluster_consensus_support import PATIENCE, Group, eventually
 from hypothesis import given
 from hypothesis import strategies as st
 from nyala.cluster.consensus.consensus_file import ConsensusFile, ConsensusState, read_consensus, write_consensus
-from nyala.cluster.consensus.tracked import CallHeader, as_log_entry, decode_tracked, encode_tracked
+from nyala.cluster.consensus.log.tracked import CallHeader, as_log_entry, decode_tracked, encode_tracked
 from nyala.cluster.raft.messages import Configuration, Entry, Peer, VoteResponse
 from nyala.cluster.wire.peers import PeerBatch
 from nyala.errors import CorruptionError

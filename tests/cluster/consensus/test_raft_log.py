@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from nyala.cluster.consensus.raft_log import RaftLog
+from nyala.cluster.consensus.log.raft_log import RaftLog
 from nyala.cluster.raft.messages import Entry
 from nyala.errors import CorruptionError, DiskError
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem, MemoryFileSystem

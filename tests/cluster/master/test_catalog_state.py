@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.cluster.master.catalog_changes import (
+from nyala.cluster.master.catalog.catalog_changes import (
     altered,
     created,
     dropped,
@@ -18,9 +18,8 @@ from nyala.cluster.master.catalog_changes import (
     views_dropped,
     with_call,
 )
-from nyala.cluster.master.catalog_state import CatalogState, Fate
-from nyala.cluster.master.directory import Observed
-from nyala.cluster.master.records import (
+from nyala.cluster.master.catalog.catalog_state import CatalogState, Fate
+from nyala.cluster.master.catalog.records import (
     CallRecord,
     Change,
     ClusterRecord,
@@ -29,6 +28,7 @@ from nyala.cluster.master.records import (
     decode_record,
     encode_record,
 )
+from nyala.cluster.master.directory import Observed
 from nyala.cluster.raft.messages import Configuration
 from nyala.errors import DuplicateTable, Error, UnknownTable, UnsupportedFormat
 from nyala.model.alterations import AddColumn, AddRangePartition, DropRangePartition, RenameTable

@@ -1,7 +1,7 @@
+from nyala.cluster.master.catalog.records import TabletRecord
 from nyala.cluster.master.directory import Observed, TabletDirectory
-from nyala.cluster.master.records import TabletRecord
 from nyala.cluster.raft.messages import Peer
-from nyala.cluster.wire.methods import Heartbeat, TabletReport
+from nyala.cluster.wire.messages.methods import Heartbeat, TabletReport
 
 from tests.master_support import configuration, report
 

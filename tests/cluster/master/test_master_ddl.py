@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from nyala.cluster.master.catalog_manager import CatalogManager
-from nyala.cluster.master.coordinator import Coordinator
-from nyala.cluster.master.ddl import Ddl
+from nyala.cluster.master.balance.coordinator import Coordinator
+from nyala.cluster.master.catalog.catalog_manager import CatalogManager
+from nyala.cluster.master.catalog.ddl import Ddl
+from nyala.cluster.master.catalog.records import Change, Record, decode_record, encode_record
 from nyala.cluster.master.options import MasterOptions
 from nyala.cluster.master.queries import Queries
-from nyala.cluster.master.records import Change, Record, decode_record, encode_record
-from nyala.cluster.wire.methods import (
+from nyala.cluster.wire.messages.methods import (
     AlterTable,
     AlterTablet,
     Call,
@@ -34,7 +34,7 @@ from nyala.cluster.wire.methods import (
     Request,
     TableReply,
 )
-from nyala.cluster.wire.plain import definition_to_plain, entry_from_plain, step_to_plain, view_to_plain
+from nyala.cluster.wire.messages.plain import definition_to_plain, entry_from_plain, step_to_plain, view_to_plain
 from nyala.errors import (
     ClusterError,
     DeadlineExceeded,

@@ -13,7 +13,8 @@ import pytest
 from nyala.cluster.master.options import MasterOptions
 from nyala.cluster.master.server import MasterServer
 from nyala.cluster.raft.options import RaftOptions
-from nyala.cluster.wire.methods import (
+from nyala.cluster.wire.calls.rpc import Channels
+from nyala.cluster.wire.messages.methods import (
     Call,
     CreateTable,
     CreateTablet,
@@ -30,8 +31,7 @@ from nyala.cluster.wire.methods import (
     ServersReply,
     SetFaults,
 )
-from nyala.cluster.wire.plain import definition_to_plain, view_to_plain
-from nyala.cluster.wire.rpc import Channels
+from nyala.cluster.wire.messages.plain import definition_to_plain, view_to_plain
 from nyala.cluster.wire.server import RpcServer
 from nyala.errors import (
     DeadlineExceeded,

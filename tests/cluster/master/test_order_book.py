@@ -1,7 +1,7 @@
 import random
 
-from nyala.cluster.master.order_book import LAST_PAUSE, PER_SERVER, REPORT_PAUSE, OrderBook
-from nyala.cluster.master.orders import AddReplica, DeleteReplica, RemoveReplica
+from nyala.cluster.master.balance.order_book import LAST_PAUSE, PER_SERVER, REPORT_PAUSE, OrderBook
+from nyala.cluster.master.balance.orders import AddReplica, DeleteReplica, RemoveReplica
 from nyala.cluster.raft.messages import Peer
 
 DELETE = DeleteReplica("t", "a", 7)

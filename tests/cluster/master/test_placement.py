@@ -4,7 +4,7 @@ from collections import Counter
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.cluster.master.placement import Loads, Takers, place_tablets, replication_factor
+from nyala.cluster.master.balance.placement import Loads, Takers, place_tablets, replication_factor
 from nyala.errors import ClusterError
 
 

@@ -4,9 +4,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.cluster.master.cluster_view import ClusterView, ReplicaAt, ServerView, TabletView
-from nyala.cluster.master.directory import Observed
-from nyala.cluster.master.orders import (
+from nyala.cluster.master.balance.cluster_view import ClusterView, ReplicaAt, ServerView, TabletView
+from nyala.cluster.master.balance.orders import (
     AddReplica,
     AlterReplicas,
     AskReport,
@@ -16,7 +15,8 @@ from nyala.cluster.master.orders import (
     Order,
     RemoveReplica,
 )
-from nyala.cluster.master.repair import Limits, decide, is_braked
+from nyala.cluster.master.balance.repair import Limits, decide, is_braked
+from nyala.cluster.master.directory import Observed
 
 from tests.master_support import ModelCluster, ModelReplica, ModelTablet, configuration, report
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 from nyala import errors
 from nyala.cluster.client.client import Client
-from nyala.cluster.client.token_scan import TokenScan
-from nyala.cluster.owner.server import OwnerServer
+from nyala.cluster.client.scans.token_scan import TokenScan
+from nyala.cluster.embedded_server.server import OwnerServer
 from nyala.driver.stores.cluster_url import servers
 from nyala.model.alterations import AddColumn, AddRangePartition
 from nyala.model.schema import (

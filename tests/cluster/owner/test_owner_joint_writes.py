@@ -11,12 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from nyala import errors
-from nyala.cluster.client import routing
 from nyala.cluster.client.client import Client
-from nyala.cluster.owner import joint_writes
-from nyala.cluster.wire.joint_methods import DropStaged, StageRows, WriteTable
-from nyala.cluster.wire.methods import Call, Write
-from nyala.cluster.wire.rows import write_to_request
+from nyala.cluster.client.writes import routing
+from nyala.cluster.embedded_server import joint_writes
+from nyala.cluster.wire.messages.joint_methods import DropStaged, StageRows, WriteTable
+from nyala.cluster.wire.messages.methods import Call, Write
+from nyala.cluster.wire.rows.write_rows import write_to_request
 from nyala.errors import DeadlineExceeded
 from nyala.model.alterations import AddColumn, AddRangePartition
 from nyala.model.schema import ColumnSchema, PartitionSchema, RangePartition, RangeRule, Table

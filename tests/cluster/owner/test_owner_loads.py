@@ -8,12 +8,12 @@ import nyala
 import pyarrow as pa
 import pytest
 from nyala import errors
-from nyala.cluster.client import routing
-from nyala.cluster.client.owned_loads import OwnedLoader
-from nyala.cluster.owner import loads
-from nyala.cluster.wire.load_methods import AbandonLoad, FinishLoad, LoadRows, StartLoad
-from nyala.cluster.wire.methods import Call
-from nyala.cluster.wire.rows import rows_to_bytes
+from nyala.cluster.client.loads.owned_loads import OwnedLoader
+from nyala.cluster.client.writes import routing
+from nyala.cluster.embedded_server import loads
+from nyala.cluster.wire.messages.load_methods import AbandonLoad, FinishLoad, LoadRows, StartLoad
+from nyala.cluster.wire.messages.methods import Call
+from nyala.cluster.wire.rows.write_rows import rows_to_bytes
 from nyala.model.schema import ColumnSchema, HashRule, PartitionSchema, Schema, TableDefinition, non_unique_key
 from nyala.model.types import INT, STRING
 from owner_support import Owned, ServeProcess

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala import errors
-from nyala.cluster.client import routing
+from nyala.cluster.client.writes import routing
 from nyala.model.alterations import AddColumn, AddRangePartition, DropColumn, DropRangePartition, RenameColumn
 from nyala.model.predicates import Range
 from nyala.model.schema import (

@@ -9,7 +9,7 @@ import time
 import nyala
 import pytest
 from nyala import errors
-from nyala.cluster.owner.record import find_owner
+from nyala.cluster.embedded_server.owner_record import find_owner
 from nyala.storage.database import Database
 from owner_support import ServeProcess
 

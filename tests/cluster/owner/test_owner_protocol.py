@@ -8,10 +8,10 @@ import uuid
 import pyarrow as pa
 import pytest
 from nyala import errors
-from nyala.cluster.wire import methods
-from nyala.cluster.wire.methods import Call
-from nyala.cluster.wire.plain import definition_to_plain, table_from_plain
-from nyala.cluster.wire.rows import write_to_request
+from nyala.cluster.wire.messages import methods
+from nyala.cluster.wire.messages.methods import Call
+from nyala.cluster.wire.messages.plain import definition_to_plain, table_from_plain
+from nyala.cluster.wire.rows.write_rows import write_to_request
 from nyala.model.schema import ColumnSchema, Schema, Table, TableDefinition
 from nyala.model.store import Op, WriteBatch
 from nyala.model.types import INT

@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import pytest
 from cluster_tablets_support import TABLET, Group, batch, rows_at, soon, until
-from nyala.cluster.consensus import log_retention
 from nyala.cluster.consensus.consensus_file import read_consensus, write_consensus
+from nyala.cluster.consensus.log import log_retention
 from nyala.cluster.raft.messages import Peer
 from nyala.cluster.tablets.bootstrap import BootstrapSources, copy_replica, remove_data
 from nyala.cluster.tablets.superblock import ReplicaState, Superblock
-from nyala.cluster.wire.methods import BeginBootstrap, EndBootstrap, FileChunk, ReadFile
+from nyala.cluster.wire.messages.methods import BeginBootstrap, EndBootstrap, FileChunk, ReadFile
 from nyala.errors import CorruptionError, DiskError, ProtocolError, ReplicaUnavailable
 from nyala.model.store import Op
 from nyala.storage.files.memory_filesystem import CrashableFileSystem, FaultyFileSystem

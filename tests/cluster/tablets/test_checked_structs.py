@@ -10,8 +10,9 @@ import pytest
 from nyala.cluster.consensus import consensus_file
 from nyala.cluster.consensus.consensus_file import ConsensusState, read_consensus, write_consensus
 from nyala.cluster.raft.messages import Configuration
-from nyala.cluster.tablets import results, superblock
-from nyala.cluster.tablets.results import SavedResults
+from nyala.cluster.tablets import exactly_once as results
+from nyala.cluster.tablets import superblock
+from nyala.cluster.tablets.exactly_once import SavedResults
 from nyala.cluster.tablets.superblock import Superblock
 from nyala.errors import CorruptionError, DiskError
 from nyala.storage.files.checked_file import replace_checked

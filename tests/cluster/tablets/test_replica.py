@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from cluster_tablets_support import TABLE, Group, batch, describe, rows_at, soon, until
 from nyala.cluster.raft.messages import Peer, PeerRole
-from nyala.cluster.wire.methods import Call
+from nyala.cluster.wire.messages.methods import Call
 from nyala.errors import (
     ClusterError,
     DeadlineExceeded,

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from nyala.cluster.consensus.tracked import CallHeader
-from nyala.cluster.tablets.results import IDLE_SECONDS, Results, SavedResults, decode_result, encode_result
-from nyala.cluster.wire.methods import Call
+from nyala.cluster.consensus.log.tracked import CallHeader
+from nyala.cluster.tablets.exactly_once import IDLE_SECONDS, Results, SavedResults, decode_result, encode_result
+from nyala.cluster.wire.messages.methods import Call
 from nyala.errors import AlreadyPresent, DeadlineExceeded, NotNullViolation, NotTheLeader, ProtocolError
 from nyala.model.clock import LOGICAL_BITS
 from nyala.model.store import RowError, Timestamp, WriteResult

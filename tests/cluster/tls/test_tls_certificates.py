@@ -11,8 +11,8 @@ from nyala.__main__ import main
 from nyala.cluster.admin.certificates import check_host, files_of, make_certificates
 from nyala.cluster.admin.local_cluster import LocalCluster
 from nyala.cluster.admin.ports import HOST
-from nyala.cluster.wire.access import Role
-from nyala.cluster.wire.tls import read_credentials
+from nyala.cluster.wire.security.access import Role
+from nyala.cluster.wire.security.tls import read_credentials
 from nyala.errors import InterfaceError, OperationalError
 
 

@@ -17,10 +17,10 @@ from nyala.cluster.master.options import MasterOptions
 from nyala.cluster.master.server import MasterServer
 from nyala.cluster.tserver.options import TabletServerOptions
 from nyala.cluster.tserver.server import TabletServer
-from nyala.cluster.wire.access import Role
-from nyala.cluster.wire.methods import GetStatus, LeaveCluster
-from nyala.cluster.wire.rpc import Channel
-from nyala.cluster.wire.tls import read_credentials
+from nyala.cluster.wire.calls.rpc import Channel
+from nyala.cluster.wire.messages.methods import GetStatus, LeaveCluster
+from nyala.cluster.wire.security.access import Role
+from nyala.cluster.wire.security.tls import read_credentials
 from nyala.driver.stores.cluster_url import ENVIRONMENT, with_parameters
 from nyala.errors import AccessDenied, AuthenticationFailed, InterfaceError
 from nyala.model.clock import HybridClock

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives import serialization
-from nyala.cluster.wire.access import Role
-from nyala.cluster.wire.tls import read_credentials
-from nyala.cluster.wire.tls_files import TlsFiles, tls_files
+from nyala.cluster.wire.security.access import Role
+from nyala.cluster.wire.security.tls import read_credentials
+from nyala.cluster.wire.security.tls_files import TlsFiles, tls_files
 from nyala.errors import InterfaceError
 from tls_support import HOST, Pki, with_ca
 

@@ -12,11 +12,11 @@ import nyala
 import pytest
 from nyala.cluster.admin.masters import ask_master
 from nyala.cluster.client.retry import Attempts
-from nyala.cluster.wire.access import Role
-from nyala.cluster.wire.methods import Done, GetStatus, KeepAlive, ListServers
-from nyala.cluster.wire.rpc import Channel, Channels
+from nyala.cluster.wire.calls.rpc import Channel, Channels
+from nyala.cluster.wire.messages.methods import Done, GetStatus, KeepAlive, ListServers
+from nyala.cluster.wire.security.access import Role
+from nyala.cluster.wire.security.tls import Credentials
 from nyala.cluster.wire.server import RpcServer
-from nyala.cluster.wire.tls import Credentials
 from nyala.errors import AuthenticationFailed, DeadlineExceeded, InterfaceError, ServerUnavailable
 from nyala.model.clock import HybridClock
 from tls_support import HOST, Pki, unchecked, with_ca

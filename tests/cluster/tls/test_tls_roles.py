@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from cryptography import x509
 from nyala.cluster.raft.messages import Peer
-from nyala.cluster.wire import call_streams, peer_streams
-from nyala.cluster.wire.access import NEEDED, Role, check_method, check_request, role_of
-from nyala.cluster.wire.envelope import methods as all_methods
-from nyala.cluster.wire.envelope import pack
-from nyala.cluster.wire.exchanges import messages
-from nyala.cluster.wire.methods import (
+from nyala.cluster.wire import peer_streams
+from nyala.cluster.wire.calls import call_streams
+from nyala.cluster.wire.calls.exchanges import messages
+from nyala.cluster.wire.calls.rpc import Channel, Connection
+from nyala.cluster.wire.messages.envelope import methods as all_methods
+from nyala.cluster.wire.messages.envelope import pack
+from nyala.cluster.wire.messages.methods import (
     Call,
     Done,
     DropTable,
@@ -27,9 +28,9 @@ from nyala.cluster.wire.methods import (
 )
 from nyala.cluster.wire.peer_streams import FlightTransport
 from nyala.cluster.wire.peers import PeerBatch
-from nyala.cluster.wire.rpc import Channel, Connection
+from nyala.cluster.wire.security.access import NEEDED, Role, check_method, check_request, role_of
+from nyala.cluster.wire.security.tls import Credentials, read_credentials
 from nyala.cluster.wire.server import RpcServer
-from nyala.cluster.wire.tls import Credentials, read_credentials
 from nyala.errors import AccessDenied, InterfaceError, UnknownTable
 from nyala.model.clock import HybridClock
 from pyarrow import flight

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 from nyala.cluster.raft.messages import Peer, PeerRole
-from nyala.cluster.wire import methods, plain
-from nyala.cluster.wire.rows import write_to_request
+from nyala.cluster.wire.messages import methods, plain
+from nyala.cluster.wire.rows.write_rows import write_to_request
 from nyala.errors import CorruptionError, Error, ReplicaUnavailable
 from nyala.model.codec.values import key_to_plain, row_to_plain
 from nyala.model.store import Op, ScanSpec, WriteBatch

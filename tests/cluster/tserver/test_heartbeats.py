@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from nyala.cluster.raft.messages import Configuration, Peer
 from nyala.cluster.tserver.heartbeats import Heartbeats
-from nyala.cluster.wire.methods import Heartbeat, HeartbeatReply, TabletReport
+from nyala.cluster.wire.messages.methods import Heartbeat, HeartbeatReply, TabletReport
 from nyala.errors import ServerUnavailable
 
 SERVER = Peer("s1", "127.0.0.1:1")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from nyala.cluster.raft.messages import Peer, PeerRole
 from nyala.cluster.tablets.superblock import ReplicaState, Superblock
-from nyala.cluster.wire import methods
+from nyala.cluster.wire.messages import methods
 from nyala.errors import ConfigurationRefused, DiskError, ReplicaUnavailable
 from nyala.model.alterations import AddColumn
 from nyala.model.altered_table import apply_steps

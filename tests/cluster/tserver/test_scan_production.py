@@ -9,9 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from nyala.cluster.tserver.scan_production import AHEAD_BATCHES, Budget, Production
-from nyala.cluster.tserver.scanners import KEPT_BATCHES, Scanner, Scanners
-from nyala.cluster.wire.methods import ScanEnd
+from nyala.cluster.tserver.scans.scan_production import AHEAD_BATCHES, Budget, Production
+from nyala.cluster.tserver.scans.scanners import KEPT_BATCHES, Scanner, Scanners
+from nyala.cluster.wire.messages.methods import ScanEnd
 from nyala.errors import Cancelled, DiskError, ProtocolError, ScannerExpired
 from nyala.model.store import ScanCounters
 from nyala.model.types import BIGINT
@@ -269,7 +269,7 @@ def test_an_error_ends_the_scan_and_a_lost_reader_does_not() -> None:
 
 
 def test_a_scan_that_was_closed_before_it_began_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("nyala.cluster.tserver.scanners.CLOSED_SCANS", 2)
+    monkeypatch.setattr("nyala.cluster.tserver.scans.scanners.CLOSED_SCANS", 2)
     source = Source(0, 3)
     registry, begin = scanners(source)
     registry.close("s")

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from nyala.cluster.tserver import scan_sources as module
-from nyala.cluster.tserver.scan_production import Budget, Production
-from nyala.cluster.tserver.scan_sources import scan_sources
+from nyala.cluster.tserver.scans import scan_sources as module
+from nyala.cluster.tserver.scans.scan_production import Budget, Production
+from nyala.cluster.tserver.scans.scan_sources import scan_sources
 from nyala.errors import ProtocolError
 from nyala.model.predicates import Range
 from nyala.model.schema import ColumnSchema, Schema, TableDefinition

@@ -14,11 +14,11 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from nyala.cluster.tserver import scan_service
-from nyala.cluster.tserver.scanners import KEPT_BATCHES
-from nyala.cluster.wire import methods, plain
-from nyala.cluster.wire.methods import ScanStart, ScanTablet, StartScan
-from nyala.cluster.wire.scan_streams import StartedScan
+from nyala.cluster.tserver.scans import scan_service
+from nyala.cluster.tserver.scans.scanners import KEPT_BATCHES
+from nyala.cluster.wire.messages import methods, plain
+from nyala.cluster.wire.messages.methods import ScanStart, ScanTablet, StartScan
+from nyala.cluster.wire.rows.scan_streams import StartedScan
 from nyala.errors import ProtocolError, ReplicaUnavailable, ScannerExpired, StaleSchema
 from nyala.model.predicates import InList, Range
 from nyala.model.store import ChangeRange, Op, ScanSpec, Timestamp

@@ -7,7 +7,7 @@ import threading
 import uuid
 from pathlib import Path
 
-from nyala.cluster.wire import methods
+from nyala.cluster.wire.messages import methods
 from nyala.errors import Error, ScannerExpired
 from nyala.model.store import Op, ScanSpec
 from tserver_support import Servers, rows, tuples, wait_for

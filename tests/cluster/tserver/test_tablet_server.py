@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from nyala.cluster.wire import methods, plain
-from nyala.cluster.wire.rows import write_to_request
+from nyala.cluster.wire.messages import methods, plain
+from nyala.cluster.wire.rows.write_rows import write_to_request
 from nyala.errors import (
     NotTheLeader,
     ProtocolError,

@@ -9,9 +9,9 @@ import textwrap
 from pathlib import Path
 
 from nyala.cluster.raft.messages import Configuration, Peer
-from nyala.cluster.wire import methods
-from nyala.cluster.wire.rows import write_to_request
-from nyala.cluster.wire.rpc import Channel
+from nyala.cluster.wire.calls.rpc import Channel
+from nyala.cluster.wire.messages import methods
+from nyala.cluster.wire.rows.write_rows import write_to_request
 from nyala.model.clock import HybridClock
 from nyala.model.store import Op, WriteBatch
 from tserver_support import rows, tablet, wait_for

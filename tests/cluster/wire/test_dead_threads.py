@@ -10,9 +10,11 @@ from pathlib import Path
 import nyala
 import pytest
 from nyala import errors
-from nyala.cluster.owner.server import OwnerServer
-from nyala.cluster.wire import late_answers, methods, scan_streams
-from nyala.cluster.wire.rpc import Channels
+from nyala.cluster.embedded_server.server import OwnerServer
+from nyala.cluster.wire.calls import deferred_replies as late_answers
+from nyala.cluster.wire.calls.rpc import Channels
+from nyala.cluster.wire.messages import methods
+from nyala.cluster.wire.rows import scan_streams
 from nyala.cluster.wire.server import Limits, RpcServer
 from nyala.model.clock import HybridClock
 from nyala.storage.database import Database

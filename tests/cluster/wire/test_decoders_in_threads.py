@@ -18,7 +18,7 @@ _DECODE_ALL = """
 import sys, threading
 import msgspec
 from nyala.cluster.wire import envelope, load_methods, methods
-from nyala.cluster.wire.errors import error_to_body
+from nyala.cluster.wire.messages.errors import error_to_body
 from nyala.errors import NotTheLeader
 
 sys.setswitchinterval(1e-6)

@@ -23,10 +23,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from nyala import errors
-from nyala.cluster.wire.envelope import Caller, ReplyEnvelope, RequestEnvelope, methods, pack
-from nyala.cluster.wire.errors import error_from_body, raised_by_flight
-from nyala.cluster.wire.methods import CloseScanner, Done, KeepAlive, ScanEnd, ScanTablet, Write
-from nyala.cluster.wire.rpc import METHOD_ACTION, Channel
+from nyala.cluster.wire.calls.rpc import METHOD_ACTION, Channel
+from nyala.cluster.wire.messages.envelope import Caller, ReplyEnvelope, RequestEnvelope, methods, pack
+from nyala.cluster.wire.messages.errors import error_from_body, raised_by_flight
+from nyala.cluster.wire.messages.methods import CloseScanner, Done, KeepAlive, ScanEnd, ScanTablet, Write
 from nyala.cluster.wire.server import CallContext, Limits, RpcServer
 from nyala.model.clock import HybridClock
 from nyala.model.types import BIGINT
@@ -266,8 +266,8 @@ def test_a_slow_reader_holds_up_no_other(besieged: Besieged) -> None:
 
 _READER = """
 import sys
-from nyala.cluster.wire.methods import ScanTablet
-from nyala.cluster.wire.rpc import Channel
+from nyala.cluster.wire.messages.methods import ScanTablet
+from nyala.cluster.wire.calls.rpc import Channel
 from nyala.model.clock import HybridClock
 stream = Channel(sys.argv[1], HybridClock()).scan(
     ScanTablet(tablet_id="t", schema_version=0, spec={"batches": 100_000}, scanner="s"), timeout=600)

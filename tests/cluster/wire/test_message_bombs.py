@@ -15,16 +15,24 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from nyala import errors
-from nyala.cluster.wire import rpc, value_count
-from nyala.cluster.wire.batches import BatchDecoder, PartHead, decode_batch, encode_batch, type_to_plain
-from nyala.cluster.wire.call_service import _calls
-from nyala.cluster.wire.envelope import RequestEnvelope, pack, reply_decoder, request_decoder, ticket_decoder, unpack
-from nyala.cluster.wire.methods import CatalogReply, CreateTable, Done, KeepAlive
-from nyala.cluster.wire.rpc import METHOD_ACTION, Channels
-from nyala.cluster.wire.scan_streams import _head_decoder
+from nyala.cluster.wire.calls import rpc
+from nyala.cluster.wire.calls.call_service import _calls
+from nyala.cluster.wire.calls.rpc import METHOD_ACTION, Channels
+from nyala.cluster.wire.messages import value_count
+from nyala.cluster.wire.messages.envelope import (
+    RequestEnvelope,
+    pack,
+    reply_decoder,
+    request_decoder,
+    ticket_decoder,
+    unpack,
+)
+from nyala.cluster.wire.messages.methods import CatalogReply, CreateTable, Done, KeepAlive
+from nyala.cluster.wire.messages.value_count import check_value_count
+from nyala.cluster.wire.rows.batches import BatchDecoder, PartHead, decode_batch, encode_batch, type_to_plain
+from nyala.cluster.wire.rows.scan_streams import _head_decoder
+from nyala.cluster.wire.rows.small_batches import Arrow, SmallBatch, batch_of
 from nyala.cluster.wire.server import Limits, RpcServer
-from nyala.cluster.wire.small_batches import Arrow, SmallBatch, batch_of
-from nyala.cluster.wire.value_count import check_value_count
 from nyala.model.clock import HybridClock
 from nyala.model.types import BIGINT
 from nyala.model.vectors.vector import Batch, Flat

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pytest
-from nyala.cluster.wire import untrusted_rows
-from nyala.cluster.wire.rows import rows_from_bytes, rows_to_bytes
+from nyala.cluster.wire.rows import untrusted_rows
+from nyala.cluster.wire.rows.write_rows import rows_from_bytes, rows_to_bytes
 from nyala.errors import ProtocolError
 
 

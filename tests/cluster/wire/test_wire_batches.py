@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.cluster.wire import batches as wire_batches
-from nyala.cluster.wire.batches import BatchDecoder, BatchEncoder, DictionaryHead, decode_batch, encode_batch
-from nyala.cluster.wire.methods import Call, Write
-from nyala.cluster.wire.rows import write_from_request, write_to_request
+from nyala.cluster.wire.messages.methods import Call, Write
+from nyala.cluster.wire.rows import batches as wire_batches
+from nyala.cluster.wire.rows.batches import BatchDecoder, BatchEncoder, DictionaryHead, decode_batch, encode_batch
+from nyala.cluster.wire.rows.write_rows import write_from_request, write_to_request
 from nyala.errors import Error, ProtocolError
 from nyala.model.store import Op, WriteBatch
 from nyala.model.types import BIGINT, INT, STRING

@@ -14,11 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from nyala import errors
-from nyala.cluster.wire import call_service, call_streams, envelope
-from nyala.cluster.wire.envelope import Caller, RequestEnvelope
+from nyala.cluster.wire.calls import call_service, call_streams
+from nyala.cluster.wire.calls.rpc import Channels
 from nyala.cluster.wire.faults import FAULTS
-from nyala.cluster.wire.methods import ReadRow, Reply, RowReply, SetFaults
-from nyala.cluster.wire.rpc import Channels
+from nyala.cluster.wire.messages import envelope
+from nyala.cluster.wire.messages.envelope import Caller, RequestEnvelope
+from nyala.cluster.wire.messages.methods import ReadRow, Reply, RowReply, SetFaults
 from nyala.cluster.wire.server import Answer, CallContext, Limits, RpcServer
 from nyala.model.clock import HybridClock
 from pyarrow import flight

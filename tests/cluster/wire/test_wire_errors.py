@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from nyala import errors
-from nyala.cluster.wire.errors import error_from_body, error_to_body, raised_by_flight
+from nyala.cluster.wire.messages.errors import error_from_body, error_to_body, raised_by_flight
 from pyarrow import flight
 
 _UNREACHED = "Flight returned unavailable error, with message: failed to connect to all addresses; last error: "

@@ -18,11 +18,11 @@ import pytest
 from nyala import errors
 from nyala.cluster.raft.messages import AppendRequest, AppendResponse, Entry, Message, Peer
 from nyala.cluster.wire import peer_streams
+from nyala.cluster.wire.calls.rpc import Channels
 from nyala.cluster.wire.faults import FAULTS
-from nyala.cluster.wire.methods import GetStatus, SetFaults
+from nyala.cluster.wire.messages.methods import GetStatus, SetFaults
 from nyala.cluster.wire.peer_streams import FlightTransport
 from nyala.cluster.wire.peers import PeerBatch
-from nyala.cluster.wire.rpc import Channels
 from nyala.cluster.wire.server import RpcServer
 from nyala.model.clock import HybridClock
 from nyala.model.store import Timestamp

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from nyala.cluster.wire.faults import Faults, FaultyFileSystem
-from nyala.cluster.wire.methods import SetFaults
-from nyala.cluster.wire.process import FAILED_STATUS
+from nyala.cluster.wire.messages.methods import SetFaults
+from nyala.cluster.wire.process.server_process import FAILED_STATUS
 from nyala.errors import DiskError
 from nyala.storage.files.filesystem import FileSystem
 from nyala.storage.files.memory_filesystem import MemoryFileSystem
@@ -25,8 +25,8 @@ PATIENCE = 30.0
 _SERVER = """
 import logging, os, signal, sys, threading, time
 from nyala import errors
-from nyala.cluster.wire.methods import Done, KeepAlive
-from nyala.cluster.wire.process import run_server
+from nyala.cluster.wire.messages.methods import Done, KeepAlive
+from nyala.cluster.wire.process.server_process import run_server
 from nyala.cluster.wire.server import RpcServer
 from nyala.model.clock import HybridClock
 

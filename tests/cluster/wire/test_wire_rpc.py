@@ -11,13 +11,23 @@ from typing import Any
 import numpy as np
 import pytest
 from nyala import errors
-from nyala.cluster.wire import errors as wire_errors
-from nyala.cluster.wire import methods, server
+from nyala.cluster.wire import server
+from nyala.cluster.wire.calls.rpc import Channel, Channels
 from nyala.cluster.wire.client_clock import ClientClock
-from nyala.cluster.wire.envelope import Caller
 from nyala.cluster.wire.faults import FAULTS
-from nyala.cluster.wire.methods import Done, GetStatus, KeepAlive, ScanEnd, ScanTablet, SetFaults, StepDown, WriteRow
-from nyala.cluster.wire.rpc import Channel, Channels
+from nyala.cluster.wire.messages import errors as wire_errors
+from nyala.cluster.wire.messages import methods
+from nyala.cluster.wire.messages.envelope import Caller
+from nyala.cluster.wire.messages.methods import (
+    Done,
+    GetStatus,
+    KeepAlive,
+    ScanEnd,
+    ScanTablet,
+    SetFaults,
+    StepDown,
+    WriteRow,
+)
 from nyala.cluster.wire.server import CallContext, Limits, RpcServer
 from nyala.model.clock import HybridClock
 from nyala.model.store import Timestamp

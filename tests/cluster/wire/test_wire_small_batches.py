@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.cluster.wire.small_batches import SmallBatch, Texts, batch_of, sent_bytes, small_batch
+from nyala.cluster.wire.rows.small_batches import SmallBatch, Texts, batch_of, sent_bytes, small_batch
 from nyala.errors import ProtocolError
 from nyala.model.types import BINARY, DECIMAL, INTERVAL, STRING, Interval
 from nyala.model.vectors.vector import Batch, Dict, Text, Vector, vector_from_arrow

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from nyala.cluster.wire import plain
+from nyala.cluster.wire.messages import plain
 from nyala.errors import Error, ProtocolError
 from nyala.model import alterations
 from nyala.model.codec.values import (

@@ -1,0 +1,1 @@
+"""Cached metadata of the cluster: tables, locations, statistics."""

@@ -1,0 +1,95 @@
+"""Asking the masters: the leading one answers, and is asked first next time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from ....errors import Error, NotTheLeader
+from ...wire.messages.methods import Reply, Request
+from ..client_context import ChannelsLike
+from ..retry import FIRST_ATTEMPT, Attempts, Verdict, verdict
+
+R = TypeVar("R", bound=Reply)
+
+
+class Masters:
+    """The masters of a cluster, by their addresses. Safe for several threads.
+
+    Parameters
+    ----------
+    channels : Channels
+    addresses : sequence of str
+        "host:port" of all masters, or of some.
+    attempts : callable, optional
+        Makes the `Attempts` at a request: `Shared.attempts` for a client, which knows a deadline where none is given.
+    """
+
+    def __init__(self, channels: ChannelsLike, addresses: Sequence[str], attempts: Callable[..., Attempts] = Attempts):
+        self.addresses = tuple(addresses)
+        self._channels = channels
+        self._attempts = attempts
+        self._leader = ""
+        """Who answered last, or was named by one that does not lead; a guess, so that no lock is needed."""
+
+    @property
+    def address(self) -> str:
+        """Address of the master that answered last, or of the first: of a served directory, its owner's."""
+        return self._leader or self.addresses[0]
+
+    def call(
+        self,
+        request: Request,
+        reply: type[R],
+        what: str,
+        *,
+        seconds: float | None = None,
+        attempt: float | None = FIRST_ATTEMPT,
+        patience: float | None = None,
+    ) -> R:
+        """The leading master's answer. A request that changes something carries its number, so it may be sent again.
+
+        Raises what the master raised, or `DeadlineExceeded` where none led in time, or none was there for `patience`
+        seconds.
+        """
+        return self.answer(request, reply, self.attempts(what, seconds, attempt, patience))
+
+    def attempts(
+        self, what: str, seconds: float | None, attempt: float | None = FIRST_ATTEMPT, patience: float | None = None
+    ) -> Attempts:
+        """The attempts at a request, for `answer`; the parameters are those of `call`."""
+        return self._attempts(f"{what} (asked of {', '.join(self.addresses)})", seconds, attempt, patience=patience)
+
+    def answer(self, request: Request, reply: type[R], attempts: Attempts) -> R:
+        """As `call`, with attempts that were made before."""
+        tried: set[str] = set()
+        while True:
+            address = self._next(tried)
+            if not address:
+                attempts.pause()
+                tried.clear()
+                continue
+            try:
+                found = self._channels.get(address).call(request, timeout=attempts.timeout())
+            except Error as error:
+                self._failed(address, error, tried)
+                attempts.failed(error)
+                continue
+            self._leader = address
+            assert isinstance(found, reply)
+            return found
+
+    def _next(self, tried: set[str]) -> str:
+        """Whom to ask now; "" where all were asked in this round."""
+        order = (self._leader, *self.addresses) if self._leader else self.addresses
+        return next((address for address in order if address not in tried), "")
+
+    def _failed(self, address: str, error: Error, tried: set[str]) -> None:
+        """Take note of an answer that was none; raises what will not become better."""
+        if verdict(error) is Verdict.OUT:
+            raise error
+        tried.add(address)
+        if self._leader == address:
+            self._leader = ""
+        if isinstance(error, NotTheLeader) and error.leader and error.leader not in tried:
+            self._leader = error.leader

@@ -1,0 +1,268 @@
+"""What the tablets tell of themselves: rows, sizes, statistics; kept for seconds.
+
+A plan wants to know about how many rows a table has, and asks often. What is known is used for `KEPT_SECONDS`; where
+this client has written since, for shorter, and not at all while the table is small: there the count is to be exact.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
+from contextlib import suppress
+from dataclasses import dataclass
+
+from ....errors import DeadlineExceeded, Error, TabletGone
+from ....model.codec.values import key_from_plain
+from ....model.schema import Table
+from ....model.store import (
+    AnalyzeResult,
+    CompactionResult,
+    Replica,
+    TableStatistics,
+    TableStorage,
+    TabletDescription,
+)
+from ....model.waiting_time import carried
+from ...raft.messages import PeerRole
+from ...wire.messages.methods import (
+    DescribeTablets,
+    KeySamples,
+    KeySamplesReply,
+    TabletFacts,
+    TabletFactsReply,
+    WorkOnTablet,
+    WorkReply,
+)
+from ...wire.messages.plain import sketch_from_plain, statistics_from_plain, storage_from_plain
+from ..client_context import Shared
+from ..retry import Attempts
+from ..tablet_calls import TabletCalls
+from .catalog_cache import CatalogCache, KnownTable
+from .locations import Location, Locations
+from .statistics import merged_statistics, merged_storage, summed
+
+KEPT_SECONDS = 5.0
+WRITTEN_SECONDS = 1.0
+"""Where this client has written a little of a large table since."""
+SMALL_ROWS = 100_000
+MANY = 0.1
+"""Rows written, as a share of those there are, from which on nothing that is known of the table holds."""
+PATIENCE_SECONDS = 5.0
+"""A plan waits no longer for tablets that do not answer."""
+WORK_SECONDS = 6 * 3600.0
+"""How long flushing and compacting a tablet may take."""
+_LOOK_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableFacts:
+    """What the tablets of a table told at one time (monotonic seconds), and how much was written by then."""
+
+    known: KnownTable
+    tablets: Mapping[str, TabletFacts]
+    statistics: TableStatistics
+    at: float
+    written: int
+
+    def is_fresh(self, known: KnownTable, written: int) -> bool:
+        """Does it still hold?"""
+        age, changed, rows = time.monotonic() - self.at, written - self.written, self.statistics.row_count
+        if self.known is not known or age > KEPT_SECONDS:
+            return False
+        return not changed or (rows >= SMALL_ROWS and changed < MANY * rows and age < WRITTEN_SECONDS)
+
+
+class Facts:
+    """Facts about tables. Safe for several threads."""
+
+    def __init__(self, shared: Shared, catalog: CatalogCache, locations: Locations, calls: TabletCalls):
+        self._shared = shared
+        self._catalog = catalog
+        self._locations = locations
+        self._calls = calls
+        self._locks: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
+        """By table: held while its tablets are asked."""
+        self._found: dict[str, TableFacts] = {}
+        self._written: defaultdict[str, int] = defaultdict(int)
+        """Rows that this client has changed so far; an estimate, so that threads may overtake each other."""
+
+    # ---- what is known -------------------------------------------------------------------------------------------
+
+    def wrote(self, table: Table, rows: int) -> None:
+        """So many rows of a table were changed."""
+        self._written[table.id] += rows
+
+    def rows_of(self, known: KnownTable) -> Mapping[str, int]:
+        """About how many rows the tablets have, as far as that is known already."""
+        found = self._found.get(known.table.id)
+        return {} if found is None else {tablet_id: facts.rows for tablet_id, facts in found.tablets.items()}
+
+    def counted(self, known: KnownTable) -> Mapping[str, int]:
+        """How many rows the tablets have now; those that do not answer are left out."""
+        self._found.pop(known.table.id, None)
+        return {tablet_id: facts.rows for tablet_id, facts in self._get(known.table).tablets.items()}
+
+    def statistics(self, table: Table) -> TableStatistics:
+        """`Store.statistics`."""
+        return self._get(table).statistics
+
+    def storage(self, table: Table) -> TableStorage:
+        """`Store.table_storage`."""
+        found = self._get(table, anew=True)
+        return merged_storage(
+            found.known.table, [(facts.rows, storage_from_plain(facts.storage)) for facts in found.tablets.values()]
+        )
+
+    def describe(self, table: Table) -> list[TabletDescription]:
+        """`Store.describe_tablets`. A tablet that does not answer has no rows here."""
+        found = self._get(table, anew=True)
+        known = found.known
+        locations = self._locations.of_table(known.table.id, known.tablet_ids)
+        described = []
+        for tablet_id, partition in zip(known.tablet_ids, known.partitioner.partitions, strict=True):
+            facts = found.tablets.get(tablet_id)
+            rows, size = (0, 0) if facts is None else (facts.rows, facts.bytes)
+            replicas = _replicas(locations.get(tablet_id))
+            described.append(TabletDescription(tablet_id, partition.describe(), rows, size, replicas))
+        return described
+
+    def key_samples(self, table: Table, tablet_id: str) -> Sequence[tuple[object, ...]]:
+        """`Store.key_samples`."""
+        known = self._catalog.known(table)
+        if tablet_id not in known.tablet_ids:
+            raise TabletGone(f"table {known.table.name} has no tablet {tablet_id}: its range partition was dropped")
+        attempts = self._shared.attempts(f"a look at tablet {tablet_id}")
+        reply = self._calls.leader(KeySamples(tablet_id=tablet_id), KeySamplesReply, known, tablet_id, attempts)
+        return [key_from_plain(key) for key in reply.keys]
+
+    # ---- asking --------------------------------------------------------------------------------------------------
+
+    def _get(self, table: Table, anew: bool = False) -> TableFacts:
+        known = self._catalog.known(table)
+        asked = time.monotonic()
+        found = self._found.get(known.table.id)
+        if found is not None and not anew and found.is_fresh(known, self._written[known.table.id]):
+            return found
+        patience = min(PATIENCE_SECONDS, self._shared.options.deadline)
+        attempts = self._shared.attempts("a look at tablets", patience)
+        with suppress(DeadlineExceeded), attempts.holding(self._locks[known.table.id]):
+            found = self._found.get(known.table.id)
+            if found is not None and found.at >= asked and found.known is known:
+                return found
+            found = self._found[known.table.id] = self._ask(known, found, attempts)
+            return found
+        return self._ask(known, found, attempts)  # the thread that asks waits, too; a plan goes without
+
+    def _ask(self, known: KnownTable, before: TableFacts | None, attempts: Attempts) -> TableFacts:
+        """Ask the leaders of all tablets, or other replicas where there is none."""
+        at, written = time.monotonic(), self._written[known.table.id]
+        tablets: dict[str, TabletFacts] = {}
+        with suppress(Error):
+            while True:
+                missing = [tablet_id for tablet_id in known.tablet_ids if tablet_id not in tablets]
+                locations = self._locations.of_table(known.table.id, known.tablet_ids, attempts.remaining)
+                for facts in self._describe(locations, missing, attempts.timeout()):
+                    tablets[facts.tablet_id] = facts
+                missing = [tablet_id for tablet_id in missing if tablet_id not in tablets]
+                if not missing:
+                    break
+                attempts.pause()
+                for tablet_id in missing:
+                    self._locations.invalidate(tablet_id)
+        self._shared.check_open()
+        if before is not None and before.known.table.version == known.table.version:
+            tablets = {**{t: f for t, f in before.tablets.items() if t in known.tablet_ids}, **tablets}
+        ordered = {tablet_id: tablets[tablet_id] for tablet_id in known.tablet_ids if tablet_id in tablets}
+        parts = [statistics_from_plain(facts.statistics) for facts in ordered.values()]
+        sketches = [
+            {name: sketch_from_plain(data) for name, data in facts.sketches.items()} for facts in ordered.values()
+        ]
+        return TableFacts(known, ordered, merged_statistics(known.table, parts, sketches), at, written)
+
+    def _describe(
+        self, locations: Mapping[str, Location], tablet_ids: Sequence[str], seconds: float
+    ) -> list[TabletFacts]:
+        """The facts of those tablets that answer in time, one message per server."""
+        by_server: defaultdict[str, list[str]] = defaultdict(list)
+        for tablet_id in tablet_ids:
+            order = self._locations.for_leader(locations[tablet_id]) if tablet_id in locations else []
+            if order:
+                by_server[order[0]].append(tablet_id)
+
+        def ask(address: str) -> tuple[TabletFacts, ...]:
+            request = DescribeTablets(tablet_ids=tuple(by_server[address]))
+            try:
+                reply = self._shared.channels.get(address).call(request, timeout=seconds)
+            except Error:
+                self._locations.shun(address)
+                return ()
+            assert isinstance(reply, TabletFactsReply)
+            return reply.tablets
+
+        if len(by_server) == 1:
+            return list(ask(next(iter(by_server))))
+        return [facts for found in self._shared.pool.map(ask, by_server) for facts in found]
+
+    # ---- work ----------------------------------------------------------------------------------------------------
+
+    def compact(self, table: Table, check: Callable[[], None] | None) -> CompactionResult:
+        """`Store.compact_table`: every replica is compacted; the numbers are those of the leaders."""
+        return CompactionResult(**self._work(table, "compact", check))
+
+    def analyze(self, table: Table, check: Callable[[], None] | None) -> AnalyzeResult:
+        """`Store.analyze_table`, likewise."""
+        return AnalyzeResult(**self._work(table, "analyze", check))
+
+    def flush(self, tables: Sequence[Table]) -> int:
+        """Write what the tablets of some tables have in memory to their disks; how many rows that were, at leaders."""
+        return sum(self._work(table, "flush", None).get("rows", 0) for table in tables)
+
+    def _work(self, table: Table, work: str, check: Callable[[], None] | None) -> dict[str, int]:
+        known = self._catalog.known(table)
+        work_on = carried(self._work_on)
+        futures = [self._shared.pool.submit(work_on, known, tablet, work) for tablet in known.tablet_ids]
+        try:
+            numbers = _awaited(futures, check)
+        finally:
+            self._found.pop(known.table.id, None)
+        return summed(numbers)
+
+    def _work_on(self, known: KnownTable, tablet_id: str, work: str) -> Mapping[str, int]:
+        attempts = self._shared.attempts(f"{work} of tablet {tablet_id}", WORK_SECONDS, None)
+        request = WorkOnTablet(tablet_id=tablet_id, work=work)
+        reply = self._calls.leader(request, WorkReply, known, tablet_id, attempts)
+        location = self._locations.get(tablet_id, known.table.id)
+        for peer in location.replicas:
+            if peer.address != location.leader:
+                with suppress(Error):  # it does so in its own time
+                    self._shared.channels.get(peer.address).call(request, timeout=WORK_SECONDS)
+        return reply.numbers
+
+
+def _awaited(futures: Sequence[Future[Mapping[str, int]]], check: Callable[[], None] | None) -> list[Mapping[str, int]]:
+    """All results; `check` is called while they are waited for, and what it raises comes out: what is being done at the
+    servers then ends in its own time."""
+    try:
+        while True:
+            if check is not None:
+                check()
+            done, waiting = wait(futures, _LOOK_SECONDS if check is not None else None)
+            for future in done:
+                future.result()
+            if not waiting:
+                return [future.result() for future in futures]
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _replicas(location: Location | None) -> tuple[Replica, ...]:
+    if location is None:
+        return ()
+    roles = {peer.address: "FOLLOWER" if peer.role is PeerRole.VOTER else "LEARNER" for peer in location.replicas}
+    if location.leader in roles:
+        roles[location.leader] = "LEADER"
+    return tuple(Replica(address, None, role) for address, role in roles.items())

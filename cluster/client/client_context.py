@@ -1,0 +1,107 @@
+"""What all parts of one client have in common: clock, channels, threads, and whether it is still open."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
+
+from ...errors import StoreClosed
+from ...model.clock import LOGICAL_BITS, HybridClock, wall_microseconds
+from ...model.forks import stay_with_process
+from ...model.store import Timestamp
+from ...model.waiting_time import current_waiting
+from ..wire.messages.methods import Request, ScanTablet
+from ..wire.rows.scan_streams import ScanStream
+from .options import ClientOptions
+from .retry import FIRST_ATTEMPT, Attempts
+from .writes.call_ids import CallNumbers
+
+THREADS = 8
+"""Requests of one client's batches that are on their way at once; more would wait at the servers."""
+FAREWELL_THREADS = 2
+
+
+class ChannelLike(Protocol):
+    """`wire.calls.rpc.Channel`, as far as a client needs it."""
+
+    def call(self, request: Request, timeout: float = 30.0, look: Callable[[], None] | None = None) -> object: ...
+
+    def begin(self, request: Request, timeout: float) -> Any: ...
+
+    def finish(
+        self, request: Request, begun: Any, timeout: float, look: Callable[[], None] | None = None
+    ) -> object: ...
+
+    def scan(self, ticket: ScanTablet, timeout: float = 30.0) -> ScanStream: ...
+
+
+class ChannelsLike(Protocol):
+    """`wire.calls.rpc.Channels`, as far as a client needs it."""
+
+    def get(self, address: str) -> ChannelLike: ...
+
+    def close(self) -> None: ...
+
+
+class Shared:
+    """See the module's page. Safe for several threads.
+
+    Parameters
+    ----------
+    name : str
+        The cluster's URL, for errors.
+    clock : HybridClock
+        Has seen the time of every answer; a later `now` lies above all of them.
+    channels : Channels
+    options : ClientOptions
+    """
+
+    def __init__(self, name: str, clock: HybridClock, channels: ChannelsLike, options: ClientOptions):
+        self.name = name
+        self.clock = clock
+        self.channels = channels
+        self.options = options
+        self.numbers = CallNumbers()
+        self.pool = ThreadPoolExecutor(THREADS, "nyala-client")
+        """Its tasks never wait for other tasks of it."""
+        self.farewells = ThreadPoolExecutor(FAREWELL_THREADS, "nyala-client-farewell")
+        """Tells servers what need not be kept. One that stands still keeps none of the others waiting for `pool`."""
+        self._closed = False
+        stay_with_process(self)
+
+    def check_open(self) -> None:
+        """Raise `StoreClosed` after `close`."""
+        if self._closed:
+            raise StoreClosed(f"the client of {self.name} is closed; connect again")
+
+    def attempts(
+        self,
+        what: str,
+        seconds: float | None = None,
+        first_attempt: float | None = FIRST_ATTEMPT,
+        patience: float | None = None,
+    ) -> Attempts:
+        """The attempts at a request of this thread's statement; they end when the client is closed, too. Those that
+        may take longer than a statement may wait (`seconds`) are bounded by that alone."""
+        deadline = self.options.deadline
+        seconds = deadline if seconds is None else seconds
+        waiting, limit = current_waiting(), max(seconds, deadline)
+        return Attempts(what, seconds, first_attempt, self.check_open, patience, waiting, limit)
+
+    def written(self, timestamp: int) -> None:
+        """A write was acknowledged with this time: everything that is read later lies above it."""
+        self.clock.update(Timestamp(timestamp))
+        if self.options.commit_wait:
+            while (ahead := (timestamp >> LOGICAL_BITS) + 1 - wall_microseconds()) > 0:
+                time.sleep(ahead / 1e6)
+
+    def close(self) -> None:
+        """Take no more requests; those that run end at their next attempt."""
+        if self._closed:
+            return
+        self._closed = True
+        self.channels.close()
+        for pool in (self.pool, self.farewells):
+            pool.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,1 @@
+"""Bulk loads into clusters and served directories."""

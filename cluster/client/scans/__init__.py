@@ -1,0 +1,1 @@
+"""Scans of a cluster: one token per tablet, read from a replica."""

@@ -1,0 +1,392 @@
+"""Reading one token: batches from a replica, and what hides from the reader that a server died.
+
+    call that begins the scan ─┐
+                               ├─► held back, up to 64 MB ─► reader
+    stream, where more comes ──┘
+
+A scan that is not surely large begins with a call, which costs a third of a stream and as a rule brings all of it.
+
+    | the stream breaks | then |
+    |---|---|
+    | while all is held back | the token is read again from the beginning, at the same time, from another replica |
+    | later, and the server is still there | it goes on with the next batch, which the server holds ready |
+    | later, in key order | another replica goes on behind the last key |
+    | later, in no order | `ServerUnavailable`: replicas keep rows in orders of their own |
+
+Most tokens end before anything is given out. What is given out of the others is right all the same; a statement of
+which no row has come out yet is run again by the driver.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import uuid
+from collections.abc import Callable, Generator
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from ....errors import DeadlineExceeded, Error, ServerUnavailable
+from ....model.codec.values import key_to_plain
+from ....model.keys.keys import Keys
+from ....model.store import ScanCounters, ScanToken
+from ....model.vectors.sizes import batch_bytes
+from ....model.vectors.vector import Batch
+from ....model.waiting_time import WaitingTime, current_waiting, within
+from ...wire.messages.methods import CloseScanner, ScanEnd, ScanStart, ScanTablet, StartScan
+from ...wire.messages.plain import spec_to_plain
+from ...wire.rows.scan_streams import ScanStream, StartedScan
+from ..catalog.catalog_cache import CatalogCache
+from ..client_context import Shared
+from ..retry import Attempts, Verdict, verdict
+from ..tablet_calls import TabletCalls
+from .encoded_spec import SentSpec
+from .stream_watch import StreamWatch
+
+HELD_BYTES = 64 << 20
+STREAM_SECONDS = 24 * 3600.0
+"""A stream may take long; `StreamWatch` sees to it that its server is alive."""
+_FORGET_SECONDS = 5.0
+"""For so long a server is told that a scan is not wanted; later it finds out by itself."""
+
+
+class TokenScan:
+    """Reads one token. For one thread at a time."""
+
+    def __init__(
+        self,
+        shared: Shared,
+        catalog: CatalogCache,
+        calls: TabletCalls,
+        watch: StreamWatch,
+        token: ScanToken,
+        counters: ScanCounters,
+        held_bytes: int = HELD_BYTES,
+    ):
+        self._shared = shared
+        self._catalog = catalog
+        self._calls = calls
+        self._watch = watch
+        self._token = token
+        self._counters = counters
+        self._held_bytes = held_bytes
+        self._sent = _sent_spec(token)
+        self._known = catalog.known(token.table)
+        self._route = calls.reading(self._known, token.tablet_id, token.spec.snapshot)
+        self._stream: ScanStream | StartedScan | None = None
+        self._starts_by_call = self._sent.may_be_small(token.rows)
+        self._asked: tuple[str, StartScan, Any] | None = None
+        """The call that begins the scan, once it is sent, and to which address, until its answer is waited for."""
+        self._ticket: ScanTablet | None = None
+        """Of the scan at the server that is asked."""
+        self._is_held = False
+        """May that server hold something ready for it?"""
+        self._received = 0
+        """Batches of this scanner that came by a call, and by streams which broke."""
+        self._is_started = False
+        """Has the server begun the scan, so that a stream goes on with it?"""
+        self._is_resuming = False
+        """Has the server that the last stream broke of been asked to go on, without a batch since?"""
+        self._rows_out = 0
+        self._passed = 0
+        self._after_key: tuple[Any, ...] | None = None
+        self._stopped: BaseException | None = None
+        """What the reader's own `ScanCounters.watch` raised."""
+        self._attempts: Attempts | None = None
+        """Since the last batch; None while all goes well."""
+        self._waiting = current_waiting() or WaitingTime()
+        """Of the statement, whichever of its threads reads the scan."""
+
+    def can_be_asked(self) -> bool:
+        """Is a call to begin the scan, and is it known to whom? It may have to ask a master for that."""
+        if not self._starts_by_call:
+            return False
+        attempts = self._trying()
+        with contextlib.suppress(Error):
+            is_known = bool(self._route.next(attempts.remaining))
+            self._attempts = None  # who reads the scan may come late, and waits for nothing yet
+            return is_known
+        return False
+
+    def ask(self) -> None:
+        """After `can_be_asked`: send the call that begins the scan, and wait for nothing. Whether that went well shows
+        when the first batch is asked for."""
+        address = self._route.address
+        with contextlib.suppress(Error):
+            ticket = self._new_ticket()
+            request, timeout = StartScan(ticket=ticket), self._new_attempts().timeout()
+            begun = self._shared.channels.get(address).begin(request, timeout)
+            self._ticket, self._asked, self._is_held = ticket, (address, request, begun), True
+
+    def give_up(self) -> None:
+        """Nobody will read it, though it was asked for."""
+        self._end()
+
+    def batches(self) -> Generator[Batch]:
+        """The token's batches. Closing the iterator ends the scan at the server."""
+        held: list[Batch] = []
+        size = 0
+        is_out = False
+        try:
+            while True:
+                try:
+                    with within(self._waiting):
+                        batch = self._next()
+                except Error as error:
+                    if error is self._stopped:
+                        raise
+                    with within(self._waiting):
+                        self._failed(error, is_out)
+                    if not is_out:
+                        held.clear()
+                        size = 0
+                    continue
+                if batch is None:
+                    break
+                if not is_out:
+                    held.append(batch)
+                    size += batch_bytes(batch)
+                    if size <= self._held_bytes:
+                        continue
+                    is_out = True
+                for ready in held or [batch]:
+                    given = self._given(ready)
+                    with self._watch.idle(self._route.address, self._scanner):
+                        yield given
+                held.clear()
+            for ready in held:
+                yield self._given(ready)
+        finally:
+            self._end()
+
+    def _given(self, batch: Batch) -> Batch:
+        """A batch on its way out, without what was fetched for this class alone."""
+        self._rows_out += batch.length
+        if not self._sent.is_resumable:
+            return batch
+        if batch.length:
+            types = tuple(column.type for column in self._token.table.schema.key)
+            keys = Keys(types, tuple(batch.column(place) for place in self._sent.key_places))
+            self._after_key = keys.values_at(batch.length - 1)
+        width = self._sent.width
+        return batch if batch.width == width else batch.project(range(width))
+
+    # ---- one stream ----------------------------------------------------------------------------------------------
+
+    def _next(self) -> Batch | None:
+        """The next batch of the scan, which is begun, or gone on with, where there is no stream; None at its end."""
+        self._shared.check_open()
+        self._look()
+        while True:
+            stream = self._stream or self._open()
+            if isinstance(stream, StartedScan):
+                batch = next(stream, None)
+            else:
+                batch = self._streamed(stream)
+            if batch is not None or stream.end is not None:
+                # An answer that says "not yet" is no progress: a tablet without a leader would be asked for ever.
+                self._attempts, self._is_resuming = None, False
+            if batch is not None:
+                self._pass(batch.length)
+                return batch
+            self._stream = None
+            if stream.end is not None:
+                self._is_held = False
+                self._calls.answered(self._token.tablet_id, self._route.address, stream.end.leader)
+                self._count(stream.end)
+                return None
+            self._received += stream.batches
+            self._is_started = True
+
+    def _streamed(self, stream: ScanStream) -> Batch | None:
+        began = time.monotonic()
+        try:
+            with self._watch.waiting(stream, self._route.address, self._look):
+                return next(stream, None)
+        except Error:
+            self._waiting.add(began, time.monotonic())
+            raise
+
+    def _open(self) -> ScanStream | StartedScan:
+        """Begin, or go on where the call that began it stopped, or the last stream broke."""
+        ticket, begins, asked = self._ticket, False, self._asked
+        if asked is not None:
+            self._asked, self._received = None, 0
+            self._stream = self._started(*asked)
+            return self._stream
+        if ticket is None or not (self._is_resuming or self._is_started):
+            self._calls.next(self._route, self._known, self._token.tablet_id, self._trying())
+            ticket, begins = self._new_ticket(), True
+            self._ticket, self._received = ticket, 0
+        ticket = msgspec.structs.replace(ticket, resume_batch=self._received)
+        self._is_held = True
+        if begins and self._starts_by_call:
+            self._stream = self._start(ticket)
+        else:
+            self._stream = self._shared.channels.get(self._route.address).scan(ticket, timeout=STREAM_SECONDS)
+        return self._stream
+
+    def _new_ticket(self) -> ScanTablet:
+        """For what has not come out yet, by a name of its own."""
+        spec, plain = self._sent.spelled(self._known.table)
+        if self._after_key is not None and spec.limit is not None:
+            plain = spec_to_plain(replace(spec, limit=spec.limit - self._rows_out, fragment=b""))
+        return ScanTablet(
+            tablet_id=self._token.tablet_id,
+            schema_version=self._known.table.version,
+            spec=plain,
+            scanner=uuid.uuid4().hex,
+            after_key=None if self._after_key is None else key_to_plain(self._after_key),
+            fragment=spec.fragment,
+        )
+
+    def _start(self, ticket: ScanTablet) -> StartedScan:
+        """Begin by a call."""
+        channel, request = self._shared.channels.get(self._route.address), StartScan(ticket=ticket)
+        return self._answered(lambda timeout: channel.call(request, timeout=timeout, look=self._look))
+
+    def _started(self, address: str, request: StartScan, begun: Any) -> StartedScan:
+        """What `ask` has begun."""
+        channel = self._shared.channels.get(address)
+        return self._answered(lambda timeout: channel.finish(request, begun, timeout, self._look))
+
+    def _answered(self, wait: Callable[[float], Any]) -> StartedScan:
+        """The answer to the call that begins the scan. A server that has not answered in time is slow, or stands still:
+        the next is asked by a stream, which may take its time, and whose server is looked after."""
+        try:
+            reply = wait(self._trying().timeout())
+        except DeadlineExceeded:
+            self._starts_by_call = False
+            self._forget()
+            raise
+        assert isinstance(reply, ScanStart)
+        return StartedScan(reply)
+
+    def _trying(self) -> Attempts:
+        if self._attempts is None:
+            self._attempts = self._new_attempts()
+        return self._attempts
+
+    def _new_attempts(self) -> Attempts:
+        return self._shared.attempts(f"a scan of table {self._token.table.name}")
+
+    def _failed(self, error: Error, is_out: bool) -> None:
+        """The stream broke: arrange for the next, or raise."""
+        said = verdict(error)
+        if self._stream is not None:
+            self._received += self._stream.batches
+        self._drop_stream()
+        self._is_held = False
+        if said is Verdict.OUT:
+            raise error
+        attempts = self._trying()
+        # A stream that nobody read for long is given up before the scan is: that goes on by another stream.
+        if is_out and not self._is_resuming and said is not Verdict.SCHEMA:
+            attempts.failed(error)
+            self._is_resuming = True
+            return
+        self._is_resuming = self._is_started = False
+        if is_out and not self._sent.is_resumable:
+            raise ServerUnavailable(
+                f"a scan of table {self._token.table.name} was interrupted after {self._rows_out} rows and cannot "
+                f"go on at another server: {error}"
+            ) from error
+        if said is Verdict.SCHEMA:
+            attempts.failed(error)
+            self._known = self._catalog.newer(self._known, attempts)
+        else:
+            self._calls.failed(self._route, error, attempts)
+
+    @property
+    def _scanner(self) -> str:
+        return "" if self._ticket is None else self._ticket.scanner
+
+    # ---- counting and ending -------------------------------------------------------------------------------------
+
+    def _look(self, rows: int = 0) -> None:
+        """Tell whoever watches the scan; what that raises is his word, and no server's."""
+        try:
+            self._counters.passing(rows)
+        except BaseException as error:
+            self._stopped = error
+            raise
+
+    def _pass(self, rows: int) -> None:
+        self._passed += rows
+        self._look(rows)
+
+    def _count(self, end: ScanEnd | None) -> None:
+        if end is None:
+            return
+        own = ScanCounters(
+            end.rows_considered,
+            end.rows_returned,
+            end.pages_read,
+            end.pages_skipped,
+            end.rowgroups_skipped,
+            end.bytes_read,
+        )
+        self._counters.add(own)
+        self._pass(max(0, end.rows_considered - self._passed))
+
+    def _drop_stream(self) -> None:
+        stream, self._stream = self._stream, None
+        if stream is not None:
+            stream.close()
+
+    def _end(self) -> None:
+        """Where the scan is left before its end, the server need not hold anything ready."""
+        self._drop_stream()
+        if self._is_held:
+            self._forget()
+
+    def _forget(self) -> None:
+        address, scanner, asked = self._route.address, self._scanner, self._asked
+
+        def forget() -> None:
+            with contextlib.suppress(Error):
+                channel = self._shared.channels.get(address)
+                # One that has ended with its first answer needs no word; one without an answer is not to begin.
+                reply = None
+                if asked is not None:
+                    with contextlib.suppress(DeadlineExceeded):
+                        reply = channel.finish(*asked[1:], _FORGET_SECONDS)
+                if isinstance(reply, ScanStart) and reply.end is not None:
+                    return
+                channel.call(CloseScanner(scanner=scanner), timeout=_FORGET_SECONDS)
+
+        with contextlib.suppress(RuntimeError):  # the client is being closed
+            self._shared.farewells.submit(forget)
+
+
+def _sent_spec(token: ScanToken) -> SentSpec:
+    """What the token's scan made for all of its tokens, or made anew for one that came from elsewhere."""
+    for part in token.part:
+        if isinstance(part, SentSpec) and part.asked is token.spec:
+            return part
+    return SentSpec(token.table, token.spec)
+
+
+class TokenBatches:
+    """`TokenScan.batches` of one that was asked: it can be closed before it was read."""
+
+    def __init__(self, scan: TokenScan):
+        self._scan = scan
+        self._batches = scan.batches()
+        self._is_begun = False
+
+    def __iter__(self) -> TokenBatches:
+        return self
+
+    def __next__(self) -> Batch:
+        self._is_begun = True
+        return next(self._batches)
+
+    def close(self) -> None:
+        """As a generator's."""
+        self._batches.close()
+        if not self._is_begun:
+            self._is_begun = True
+            self._scan.give_up()

@@ -1,0 +1,199 @@
+"""Writing batches: pieces side by side, each done exactly once.
+
+A piece is atomic, durable and done once: it keeps its number until there is an answer, through deadlines of single
+attempts, dead leaders and new ones. All pieces of a batch together are not atomic. Where all or none were asked for and
+there are several, all are checked first and then written; what other clients do in between may still refuse a row of
+one piece when others are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from dataclasses import dataclass, replace
+
+from ....errors import (
+    DeadlineExceeded,
+    Error,
+    NoPartition,
+    OutcomeUnknown,
+    PartlyWritten,
+    ServerUnavailable,
+    StaleSchema,
+    TabletGone,
+)
+from ....model.altered_table import check_same_columns
+from ....model.schema import Table
+from ....model.store import RowError, Timestamp, WriteBatch, WriteResult
+from ....model.waiting_time import carried
+from ...wire.messages.methods import Call, Write, WriteReply
+from ...wire.rows.write_rows import write_to_request
+from ..catalog.catalog_cache import CatalogCache, KnownTable
+from ..client_context import Shared
+from ..retry import Attempts
+from ..tablet_calls import TabletCalls
+from .routing import Piece, Routed, route
+from .row_errors import row_errors
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """What became of a piece; `errors` have the rows' numbers in the caller's batch."""
+
+    applied: int
+    timestamp: int
+    errors: list[RowError]
+
+
+class Writer:
+    """Writes batches of rows. Safe for several threads.
+
+    Where some pieces of a batch have failed and others were written, or may have been, `PartlyWritten` says how many.
+
+    Parameters
+    ----------
+    wrote : callable
+        Told the table and the number of rows that changed, after each write.
+    """
+
+    def __init__(self, shared: Shared, catalog: CatalogCache, calls: TabletCalls, wrote: Callable[[Table, int], None]):
+        self._shared = shared
+        self._catalog = catalog
+        self._calls = calls
+        self._wrote = wrote
+
+    def write(self, table: Table, batch: WriteBatch) -> WriteResult:
+        """`Store.write`."""
+        known, routed = self._catalog.fitting(table, lambda known: (known, _routed(table, known, batch)))
+        if any(isinstance(error.error, NoPartition) for error in routed.errors):
+            # The range may have been added since.
+            self._catalog.refresh()
+            if self._catalog.known(table) is not known:
+                known, routed = self._catalog.fitting(table, lambda now: (now, _routed(table, now, batch)))
+        if batch.all_or_none and (routed.errors or len(routed.pieces) > 1):
+            refused = self._refusals(known, routed)
+            if refused:
+                return WriteResult(0, tuple(refused), self._shared.clock.now())
+        answers = self.send(known, routed.pieces)
+        errors = [*routed.errors, *(error for answer in answers for error in answer.errors)]
+        errors.sort(key=lambda error: error.row)
+        applied = sum(answer.applied for answer in answers)
+        timestamp = max((answer.timestamp for answer in answers), default=0) or self._shared.clock.now()
+        return WriteResult(applied, tuple(errors), Timestamp(timestamp))
+
+    def _refusals(self, known: KnownTable, routed: Routed) -> list[RowError]:
+        """What would be refused; nothing is changed."""
+        errors = list(routed.errors)
+        if routed.is_refusable:
+            for answer in self._each(known, routed.pieces, check_only=True):
+                errors += answer.errors
+        return sorted(errors, key=lambda error: error.row)
+
+    def check(self, known: KnownTable, pieces: Sequence[Piece]) -> list[RowError]:
+        """Which rows of some pieces would be refused now, in the order of pieces; nothing is changed."""
+        return [error for answer in self._each(known, pieces, check_only=True) for error in answer.errors]
+
+    def send(self, known: KnownTable, pieces: Sequence[Piece]) -> list[Answer]:
+        """Write pieces; their answers. Where one fails, its error or `PartlyWritten` is raised when all have ended."""
+        try:
+            answers = self._each(known, pieces, check_only=False)
+        except Error:
+            self._wrote(known.table, sum(len(piece.numbers) for piece in pieces))
+            raise
+        changed = sum(answer.applied for answer in answers)
+        if changed:
+            self._wrote(known.table, changed)
+        if answers:
+            self._shared.written(max(answer.timestamp for answer in answers))
+        return answers
+
+    def _each(self, known: KnownTable, pieces: Sequence[Piece], check_only: bool) -> list[Answer]:
+        if len(pieces) <= 1:
+            return [self._send(known, piece, check_only) for piece in pieces]
+        send = carried(self._send)
+        futures = [self._shared.pool.submit(send, known, piece, check_only) for piece in pieces]
+        wait(futures)
+        failed = [error for future in futures if (error := future.exception()) is not None]
+        if not failed:
+            return [future.result() for future in futures]
+        raise failed[0] if check_only else _failure(known.table, pieces, futures, failed)
+
+    def _send(self, known: KnownTable, piece: Piece, check_only: bool) -> Answer:
+        attempts = self._shared.attempts(f"a write of {len(piece.numbers)} rows to table {known.table.name}")
+        try:
+            if check_only:
+                reply = self._reply(known, piece, None, attempts)
+            else:
+                with self._shared.numbers.numbered() as call:
+                    reply = self._reply(known, piece, call, attempts)
+        except TabletGone:
+            return self._rerouted(known, piece, check_only)
+        return Answer(reply.applied, reply.timestamp, row_errors(reply.errors, piece.numbers))
+
+    def _rerouted(self, known: KnownTable, piece: Piece, check_only: bool) -> Answer:
+        """The rows of a tablet whose range partition was dropped, by the partitions that there are now."""
+        routed = route(self._catalog.known(known.table), piece.batch)
+        errors = [RowError(int(piece.numbers[error.row]), error.error) for error in routed.errors]
+        if piece.batch.all_or_none and errors:
+            return Answer(0, self._shared.clock.now(), errors)
+        applied, timestamp = 0, int(self._shared.clock.now())
+        for part in routed.pieces:
+            if part.tablet_id == piece.tablet_id:
+                raise TabletGone(f"tablet {piece.tablet_id} of table {known.table.name} has no replica")
+            answer = self._send(known, replace(part, numbers=piece.numbers[part.numbers]), check_only)
+            applied, timestamp = applied + answer.applied, max(timestamp, answer.timestamp)
+            errors += answer.errors
+        return Answer(applied, timestamp, errors)
+
+    def _reply(self, known: KnownTable, piece: Piece, call: Call | None, attempts: Attempts) -> WriteReply:
+        while True:
+            request = _request(known, piece, call)
+            try:
+                return self._calls.leader(request, WriteReply, known, piece.tablet_id, attempts)
+            except StaleSchema as error:
+                attempts.failed(error)
+            before, known = known, self._catalog.newer(known, attempts)
+            check_same_columns(before.table, known.table, piece.batch.rows.schema.names)
+
+
+def _routed(table: Table, known: KnownTable, batch: WriteBatch) -> Routed:
+    """The batch, made for a table as its caller knows it, by the tablets that there are now."""
+    check_same_columns(table, known.table, batch.rows.schema.names)
+    return route(known, batch)
+
+
+def _request(known: KnownTable, piece: Piece, call: Call | None) -> Write:
+    """The piece as a message; a check has no call."""
+    return write_to_request(
+        piece.batch,
+        tablet_id=piece.tablet_id,
+        schema_version=known.table.version,
+        call=call,
+        check_only=call is None,
+    )
+
+
+def _failure(
+    table: Table, pieces: Sequence[Piece], futures: Sequence[Future[Answer]], failed: Sequence[BaseException]
+) -> BaseException:
+    """The error of a batch of which some pieces have failed: the first one's own, where it is certain that nothing was
+    written."""
+    written = sum(future.exception() is None for future in futures)
+    rows = sum(future.result().applied for future in futures if future.exception() is None)
+    doubtful = [
+        piece for piece, future in zip(pieces, futures, strict=True) if isinstance(future.exception(), _IN_DOUBT)
+    ]
+    if not rows and not doubtful:
+        return failed[0]
+    text = f"of the {len(pieces)} tablets of table {table.name} that the rows go to, {written} have written theirs"
+    text += f" ({rows} rows changed) and {len(failed)} failed"
+    if doubtful:
+        count = sum(len(piece.numbers) for piece in doubtful)
+        text += f", of which {len(doubtful)} may have written theirs all the same (up to {count} rows)"
+    error = PartlyWritten(f"{text}: {failed[0]}")
+    error.__cause__ = failed[0]
+    return error
+
+
+_IN_DOUBT = (DeadlineExceeded, ServerUnavailable, OutcomeUnknown)
+"""Errors of a write after which it may have been done."""

@@ -1,0 +1,205 @@
+"""Single rows by a short way: one message, without Arrow.
+
+The rules are those of `storage.single_rows.row_write`: what is wrong with the row itself, or may be, goes the long way
+as a batch of one row, which has the words for it. The tablet's leader decides everything else.
+
+    row ─ RowCodec.take ─► physical values ─ Partitioner.route_one ─► tablet ─ WriteRow ─► leader
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ....errors import DataError, StaleSchema, TabletGone, UnknownColumn
+from ....model.altered_table import check_same_columns
+from ....model.clock import format_timestamp
+from ....model.codec.values import key_to_plain, row_to_plain, value_from_plain
+from ....model.schema import ColumnSchema, Table
+from ....model.store import Op, Timestamp, WriteBatch, WriteResult
+from ....storage.single_rows.row_codec import LONG_TEXT, MISSING
+from ....storage.single_rows.row_write import LONG_CELL, as_batch
+from ...wire.messages.methods import Call, ReadRow, RowReply, WriteReply, WriteRow
+from ..catalog.catalog_cache import CatalogCache, KnownTable
+from ..client_context import Shared
+from ..retry import Attempts
+from ..tablet_calls import TabletCalls
+from .row_errors import row_errors
+
+_INSERTS = frozenset((Op.INSERT, Op.INSERT_IGNORE))
+_FIRST = np.zeros(1, np.intp)
+
+
+class SingleRows:
+    """Reads and writes single rows. Safe for several threads.
+
+    Parameters
+    ----------
+    write_batch : callable
+        `Store.write`: the long way.
+    wrote : callable
+        Told the table and the number of rows that changed.
+    """
+
+    def __init__(
+        self,
+        shared: Shared,
+        catalog: CatalogCache,
+        calls: TabletCalls,
+        write_batch: Callable[[Table, WriteBatch], WriteResult],
+        wrote: Callable[[Table, int], None],
+    ):
+        self._shared = shared
+        self._catalog = catalog
+        self._calls = calls
+        self._write_batch = write_batch
+        self._wrote = wrote
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def write(self, table: Table, op: Op, row: Mapping[str, Any]) -> WriteResult:
+        """`Store.write_row`."""
+        known = self._known(table, row)
+        try:
+            physical, stored = known.codec.take(row)
+        except UnknownColumn:
+            known = self._catalog.fitting(table, lambda found: self._checked(table, found, list(row)))
+            physical, stored = known.codec.take(row)
+        place = _place(known, op, physical)
+        if place < 0:
+            return self._write_batch(table, as_batch(known.codec, op, row, stored))
+        numbers = self._shared.numbers
+        call = numbers.start()
+        try:
+            reply = self._write(known, op, row, physical, known.tablet_ids[place], call)
+        except TabletGone:
+            return self._write_batch(table, as_batch(known.codec, op, row, stored))
+        finally:
+            numbers.finish(call)
+        if reply.applied:
+            self._wrote(table, reply.applied)
+        self._shared.written(reply.timestamp)
+        errors = tuple(row_errors(reply.errors, _FIRST)) if reply.errors else ()
+        return WriteResult(reply.applied, errors, Timestamp(reply.timestamp))
+
+    def _write(
+        self, known: KnownTable, op: Op, row: Mapping[str, Any], physical: list[Any], tablet_id: str, call: Call
+    ) -> WriteReply:
+        attempts = self._shared.attempts(f"a write of a row to table {known.table.name}")
+        place = known.codec.place
+        values = {name: physical[place(name)] for name in row}
+        for column in known.table.schema.key:
+            if column.auto_increment and op in _INSERTS:
+                values.pop(column.name, None)
+            elif column.name not in values:
+                values[column.name] = column.default  # it has decided the tablet
+        plain = row_to_plain(values)
+        while True:
+            request = WriteRow(
+                tablet_id=tablet_id,
+                schema_version=known.table.version,
+                op=int(op),
+                row=plain,
+                call=call,
+            )
+            try:
+                return self._calls.leader(request, WriteReply, known, tablet_id, attempts)
+            except StaleSchema as error:
+                attempts.failed(error)
+            known = self._altered(known, list(values), attempts)
+
+    def _known(self, table: Table, names: Mapping[str, Any] | Sequence[str]) -> KnownTable:
+        known = self._catalog.current.by_id.get(table.id) or self._catalog.known(table)
+        if known.table is table:
+            return known
+        return self._catalog.fitting(table, lambda found: self._checked(table, found, list(names)))
+
+    def _checked(self, table: Table, known: KnownTable, names: Sequence[str]) -> KnownTable:
+        """The table, if it has the columns, and these mean what they did for the caller."""
+        for name in names:
+            known.codec.place(name)
+        check_same_columns(table, known.table, names)
+        return known
+
+    def _altered(self, known: KnownTable, names: Sequence[str], attempts: Attempts) -> KnownTable:
+        """The table's new version, in which the names still mean the same."""
+        found = self._catalog.newer(known, attempts)
+        check_same_columns(known.table, found.table, names)
+        return found
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def read(
+        self, table: Table, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None
+    ) -> tuple[Any, ...] | None:
+        """`Store.read_row`."""
+        names = tuple(columns)
+        known = self._known(table, names)
+        if snapshot is not None and snapshot > (now := self._shared.clock.now()):
+            raise DataError(
+                f"cannot read table {table.name} as of {format_timestamp(snapshot)}: it is only {format_timestamp(now)}"
+            )
+        try:
+            schemas = known.codec.projection(names)
+        except UnknownColumn:
+            known = self._catalog.fitting(table, lambda found: self._checked(table, found, names))
+            schemas = known.codec.projection(names)
+        values = known.codec.take_key(key)
+        attempts = self._shared.attempts(f"a read of a row of table {table.name}")
+        while True:
+            place = known.partitioner.route_one(values)
+            if place < 0:
+                # No range has it; but one may have been added since.
+                self._catalog.refresh()
+                newer = self._catalog.known(table)
+                if newer is known or newer.partitioner.route_one(values) < 0:
+                    return None
+                known = self._checked(known.table, newer, names)
+                continue
+            tablet_id = known.tablet_ids[place]
+            request = ReadRow(
+                tablet_id=tablet_id,
+                schema_version=known.table.version,
+                key=key_to_plain(values),
+                columns=names,
+                snapshot=snapshot,
+            )
+            try:
+                reply = self._calls.replica(request, RowReply, known, tablet_id, attempts, snapshot)
+            except (StaleSchema, TabletGone) as error:
+                attempts.failed(error)
+            else:
+                return None if reply.row is None else _python(schemas, reply.row)
+            known = self._altered(known, names, attempts)
+
+
+def _python(columns: Sequence[ColumnSchema], values: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([column.type.to_python(value_from_plain(value)) for column, value in zip(columns, values)])
+
+
+def _place(known: KnownTable, op: Op, physical: list[Any]) -> int:
+    """The place of the row's tablet; -1 where the row must go the long way, for its errors or its size."""
+    codec = known.codec
+    for place in codec.key_places:
+        value = physical[place]
+        if place == codec.number:
+            if (value is MISSING or value is None) is not (op in _INSERTS):
+                return -1
+        elif value is MISSING:
+            default = codec.columns[place].default_physical
+            if default is None:
+                return -1
+            physical[place] = default
+        elif value is None:
+            return -1
+    if None in physical and any(physical[place] is None for place in codec.not_null):
+        return -1
+    for place in codec.long_texts:
+        value = physical[place]
+        if value is None or value is MISSING or len(value) <= LONG_TEXT:
+            continue
+        if place < codec.key_columns or len(value) > LONG_CELL:
+            return -1
+    return known.partitioner.route_one(physical)

@@ -1,0 +1,1 @@
+"""The replicated log: in memory, on disk in segments, and its retention."""

@@ -1,0 +1,331 @@
+"""The segment files of a replicated log: written, read again by index, cut back, removed.
+
+The bytes are those of the embedded log (`storage.log.wal_format`). Beside each file stands in memory where its entries
+begin, so that any of them can be read with one read:
+
+    wal/0000000000000001.log    offsets 628, 704, 1312, ...       removed as a whole, oldest first
+    wal/00000000000000a7.log    offsets 628, 9020, ...   size     written behind; cut at an entry's end
+
+A segment has one schema for all its rows, so the entry behind an ALTER begins a new one. All segments but the newest
+are wholly synced. A cut takes whole segments away newest first and one by one, so that a crash in its middle leaves a
+log without gaps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from ....errors import CorruptionError, DiskError
+from ....storage.files.file_identity import tablet_of
+from ....storage.files.filesystem import FileSystem, WritableFile
+from ....storage.log.wal_format import (
+    ENTRY_OVERHEAD,
+    EntryKind,
+    LogEntry,
+    encode_front,
+    encode_header,
+    scan_entries,
+)
+from ....storage.log.wal_recovery import recover_segment, segment_index
+from ...raft.messages import Entry
+
+_WRITE_BYTES = 1 << 20
+"""Entries are joined up to about this size for one call to the system."""
+
+Visit = Callable[[LogEntry, pa.Schema], None]
+"""Told of each entry that was found when the log is opened; the schema is that of the segment's rows."""
+
+
+@dataclass(slots=True, eq=False)
+class LogSegment:
+    """A file; `offsets` says where its entries begin, `size` where the last one ends."""
+
+    path: str
+    first_index: int
+    schema: pa.Schema
+    offsets: array[int]
+    size: int
+
+    @property
+    def last_index(self) -> int:
+        """Without entries, the index before the first one."""
+        return self.first_index + len(self.offsets) - 1
+
+
+class LogSegments:
+    """See the module's page. One thread at a time writes, syncs, cuts, removes and closes (the caller sees to that);
+    any number read meanwhile, entries that are not being cut.
+
+    `_mutex` guards the list of segments and their offsets, and is never held while the disk works, but to open a file.
+    """
+
+    def __init__(self, fs: FileSystem, directory: str, segment_bytes: int):
+        self._fs = fs
+        self._directory = directory
+        self._segment_bytes = segment_bytes
+        self._segments: list[LogSegment] = []
+        self._file: WritableFile | None = None
+        """The newest segment, once it is written to."""
+        self._is_synced = True
+        self._mutex = threading.Lock()
+
+    # ---- recovery ------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def recover(
+        cls, fs: FileSystem, directory: str, segment_bytes: int, base_index: int, known_index: int, visit: Visit
+    ) -> LogSegments:
+        """Open the segments behind entry `base_index`, and tell of all their entries in order.
+
+        A torn tail is cut. Raises `CorruptionError` where an entry that was durable is damaged or missing; those up to
+        `known_index` were.
+        """
+        found = cls(fs, directory, segment_bytes)
+        expected = base_index + 1
+        names = [name for name in fs.list(directory) if name.endswith(".log")]
+        for name, follower in zip(names, [*names[1:], None]):
+            path = f"{directory}/{name}"
+            if follower is not None and segment_index(directory, follower) <= base_index + 1:
+                fs.remove(path)  # the tablet's files have all its entries: a removal that a crash undid
+                continue
+            segment = _recover(fs, path, expected, follower is None, base_index, known_index, visit)
+            if segment is None:
+                fs.remove(path)
+                # Durably: if an empty segment came back behind entries that were cut off later, there would be a gap.
+                fs.sync_directory(directory)
+                continue
+            expected = segment.last_index + 1
+            found._segments.append(segment)
+        if expected <= known_index:
+            path = found._segments[-1].path if found._segments else directory
+            raise CorruptionError(
+                f"the log ends with entry {expected - 1}, but went on to entry {known_index}", path, "end"
+            )
+        if found._segments:
+            # Entries of a process that was killed may be in the system's memory alone; from now on they count.
+            found._is_synced = False
+            found.sync()
+        return found
+
+    # ---- state ---------------------------------------------------------------------------------------------------
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        with self._mutex:
+            return sum(segment.size for segment in self._segments)
+
+    def size_from(self, index: int) -> int:
+        """Bytes of the segments that must stay because of the entry `index` and those behind it."""
+        with self._mutex:
+            return sum(s.size for s in self._segments if s.last_index >= index or s is self._segments[-1])
+
+    @property
+    def finished_index(self) -> int:
+        """Last entry of the segments that are finished; 0 where there is none."""
+        with self._mutex:
+            return self._segments[-2].last_index if len(self._segments) > 1 else 0
+
+    def index_before(self, index: int, max_bytes: int) -> int:
+        """The last entry before the oldest of the segments that end at or before `index` and together have no more than
+        `max_bytes`; 0 where they all do."""
+        with self._mutex:
+            for segment in reversed(self._segments[:-1]):
+                if segment.last_index <= index:
+                    max_bytes -= segment.size
+                    if max_bytes < 0:
+                        return segment.last_index
+        return 0
+
+    def removable_index(self, index: int) -> int:
+        """The last entry of the last segment, but the newest, all of whose entries are at or below `index`; 0 for
+        none."""
+        with self._mutex:
+            return max((s.last_index for s in self._segments[:-1] if s.last_index <= index), default=0)
+
+    # ---- writing -------------------------------------------------------------------------------------------------
+
+    def write(self, entries: Sequence[Entry], durable_index: int, schema_at: Callable[[int], pa.Schema]) -> None:
+        """Write entries behind the last one; `durable_index` is noted with them. After a `DiskError` nobody knows how
+        much of them is in the file."""
+        place = 0
+        while place < len(entries):
+            first = entries[place]
+            segment = self._room_for(ENTRY_OVERHEAD + len(first.body), first.index, schema_at(first.index))
+            place = self._write_some(segment, entries, place, durable_index)
+
+    def _write_some(self, segment: LogSegment, entries: Sequence[Entry], place: int, durable_index: int) -> int:
+        assert self._file is not None, "there is room in the newest segment"
+        offsets: list[int] = []
+        pieces: list[bytes] = []
+        size = segment.size
+        for entry in entries[place:]:
+            body = entry.body
+            after = size + ENTRY_OVERHEAD + len(body)
+            if offsets and (after > self._segment_bytes or after - segment.size > _WRITE_BYTES):
+                break
+            front = encode_front(entry.term, entry.index, entry.timestamp, durable_index, EntryKind(entry.kind), body)
+            offsets.append(size)
+            pieces += (front, body)
+            size = after
+            if entry.kind == EntryKind.ALTER:
+                break
+        self._is_synced = False
+        self._file.write(b"".join(pieces))
+        with self._mutex:
+            segment.offsets.extend(offsets)
+            segment.size = size
+        return place + len(offsets)
+
+    def _room_for(self, size: int, index: int, schema: pa.Schema) -> LogSegment:
+        """The segment that takes an entry of this size next, open for writing."""
+        newest = self._segments[-1] if self._segments else None
+        # The schemas are told apart by identity: each ALTER makes one, even if it has the same columns.
+        if newest is not None and newest.schema is schema:
+            if not newest.offsets or newest.size + size <= self._segment_bytes:
+                if self._file is None:
+                    self._file = self._fs.append(newest.path)
+                return newest
+        self.sync()
+        self._close_file()
+        return self._begin(index, schema)
+
+    def _begin(self, first_index: int, schema: pa.Schema) -> LogSegment:
+        path = f"{self._directory}/{first_index:016x}.log"
+        header = encode_header(first_index, schema, tablet_of(path))
+        file = self._fs.create(path)
+        try:
+            file.write(header)
+            # The header and the name are durable before any entry is, so a bad header means an empty segment.
+            file.sync()
+            self._fs.sync_directory(self._directory)
+        except DiskError:
+            file.close()
+            with contextlib.suppress(DiskError):
+                self._fs.remove(path)
+            raise
+        self._file = file
+        segment = LogSegment(path, first_index, schema, array("Q"), len(header))
+        with self._mutex:
+            self._segments.append(segment)
+        return segment
+
+    def sync(self) -> None:
+        """Make everything written durable."""
+        if self._is_synced or not self._segments:  # what was written may have been cut off, with its file
+            return
+        if self._file is None:
+            self._file = self._fs.append(self._segments[-1].path)
+        self._file.sync()
+        self._is_synced = True
+
+    def cut(self, last_index: int) -> None:
+        """Take away the entries behind `last_index`, durably."""
+        self._close_file()
+        while self._segments and self._segments[-1].first_index > last_index:
+            self._fs.remove(self._segments[-1].path)
+            self._fs.sync_directory(self._directory)
+            with self._mutex:
+                del self._segments[-1]
+        if not self._segments or self._segments[-1].last_index <= last_index:
+            return
+        newest = self._segments[-1]
+        kept = last_index + 1 - newest.first_index
+        self._fs.truncate(newest.path, newest.offsets[kept])
+        with self._mutex:
+            newest.size = newest.offsets[kept]
+            del newest.offsets[kept:]
+
+    def restore(self, last_index: int) -> None:
+        """Take away the entries behind `last_index`, and whatever else a write that failed has left behind them."""
+        self.cut(last_index)
+        if self._segments:
+            newest = self._segments[-1]
+            self._fs.truncate(newest.path, newest.size)
+        self._is_synced = False
+
+    def remove_through(self, index: int) -> None:
+        """Remove the segments, but the newest, all of whose entries are at or below `index`, oldest first."""
+        while True:
+            with self._mutex:
+                if len(self._segments) < 2 or self._segments[0].last_index > index:
+                    return
+                oldest = self._segments.pop(0)
+            self._fs.remove(oldest.path)
+
+    def close(self) -> None:
+        """Close the file without syncing."""
+        self._close_file()
+
+    def _close_file(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    def read(self, first: int, last: int, max_bytes: int) -> list[Entry]:
+        """Entries `first` to `last`, as far as one segment and `max_bytes` go, but at least one. `IndexError` where
+        they were removed, `CorruptionError` where they are damaged."""
+        with self._mutex:
+            place = bisect_right(self._segments, first, key=lambda s: s.first_index) - 1
+            if place < 0:
+                raise IndexError(f"the files of the log do not have entry {first} any more")
+            segment = self._segments[place]
+            low = first - segment.first_index
+            start = segment.offsets[low]
+            high = max(low + 1, bisect_right(segment.offsets, start + max_bytes) - 1)
+            if segment.size <= start + max_bytes:
+                high = len(segment.offsets)
+            high = min(high, last + 1 - segment.first_index)
+            end = segment.offsets[high] if high < len(segment.offsets) else segment.size
+            # Opened with the mutex held, for it may be removed at any other time; read without.
+            file = self._fs.open(segment.path)
+        try:
+            data = memoryview(file.read_at(start, end - start))
+        finally:
+            file.close()
+        scan = scan_entries(data, 0, first, segment.path, is_last=False, origin=start)
+        if len(scan.entries) != high - low:
+            raise CorruptionError(
+                f"expected {high - low} entries from {first} on, found {len(scan.entries)}",
+                segment.path,
+                f"offset {start}",
+            )
+        return [Entry(e.term, e.index, e.timestamp, int(e.kind), bytes(e.body)) for e in scan.entries]
+
+
+def _recover(
+    fs: FileSystem, path: str, expected: int, is_last: bool, base_index: int, known_index: int, visit: Visit
+) -> LogSegment | None:
+    """One segment; None where nothing of it is needed."""
+    directory, _, name = path.rpartition("/")
+    first = segment_index(directory, name)
+    if first > expected:
+        raise CorruptionError(f"expected a log from entry {expected} on, found one from {first} on", path, "file name")
+    lengths = array("Q")
+    schemas: list[pa.Schema] = []
+
+    def take(entry: LogEntry, schema: pa.Schema) -> None:
+        lengths.append(ENTRY_OVERHEAD + len(entry.body))
+        if not schemas:
+            schemas.append(schema)
+        if entry.index > base_index:
+            visit(entry, schemas[0])
+
+    found = recover_segment(fs, path, first, first, is_last, known_index, take)
+    if found is None or not lengths or found.last_index <= base_index:
+        return None
+    place = found.size - sum(lengths)
+    offsets = array("Q")
+    for length in lengths:
+        offsets.append(place)
+        place += length
+    return LogSegment(path, first, schemas[0], offsets, found.size)

@@ -1,0 +1,317 @@
+"""A replicated tablet's log, as the tablet sees it: the embedded `WriteAheadLog` with "durable" read as "committed".
+
+    WriteAheadLog                        ReplicatedLog
+    append      at the end of a file     proposed by the leader; `NotTheLeader` elsewhere
+    sync        an fsync                 the decision: committed, or cut off by a later leader
+    last_index  in the file              in the tablet's memory: own proposals, and what was applied
+    schema      change_schema            by ALTER entries
+
+The bodies of a WRITE are one entry here, however many there are: several could be committed without the last.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import takewhile
+
+import pyarrow as pa
+
+from ....errors import (
+    DeadlineExceeded,
+    NotTheLeader,
+    OperationalError,
+    ServerOverloaded,
+    StaleSchema,
+    StoreClosed,
+)
+from ....model.clock import format_timestamp
+from ....model.store import Timestamp
+from ....storage.log.wal import LogMark, LogTicket
+from ....storage.log.wal_format import EntryKind
+from ...disk_errors import is_full
+from ...raft.events import Propose
+from ..peer_driver import PeerDriver
+from ..proposals import Proposal
+from .log_retention import LogRetention
+from .tracked import CallHeader, encode_tracked
+
+DEFAULT_WAIT = 30.0
+"""Seconds for which `sync` waits where nobody said how long; what waits is told by then that it may never end."""
+LIMIT_WAIT = 1.0
+"""Seconds for which a proposal waits until a majority has heard of a clock limit above its timestamp."""
+
+MAX_UNWRITTEN_BYTES = 64 << 20
+"""Bodies that may wait for the leader's own disk, while others commit them without it."""
+
+HeaderMaker = Callable[[int], CallHeader]
+"""From the timestamp of a write: the header of its entry."""
+
+
+class _PerThread(threading.local):
+    header: HeaderMaker | None = None
+    deadline: float | None = None
+
+
+class ReplicatedLog:
+    """Implements `storage.log.tablet_log.TabletLog`."""
+
+    def __init__(self, driver: PeerDriver, retention: LogRetention, close: Callable[[], None]):
+        self._driver = driver
+        self._retention = retention
+        self._close = close
+        self._per_thread = _PerThread()
+
+    # ---- state ---------------------------------------------------------------------------------------------------
+
+    @property
+    def last_index(self) -> int:
+        """The last entry whose effects are in the tablet's memory."""
+        return self._driver.proposals.memory_index
+
+    @property
+    def synced_index(self) -> int:
+        """Entries up to here are in the tablet's memory, committed, and on this server's own disk."""
+        driver = self._driver
+        with driver.lock:
+            return min(driver.proposals.memory_index, driver.node.commit_index, driver.log.synced_index)
+
+    def repair(self) -> None:
+        """Nothing: what becomes of entries whose write failed is decided by Raft."""
+
+    @property
+    def finished_index(self) -> int:
+        """Last entry of the segments that are finished, or the last synced one before; 0 where there is none."""
+        return min(self._driver.log.finished_index, self.synced_index)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return self._driver.log.size
+
+    def size_from(self, index: int) -> int:
+        """Bytes of the segments that must stay because of the entry `index` and those behind it, because of an anchor,
+        or for peers that lack them."""
+        return self._driver.log.size_from(self._retention.floor(index - 1) + 1)
+
+    def schema_at(self, index: int) -> pa.Schema:
+        """The schema of the rows in entry `index`."""
+        return self._driver.log.schema_at(index)
+
+    # ---- append --------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def tracked(self, header: HeaderMaker) -> Iterator[None]:
+        """What this thread appends next, once, is a TRACKED entry; `header` is asked at that moment."""
+        self._per_thread.header = header
+        try:
+            yield
+        finally:
+            self._per_thread.header = None
+
+    def append(
+        self, timestamp: int, kind: EntryKind, bodies: Sequence[bytes], after: LogTicket | None = None
+    ) -> LogTicket:
+        """Propose entries, one per body, or one of all bodies of a WRITE; their effects will be in the tablet's memory
+        before the caller lets go of its `write_lock`.
+
+        `after` is an entry on which these rely; where it has failed, they fail too. Returns the ticket of the last.
+        Raises, with nothing done, `NotTheLeader`, `ServerOverloaded`, `StaleSchema` (while an ALTER is on its way),
+        `ReplicaUnavailable`, or the error of `after`.
+        """
+        if kind is EntryKind.WRITE and len(bodies) > 1:
+            bodies = (b"".join(bodies),)
+        header = self._per_thread.header
+        if header is not None:
+            if len(bodies) != 1:
+                raise ValueError(f"a tracked write is one entry, not {len(bodies)}")
+            self._per_thread.header = None
+            bodies = (encode_tracked(header(timestamp), kind, bodies[0]),)
+            kind = EntryKind.TRACKED
+        return self._propose(timestamp, kind, bodies, after, in_memory=True)
+
+    def append_one(self, timestamp: int, kind: EntryKind, body: bytes, after: LogTicket | None = None) -> LogTicket:
+        """`append` of one entry."""
+        return self.append(timestamp, kind, (body,), after)
+
+    def propose(self, kind: EntryKind, body: bytes) -> LogTicket:
+        """Propose an entry that the replica applies when it is committed, as its followers do; its timestamp is drawn
+        here. Raises as `append`."""
+        return self._propose(None, kind, (body,), None, in_memory=False)
+
+    def _propose(
+        self,
+        timestamp: int | None,
+        kind: EntryKind,
+        bodies: Sequence[bytes],
+        after: LogTicket | None,
+        *,
+        in_memory: bool,
+    ) -> Proposal:
+        driver = self._driver
+        safe = driver.safe_timestamp()
+        with driver.lock:
+            if timestamp is None:
+                timestamp = driver.services.clock.now()
+            self._wait_for_turn(timestamp)
+            if after is not None and after.error is not None:
+                raise _again(after.error)
+            if safe:
+                driver.announce(safe)
+            first = driver.log.last_index + 1
+            last = first + len(bodies) - 1
+            driver.step_locked(Propose(tuple([(timestamp, kind, body) for body in bodies])))
+            # Behind the step: that alone never commits them, and here nobody has taken another one yet.
+            proposal = driver.proposals.add(last, len(bodies), in_memory=in_memory)
+            if in_memory:
+                driver.applier.add_own(first, last)
+            elif kind is EntryKind.ALTER:
+                driver.altering_index = last
+        return proposal
+
+    def _wait_for_turn(self, timestamp: int) -> None:
+        """Return when the leader may give out a timestamp. Needs the lock of the consensus."""
+        driver = self._driver
+        until = driver.services.now() + LIMIT_WAIT
+        while True:
+            self.check_serving()
+            if timestamp <= driver.timestamp_limit:
+                break
+            driver.renew()
+            if timestamp > driver.timestamp_limit and not driver.wait(until):
+                raise ServerOverloaded(
+                    f"no majority of tablet {driver.tablet_id} has agreed to timestamps as late as "
+                    f"{format_timestamp(Timestamp(timestamp))} yet"
+                )
+        if driver.log.memory_bytes > MAX_UNWRITTEN_BYTES:
+            raise ServerOverloaded(
+                f"{driver.log.memory_bytes:,} bytes of tablet {driver.tablet_id} wait for the disk; try again later"
+            )
+        if driver.altering_index > driver.applier.applied_index:
+            raise StaleSchema(f"tablet {driver.tablet_id} is being altered; try again")
+
+    def check_serving(self) -> None:
+        """Raise `NotTheLeader` or `ReplicaUnavailable` where this is no leader that serves. Needs the lock of the
+        consensus."""
+        driver = self._driver
+        driver.check_running()
+        if driver.is_serving:
+            return
+        node = driver.node
+        leader = node.leader_peer
+        if node.leader == node.id:
+            message = f"{node.id} has become the leader of tablet {driver.tablet_id} and is not ready yet"
+        else:
+            message = (
+                f"{node.id} is {node.role} of tablet {driver.tablet_id} in term {node.term}; "
+                f"the leader is {node.leader or 'not known'}"
+            )
+        raise NotTheLeader(message, leader.address if leader is not None else "", node.term)
+
+    # ---- decisions -----------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def waiting_until(self, deadline: float) -> Iterator[None]:
+        """In this thread, `sync` gives up at this time (`time.monotonic`)."""
+        before, self._per_thread.deadline = self._per_thread.deadline, deadline
+        try:
+            yield
+        finally:
+            self._per_thread.deadline = before
+
+    def sync(self, ticket: LogTicket) -> None:
+        """Return when the entry is committed. Raises the error for which it failed; `DeadlineExceeded` where that is
+        not decided in time, `ReplicaUnavailable` where it will not be here: the entry may still be committed then."""
+        deadline = self._per_thread.deadline
+        self.wait(ticket, self._driver.services.now() + DEFAULT_WAIT if deadline is None else deadline)
+
+    def wait(self, ticket: LogTicket, deadline: float) -> None:
+        """`sync` until a time (`time.monotonic`)."""
+        if ticket.durable:
+            return
+        if not ticket.is_decided:
+            assert isinstance(ticket, Proposal), "a ticket of this log"
+            self._wait(ticket, deadline)
+        if ticket.error is not None:
+            raise _again(ticket.error) from ticket.error
+        if not ticket.durable:
+            self._driver.check_running()
+            raise DeadlineExceeded(
+                f"entry {ticket.index} of tablet {self._driver.tablet_id} was not committed in time; it may be yet"
+            )
+
+    def _wait(self, proposal: Proposal, deadline: float) -> None:
+        driver = self._driver
+        waiter = threading.Lock()
+        waiter.acquire()
+        with driver.lock:
+            if proposal.is_decided or driver.error is not None:
+                return
+            proposal.waiters.append(waiter.release)
+        if waiter.acquire(timeout=max(0.0, deadline - driver.services.now())):
+            return
+        with driver.lock:
+            if not proposal.is_decided:
+                proposal.is_abandoned = True
+                if waiter.release in proposal.waiters:
+                    proposal.waiters.remove(waiter.release)
+
+    def when_decided(self, ticket: LogTicket, told: Callable[[], None]) -> None:
+        """Call `told`, once, when `sync` would not wait any more: at once, or later under the lock of the consensus, so
+        that it should only hand on the word."""
+        driver = self._driver
+        with driver.lock:
+            if not ticket.is_decided and driver.error is None:
+                assert isinstance(ticket, Proposal), "a ticket of this log"
+                ticket.waiters.append(told)
+                return
+        told()
+
+    def decided(self, tickets: Iterable[LogTicket]) -> int:
+        """How many tickets, from the first on, are decided; those that fail together are counted together."""
+        with self._driver.lock:
+            return sum(1 for _ in takewhile(lambda ticket: ticket.is_decided, tickets))
+
+    def mark(self) -> LogMark:
+        """The end of what is in the tablet's memory."""
+        with self._driver.lock:
+            return self._driver.proposals.mark()
+
+    def sync_now(self) -> None:
+        """Bring all entries that are in the tablet's memory to this server's own disk, whatever the durability; it
+        decides nothing. `DiskError` where the disk fails."""
+        driver = self._driver
+        target = self.last_index
+        while driver.log.synced_index < min(target, driver.log.last_index):
+            if driver.error is not None and driver.log.failure is None:
+                raise StoreClosed(f"the log of tablet {driver.tablet_id} is closed: {driver.error}")
+            try:
+                driver.log.persist(force=True)
+            except Exception as error:
+                if is_full(error):
+                    driver.note_full(error)
+                else:
+                    driver.fail(error)
+                raise
+
+    # ---- segments ------------------------------------------------------------------------------------------------
+
+    def change_schema(self, schema: pa.Schema) -> None:
+        """Nothing: the ALTER entry that the caller applies has begun a segment with the schema that it names."""
+
+    def remove_through(self, index: int) -> None:
+        """Remove the segments all of whose entries are at or below `index`, oldest first, and needed by nobody. After a
+        `DiskError` they are removed when the log is opened next."""
+        self._retention.remove_through(index)
+
+    def close(self) -> None:
+        """Stop this replica's part in the consensus and close the files."""
+        self._close()
+
+
+def _again(error: OperationalError) -> OperationalError:
+    """The same error for another thread."""
+    if isinstance(error, NotTheLeader):
+        return NotTheLeader(str(error), error.leader, error.term)
+    return type(error)(*error.args)

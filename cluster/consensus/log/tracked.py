@@ -1,0 +1,70 @@
+"""TRACKED entries: a write of a client's call, with the result that a repetition of the call is answered with.
+
+    body
+    offset  bytes
+    0       16     client, a UUID
+    16      8      sequence number of the call, u64
+    24      8      first incomplete call of the client, u64: results below may be forgotten
+    32      4      length of the result, u32
+    36      1      kind of the entry within: 1 WRITE, 3 ROW, ...
+    37      3      zeros
+    40      ...    result, padded to a multiple of 8 bytes
+            ...    body of the entry within
+
+So the rows of a write and the fact that it was done are one entry: no replica ever has one without the other (Kudu's
+"exactly-once semantics", after RIFL, Lee et al., SOSP 2015).
+"""
+
+from __future__ import annotations
+
+import struct
+
+from msgspec import Struct
+
+from ....errors import CorruptionError
+from ....storage.log.wal_format import EntryKind, LogEntry
+from ...raft.messages import Entry
+
+_HEADER = struct.Struct("<16sQQIB3x")
+
+
+class CallHeader(Struct, frozen=True, gc=False):
+    """Which call of which client a write is (`wire.messages.methods.Call`), and its result as bytes."""
+
+    client: str
+    sequence: int
+    first_incomplete: int
+    result: bytes
+
+
+def encode_tracked(header: CallHeader, kind: EntryKind, body: bytes) -> bytes:
+    """The body of a TRACKED entry around an entry of another kind. `ValueError` where the client is no UUID in hex."""
+    client = bytes.fromhex(header.client)
+    if len(client) != 16:
+        raise ValueError(f"client {header.client!r} is not a UUID of 32 hexadecimal digits")
+    result = header.result
+    front = _HEADER.pack(client, header.sequence, header.first_incomplete, len(result), kind)
+    return b"".join((front, result, bytes(-len(result) % 8), body))
+
+
+def decode_tracked(body: bytes | memoryview, place: str = "TRACKED entry") -> tuple[CallHeader, EntryKind, memoryview]:
+    """Header, kind and body (a view) of the entry within; `CorruptionError` where they are none."""
+    view = memoryview(body)
+    if len(view) < _HEADER.size:
+        raise CorruptionError(f"{len(view)} bytes are too few for a header", "log", place)
+    client, sequence, first_incomplete, length, kind = _HEADER.unpack_from(view)
+    end = _HEADER.size + length
+    start = end + -length % 8
+    if start > len(view):
+        raise CorruptionError(f"a result of {length} bytes goes beyond the entry's end", "log", place)
+    result = bytes(view[_HEADER.size : end])
+    return CallHeader(client.hex(), sequence, first_incomplete, result), EntryKind(kind), view[start:]
+
+
+def as_log_entry(entry: Entry) -> tuple[LogEntry, CallHeader | None]:
+    """An entry as the storage replays it; of a TRACKED one that within, and its header."""
+    header: CallHeader | None = None
+    kind, body = EntryKind(entry.kind), memoryview(entry.body)
+    if kind is EntryKind.TRACKED:
+        header, kind, body = decode_tracked(body, f"entry {entry.index}")
+    return LogEntry(entry.term, entry.index, entry.timestamp, 0, kind, body), header

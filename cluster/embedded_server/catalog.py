@@ -1,0 +1,181 @@
+"""What a client asks masters for, answered from the store's own catalog: tables, views, DDL, locations.
+
+A client tells catalogs apart by their versions alone. So that two owners of a store never give the same number to
+different catalogs, an owner counts from the microsecond in which it began.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from ...errors import UnknownTable
+from ...model.clock import wall_microseconds
+from ...model.schema import Table
+from ...storage.database import Database
+from ..raft.messages import Configuration, Peer
+from ..wire.messages import methods
+from ..wire.messages.methods import Done, Reply, Request
+from ..wire.messages.plain import definition_from_plain, entry_to_plain, step_from_plain, view_from_plain, view_to_plain
+from ..wire.server import CallContext
+from .call_results import Calls
+
+Handler: TypeAlias = Callable[[Any, CallContext], Reply]
+_TERM = 1
+"""There is one leader for ever."""
+
+
+class OwnerCatalog:
+    """The methods of a master.
+
+    Parameters
+    ----------
+    cluster : str
+        The owner's id, as a cluster.
+    peer : callable
+        The owner, as the only server.
+    """
+
+    def __init__(self, store: Database, cluster: str, calls: Calls, peer: Callable[[], Peer]):
+        self._store = store
+        self._cluster = cluster
+        self._calls = calls
+        self._peer = peer
+        self._first_version = wall_microseconds()
+        self._names: dict[str, str] = {}
+        """Of all tables that clients were told of, by id."""
+
+    def handlers(self) -> dict[type[Request], Handler]:
+        """By class of request."""
+        return {
+            methods.GetCatalog: self.catalog,
+            methods.CreateTable: self.create_table,
+            methods.AlterTable: self.alter_table,
+            methods.DropTable: self.drop_table,
+            methods.CreateView: self.create_view,
+            methods.DropViews: self.drop_views,
+            methods.LocateTablets: self.locate,
+            methods.ListServers: self.servers,
+            methods.ReportTablets: self.report,
+        }
+
+    # ---- questions -----------------------------------------------------------------------------------------------
+
+    def catalog(self, request: methods.GetCatalog, context: CallContext) -> methods.CatalogReply:
+        """All tables and views."""
+        catalog = self._store.catalog
+        version = self._first_version + catalog.version
+        if request.known_version == version:
+            return methods.CatalogReply(version=version, cluster_id=self._cluster, joint_writes=True)
+        self._names.update({entry.table.id: entry.table.name for entry in catalog.entries.values()})
+        return methods.CatalogReply(
+            version=version,
+            cluster_id=self._cluster,
+            joint_writes=True,
+            tables=tuple(entry_to_plain(entry) for _, entry in sorted(catalog.entries.items())),
+            views=tuple(view_to_plain(view) for _, view in sorted(catalog.views.items())),
+        )
+
+    def locate(self, request: methods.LocateTablets, context: CallContext) -> methods.LocationsReply:
+        """All tablets are here; those that there are not are left out."""
+        entries = self._store.catalog.entries.values()
+        if request.table_id is None:
+            known = {id for entry in entries for id in entry.tablet_ids}
+            found = tuple(id for id in request.tablet_ids if id in known)
+        else:
+            mine = [entry for entry in entries if entry.table.id == request.table_id]
+            if not mine:
+                raise UnknownTable(f"table {self._names.get(request.table_id, request.table_id)} has been dropped")
+            found = mine[0].tablet_ids
+        peer = self._peer()
+        return methods.LocationsReply(
+            tablets=tuple(
+                methods.TabletLocation(tablet_id=id, replicas=(peer,), leader=peer.id, term=_TERM) for id in found
+            )
+        )
+
+    def servers(self, request: methods.ListServers, context: CallContext) -> methods.ServersReply:
+        """The owner is the only server, and the only master."""
+        peer = self._peer()
+        tablets = sum(len(entry.tablet_ids) for entry in self._store.catalog.entries.values())
+        server = methods.NamedServer(
+            id=peer.id, address=peer.address, state="ALIVE", seconds_silent=0.0, replicas=tablets, leaders=tablets
+        )
+        return methods.ServersReply(tservers=(server,), masters=((peer.address, True),))
+
+    def report(self, request: methods.ReportTablets, context: CallContext) -> methods.TabletReports:
+        """The tablets, as replicas that lead."""
+        wanted = request.tablet_ids
+        reports = []
+        for table in self._store.tables():
+            for tablet in self._store.open_table(table).tablets:
+                if wanted is None or tablet.id in wanted:
+                    size = sum(stored.metadata.data_bytes for stored in tablet.state.rowsets)
+                    reports.append(self._report(table, tablet.id, tablet.row_count, size))
+        return methods.TabletReports(tablets=tuple(sorted(reports, key=lambda report: report.tablet_id)))
+
+    def _report(self, table: Table, tablet_id: str, rows: int, size: int) -> methods.TabletReport:
+        peer = self._peer()
+        return methods.TabletReport(
+            tablet_id=tablet_id,
+            table_id=table.id,
+            state="RUNNING",
+            role="LEADER",
+            term=_TERM,
+            leader=peer.id,
+            configuration=Configuration((peer,)),
+            schema_version=table.version,
+            is_serving=True,
+            rows=rows,
+            bytes=size,
+        )
+
+    # ---- DDL -----------------------------------------------------------------------------------------------------
+
+    def create_table(self, request: methods.CreateTable, context: CallContext) -> methods.TableReply:
+        """A new table; how many replicas were asked for says nothing here."""
+        definition = definition_from_plain(request.definition)
+        return self._calls.once(
+            request.call,
+            context.deadline,
+            methods.TableReply,
+            lambda: self._table_reply(self._store.create_table(definition)),
+        )
+
+    def alter_table(self, request: methods.AlterTable, context: CallContext) -> methods.TableReply:
+        """A table in another version."""
+        steps = [step_from_plain(step) for step in request.steps]
+        return self._calls.once(
+            request.call,
+            context.deadline,
+            methods.TableReply,
+            lambda: self._table_reply(self._store.alter_table(request.name, steps)),
+        )
+
+    def _table_reply(self, table: Table) -> methods.TableReply:
+        """A table that was made or altered; as it is now, if somebody was faster."""
+        catalog = self._store.catalog
+        found = next((entry for entry in catalog.entries.values() if entry.table.id == table.id), None)
+        if found is None:
+            raise UnknownTable(f"table {table.name} has been dropped since")
+        return methods.TableReply(table=entry_to_plain(found), version=self._first_version + catalog.version)
+
+    def drop_table(self, request: methods.DropTable, context: CallContext) -> Done:
+        """A table away, and views."""
+        return self._done(request.call, context, lambda: self._store.drop_table(request.name, request.views))
+
+    def create_view(self, request: methods.CreateView, context: CallContext) -> Done:
+        """A new view."""
+        view = view_from_plain(request.view)
+        return self._done(request.call, context, lambda: self._store.create_view(view, request.replace))
+
+    def drop_views(self, request: methods.DropViews, context: CallContext) -> Done:
+        """Views away."""
+        return self._done(request.call, context, lambda: self._store.drop_views(request.names))
+
+    def _done(self, call: methods.Call, context: CallContext, work: Callable[[], None]) -> Done:
+        def do() -> Done:
+            work()
+            return Done()
+
+        return self._calls.once(call, context.deadline, Done, do)

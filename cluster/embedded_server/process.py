@@ -1,0 +1,135 @@
+"""A process that has a store open for others, and does nothing else: `nyala serve`.
+
+    store locked ─► "starting" in DIR/owner ─► store opened ─► answering, as DIR/owner says ─► idle, or SIGTERM
+    ─► nothing new, what runs ends ─► store closed ─► DIR/owner gone
+
+Rows that were acknowledged are durable before: nothing is lost where the process is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ...storage.database import Database
+from ...storage.files.filesystem import Lock
+from ...storage.files.os_filesystem import OsFileSystem
+from ..tserver.scans.fragments import Fragments
+from ..wire.process.server_process import run_server
+from .owner_record import OwnerRecord, place_of
+from .server import LOOPBACK, OwnerServer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerOptions:
+    """What an owner process is started with.
+
+    Parameters
+    ----------
+    directory : str
+        The store's; made if it is not there.
+    bind : str
+        "host:port" to listen at; port 0 takes any that is free.
+    idle_exit : float, optional
+        It ends when it was not called for so many seconds.
+    durability : {"fsync", "os"}
+    history_seconds : int, optional
+    memory_limit_bytes : int, optional
+        As `Database` has them.
+    """
+
+    directory: str
+    bind: str = LOOPBACK
+    idle_exit: float | None = None
+    durability: str = "fsync"
+    history_seconds: int | None = None
+    memory_limit_bytes: int | None = None
+
+
+class OwnerProcess:
+    """The store and its server. Opening raises what `Database` and `OwnerServer` raise."""
+
+    def __init__(self, options: OwnerOptions, fragments: Fragments | None):
+        directory = os.path.realpath(options.directory)
+        files = _AnnouncingFileSystem(directory)
+        try:
+            threads = os.cpu_count() or 1
+            self._store = Database(
+                directory,
+                durability=options.durability,
+                history_seconds=options.history_seconds,
+                threads=threads,
+                fs=files,
+                memory_limit_bytes=options.memory_limit_bytes,
+            )
+        except BaseException:
+            files.take_back()
+            raise
+        try:
+            self._server = OwnerServer(
+                self._store,
+                directory=directory,
+                fragments=fragments,
+                bind=options.bind,
+                idle_exit=options.idle_exit,
+                on_idle=_end_process,
+            )
+        except BaseException:
+            self._store.close()
+            files.take_back()
+            raise
+
+    @property
+    def address(self) -> str:
+        """ "host:port" where it listens."""
+        return self._server.address
+
+    def start(self) -> None:
+        """Answer calls."""
+        self._server.start()
+
+    def drain(self) -> None:
+        """Let what runs come to its end."""
+        self._server.drain()
+
+    def stop(self) -> None:
+        """End, and close the store."""
+        try:
+            self._server.close(0.0)
+        finally:
+            self._store.close()
+            self._server.forget()
+
+
+class _AnnouncingFileSystem(OsFileSystem):
+    """Says in DIR/owner that a process has taken the store, before it opens it, which may take long."""
+
+    def __init__(self, directory: str):
+        self._directory = directory
+        self._record: OwnerRecord | None = None
+
+    def lock(self, path: str, shared: bool = False) -> Lock:
+        lock = super().lock(path, shared)
+        self._record = OwnerRecord(address="", id=uuid.uuid4().hex, pid=os.getpid(), place=place_of(self._directory))
+        self._record.write(self._directory)
+        return lock
+
+    def take_back(self) -> None:
+        """The store could not be opened."""
+        if self._record is not None:
+            self._record.remove(self._directory)
+
+
+def _end_process() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def run(
+    options: OwnerOptions, *, fragments: Fragments | None = None, ready: Callable[[str], None] | None = None
+) -> int:
+    """Serve a directory until SIGTERM, or until nobody has called for long enough; the exit status. `ready` is told the
+    address. `wire.process.server_process.run_server` says more."""
+    return run_server(lambda: OwnerProcess(options, fragments), name="owner", ready=ready)

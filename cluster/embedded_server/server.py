@@ -1,0 +1,235 @@
+"""Serving an embedded store to other processes, in the cluster's own protocol.
+
+    clients ──► RpcServer ──┬── OwnerCatalog ──┐
+                            ├── OwnerService ──┼── Calls ──► Database
+                            ├── OwnedWrites ───┤
+                            ├── OwnedLoads ────┤
+                            └── ScanService ───┘
+
+The store's owner goes on using it as before: nothing of this is in its way. Times agree since the server's clock is the
+store's own, and sees the times of all callers: what a client has been told of, its next scan sees.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+from ... import __version__
+from ...model.forks import stay_with_process
+from ...model.vectors.vector import Batch
+from ...storage.database import Database
+from ...storage.maintenance.manager import Rounds
+from ..raft.messages import Peer
+from ..tserver.options import TabletServerOptions
+from ..tserver.scans.fragments import Fragments
+from ..tserver.scans.scan_service import ScanService
+from ..wire.messages.methods import (
+    OWNER,
+    CloseScanner,
+    GetStatus,
+    KeepAlive,
+    Reply,
+    Request,
+    ScanEnd,
+    ScanTablet,
+    ServerStatus,
+    StartScan,
+)
+from ..wire.process.forking import note_process
+from ..wire.server import CallContext, RpcServer
+from .call_results import Calls
+from .catalog import Handler, OwnerCatalog
+from .joint_writes import OwnedWrites
+from .loads import OwnedLoads
+from .owner_record import OwnerRecord, place_of
+from .service import OwnerService
+from .tablets import OwnedTablets
+
+LOOPBACK = "127.0.0.1:0"
+DRAIN_SECONDS = 5.0
+"""An owner that closes its store lets calls and scans go on for so long."""
+
+
+class OwnerServer:
+    """Serves a store from `start` to `close`; the store is its owner's to close, afterwards. It is to be closed by the
+    process that made it.
+
+    Parameters
+    ----------
+    store : Database
+    directory : str, optional
+        Where the store is: DIR/owner tells other processes. None: nobody is told, as for a store in memory.
+    fragments : Fragments, optional
+        Evaluates what scans bring along; None: scans with fragments are refused.
+    bind : str
+        "host:port" to listen at; there is no authentication, so others than this machine's users should not get there.
+    idle_exit : float, optional
+        For DIR/owner: after how many idle seconds `on_idle` ends the server.
+    on_idle : callable, optional
+        Called every second from when nobody has called for `idle_exit` seconds.
+
+    Raises
+    ------
+    ServerUnavailable
+        The port cannot be used.
+    InterfaceError
+        This process was forked from one that uses gRPC.
+    """
+
+    def __init__(
+        self,
+        store: Database,
+        *,
+        directory: str | None,
+        fragments: Fragments | None = None,
+        bind: str = LOOPBACK,
+        idle_exit: float | None = None,
+        on_idle: Callable[[], None] = lambda: None,
+    ):
+        note_process()
+        self.id = uuid.uuid4().hex
+        self._store = store
+        self._directory = directory
+        self._idle_exit = idle_exit
+        self._on_idle = on_idle
+        self._process = os.getpid()
+        self._started = time.time()
+        self._used = time.monotonic()
+        self._rounds: Rounds | None = None
+        self._closed = False
+        stay_with_process(self)
+        self._rpc = RpcServer(bind, store.clock, id=self.id)
+        self.peer = Peer(self.id, self._rpc.address)
+        defaults = TabletServerOptions(directory="")
+        tablets, calls = OwnedTablets(store), Calls(self.id, store.clock)
+        self._loads = OwnedLoads(store, calls)
+        self._writes = OwnedWrites(store, tablets, calls)
+        self._scans = ScanService(
+            tablets.get,
+            fragments,
+            threads=defaults.scan_threads,
+            budget_bytes=defaults.scanner_bytes,
+            ttl=defaults.scanner_ttl,
+        )
+        handlers: dict[type[Request], Handler] = {
+            **OwnerCatalog(store, self.id, calls, lambda: self.peer).handlers(),
+            **OwnerService(store, tablets, calls).handlers(),
+            **self._writes.handlers(),
+            **self._loads.handlers(),
+            StartScan: self._scans.start,
+            CloseScanner: self._scans.close_scanner,
+            KeepAlive: self._scans.keep_alive,
+            GetStatus: lambda request, context: self.status(),
+        }
+        self._rpc.handlers = {kind: self._noted(handler) for kind, handler in handlers.items()}
+        self._rpc.scan = self._scan
+
+    @property
+    def address(self) -> str:
+        """ "host:port" where it listens."""
+        return self._rpc.address
+
+    @property
+    def url(self) -> str:
+        """What clients connect to."""
+        return f"nyala://{self.address}"
+
+    # ---- life ----------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Answer, and say so in DIR/owner."""
+        self._rpc.start()
+        self._rounds = Rounds("nyala-owner", self._keep_house)
+        self._tell(self.address)
+
+    def drain(self, grace: float = DRAIN_SECONDS) -> None:
+        """Take on nothing new, and let what runs come to its end, for `grace` seconds at most."""
+        self._tell("")
+        self._rpc.drain(grace)
+
+    def close(self, grace: float = DRAIN_SECONDS) -> None:
+        """Drain, then end what still runs. DIR/owner says that the process still has the store, until `forget`. Closing
+        again does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        with ExitStack() as stack:
+            stack.callback(self._loads.close)
+            stack.callback(self._scans.close)
+            stack.callback(self._rpc.stop, cut=True)
+            if self._rounds is not None:
+                stack.callback(self._rounds.stop)
+            self.drain(grace)
+
+    def forget(self) -> None:
+        """Remove DIR/owner: the store is closed."""
+        if self._directory is not None:
+            self._record("").remove(self._directory)
+
+    def _tell(self, address: str) -> None:
+        if self._directory is not None:
+            self._record(address).write(self._directory)
+
+    def _record(self, address: str) -> OwnerRecord:
+        assert self._directory is not None
+        place = place_of(self._directory)
+        return OwnerRecord(address=address, id=self.id, pid=self._process, place=place, idle_exit=self._idle_exit)
+
+    def _keep_house(self) -> None:
+        self._scans.expire()
+        self._loads.expire()
+        self._writes.expire()
+        if self._idle_exit is not None and self.idle_seconds() >= self._idle_exit:
+            self._on_idle()
+
+    # ---- calls ---------------------------------------------------------------------------------------------------
+
+    def idle_seconds(self) -> float:
+        """Since the last call or batch of a scan; 0 while there is one, a bulk load, or a batch of which
+        not all is here."""
+        under_way = self._rpc.under_way
+        if under_way["calls"] or under_way["scans"] or self._loads.count or self._writes.count:
+            self._used = time.monotonic()
+        return time.monotonic() - self._used
+
+    def _noted(self, handler: Handler) -> Handler:
+        def noted(request: Any, context: CallContext) -> Reply:
+            self._used = time.monotonic()
+            return handler(request, context)
+
+        return noted
+
+    def _scan(self, ticket: ScanTablet, context: CallContext) -> Iterator[Batch | ScanEnd]:
+        self._used = time.monotonic()
+        return self._scans.scan(ticket, context)
+
+    def status(self) -> ServerStatus:
+        """The server about itself."""
+        catalog = self._store.catalog
+        tablets = sum(len(entry.tablet_ids) for entry in catalog.entries.values())
+        return ServerStatus(
+            id=self.id,
+            kind=OWNER,
+            address=self.address,
+            version=__version__,
+            pid=self._process,
+            started=self._started,
+            clock=self._store.clock.now(),
+            is_leader=True,
+            tablets=tablets,
+            leaders=tablets,
+            memory_bytes=self._store.memory_status().used,
+            details={
+                "directory": self._directory,
+                "tables": len(catalog.entries),
+                "idle_exit": self._idle_exit,
+                "scans": self._scans.count,
+                "loads": self._loads.count,
+                **dict(self._rpc.under_way),
+            },
+        )

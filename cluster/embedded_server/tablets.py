@@ -1,0 +1,199 @@
+"""The tablets of an embedded store, each as a replica that leads and has nobody to ask.
+
+    tablet id ──► table, by the catalog ──► `TableStore` ──► the tablet as it is now
+
+The store's own threads go on meanwhile. So whoever has taken hold of a tablet's rows looks whether the table is still
+there: from then on its files stay until he lets go.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from ...errors import ReplicaUnavailable, StaleSchema, UnknownTable
+from ...model.schema import Table
+from ...model.store import AnalyzeResult, CompactionResult, Timestamp
+from ...storage.database import Database
+from ...storage.maintenance.table_compaction import compact_tablets
+from ...storage.maintenance.tablet_flush import flush
+from ...storage.single_rows.row_read import find_row
+from ...storage.statistics.analysis import Analysis
+from ...storage.statistics.table_statistics import StatisticsCache
+from ...storage.tables.catalog import Catalog
+from ...storage.tables.table_store import TableStore
+from ...storage.tables.tablet_descriptions import sampled_keys
+from ...storage.tablet.tablet import Tablet, TabletView
+from ..tablets.checksum import checksum
+from ..tablets.facts import data_bytes, tablet_facts
+from ..tablets.reads import follow
+from ..wire.messages.methods import ChecksumReply, TabletFacts
+
+
+class OwnedTablets:
+    """All tablets of a store by id. Safe for several threads."""
+
+    def __init__(self, store: Database):
+        self.store = store
+        self._places: tuple[Catalog, dict[str, Table], dict[str, Table]] | None = None
+        self._statistics: dict[str, StatisticsCache] = {}
+        self._statistics_lock = threading.Lock()
+
+    def get(self, tablet_id: str) -> OwnedTablet:
+        """A tablet as it is now; `ReplicaUnavailable` where there is none with this id (any more)."""
+        table = self._tables()[1].get(tablet_id)
+        if table is not None:
+            with suppress(UnknownTable):
+                found = self.store.open_table(table)
+                for tablet in found.tablets:
+                    if tablet.id == tablet_id:
+                        return OwnedTablet(self, found, tablet)
+        raise ReplicaUnavailable(f"the store has no tablet {tablet_id}")
+
+    def table(self, table_id: str) -> Table | None:
+        """A table by its id, as of the catalog."""
+        return self._tables()[2].get(table_id)
+
+    def _tables(self) -> tuple[Catalog, dict[str, Table], dict[str, Table]]:
+        """The catalog, and the tables in it by the ids of their tablets, and by their own."""
+        catalog, known = self.store.catalog, self._places
+        if known is None or known[0] is not catalog:
+            by_tablet = {id: entry.table for entry in catalog.entries.values() for id in entry.tablet_ids}
+            by_id = {entry.table.id: entry.table for entry in catalog.entries.values()}
+            known = self._places = catalog, by_tablet, by_id
+        return known
+
+    def is_there(self, owned: OwnedTablet) -> bool:
+        """Is a tablet still its table's, and the table the store's?"""
+        try:
+            found = self.store.open_table(owned.table)
+        except UnknownTable:
+            return False
+        return found is owned.table_store and owned.tablet in found.tablets
+
+    def statistics(self, tablet_id: str, table: Table, analysis: Analysis) -> StatisticsCache:
+        """What keeps the statistics of one tablet, of a table in this version and analyzed so."""
+        with self._statistics_lock:
+            found = self._statistics.get(tablet_id)
+            if found is None or found.table is not table or found.analysis is not analysis:
+                found = self._statistics[tablet_id] = StatisticsCache(table, analysis)
+            return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OwnedTablet:
+    """A tablet for as long as one request needs it. What it offers is what servers need of a `Replica`."""
+
+    tablets: OwnedTablets
+    table_store: TableStore
+    tablet: Tablet
+
+    @property
+    def table(self) -> Table:
+        """The table as it is now."""
+        return self.table_store.table
+
+    def check_version(self, version: int) -> Table:
+        """The table; `StaleSchema` where the caller knows another version of it."""
+        return check_version(self.table, version)
+
+    # ---- reading -------------------------------------------------------------------------------------------------
+
+    @property
+    def leader_address(self) -> str:
+        """As `Replica.leader_address`; nobody needs it, since there is one replica."""
+        return ""
+
+    def met(self, error: Exception) -> Exception:
+        """See `tserver.scans.scan_service.Scannable`: there is no other replica to read."""
+        return error
+
+    def view(self, snapshot: Timestamp | None, *, deadline: float, schema_version: int | None = None) -> TabletView:
+        """The rows at a time, once all writes up to then are decided; None: the latest. Raises `HistoryGone`,
+        `StaleSchema`, `DataError` for a time too far ahead, `ReplicaUnavailable` where the tablet is being dropped."""
+        if snapshot is None:
+            snapshot = self.tablet.mvcc.clean_now(deadline)
+        else:
+            self._wait(snapshot, deadline)
+        view = self.tablet.view(snapshot)
+        self._check_there()
+        if schema_version is not None:
+            check_version(view.table, schema_version)
+        return view
+
+    def read_row(
+        self, key: Sequence[Any], columns: Sequence[str], snapshot: Timestamp | None, deadline: float, version: int
+    ) -> tuple[tuple[Any, ...] | None, Timestamp]:
+        """The row with a primary key, physical values in and out, and the time at which that was so (None: the latest);
+        raises as `view`."""
+        while True:
+            table = self.check_version(version)
+            codec = self.table_store.rows.writer.codec
+            chosen = codec.projection(tuple(columns))
+            values = codec.physical_key(key)
+            if snapshot is None:
+                timestamp = self.tablet.mvcc.clean_now(deadline)
+            else:
+                timestamp = snapshot
+                self._wait(snapshot, deadline)
+            pin = self.tablet.shared_pin()
+            if pin.table is not table or codec.table is not table:
+                continue  # altered meanwhile; whoever asks will be told
+            self._check_there()
+            if snapshot is not None:
+                self.tablet.check_history(snapshot)
+            row = find_row(pin.state, codec.key, values, chosen, timestamp)
+            return None if row is None else codec.physical(columns, row), timestamp
+
+    def checksum(self, snapshot: Timestamp, deadline: float, watch: Callable[[int], None]) -> ChecksumReply:
+        """Rows and their sum at a time; raises as `view`, and what `watch` raises, called before each row group."""
+        return checksum(self.view(snapshot, deadline=deadline), watch)
+
+    def _wait(self, snapshot: Timestamp, deadline: float) -> None:
+        follow(self.tablets.store.clock, snapshot, self.table.name)
+        self.tablet.mvcc.wait_until_clean(snapshot, deadline)
+
+    def _check_there(self) -> None:
+        if not self.tablets.is_there(self):
+            raise ReplicaUnavailable(f"tablet {self.tablet.id} is being dropped")
+
+    # ---- facts and work ------------------------------------------------------------------------------------------
+
+    @property
+    def data_bytes(self) -> int:
+        """What the rowsets take on the disk."""
+        return data_bytes(self.tablet)
+
+    def facts(self) -> TabletFacts:
+        """What a planner wants to know."""
+        tablet, kept = self.tablet, self.table_store.statistics_cache
+        cache = self.tablets.statistics(tablet.id, kept.table, kept.analysis)
+        return tablet_facts(tablet, kept.table, cache)
+
+    def key_samples(self) -> Sequence[tuple[Any, ...]]:
+        """The keys of every 4,096th row of each DiskRowSet, ascending, as physical values."""
+        pin = self.tablet.pin()
+        self._check_there()
+        return sampled_keys(pin)
+
+    def flush(self) -> int:
+        """Write what is in memory to DiskRowSets; how many rows that were."""
+        return flush(self.tablet)
+
+    def compact(self, check: Callable[[], None]) -> CompactionResult:
+        """`Store.compact_table` for this tablet."""
+        return compact_tablets([self.tablet], check)
+
+    def analyze(self, check: Callable[[], None]) -> AnalyzeResult:
+        """`Store.analyze_table` for this tablet."""
+        return self.table_store.analyze(check, [self.tablet])
+
+
+def check_version(table: Table, version: int) -> Table:
+    """The table; `StaleSchema` where the caller knows another version of it."""
+    if table.version != version:
+        raise StaleSchema(f"table {table.name} is at version {table.version} here; the caller knows version {version}")
+    return table

@@ -1,0 +1,210 @@
+"""A look at the cluster at one moment, from which all decisions are taken: what the catalog wants, and what there
+is."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ...raft.messages import Configuration, PeerRole
+from ...wire.messages.methods import TabletReport
+from ..catalog.catalog_state import CatalogState, Fate
+from ..catalog.records import TableState
+from ..directory import Observed, TabletDirectory
+from .placement import Loads
+
+RUNNING, FAILED, TOMBSTONED = "RUNNING", "FAILED", "TOMBSTONED"
+"""States of replicas (`TabletReport.state`) that decisions look at."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerView:
+    """A tablet server. `is_alive`: it was heard of lately, or has not had the time to report. `has_reported`: all its
+    replicas are known."""
+
+    id: str
+    address: str
+    is_alive: bool = True
+    is_leaving: bool = False
+    has_reported: bool = True
+
+    @property
+    def takes_replicas(self) -> bool:
+        """May replicas be put there?"""
+        return self.is_alive and self.has_reported and not self.is_leaving
+
+
+@dataclass(frozen=True, slots=True)
+class TabletView:
+    """A tablet. `replicas`: how many it should have; `schema_version`: which version of its table. `may_shrink`: a
+    replica too many has been there for long enough that nobody is in the middle of moving it."""
+
+    id: str
+    table_id: str
+    replicas: int
+    schema_version: int
+    is_created: bool
+    observed: Observed
+    may_shrink: bool = True
+
+    @property
+    def configuration(self) -> Configuration:
+        return self.observed.configuration
+
+    def report(self, server: str) -> TabletReport | None:
+        """What a server says of its replica; None where it has none."""
+        return self.observed.reports.get(server)
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaAt:
+    """A replica that a server has."""
+
+    tablet_id: str
+    server: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """Servers and tablets by id. `dropped`: replicas of tablets that are no more; `unsettled`: replicas whose report
+    has a configuration that was not committed yet, and leaders whose report has an old one."""
+
+    servers: Mapping[str, ServerView]
+    tablets: Mapping[str, TabletView]
+    dropped: tuple[ReplicaAt, ...] = ()
+    unsettled: tuple[ReplicaAt, ...] = ()
+
+    def address(self, server: str) -> str:
+        """Where a server listens."""
+        return self.servers[server].address
+
+    def loads(self) -> Loads:
+        """What servers carry by their tablets' configurations."""
+        return loads_of((tablet.table_id, tablet.observed) for tablet in self.tablets.values())
+
+    def takers(self) -> dict[str, str]:
+        """The addresses, by id, of the servers that take replicas."""
+        return {server.id: server.address for server in self.servers.values() if server.takes_replicas}
+
+
+def loads_of(tablets: Iterable[tuple[str, Observed]]) -> Loads:
+    """What servers carry by the configurations of tablets: (table id, tablet) each."""
+    loads = Loads()
+    for table_id, observed in tablets:
+        for peer in observed.configuration.peers:
+            loads.add(table_id, peer.id)
+        if observed.leader:
+            loads.lead(table_id, observed.leader)
+    return loads
+
+
+@dataclass(slots=True)
+class Surplus:
+    """Since when tablets have had more replicas than they should, to tell a move that goes on from one that was given
+    up. `own` are tablets that got a replica by the master's own order: nobody else moves them."""
+
+    grace: float
+    since: dict[str, float] = field(default_factory=dict)
+    own: set[str] = field(default_factory=set)
+
+    def moved(self, tablet_id: str, is_added: bool) -> None:
+        """The master itself has added a replica, or removed one."""
+        (self.own.add if is_added else self.own.discard)(tablet_id)
+
+    def look(self, tablets: Iterable[tuple[str, Configuration, int]], now: float) -> frozenset[str]:
+        """The tablets that may lose a replica: (id, its configuration, how many replicas it should have) each."""
+        larger = [(id_, len(found.voters) > wanted) for id_, found, wanted in tablets if len(found.peers) > wanted]
+        self.own &= {id_ for id_, _ in larger}
+        # From when the replica has a vote: as long as it copies, nobody is to choose.
+        self.since = {id_: self.since.get(id_, now) for id_, has_votes in larger if has_votes}
+        return frozenset(
+            tablet for tablet, since in self.since.items() if now - since >= self.grace or tablet in self.own
+        )
+
+
+def view_cluster(
+    state: CatalogState, directory: TabletDirectory, surplus: Surplus, now: float, dead_after: float
+) -> ClusterView:
+    """What is there at `now` (monotonic seconds); servers that were silent for `dead_after` seconds count as dead."""
+    servers = {
+        s.id: ServerView(s.id, s.address, now - s.last_heard < dead_after, s.id in state.leaving, s.has_reported)
+        for s in directory.servers.values()
+    }
+    return ClusterView(
+        servers,
+        _tablets(state, directory, surplus, now),
+        _dropped(state, directory, servers),
+        _unsettled(directory, servers),
+    )
+
+
+def _tablets(state: CatalogState, directory: TabletDirectory, surplus: Surplus, now: float) -> Mapping[str, TabletView]:
+    wanted = {tablet.id: state.tables[tablet.table_id].replicas for tablet in state.tablets.values()}
+    sizes = [(id_, directory.tablets[id_].configuration, count) for id_, count in wanted.items()]
+    may_shrink = surplus.look(sizes, now)
+    return {
+        tablet.id: TabletView(
+            tablet.id,
+            tablet.table_id,
+            wanted[tablet.id],
+            state.tables[tablet.table_id].table.version,
+            tablet.is_created or directory.tablets[tablet.id].is_serving,
+            directory.tablets[tablet.id],
+            tablet.id in may_shrink,
+        )
+        for tablet in state.tablets.values()
+    }
+
+
+def _dropped(
+    state: CatalogState, directory: TabletDirectory, servers: Mapping[str, ServerView]
+) -> tuple[ReplicaAt, ...]:
+    """Replicas to delete. A tablet of a dropped range partition stays until the others have their table's new
+    version."""
+    found: list[ReplicaAt] = []
+    for server in directory.servers.values():
+        if not servers[server.id].is_alive:
+            continue
+        for tablet_id in sorted(server.reports.keys() - state.tablets.keys()):
+            report = server.reports[tablet_id]
+            if state.fate(report.table_id, tablet_id) is Fate.DROPPED and not _is_changing(state, report):
+                found.append(ReplicaAt(tablet_id, server.id))
+    return tuple(found)
+
+
+def _is_changing(state: CatalogState, report: TabletReport) -> bool:
+    table = state.tables.get(report.table_id)
+    return table is not None and table.state is TableState.ALTERING
+
+
+def _unsettled(directory: TabletDirectory, servers: Mapping[str, ServerView]) -> tuple[ReplicaAt, ...]:
+    """Replicas that are asked for a report, since their last one leaves open what the configuration is."""
+    return tuple(
+        ReplicaAt(tablet_id, server)
+        for tablet_id, observed in directory.tablets.items()
+        for server, report in observed.reports.items()
+        if report.configuration.index != observed.configuration.index
+        and (server == observed.leader or report.configuration.index > observed.configuration.index)
+        and servers[server].is_alive
+    )
+
+
+def healthy_voters(tablet: TabletView, servers: Mapping[str, ServerView]) -> Collection[str]:
+    """The servers of voters that work: alive, with a running replica."""
+    healthy: list[str] = []
+    for peer in tablet.configuration.peers:
+        server, report = servers.get(peer.id), tablet.report(peer.id)
+        if peer.role is PeerRole.VOTER and server is not None and server.is_alive:
+            if report is not None and report.state == RUNNING:
+                healthy.append(peer.id)
+    return healthy
+
+
+def voting_voters(tablet: TabletView, servers: Mapping[str, ServerView]) -> Collection[str]:
+    """The servers of voters that take part in the consensus: alive, with a replica that votes, damaged or not."""
+    voting: list[str] = []
+    for peer in tablet.configuration.voters:
+        server, report = servers.get(peer.id), tablet.report(peer.id)
+        if server is not None and server.is_alive and report is not None and (report.state == RUNNING or report.votes):
+            voting.append(peer.id)
+    return voting

@@ -1,0 +1,260 @@
+"""What must be done so that the cluster becomes what the catalog says: a pure function from a `ClusterView` to orders.
+
+A replica is *bad* where its server is dead, or it has FAILED itself, and *unwanted* where its server is leaving. A
+tablet is brought back to its number of replicas one change at a time, and by adding first (Kudu's 3-4-3 scheme):
+
+    A B C†          C is dead
+    A B C† d        d is added as PRE_VOTER, and copies the data          (majority 2 of 3, two healthy)
+    A B C† D        the leader has made it a VOTER                        (majority 3 of 4, three healthy)
+    A B D           C is removed
+
+    A B C†          C has FAILED and no other server is free: C is removed, its files are deleted,
+    A B             and the same server may take a new copy               (majority 2 of 2, two healthy)
+    A B c
+
+No change leaves fewer voters than a majority of the replicas that the table wants, or fewer of them that vote than a
+majority of the configuration that it makes, or none that is whole. (A replica whose data are damaged still votes.) A
+leader hands over before its replica goes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ...raft.messages import Peer, PeerRole
+from .cluster_view import FAILED, TOMBSTONED, ClusterView, TabletView, healthy_voters, voting_voters
+from .orders import (
+    AddReplica,
+    AlterReplicas,
+    AskReport,
+    CreateReplica,
+    DeleteReplica,
+    MoveLeader,
+    Order,
+    RemoveReplica,
+)
+from .placement import Loads, choose_server, least_leading
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many copies are made at a time, in all and by one server."""
+
+    copies: int = 10
+    copies_per_server: int = 2
+    bad: int = 10
+    bad_share: float = 0.5
+    """With more than `bad` replicas that do not work, and more than this share of all: something is wrong with the
+    cluster as a whole (its network, its power, a fault of its own), and no replica is replaced until that is over."""
+
+
+def decide(view: ClusterView, limits: Limits, rng: random.Random) -> list[Order]:
+    """All orders that are due, the most urgent tablets' first; given again and again until `view` shows their
+    effect."""
+    orders: list[Order] = [AskReport(at.tablet_id, at.server) for at in view.unsettled]
+    orders += [DeleteReplica(at.tablet_id, at.server) for at in view.dropped]
+    for tablet in view.tablets.values():
+        orders += _bring_up(tablet, view)
+        orders += _delete_outsiders(tablet, view)
+    repairs = _Repairs(view, limits, rng)
+    if is_braked(view, limits):
+        return orders
+    for tablet in sorted(view.tablets.values(), key=lambda t: len(healthy_voters(t, view.servers)) - t.replicas):
+        order = repairs.of(tablet)
+        if order is not None:
+            orders.append(order)
+    return orders
+
+
+def is_braked(view: ClusterView, limits: Limits) -> bool:
+    """True if so many replicas do not work at once that none is to be replaced."""
+    peers = [(tablet, peer) for tablet in view.tablets.values() for peer in tablet.configuration.voters]
+    bad = sum(is_bad(tablet, peer, view) for tablet, peer in peers)
+    return bad > limits.bad and bad > limits.bad_share * len(peers)
+
+
+def is_bad(tablet: TabletView, peer: Peer, view: ClusterView) -> bool:
+    """True if a replica does not work: its server is dead, or it has failed itself."""
+    server, report = view.servers.get(peer.id), tablet.report(peer.id)
+    return server is None or not server.is_alive or (report is not None and report.state == FAILED)
+
+
+def _bring_up(tablet: TabletView, view: ClusterView) -> Iterator[Order]:
+    """What a tablet that is new, or of an old version, needs."""
+    if not tablet.is_created:
+        yield from _create(tablet, view)
+    elif tablet.observed.is_serving and tablet.observed.schema_version < tablet.schema_version:
+        yield AlterReplicas(tablet.id, tablet.observed.leader, tablet.schema_version)
+    yield from _leave_full_disk(tablet, view)
+
+
+def _leave_full_disk(tablet: TabletView, view: ClusterView) -> Iterator[Order]:
+    """A leader whose disk is full takes no writes: another voter that has space is to lead."""
+    leader = tablet.observed.leader
+    report = tablet.report(leader)
+    if report is None or not report.disk_full or not tablet.observed.is_serving:
+        return
+    heirs = [
+        server
+        for server in healthy_voters(tablet, view.servers)
+        if not view.servers[server].is_leaving and not _is_full(tablet, server)
+    ]
+    if heirs:
+        yield MoveLeader(tablet.id, leader, least_leading(heirs, tablet.table_id, view.loads()))
+
+
+def _is_full(tablet: TabletView, server: str) -> bool:
+    report = tablet.report(server)
+    return report is not None and bool(report.disk_full)
+
+
+def _create(tablet: TabletView, view: ClusterView) -> Iterator[Order]:
+    """Replicas of a new tablet. The first peer starts an election as soon as it is made: so it is made when enough
+    others are there to elect it, or nobody else can be made."""
+    first, *others = tablet.configuration.peers
+    lacking = [peer.id for peer in others if tablet.report(peer.id) is None and _can_create(view, peer)]
+    for server in lacking:
+        yield CreateReplica(tablet.id, server, tablet.configuration)
+    there = sum(tablet.report(peer.id) is not None for peer in others)
+    has_electors = there + 1 >= tablet.configuration.majority
+    if (has_electors or not lacking) and tablet.report(first.id) is None and _can_create(view, first):
+        yield CreateReplica(tablet.id, first.id, tablet.configuration)
+
+
+def _can_create(view: ClusterView, peer: Peer) -> bool:
+    server = view.servers.get(peer.id)
+    return server is not None and server.is_alive and server.has_reported
+
+
+def _delete_outsiders(tablet: TabletView, view: ClusterView) -> Iterator[Order]:
+    """Replicas that the configuration does not name (any more)."""
+    configuration = tablet.configuration
+    for server, report in tablet.observed.reports.items():
+        is_newer = report.configuration.index > configuration.index
+        if report.state != TOMBSTONED and not is_newer and configuration.peer(server) is None:
+            if server in view.servers and view.servers[server].is_alive:
+                yield DeleteReplica(tablet.id, server, configuration.index)
+
+
+class _Repairs:
+    """Decides for one tablet after the other, and counts the copies that this makes."""
+
+    def __init__(self, view: ClusterView, limits: Limits, rng: random.Random):
+        self._view = view
+        self._limits = limits
+        self._rng = rng
+        full = {s for t in view.tablets.values() for s, report in t.observed.reports.items() if report.disk_full}
+        self._takers = {server: address for server, address in view.takers().items() if server not in full}
+        self._loads: Loads | None = None
+        self._copies = Counter(
+            peer.id
+            for tablet in view.tablets.values()
+            for peer in tablet.configuration.peers
+            if peer.role is PeerRole.PRE_VOTER
+        )
+
+    def of(self, tablet: TabletView) -> Order | None:
+        """The next change of a tablet's replicas; None where none is due or possible."""
+        if not self._can_change(tablet):
+            return None
+        peers = tablet.configuration.peers
+        lost = [p for p in peers if p.role is PeerRole.PRE_VOTER and (self._is_bad(tablet, p) or self._is_unwanted(p))]
+        if lost:
+            return self._remove(tablet, lost[0])
+        good = [p for p in peers if not self._is_bad(tablet, p) and not self._is_unwanted(p)]
+        good_voters = [p for p in good if p.role is PeerRole.VOTER]
+        if len(good) < tablet.replicas:
+            return self._add(tablet) or self._make_room(tablet)
+        if len(good_voters) >= tablet.replicas and len(peers) > tablet.replicas:
+            return self._shrink(tablet, good_voters)
+        return None
+
+    def _can_change(self, tablet: TabletView) -> bool:
+        observed = tablet.observed
+        leader = self._view.servers.get(observed.leader)
+        if leader is None or not leader.is_alive or not observed.is_serving:
+            return False
+        # Where the leader has a newer one, that is not known to be committed: it refuses another change until it is.
+        return observed.reports[observed.leader].configuration.index == tablet.configuration.index
+
+    def _is_bad(self, tablet: TabletView, peer: Peer) -> bool:
+        return is_bad(tablet, peer, self._view)
+
+    def _is_unwanted(self, peer: Peer) -> bool:
+        server = self._view.servers.get(peer.id)
+        return server is not None and server.is_leaving
+
+    # ---- adding ----------------------------------------------------------------------------------------------------
+
+    def _add(self, tablet: TabletView) -> Order | None:
+        if self._copies.total() >= self._limits.copies:
+            return None
+        candidates = [server for server in self._takers if self._is_candidate(tablet, server)]
+        loads = self._loads = self._loads or self._view.loads()
+        chosen = choose_server(candidates, tablet.table_id, loads, self._rng)
+        if chosen is None:
+            return None
+        self._copies[chosen] += 1
+        loads.add(tablet.table_id, chosen)
+        peer = Peer(chosen, self._takers[chosen], PeerRole.PRE_VOTER)
+        return AddReplica(tablet.id, tablet.observed.leader, peer, tablet.configuration.index)
+
+    def _is_candidate(self, tablet: TabletView, server: str) -> bool:
+        report = tablet.report(server)
+        is_clear = report is None or report.state == TOMBSTONED
+        is_free = self._copies[server] < self._limits.copies_per_server
+        return is_clear and is_free and tablet.configuration.peer(server) is None
+
+    def _make_room(self, tablet: TabletView) -> Order | None:
+        """Remove a replica that has FAILED where its own server is the only one that could take another."""
+        outside = [server for server in self._takers if tablet.configuration.peer(server) is None]
+        if outside:
+            return None
+        for peer in tablet.configuration.voters:
+            report = tablet.report(peer.id)
+            if peer.id in self._takers and report is not None and report.state == FAILED:
+                return self._remove(tablet, peer)
+        return None
+
+    # ---- removing --------------------------------------------------------------------------------------------------
+
+    def _shrink(self, tablet: TabletView, good_voters: Sequence[Peer]) -> Order | None:
+        """Remove one of too many: those that are bad first, then unwanted ones, then the one whose server has most."""
+        voters = tablet.configuration.voters
+        for choice in (
+            [peer for peer in voters if self._is_bad(tablet, peer)],
+            [peer for peer in voters if self._is_unwanted(peer)],
+        ):
+            if choice:
+                return self._remove(tablet, choice[0])
+        if len(good_voters) <= tablet.replicas or not tablet.may_shrink:
+            return None
+        loads = self._loads = self._loads or self._view.loads()
+        leader = tablet.observed.leader
+        fullest = max(
+            good_voters,
+            key=lambda p: (loads.of_table[tablet.table_id, p.id], loads.replicas[p.id], p.id != leader, p.id),
+        )
+        loads.add(tablet.table_id, fullest.id, -1)
+        return self._remove(tablet, fullest)
+
+    def _remove(self, tablet: TabletView, peer: Peer) -> Order | None:
+        healthy = healthy_voters(tablet, self._view.servers)
+        if peer.role is PeerRole.VOTER:
+            left = len(tablet.configuration.voters) - 1
+            voting = voting_voters(tablet, self._view.servers)
+            if sum(server != peer.id for server in voting) < left // 2 + 1 or not set(healthy) - {peer.id}:
+                return None
+            if left < tablet.replicas // 2 + 1:
+                return None
+        leader = tablet.observed.leader
+        if peer.id != leader:
+            return RemoveReplica(tablet.id, leader, peer, tablet.configuration.index)
+        heirs = [server for server in healthy if server != leader and not self._is_unwanted(Peer(server, ""))] or [
+            server for server in healthy if server != leader
+        ]
+        loads = self._loads = self._loads or self._view.loads()
+        return MoveLeader(tablet.id, leader, least_leading(heirs, tablet.table_id, loads)) if heirs else None

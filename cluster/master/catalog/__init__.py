@@ -1,0 +1,1 @@
+"""The catalog of the masters: DDL, the system tablet, and its copies."""

@@ -1,0 +1,173 @@
+"""DDL and what follows from it, as pure functions from a `CatalogState` to the `Change` that makes it durable.
+
+    CREATE TABLE    table CREATING, its tablets on the servers that were chosen
+    ALTER TABLE     table ALTERING in its new version, new ranges' tablets; dropped ranges' tablets are gone
+    DROP TABLE      table and tablets are gone, a `dropped` row stays
+    ───────────
+    settled         table RUNNING, once every tablet serves its newest version; configurations as they were heard of
+    replaced        a new table's tablets that nobody could serve, anew under other ids on other servers
+
+Each change is one entry of the system tablet's log: a master that dies leaves all of it or nothing, and what is left to
+do is seen from the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from ....errors import UnknownTable, did_you_mean, quoted_name
+from ....model.alterations import AlterStep
+from ....model.altered_table import apply_steps
+from ....model.partitions.partition import Partitioner
+from ....model.schema import TableDefinition, View, check_encoding, check_partitions
+from ....storage.tables.catalog import Catalog, CatalogEntry
+from ...raft.messages import Configuration
+from ..directory import Observed
+from .catalog_state import CatalogState
+from .records import (
+    CallRecord,
+    Change,
+    ClusterRecord,
+    DroppedRecord,
+    Key,
+    TableRecord,
+    TableState,
+    TabletRecord,
+    ViewRecord,
+)
+
+Place: TypeAlias = Callable[[str, int, int], Sequence[Configuration]]
+"""Chooses servers for new tablets: (table id, how many tablets, replicas of each) to their configurations."""
+
+
+def created(
+    state: CatalogState, definition: TableDefinition, replicas: int, place: Place
+) -> tuple[Change, TableRecord]:
+    """A new table. `InvalidTableDefinition` where it cannot be, `DuplicateTable` where the name is taken."""
+    for column in definition.schema.columns:
+        check_encoding(column)
+    check_partitions(definition.schema, definition.partitions)
+    partitions = len(Partitioner(definition.schema, definition.partitions).partitions)
+    state.catalog.check_free(definition.name)
+    catalog = state.catalog.with_table(definition, partitions)
+    entry = catalog.entries[definition.name]
+    entry = replace(entry, table=replace(entry.table, replicas=definition.replicas))
+    record = TableRecord(entry, TableState.CREATING, replicas)
+    tablets = _new_tablets(record, record.entry.tablet_ids, place)
+    return Change((_cluster(state, catalog), record, *tablets)), record
+
+
+def altered(state: CatalogState, name: str, steps: Sequence[AlterStep], place: Place) -> tuple[Change, TableRecord]:
+    """The next version of a table; the errors are those of `Store.alter_table`."""
+    before = state.table(name)
+    taken = (*state.catalog.entries, *state.catalog.views)
+    table = apply_steps(before.table, steps, [other for other in taken if other != name])
+    catalog = state.catalog.with_altered(name, table)
+    waiting = TableState.CREATING if before.state is TableState.CREATING else TableState.ALTERING
+    record = TableRecord(catalog.entries[table.name], waiting, before.replicas)
+    return Change((_cluster(state, catalog),)) + _with_tablets(before, record, place), record
+
+
+def dropped(state: CatalogState, name: str, views: Collection[str]) -> Change:
+    """Without a table and some views; names of views that are not there are passed over."""
+    record = state.table(name)
+    catalog = state.catalog.without([name], views)
+    removes: list[Key] = [record.key, *(("tablet", tablet_id) for tablet_id in record.entry.tablet_ids)]
+    removes += [(ViewRecord.kind, view) for view in sorted(set(views)) if view in state.catalog.views]
+    return Change((_cluster(state, catalog), DroppedRecord(record.id, name)), tuple(removes))
+
+
+def view_created(state: CatalogState, view: View, is_replacing: bool) -> Change:
+    """With a view, with `is_replacing` in the place of one of its name; otherwise `DuplicateTable`."""
+    if not (is_replacing and view.name in state.catalog.views):
+        state.catalog.check_free(view.name)
+    return Change((_cluster(state, state.catalog.with_view(view)), ViewRecord(view)))
+
+
+def views_dropped(state: CatalogState, names: Collection[str]) -> Change:
+    """Without some views; `UnknownTable` where one is not there."""
+    for name in names:
+        if name not in state.catalog.views:
+            raise UnknownTable(
+                f"view {name} does not exist{did_you_mean(name, state.catalog.views, written=quoted_name)}"
+            )
+    removes = tuple((ViewRecord.kind, name) for name in sorted(set(names)))
+    return Change((_cluster(state, state.catalog.without((), names)),), removes)
+
+
+# ---- what follows --------------------------------------------------------------------------------------------------
+
+
+def settled(state: CatalogState, observed: Mapping[str, Observed]) -> Change:
+    """What reports have shown: tables that have become RUNNING, tablets that serve, newer configurations."""
+    puts: list[TableRecord | TabletRecord] = []
+    for tablet in state.tablets.values():
+        seen = observed[tablet.id]
+        is_created = tablet.is_created or seen.is_serving
+        if is_created != tablet.is_created or seen.configuration.index > tablet.configuration.index:
+            puts.append(replace(tablet, configuration=seen.configuration, is_created=is_created))
+    for table in state.tables.values():
+        if table.state is not TableState.RUNNING and _is_served(table, observed):
+            puts.append(replace(table, state=TableState.RUNNING))
+    return Change(tuple(puts))
+
+
+def _is_served(table: TableRecord, observed: Mapping[str, Observed]) -> bool:
+    version = table.table.version
+    tablets = [observed[tablet_id] for tablet_id in table.entry.tablet_ids]
+    return all(tablet.is_serving and tablet.schema_version >= version for tablet in tablets)
+
+
+def replaced(state: CatalogState, table: TableRecord, tablet_ids: Collection[str], place: Place) -> Change:
+    """Other tablets in the place of some that were never served; they have no rows."""
+    number = table.entry.next_tablet
+    tablets: list[str] = []
+    for tablet_id in table.entry.tablet_ids:
+        if tablet_id in tablet_ids:
+            tablet_id = f"{table.id}-p{number:04d}"
+            number += 1
+        tablets.append(tablet_id)
+    record = replace(table, entry=CatalogEntry(table.table, tuple(tablets), number))
+    catalog = replace(state.catalog, version=state.catalog.version + 1)
+    return Change((_cluster(state, catalog),)) + _with_tablets(table, record, place)
+
+
+def forgotten_calls(state: CatalogState, now: float, keep_seconds: float) -> Change:
+    """Without the calls that nobody will send again, as they were made so long ago; `now` in seconds since 1970."""
+    old = [call.key for call in state.calls.values() if now - call.time > keep_seconds]
+    return Change((), tuple(old))
+
+
+def with_call(state: CatalogState, change: Change, call: CallRecord, first_incomplete: int) -> Change:
+    """The change, with what is to be known of its call; calls that its client has done with are forgotten."""
+    done = [
+        other.key
+        for other in state.calls.values()
+        if other.client == call.client and other.sequence < first_incomplete and other.sequence != call.sequence
+    ]
+    return change + Change((call,), tuple(done))
+
+
+# ---- parts ---------------------------------------------------------------------------------------------------------
+
+
+def _cluster(state: CatalogState, catalog: Catalog) -> ClusterRecord:
+    assert state.cluster is not None, "a master that leads has written it first"
+    return replace(state.cluster, version=catalog.version, next_table=catalog.next_table)
+
+
+def _with_tablets(before: TableRecord, after: TableRecord, place: Place) -> Change:
+    """The table's row, with those of tablets that are new, without those of tablets that are gone."""
+    new = [tablet_id for tablet_id in after.entry.tablet_ids if tablet_id not in before.tablets]
+    gone = [tablet_id for tablet_id in before.entry.tablet_ids if tablet_id not in after.tablets]
+    return Change((after, *_new_tablets(after, new, place)), tuple((TabletRecord.kind, tablet) for tablet in gone))
+
+
+def _new_tablets(table: TableRecord, tablet_ids: Sequence[str], place: Place) -> Iterable[TabletRecord]:
+    configurations = place(table.id, len(tablet_ids), table.replicas) if tablet_ids else ()
+    return [
+        TabletRecord(tablet_id, table.id, configuration)
+        for tablet_id, configuration in zip(tablet_ids, configurations, strict=True)
+    ]

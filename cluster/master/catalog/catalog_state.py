@@ -1,0 +1,157 @@
+"""The catalog in memory: what the rows of the system tablet say, ready to be asked. Immutable: a `Change` makes a new
+one.
+
+rows ──from_records──► CatalogState ──applied(change)──► CatalogState
+                           ▲                                  ║
+                           ╚═══════ the same, from the rows after the change
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from ....errors import UnknownTable, did_you_mean, quoted_name
+from ....storage.tables.catalog import Catalog
+from .records import (
+    CallRecord,
+    Change,
+    ClusterRecord,
+    DroppedRecord,
+    Key,
+    Record,
+    ServerRecord,
+    TableRecord,
+    TabletRecord,
+    ViewRecord,
+)
+
+
+class Fate(enum.Enum):
+    """What becomes of a replica that some server reports. ALIEN: nothing here tells where it comes from, so it is left
+    alone."""
+
+    KEPT = enum.auto()
+    DROPPED = enum.auto()
+    ALIEN = enum.auto()
+
+
+@dataclass(frozen=True, eq=False)
+class CatalogState:
+    """All that is durable.
+
+    Attributes
+    ----------
+    cluster : ClusterRecord or None
+        None before the first master ever led.
+    tables, dropped : by table id
+    tablets : by tablet id
+    leaving : tablet servers that are to lose their replicas, by id
+    calls : by (client, sequence)
+    catalog : Catalog
+        Tables and views by name, as DDL sees them.
+    """
+
+    cluster: ClusterRecord | None = None
+    tables: Mapping[str, TableRecord] = field(default_factory=dict)
+    dropped: Mapping[str, DroppedRecord] = field(default_factory=dict)
+    tablets: Mapping[str, TabletRecord] = field(default_factory=dict)
+    leaving: Mapping[str, ServerRecord] = field(default_factory=dict)
+    calls: Mapping[tuple[str, int], CallRecord] = field(default_factory=dict)
+    catalog: Catalog = field(default_factory=Catalog)
+
+    @classmethod
+    def from_records(cls, records: Iterable[Record]) -> CatalogState:
+        """The state that a system tablet with these rows describes."""
+        return cls().applied(Change(tuple(records)))
+
+    def applied(self, change: Change) -> CatalogState:
+        """The state after a change."""
+        parts = _Parts(self)
+        for key in change.removes:
+            parts.remove(key)
+        for record in change.puts:
+            parts.put(record)
+        return parts.state()
+
+    # ---- questions -------------------------------------------------------------------------------------------------
+
+    def table(self, name: str) -> TableRecord:
+        """One table by name; `UnknownTable` names close ones."""
+        entry = self.catalog.entries.get(name)
+        if entry is None:
+            known = (*self.catalog.entries, *self.catalog.views)
+            raise UnknownTable(f"table {name} does not exist{did_you_mean(name, known, written=quoted_name)}")
+        return self.tables[entry.table.id]
+
+    def fate(self, table_id: str, tablet_id: str) -> Fate:
+        """What becomes of a replica of a tablet that says it is of this table."""
+        if tablet_id in self.tablets:
+            return Fate.KEPT
+        table = self.tables.get(table_id)
+        if table_id in self.dropped or (table is not None and table.has_dropped(tablet_id)):
+            return Fate.DROPPED
+        return Fate.ALIEN
+
+
+class _Parts:
+    """A state being changed: what a change touches is copied once."""
+
+    def __init__(self, state: CatalogState):
+        self._state = state
+        self._changed: dict[str, Any] = {}
+        self._entries = dict(state.catalog.entries)
+        self._views = dict(state.catalog.views)
+
+    def remove(self, key: Key) -> None:
+        kind, id_ = key
+        if kind == TableRecord.kind:
+            self._forget_name(self._part("tables").pop(id_))
+        elif kind == ViewRecord.kind:
+            self._views.pop(id_)
+        elif kind == CallRecord.kind:
+            client, _, sequence = id_.rpartition("/")
+            self._part("calls").pop((client, int(sequence)))
+        else:
+            self._part({"tablet": "tablets", "dropped": "dropped", "server": "leaving"}[kind]).pop(id_)
+
+    def put(self, record: Record) -> None:
+        match record:
+            case TableRecord():
+                before = self._part("tables").get(record.id)
+                if before is not None:
+                    self._forget_name(before)
+                self._part("tables")[record.id] = record
+                self._entries[record.table.name] = record.entry
+            case ViewRecord():
+                self._views[record.view.name] = record.view
+            case CallRecord():
+                self._part("calls")[record.client, record.sequence] = record
+            case ClusterRecord():
+                self._changed["cluster"] = record
+            case TabletRecord():
+                self._part("tablets")[record.id] = record
+            case DroppedRecord():
+                self._part("dropped")[record.id] = record
+            case ServerRecord():
+                self._part("leaving")[record.id] = record
+
+    def _forget_name(self, record: TableRecord) -> None:
+        # A table that was renamed in the same change may have taken the name already.
+        entry = self._entries.get(record.table.name)
+        if entry is not None and entry.table.id == record.id:
+            del self._entries[record.table.name]
+
+    def _part(self, name: str) -> dict[Any, Any]:
+        if name not in self._changed:
+            self._changed[name] = dict(getattr(self._state, name))
+        part: dict[Any, Any] = self._changed[name]
+        return part
+
+    def state(self) -> CatalogState:
+        cluster = self._changed.get("cluster", self._state.cluster)
+        version, next_table = (0, 1) if cluster is None else (cluster.version, cluster.next_table)
+        catalog = Catalog(self._entries, version, next_table, self._views)
+        return replace(self._state, **self._changed, catalog=catalog)

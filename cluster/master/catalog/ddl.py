@@ -1,0 +1,239 @@
+"""DDL at the leading master: decided and made durable under a lock, then waited for without it.
+
+    CreateTable ─► is the call known? ─no─► Change + its CallRecord ─► system tablet ─┐
+                          │yes                                                        ▼
+                          └──────────────────────────────────────► wait until the table is RUNNING ─► answer
+
+So a call that is sent again, to this master or to a later one, changes nothing twice and gets the same answer. What is
+to be done at tablet servers is not done here: the coordinator sees it from the rows, and so does the next master.
+"""
+
+from __future__ import annotations
+
+import logging
+import random
+import time
+from collections.abc import Callable, Sequence
+
+from ....errors import ClusterError, NotTheLeader, UnknownTable
+from ...raft.messages import Configuration
+from ...wire.messages.methods import (
+    AlterTable,
+    Call,
+    CreateTable,
+    CreateView,
+    Done,
+    DropTable,
+    DropViews,
+    LeaveCluster,
+    TableReply,
+)
+from ...wire.messages.plain import definition_from_plain, step_from_plain, view_from_plain
+from ...wire.server import CallContext
+from ..balance.cluster_view import loads_of
+from ..balance.placement import Takers, place_tablets, replication_factor
+from ..directory import Server, TabletDirectory
+from ..options import MasterOptions
+from .catalog_changes import (
+    Place,
+    altered,
+    created,
+    dropped,
+    replaced,
+    view_created,
+    views_dropped,
+    with_call,
+)
+from .catalog_manager import CatalogManager
+from .catalog_state import CatalogState
+from .records import CallRecord, Change, ServerRecord, TableRecord, TableState
+
+_WRITE_SECONDS = 10.0
+"""For a change to be replicated, however soon its caller gives up: one that is cut short has everything loaded
+again."""
+_FRESH_SECONDS = 5.0
+"""Servers heard of within so long are preferred."""
+_LATE_SECONDS = 15.0
+"""So long a new table waits for servers that this master has not heard of and does not take for dead, if it needs
+them: one that is being restarted is back by then."""
+_log = logging.getLogger("nyala.cluster.master")
+
+
+class Ddl:
+    """The methods of the master that change the catalog."""
+
+    def __init__(self, manager: CatalogManager, options: MasterOptions, rng: random.Random):
+        self._manager = manager
+        self._options = options
+        self._rng = rng
+
+    # ---- methods ---------------------------------------------------------------------------------------------------
+
+    def create_table(self, request: CreateTable, context: CallContext) -> TableReply:
+        """`CreateTable`."""
+        definition = definition_from_plain(request.definition)
+        what = f"creation of table {definition.name}"
+        asked = definition.replicas if request.replicas is None else request.replicas
+        began = self._manager.monotonic()
+
+        def is_ready(state: CatalogState, directory: TabletDirectory) -> bool | None:
+            return (self._is_warm(directory) and self._is_worth_trying(asked, state, directory, began)) or None
+
+        self._manager.wait(is_ready, context.deadline, lambda: "the tablet servers have reported to this master")
+
+        def change(state: CatalogState) -> tuple[Change, TableRecord]:
+            with self._manager.changed:
+                if is_ready(*self._manager.leading()) is None:
+                    raise NotTheLeader("this master has just begun to lead again, and knows no tablet server yet")
+            replicas = replication_factor(asked, self._takers(state), self._options.default_replicas)
+            return created(state, definition, replicas, self._place(state))
+
+        return self._served(self._once(request.call, context, what, change), context, what)
+
+    def alter_table(self, request: AlterTable, context: CallContext) -> TableReply:
+        """`AlterTable`."""
+        steps = [step_from_plain(step) for step in request.steps]
+        what = f"alteration of table {request.name}"
+
+        def change(state: CatalogState) -> tuple[Change, TableRecord]:
+            return altered(state, request.name, steps, self._place(state))
+
+        return self._served(self._once(request.call, context, what, change), context, what)
+
+    def drop_table(self, request: DropTable, context: CallContext) -> Done:
+        """`DropTable`. The replicas are deleted afterwards."""
+        what = f"drop of table {request.name}"
+        self._once(request.call, context, what, lambda state: (dropped(state, request.name, request.views), None))
+        return Done()
+
+    def create_view(self, request: CreateView, context: CallContext) -> Done:
+        """`CreateView`."""
+        view = view_from_plain(request.view)
+        what = f"creation of view {view.name}"
+        self._once(request.call, context, what, lambda state: (view_created(state, view, request.replace), None))
+        return Done()
+
+    def drop_views(self, request: DropViews, context: CallContext) -> Done:
+        """`DropViews`."""
+        what = f"drop of views {', '.join(request.names)}"
+        self._once(request.call, context, what, lambda state: (views_dropped(state, request.names), None))
+        return Done()
+
+    def leave_cluster(self, request: LeaveCluster, context: CallContext) -> Done:
+        """`LeaveCluster`. Says that the server is to be emptied; it takes its time."""
+        manager = self._manager
+        with manager.changing(context.deadline) as state:
+            with manager.changed:
+                servers = manager.leading()[1].servers
+                known = {other.id: other.address for other in servers.values()}
+            if request.server not in known and request.server not in state.leaving:
+                there = ", ".join(f"{id_} at {address}" for id_, address in sorted(known.items())) or "none"
+                raise ClusterError(f"the cluster has no tablet server {request.server}; there are: {there}")
+            record = ServerRecord(request.server)
+            if request.leaving != (request.server in state.leaving):
+                change = Change((record,)) if request.leaving else Change((), (record.key,))
+                manager.commit(change, _write_deadline())
+                fields = {"server": request.server, "leaving": request.leaving}
+                _log.info("server leaves or stays", extra={"fields": fields})
+        return Done()
+
+    # ---- what the coordinator does by itself -------------------------------------------------------------------------
+
+    def replace_tablets(self, table_id: str, tablet_ids: Sequence[str]) -> None:
+        """Place tablets of a new table that nobody serves elsewhere, under other ids."""
+        with self._manager.changing(_write_deadline()) as state:
+            table = state.tables.get(table_id)
+            stuck = [tablet_id for tablet_id in tablet_ids if table is not None and tablet_id in table.tablets]
+            if table is not None and stuck and len(self._live(state)) >= table.replicas:
+                self._manager.commit(replaced(state, table, stuck, self._place(state)), _write_deadline())
+
+    # ---- parts -----------------------------------------------------------------------------------------------------
+
+    def _once(
+        self,
+        call: Call,
+        context: CallContext,
+        what: str,
+        change: Callable[[CatalogState], tuple[Change, TableRecord | None]],
+    ) -> CallRecord:
+        """Make the change, unless this very call has made it before; what is known of the call."""
+        with self._manager.changing(context.deadline) as state:
+            done = state.calls.get((call.client, call.sequence))
+            if done is not None:
+                return done
+            made, table = change(state)
+            table_id, version = ("", 0) if table is None else (table.id, table.table.version)
+            done = CallRecord(call.client, call.sequence, time.time(), table_id, version)
+            after = self._manager.commit(with_call(state, made, done, call.first_incomplete), _write_deadline())
+        _log.info("catalog changed", extra={"fields": {"change": what, "version": after.catalog.version}})
+        return done
+
+    def _served(self, done: CallRecord, context: CallContext, what: str) -> TableReply:
+        """The answer, once the version of the table that a call made is served by all tablets."""
+
+        def look(state: CatalogState, directory: TabletDirectory) -> TableReply | None:
+            table = state.tables.get(done.table_id)
+            if table is None:
+                name = state.dropped[done.table_id].name if done.table_id in state.dropped else done.table_id
+                raise UnknownTable(f"table {name} was dropped before the {what} was at its end")
+            if table.state is not TableState.RUNNING:
+                return None
+            return TableReply(table=table.plain, version=state.catalog.version)
+
+        def missing() -> str:
+            state, directory = self._manager.leading()
+            tablets = state.tables[done.table_id].entry.tablet_ids
+            lacking = [t for t in tablets if directory.tablets[t].schema_version < done.table_version]
+            return f"the {what} is at its end: {len(lacking)} of {len(tablets)} tablets are not there yet"
+
+        return self._manager.wait(look, context.deadline, missing)
+
+    def _is_warm(self, directory: TabletDirectory) -> bool:
+        return directory.is_warm(self._manager.monotonic(), self._options.warm_up)
+
+    def _is_worth_trying(
+        self, asked: int | None, state: CatalogState, directory: TabletDirectory, began: float
+    ) -> bool:
+        """Are there servers enough for a new table, or is nobody to be expected any more who would make them so?"""
+        try:
+            replication_factor(asked, self._takers(state), self._options.default_replicas)
+            return True
+        except ClusterError:
+            now = self._manager.monotonic()
+            return now - began >= _LATE_SECONDS or not directory.late(now, self._options.dead_after)
+
+    def _live(self, state: CatalogState) -> list[Server]:
+        """Servers that take new replicas, best to be asked first: those that were heard of just now."""
+        with self._manager.changed:
+            directory = self._manager.leading()[1]
+            live = directory.live(self._manager.monotonic(), self._options.dead_after)
+            return sorted((s for s in live if s.id not in state.leaving), key=lambda s: -s.last_heard)
+
+    def _takers(self, state: CatalogState) -> Takers:
+        """The servers that make up the cluster; those that leave it, or have left, do not."""
+        with self._manager.changed:
+            directory = self._manager.leading()[1]
+            silent = directory.silent(self._manager.monotonic(), self._options.dead_after)
+            return Takers(
+                len(self._live(state)),
+                tuple(sorted(server.address for server in silent if server.id not in state.leaving)),
+            )
+
+    def _place(self, state: CatalogState) -> Place:
+        def place(table_id: str, count: int, replicas: int) -> Sequence[Configuration]:
+            replication_factor(replicas, self._takers(state), replicas)
+            live = self._live(state)
+            since = self._manager.monotonic() - _FRESH_SECONDS
+            fresh = [server for server in live if server.last_heard >= since]
+            chosen = fresh if len(fresh) >= replicas else live[:replicas]
+            with self._manager.changed:
+                directory = self._manager.leading()[1]
+                loads = loads_of((t.table_id, directory.tablets[t.id]) for t in state.tablets.values())
+            servers = {server.id: server.address for server in chosen}
+            return place_tablets(table_id, count, replicas, servers, loads, self._rng)
+
+        return place
+
+
+def _write_deadline() -> float:
+    return time.monotonic() + _WRITE_SECONDS

@@ -1,0 +1,283 @@
+"""The rows of the system tablet: what the master must not forget.
+
+    kind      id                  body
+    cluster   "cluster"           the cluster's id, the catalog's version, the next number of a table
+    table     table id            the table with its tablets' ids, its state, how many replicas its tablets have
+    dropped   table id            a table that is no more: replicas of it that turn up are deleted
+    tablet    tablet id           whether it was ever served, and its replicas as they were last heard of
+    view      name                the view
+    server    server id           a tablet server that is to lose its replicas
+    call      "<client>/<number>" what became of a DDL call, for an hour
+
+A change of the catalog is a `Change`: rows to put and rows to remove, made durable all together or not at all. A body
+is a msgpack map with a version.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, TypeAlias
+
+import msgspec
+
+from ....errors import UnsupportedFormat
+from ....model.partitions.partition import Partitioner
+from ....model.schema import Table, View
+from ....storage.tables.catalog import CatalogEntry
+from ...decoders import converter
+from ...raft.messages import Configuration
+from ...wire.messages.methods import Tablet
+from ...wire.messages.plain import entry_from_plain, entry_to_plain, table_to_plain, view_from_plain, view_to_plain
+
+Key: TypeAlias = tuple[str, str]
+"""(kind, id): the primary key of a row."""
+
+BODY_VERSION = 1
+_configuration = converter(Configuration)
+
+
+class TableState(enum.StrEnum):
+    """CREATING, ALTERING: not every tablet serves the table's newest version yet."""
+
+    CREATING = "CREATING"
+    RUNNING = "RUNNING"
+    ALTERING = "ALTERING"
+
+
+@dataclass(frozen=True)
+class TableRecord:
+    """A table. `replicas`: how many each of its tablets has."""
+
+    kind: ClassVar[str] = "table"
+
+    entry: CatalogEntry
+    state: TableState
+    replicas: int
+
+    @property
+    def key(self) -> Key:
+        return self.kind, self.id
+
+    @property
+    def id(self) -> str:
+        return self.table.id
+
+    @property
+    def table(self) -> Table:
+        return self.entry.table
+
+    @cached_property
+    def plain(self) -> dict[str, Any]:
+        """The table as clients are told of it: its entry, its replicas, its state."""
+        return {**entry_to_plain(self.entry), "replicas": self.replicas, "state": self.state.value}
+
+    @cached_property
+    def tablets(self) -> dict[str, Tablet]:
+        """What its tablets are told to be, by id, in the order of partitions."""
+        table = table_to_plain(self.table)
+        partitions = Partitioner(self.table.schema, self.table.partitions).partitions
+        return {
+            tablet_id: Tablet(id=tablet_id, table=table, place=partition.place, partition=partition.describe())
+            for tablet_id, partition in zip(self.entry.tablet_ids, partitions, strict=True)
+        }
+
+    def has_dropped(self, tablet_id: str) -> bool:
+        """Was this one of the table's tablets, and is none any more? Tablets are numbered, and no number is used
+        twice."""
+        number = tablet_id.removeprefix(f"{self.id}-p")
+        return tablet_id not in self.tablets and number.isdecimal() and int(number) < self.entry.next_tablet
+
+    def to_plain(self) -> dict[str, Any]:
+        return {"entry": entry_to_plain(self.entry), "state": self.state.value, "replicas": self.replicas}
+
+    @classmethod
+    def from_plain(cls, id: str, plain: dict[str, Any]) -> TableRecord:
+        return cls(entry_from_plain(plain["entry"]), TableState(plain["state"]), plain["replicas"])
+
+
+@dataclass(frozen=True, slots=True)
+class DroppedRecord:
+    """A table that is no more; its name is for people. What replicas of it turn up are deleted."""
+
+    kind: ClassVar[str] = "dropped"
+
+    id: str
+    name: str
+
+    @property
+    def key(self) -> Key:
+        return self.kind, self.id
+
+    def to_plain(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+    @classmethod
+    def from_plain(cls, id: str, plain: dict[str, Any]) -> DroppedRecord:
+        return cls(id, plain["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class TabletRecord:
+    """A tablet of a table that is not dropped.
+
+    `is_created`: a leader of it has served; from then on replicas are copies of others and never made empty, since an
+    empty voter would outvote what was acknowledged. `configuration`: the newest that the master has heard of.
+    """
+
+    kind: ClassVar[str] = "tablet"
+
+    id: str
+    table_id: str
+    configuration: Configuration
+    is_created: bool = False
+
+    @property
+    def key(self) -> Key:
+        return self.kind, self.id
+
+    def to_plain(self) -> dict[str, Any]:
+        configuration = msgspec.to_builtins(self.configuration)
+        return {"table_id": self.table_id, "configuration": configuration, "is_created": self.is_created}
+
+    @classmethod
+    def from_plain(cls, id: str, plain: dict[str, Any]) -> TabletRecord:
+        configuration = _configuration(plain["configuration"])
+        return cls(id, plain["table_id"], configuration, plain["is_created"])
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRecord:
+    """A view."""
+
+    kind: ClassVar[str] = "view"
+
+    view: View
+
+    @property
+    def key(self) -> Key:
+        return self.kind, self.view.name
+
+    def to_plain(self) -> dict[str, Any]:
+        return {"view": view_to_plain(self.view)}
+
+    @classmethod
+    def from_plain(cls, id: str, plain: dict[str, Any]) -> ViewRecord:
+        return cls(view_from_plain(plain["view"]))
+
+
+@dataclass(frozen=True, slots=True)
+class ServerRecord:
+    """A tablet server that is leaving."""
+
+    kind: ClassVar[str] = "server"
+
+    id: str
+
+    @property
+    def key(self) -> Key:
+        return self.kind, self.id
+
+    def to_plain(self) -> dict[str, Any]:
+        return {"state": "LEAVING"}
+
+    @classmethod
+    def from_plain(cls, id: str, plain: dict[str, Any]) -> ServerRecord:
+        return cls(id)
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """A DDL call whose change of the catalog is durable. The same call, sent again, finds it, and changes nothing.
+
+    `table_id`, `table_version`: what it made, where that was a table. `time`: seconds since 1970.
+    """
+
+    kind: ClassVar[str] = "call"
+
+    client: str
+    sequence: int
+    time: float
+    table_id: str = ""
+    table_version: int = 0
+
+    @property
+    def key(self) -> Key:
+        return self.kind, f"{self.client}/{self.sequence}"
+
+    def to_plain(self) -> dict[str, Any]:
+        return {"time": self.time, "table_id": self.table_id, "table_version": self.table_version}
+
+    @classmethod
+    def from_plain(cls, id: str, plain: dict[str, Any]) -> CallRecord:
+        client, _, sequence = id.rpartition("/")
+        return cls(client, int(sequence), plain["time"], plain["table_id"], plain["table_version"])
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterRecord:
+    """The cluster as a whole. `version` counts what DDL has changed; `next_table` numbers tables."""
+
+    kind: ClassVar[str] = "cluster"
+
+    id: str
+    version: int = 0
+    next_table: int = 1
+
+    @property
+    def key(self) -> Key:
+        return self.kind, "cluster"
+
+    def to_plain(self) -> dict[str, Any]:
+        return {"cluster_id": self.id, "version": self.version, "next_table": self.next_table}
+
+    @classmethod
+    def from_plain(cls, id: str, plain: dict[str, Any]) -> ClusterRecord:
+        return cls(plain["cluster_id"], plain["version"], plain["next_table"])
+
+
+Record: TypeAlias = TableRecord | DroppedRecord | TabletRecord | ViewRecord | ServerRecord | CallRecord | ClusterRecord
+
+_CLASSES: dict[str, Any] = {
+    cls.kind: cls
+    for cls in (TableRecord, DroppedRecord, TabletRecord, ViewRecord, ServerRecord, CallRecord, ClusterRecord)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Rows to put, in the place of those with their keys, and keys of rows to remove. No key stands in it twice."""
+
+    puts: tuple[Record, ...] = ()
+    removes: tuple[Key, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.puts or self.removes)
+
+    def __add__(self, other: Change) -> Change:
+        return Change(self.puts + other.puts, self.removes + other.removes)
+
+    @property
+    def keys(self) -> Iterator[Key]:
+        """The keys of all rows that it touches."""
+        yield from (record.key for record in self.puts)
+        yield from self.removes
+
+
+def encode_record(record: Record) -> bytes:
+    """The body of a record's row."""
+    return msgspec.msgpack.encode({"format": BODY_VERSION, **record.to_plain()})
+
+
+def decode_record(kind: str, id: str, body: bytes) -> Record:
+    """The record of a row; `UnsupportedFormat` where a newer nyala wrote it."""
+    plain = msgspec.msgpack.decode(body)
+    if kind not in _CLASSES or plain.get("format") != BODY_VERSION:
+        raise UnsupportedFormat(
+            f"the system tablet has a row {kind} {id} of format {plain.get('format')}; this nyala reads format "
+            f"{BODY_VERSION} of {', '.join(sorted(_CLASSES))}"
+        )
+    record: Record = _CLASSES[kind].from_plain(id, plain)
+    return record

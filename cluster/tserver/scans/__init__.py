@@ -1,0 +1,1 @@
+"""Scans at tablet servers: scanners, read-ahead, fragments of plans."""

@@ -1,0 +1,251 @@
+"""Reading a scan ahead of its stream, on a few threads that all scans share.
+
+                        ┌─ idle ◄──────────────┐  no room, or the turn is over
+    sources ──► idle ───┤                      │
+                        └─► at work ── batch ──┴──► ready (a few batches) ──► the stream's own thread
+                            (a scan thread, or the stream's own where nothing is ready)
+
+A source is a generator: it can be put down after any batch, and picked up by another thread. So a reader that is slow
+holds no thread, only the batches that lie ready; and a stream for which no scan thread is free reads its sources
+itself, so it never waits for other scans. A small scan is read by the stream's own thread alone, which is the shortest
+way. Where there is one source, batches come out as it gives them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor
+
+from ....errors import Cancelled, Error
+from ....model.vectors.sizes import batch_bytes
+from ....model.vectors.vector import Batch
+
+AHEAD_BATCHES = 4
+"""So many batches lie ready at most,"""
+AHEAD_BYTES = 16 << 20
+"""or so many bytes, but for the one that passes it."""
+TURN_SECONDS = 0.05
+"""For so long a scan thread works for one scan while others wait."""
+_LOOK_SECONDS = 0.25
+"""A stream that waits looks after so long whether its reader is still there."""
+
+
+class NotYet(Exception):
+    """There is nothing to give in the time that there was, and nothing is lost."""
+
+
+class Budget:
+    """Bytes of batches of all scans, against a limit. Additions of two threads at once are not lost."""
+
+    def __init__(self, limit: int):
+        self.limit = limit
+        self._lock = threading.Lock()
+        self._used = 0
+
+    @property
+    def used(self) -> int:
+        """Bytes that are held now."""
+        return self._used
+
+    @property
+    def is_spent(self) -> bool:
+        """Should nothing be read ahead, or kept longer than it must?"""
+        return self._used > self.limit
+
+    def add(self, size: int) -> None:
+        """Hold more, or less."""
+        with self._lock:
+            self._used += size
+
+
+class Production:
+    """One scan being read. `next` is called by one thread at a time, `stop` by any.
+
+    Invariant: a source is in `_idle`, or in the hands of one thread, or has ended.
+
+    Parameters
+    ----------
+    budget : Budget
+        Where what lies ready is counted.
+    """
+
+    def __init__(self, budget: Budget):
+        self._threads: Executor | None = None
+        self.budget = budget
+        self._changed = threading.Condition()
+        """Guards everything below."""
+        self._idle: deque[Iterator[Batch]] = deque()
+        self._working = 0
+        self._called = 0
+        """Scan threads that were asked for and have not come yet."""
+        self._ready: deque[tuple[Batch, int]] = deque()
+        self._ready_bytes = 0
+        self._error: BaseException | None = None
+        self._stopped = False
+        self._paused = False
+
+    def begin(self, sources: Iterable[Iterator[Batch]], threads: Executor | None) -> None:
+        """Set out: `sources` give batches whose columns are read; `threads` read ahead, None: only `next` reads."""
+        self._threads = threads
+        self._idle.extend(sources)
+
+    # ---- the stream's side ---------------------------------------------------------------------------------------
+
+    def next(self, is_cancelled: Callable[[], bool], until: float | None = None) -> tuple[Batch, int] | None:
+        """The next batch and its bytes; None at the end. What a source raises comes out here; `Cancelled` where nobody
+        reads any more, with nothing lost.
+
+        With `until` (monotonic), a scan that has scan threads is left to them, and `NotYet` says that they have made
+        nothing by then, or are not to read ahead.
+        """
+        source = None
+        with self._changed:
+            self._paused = False
+            while not self._ready:
+                if self._error is not None:
+                    raise self._error
+                if self._stopped:
+                    raise Cancelled("the scan was closed")
+                if self._idle and (until is None or self._threads is None):
+                    source = self._take()
+                    break
+                if not self._idle and not self._working:
+                    return None
+                self._wait(until)
+                if is_cancelled():
+                    self._paused = True
+                    raise Cancelled("nobody reads the scan any more")
+            self._call_threads()
+            if source is None:
+                batch, size = self._ready.popleft()
+                self._ready_bytes -= size
+                self.budget.add(-size)
+                return batch, size
+        found = self._advance(source)
+        if found is not None:
+            self._put_down(source)
+            return found
+        return self.next(is_cancelled, until)
+
+    def _wait(self, until: float | None) -> None:
+        """Wait a little for a batch. Needs `_changed`."""
+        seconds = _LOOK_SECONDS
+        if until is not None:
+            self._call_threads()
+            seconds = min(seconds, until - time.monotonic())
+            if seconds <= 0 or not (self._working or self._called):
+                raise NotYet
+        self._changed.wait(seconds)
+
+    def pause(self) -> None:
+        """Nobody reads for now: put down the sources after their next batches."""
+        with self._changed:
+            self._paused = True
+
+    def stop(self) -> None:
+        """End it: sources are closed, at once or by the threads that have them."""
+        with self._changed:
+            self._stopped = True
+            idle, self._idle = list(self._idle), deque()
+            self.budget.add(-self._ready_bytes)
+            self._ready.clear()
+            self._ready_bytes = 0
+            self._changed.notify_all()
+        for source in idle:
+            _close(source)
+
+    def wait_stopped(self, timeout: float) -> bool:
+        """After `stop`: wait until no thread has a source any more; False where that takes too long."""
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._working, timeout)
+
+    def watch(self, _rows: int) -> None:
+        """For the sources' counters: ends a source in the middle of its work where the scan was stopped."""
+        if self._stopped:
+            raise Cancelled("the scan was closed")
+
+    # ---- sources -------------------------------------------------------------------------------------------------
+
+    def _take(self) -> Iterator[Batch]:
+        """An idle source for the thread that asks. Needs `_changed`."""
+        self._working += 1
+        return self._idle.popleft()
+
+    def _put_down(self, source: Iterator[Batch]) -> None:
+        """It goes on later: on a scan thread, where there is room."""
+        with self._changed:
+            self._working -= 1
+            is_stopped = self._stopped
+            if not is_stopped:
+                self._idle.append(source)
+                self._call_threads()
+            self._changed.notify_all()
+        if is_stopped:
+            _close(source)
+
+    def _advance(self, source: Iterator[Batch]) -> tuple[Batch, int] | None:
+        """The source's next batch; None where it has ended, also by an error, which `next` will raise."""
+        error: BaseException | None = None
+        try:
+            batch = next(source, None)
+            if batch is not None:
+                return batch, batch_bytes(batch)
+        # Whatever it is, it belongs to the scan's reader.
+        except Exception as raised:
+            error = raised
+            if isinstance(error, Error):
+                # Its frames refer to what was read, and to this object: files would count as read for long.
+                error.__traceback__ = None
+        with self._changed:
+            self._working -= 1
+            self._error = self._error or error
+            self._changed.notify_all()
+        return None
+
+    # ---- the scan threads' side ----------------------------------------------------------------------------------
+
+    def _call_threads(self) -> None:
+        """Ask for as many scan threads as can be of use. Needs `_changed`."""
+        while self._threads is not None and self._called < len(self._idle) and self._has_room():
+            self._called += 1
+            try:
+                self._threads.submit(self._work)
+            except RuntimeError:  # the server stops; until it does, the stream's own thread reads
+                self._threads = None
+
+    def _has_room(self) -> bool:
+        """May more be read ahead? Needs `_changed`."""
+        if self._stopped or self._paused or self._error is not None:
+            return False
+        is_full = len(self._ready) >= AHEAD_BATCHES or self._ready_bytes >= AHEAD_BYTES
+        return not is_full and not self.budget.is_spent
+
+    def _work(self) -> None:
+        """What a scan thread does: a source's batches, while there is room."""
+        with self._changed:
+            self._called -= 1
+            if not self._idle or not self._has_room():
+                return
+            source = self._take()
+        ends = time.monotonic() + TURN_SECONDS
+        while (found := self._advance(source)) is not None:
+            with self._changed:
+                if not self._stopped:
+                    self._ready.append(found)
+                    self._ready_bytes += found[1]
+                    self.budget.add(found[1])
+                    self._changed.notify_all()
+                goes_on = self._has_room() and time.monotonic() < ends
+            if not goes_on:
+                self._put_down(source)
+                return
+
+
+def _close(source: Iterator[Batch]) -> None:
+    """End a generator; others (an evaluator may return any iterator) end as they are forgotten."""
+    close = getattr(source, "close", None)
+    if close is not None:
+        close()

@@ -1,0 +1,198 @@
+"""Scans as the wire brings them: a ticket becomes a scanner over the replica's view, and a stream of its batches.
+
+Most scans are small, and a stream costs three times a call. So a scan may begin with a call (`StartScan`), which is
+answered with all of it where that is little and soon done, otherwise with what there is by then: at most `START_BYTES`,
+after `START_SECONDS`. Whatever takes longer (until everything up to the scan's time is here, for scan threads, for a
+slow reader) is waited for by the stream that goes on. At most `STARTS` such calls are served at once, and what one of
+them reads by itself, in its own thread, are some row groups (`ALONE_ROWS`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+from ....errors import DeadlineExceeded, ProtocolError, ReplicaUnavailable
+from ....model.codec.values import key_from_plain
+from ....model.store import Timestamp
+from ....model.vectors.vector import Batch
+from ....storage.columns.column_file import ROW_GROUP_ROWS
+from ....storage.tablet.tablet import Tablet, TabletView
+from ...tablets.damage import Watched
+from ...wire.messages import plain
+from ...wire.messages.methods import CloseScanner, Done, KeepAlive, ScanEnd, ScanStart, ScanTablet, StartScan
+from ...wire.messages.value_count import check_value_count
+from ...wire.rows.small_batches import small_batch
+from ...wire.server import CallContext
+from .fragments import Evaluator, Fragments
+from .scan_production import Budget, NotYet, Production
+from .scan_sources import ALONE_ROWS, scan_sources
+from .scanners import Scanner, Scanners
+
+SAFE_SECONDS = 10.0
+"""A scan waits so long until everything up to its time is here; then another replica may be asked."""
+START_BYTES = 2 << 20
+"""A quarter of what a message may have. A stream that goes on costs a millisecond before its first batch, in which
+neither side works: as much as a mebibyte or two."""
+START_SECONDS = 0.1
+STARTS = 32
+_CLOSE_SECONDS = 10.0
+"""A server that stops waits so long for threads that read a tablet."""
+
+
+class Scannable(Protocol):
+    """What scans need of a `Replica`."""
+
+    @property
+    def tablet(self) -> Tablet: ...
+
+    @property
+    def leader_address(self) -> str: ...
+
+    def view(self, snapshot: Timestamp | None, *, deadline: float, schema_version: int | None = None) -> TabletView: ...
+
+    def met(self, error: Exception) -> Exception: ...
+
+
+class ScanService:
+    """All scans of a server.
+
+    Parameters
+    ----------
+    replica : callable
+        The replica of a tablet; `ReplicaUnavailable` where there is none.
+    fragments : Fragments, optional
+        Reads what scans bring along.
+    threads : int
+        That read ahead.
+    budget_bytes : int
+        For batches that are read ahead or kept.
+    ttl : float
+        Seconds for which a scan that nobody reads is kept.
+    """
+
+    def __init__(
+        self,
+        replica: Callable[[str], Scannable],
+        fragments: Fragments | None,
+        *,
+        threads: int,
+        budget_bytes: int,
+        ttl: float,
+    ):
+        self._replica = replica
+        self._fragments = fragments
+        self._parallel = threads
+        self._scanners = Scanners(Budget(budget_bytes), ttl)
+        self._threads = ThreadPoolExecutor(threads, "nyala-scan")
+        self._starts = threading.BoundedSemaphore(STARTS)
+
+    def scan(self, ticket: ScanTablet, context: CallContext) -> Iterator[Batch | ScanEnd]:
+        """The stream of a ticket: begins the scan, or goes on with it. The iterator is to be closed."""
+        return self._scanners.stream(
+            ticket.scanner, ticket.resume_batch, context.is_cancelled, lambda: self._begin(ticket, context)
+        )
+
+    def start(self, request: StartScan, context: CallContext) -> ScanStart:
+        """The first batches of a scan that begins; the end with them, unless a stream is to go on."""
+        ticket = request.ticket
+        if ticket.resume_batch:
+            raise ProtocolError(f"a scan begins with its first batch, not with batch {ticket.resume_batch}")
+        if not self._starts.acquire(blocking=False):
+            return ScanStart()
+        try:
+            until = min(context.deadline, time.monotonic() + START_SECONDS)
+            most = min(START_BYTES, context.room)  # what does not fit, a stream takes up from the beginning
+            batches, end = self._scanners.start(
+                ticket.scanner, most, until, context.is_cancelled, lambda: self._begin(ticket, context, until)
+            )
+            return ScanStart(batches=tuple(map(small_batch, batches)), end=end)
+        except NotYet:
+            return ScanStart()
+        finally:
+            self._starts.release()
+
+    def _begin(self, ticket: ScanTablet, context: CallContext, until: float | None = None) -> Scanner:
+        replica = self._replica(ticket.tablet_id)
+        spec = plain.spec_from_plain(ticket.spec)
+        view = self._view(replica, ticket, spec.snapshot, context, until)
+        if spec.changes is not None:
+            replica.tablet.check_history(spec.changes.since)
+        evaluate: Evaluator | None = None
+        if ticket.fragment:
+            if self._fragments is None:
+                raise ProtocolError("this server evaluates no fragments of plans")
+            check_value_count(memoryview(ticket.fragment), "part of a plan")
+            evaluate = self._fragments(ticket.fragment, view.table, spec)
+        production = Production(self._scanners.budget)
+        with Watched(replica.met):
+            sources = scan_sources(
+                view,
+                spec,
+                parallel=self._parallel,
+                watch=production.watch,
+                after_key=None if ticket.after_key is None else key_from_plain(ticket.after_key),
+                evaluate=evaluate,
+            )
+        # A little is read soonest by the thread that asks; a stream is sent while more is read.
+        alone = ROW_GROUP_ROWS if until is None else ALONE_ROWS
+        iterators = [_watched(source, replica) for source in sources.iterators]
+        production.begin(iterators, self._threads if sources.rows > alone else None)
+        return Scanner(ticket.scanner, ticket.tablet_id, production, sources.counters, replica.leader_address)
+
+    def _view(
+        self,
+        replica: Scannable,
+        ticket: ScanTablet,
+        snapshot: Timestamp | None,
+        context: CallContext,
+        until: float | None,
+    ) -> TabletView:
+        """The tablet at the scan's time; `NotYet` where it cannot be had by `until` (monotonic)."""
+        try:
+            return replica.view(
+                snapshot,
+                deadline=min(context.deadline, time.monotonic() + SAFE_SECONDS) if until is None else until,
+                schema_version=ticket.schema_version,
+            )
+        except (ReplicaUnavailable, DeadlineExceeded):
+            if until is None or time.monotonic() < until:
+                raise
+            raise NotYet from None
+
+    def close_scanner(self, request: CloseScanner, context: CallContext) -> Done:
+        """Forget a scan."""
+        self._scanners.close(request.scanner)
+        return Done()
+
+    def keep_alive(self, request: KeepAlive, context: CallContext) -> Done:
+        """Keep a scan."""
+        self._scanners.keep_alive(request.scanner)
+        return Done()
+
+    def expire(self) -> None:
+        """Forget scans that nobody reads; to be called every second."""
+        self._scanners.expire(time.monotonic())
+
+    def release(self, tablet_id: str) -> None:
+        """Forget scans of a tablet that no stream reads."""
+        self._scanners.release(tablet_id)
+
+    @property
+    def count(self) -> int:
+        """Scans that have not ended."""
+        return self._scanners.count
+
+    def close(self) -> None:
+        """End all scans."""
+        self._scanners.close_all(_CLOSE_SECONDS)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _watched(batches: Iterator[Batch], replica: Scannable) -> Iterator[Batch]:
+    """Yield the same batches; an error of a damaged file becomes one on which the client reads another replica."""
+    with Watched(replica.met):
+        yield from batches

@@ -1,0 +1,382 @@
+"""Scans that clients read: begun, gone on with by a stream, also after one broke, forgotten when nobody asks.
+
+    batch    0   1   2   3   4   5   6   7   8
+             └─ gone ─┘  └── kept ──┘  └ ready ┘        kept: sent, perhaps not received
+                         ▲                              a stream that begins at batch 2 repeats 2, 3 and 4
+                         first                          and goes on; one at batch 1 comes too late
+
+A stream tells nothing of what its reader has received. So the last batches that went out are kept, as far as memory
+allows, until the scan is forgotten: `FINISHED_SECONDS` after its end, `scanner_ttl` after the last batch was taken of
+one that has not ended. The client names the batch that it goes on with; what comes before is forgotten.
+
+A scan has one stream at a time: a new one takes it over from the one before, which its client has given up.
+
+The first batches may go out by a call instead (`Scanners.start`), as if a stream had begun and broken off after them. A
+scan that ends with that is forgotten at once: nothing of it was given out by its client without its end.
+
+Calls and streams overtake each other on their way, so a scan may be closed before it is begun. It is not begun then:
+the ids that clients closed last are remembered, each is one scan's for ever.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from ....errors import Cancelled, ProtocolError, ScannerExpired, ServerOverloaded
+from ....model.store import ScanCounters
+from ....model.vectors.vector import Batch
+from ...wire.messages.methods import ScanEnd
+from ...wire.rows.small_batches import sent_bytes
+from .scan_production import Budget, NotYet, Production
+
+KEPT_BATCHES = 16
+"""So many batches that went out are kept per scan at most,"""
+KEPT_BYTES = 32 << 20
+"""or so many bytes, but for the last one."""
+FINISHED_SECONDS = 10.0
+"""A scan that was read to its end is kept for so long, in case that the end got lost."""
+FINISHED_SCANS = 256
+"""So many of these are kept at most."""
+MOST_SCANS = 1000
+"""More scans at once are refused."""
+CLOSED_SCANS = 4096
+"""So many ids of scans that clients have closed are remembered: for as long as a message may be on its way."""
+
+
+class Scanner:
+    """One scan. Streams of it may be in several threads, one of them attached.
+
+    Locks: `_turn` while the next batch is made (it may take long), `_mutex` for a moment, within it or alone.
+    """
+
+    def __init__(
+        self, id: str, tablet_id: str, production: Production, counters: tuple[ScanCounters, ...], leader: str = ""
+    ):
+        self.id = id
+        self.tablet_id = tablet_id
+        self.production = production
+        self._counters = counters
+        self._leader = leader
+        self._turn = threading.Lock()
+        self._mutex = threading.Lock()
+        """Guards everything below."""
+        self._kept: deque[tuple[Batch, int]] = deque()
+        self._kept_bytes = 0
+        self._first = 0
+        """The number of the first batch that is kept."""
+        self._stream = 0
+        """Counts the streams; the last one is attached."""
+        self._attached = False
+        self._used = time.monotonic()
+        self._is_closed = False
+        self.end: ScanEnd | None = None
+        """Set when the last batch has gone out."""
+
+    # ---- streams -------------------------------------------------------------------------------------------------
+
+    def attach(self, number: int, is_cancelled: Callable[[], bool]) -> Iterator[Batch | ScanEnd]:
+        """A stream from batch `number` on. `ScannerExpired` where that batch is not kept any more."""
+        return self._batches(self._attached_stream(number), number, is_cancelled)
+
+    def first(
+        self, most_bytes: int, until: float, is_cancelled: Callable[[], bool]
+    ) -> tuple[list[Batch], ScanEnd | None]:
+        """The batches from the first on that have at most so many bytes together, and that there are by a time
+        (monotonic); and the end, if it comes after these. A stream may take over meanwhile: `ScannerExpired`."""
+        stream = self._attached_stream(0)
+        found: list[Batch] = []
+        try:
+            # What has been made and does not fit any more is among those that are kept.
+            while len(found) < KEPT_BATCHES and (not found or time.monotonic() < until):
+                item = self._item(stream, len(found), is_cancelled, until)
+                if isinstance(item, ScanEnd):
+                    return found, item
+                most_bytes -= sent_bytes(item)
+                if most_bytes < 0:
+                    break
+                found.append(item)
+        except NotYet:
+            pass
+        finally:
+            self._detach(stream)
+        return found, None
+
+    def _attached_stream(self, number: int) -> int:
+        with self._mutex:
+            self._check(number)
+            self._forget_to(number)
+            self._stream += 1
+            self._attached = True
+            self._used = time.monotonic()
+            return self._stream
+
+    def _batches(self, stream: int, number: int, is_cancelled: Callable[[], bool]) -> Iterator[Batch | ScanEnd]:
+        try:
+            while True:
+                item = self._item(stream, number, is_cancelled)
+                yield item
+                if isinstance(item, ScanEnd):
+                    return
+                number += 1
+        finally:
+            self._detach(stream)
+
+    def _item(
+        self, stream: int, number: int, is_cancelled: Callable[[], bool], until: float | None = None
+    ) -> Batch | ScanEnd:
+        """The batch of a number, or the end; `until` as `Production.next`."""
+        with self._turn:
+            with self._mutex:
+                if stream != self._stream:
+                    raise ScannerExpired(f"another stream goes on with scan {self.id}")
+                self._used = time.monotonic()
+                self._check(number)
+                if number < self._first + len(self._kept):
+                    return self._kept[number - self._first][0]
+                if self.end is not None:
+                    return self.end
+            made = self.production.next(is_cancelled, until)
+            with self._mutex:
+                self._used = time.monotonic()
+                if made is None:
+                    self.end = self._ended()
+                    return self.end
+                if self._is_closed:  # while it was made: nobody would take it off the budget again
+                    raise ScannerExpired(f"scan {self.id} was closed")
+                self._keep(*made)
+                return made[0]
+
+    def _check(self, number: int) -> None:
+        after = self._first + len(self._kept)
+        if number < self._first:
+            raise ScannerExpired(f"scan {self.id} has only batches from {self._first} on, not batch {number}")
+        if number > after:
+            raise ProtocolError(f"scan {self.id} has got as far as batch {after}, not {number}")
+
+    def _keep(self, batch: Batch, size: int) -> None:
+        self._kept.append((batch, size))
+        self._kept_bytes += size
+        self.production.budget.add(size)
+        while len(self._kept) > 1 and (
+            len(self._kept) > KEPT_BATCHES or self._kept_bytes > KEPT_BYTES or self.production.budget.is_spent
+        ):
+            self._forget_to(self._first + 1)
+
+    def _forget_to(self, number: int) -> None:
+        """Let go of the batches before one."""
+        while self._kept and self._first < number:
+            _, size = self._kept.popleft()
+            self._first += 1
+            self._kept_bytes -= size
+            self.production.budget.add(-size)
+
+    def _ended(self) -> ScanEnd:
+        total = ScanCounters()
+        for counters in self._counters:
+            total.add(counters)
+        return ScanEnd(
+            batches=self._first + len(self._kept),
+            rows_considered=total.rows_considered,
+            rows_returned=total.rows_returned,
+            pages_read=total.pages_read,
+            pages_skipped=total.pages_skipped,
+            rowgroups_skipped=total.rowgroups_skipped,
+            bytes_read=total.bytes_read,
+            leader=self._leader,
+        )
+
+    def _detach(self, stream: int) -> None:
+        with self._mutex:
+            if stream != self._stream:
+                return
+            self._attached = False
+        if self.end is None:
+            self.production.pause()
+
+    # ---- life ----------------------------------------------------------------------------------------------------
+
+    @property
+    def is_attached(self) -> bool:
+        """Is there a stream of it?"""
+        return self._attached
+
+    def idle_seconds(self, now: float) -> float:
+        """Since its last batch was asked for."""
+        return now - self._used
+
+    def keep_alive(self) -> None:
+        """As if a batch had been asked for."""
+        with self._mutex:
+            self._used = time.monotonic()
+
+    def close(self) -> None:
+        """Forget it; a stream of it ends with an error."""
+        with self._mutex:
+            self._is_closed = True
+            self._stream += 1
+            self._forget_to(self._first + len(self._kept))
+        self.production.stop()
+
+
+class Scanners:
+    """The scans of a server by name. Safe for several threads.
+
+    Parameters
+    ----------
+    budget : Budget
+        For the batches of all scans.
+    ttl : float
+        Seconds for which a scan that nobody reads is kept.
+    """
+
+    def __init__(self, budget: Budget, ttl: float):
+        self.budget = budget
+        self._ttl = ttl
+        self._lock = threading.Lock()
+        """Guards the maps, of which a scan is in one; taken before a scanner's own."""
+        self._live: dict[str, Scanner] = {}
+        self._finished: dict[str, Scanner] = {}
+        """By the time of their end."""
+        self._closed: dict[str, None] = {}
+        """The ids that clients have closed, the oldest first; guarded by the lock, too."""
+
+    def stream(
+        self, id: str, number: int, is_cancelled: Callable[[], bool], begin: Callable[[], Scanner]
+    ) -> Iterator[Batch | ScanEnd]:
+        """A stream of a scan from a batch on; a scan that is not known is begun, by `begin`.
+
+        Raises `ScannerExpired` where it is not known any more, or not from there on, `ServerOverloaded` where there are
+        too many.
+        """
+        scanner = self._scanner(id, number, begin)
+        return self._watched(scanner, scanner.attach(number, is_cancelled))
+
+    def start(
+        self, id: str, most_bytes: int, until: float, is_cancelled: Callable[[], bool], begin: Callable[[], Scanner]
+    ) -> tuple[list[Batch], ScanEnd | None]:
+        """The first batches of a scan, and its end, as `Scanner.first`; where it has not ended, a stream may go on.
+        Raises as `stream`."""
+        scanner = self._scanner(id, 0, begin)
+        try:
+            found, end = scanner.first(most_bytes, until, is_cancelled)
+        except ScannerExpired:
+            raise  # a stream has it
+        except Exception:
+            self._forget(id)
+            raise
+        if end is not None:
+            self._forget(id)
+        return found, end
+
+    def _scanner(self, id: str, number: int, begin: Callable[[], Scanner]) -> Scanner:
+        """The scan of an id, begun where it is not known and nothing of it has been read."""
+        with self._lock:
+            scanner = self._live.get(id) or self._finished.get(id)
+            if scanner is not None:
+                return scanner
+            self._check_wanted(id)
+            if number:
+                raise ScannerExpired(f"there is no scan {id} to go on with from batch {number}")
+            if len(self._live) >= MOST_SCANS:
+                raise ServerOverloaded(f"the server has {len(self._live)} scans open, and takes no more")
+        scanner = begin()
+        first: Scanner | None = None
+        try:
+            with self._lock:
+                self._check_wanted(id)  # it may have been closed while it was begun
+                # A client that sends the same twice at once gets one scan; the stream that came last has it.
+                first = self._live.setdefault(id, scanner)
+        finally:
+            if first is not scanner:
+                scanner.close()
+        return first
+
+    def _check_wanted(self, id: str) -> None:
+        """`ScannerExpired` where the client has closed the scan. Needs the lock."""
+        if id in self._closed:
+            raise ScannerExpired(f"scan {id} has been closed")
+
+    def _watched(self, scanner: Scanner, items: Iterator[Batch | ScanEnd]) -> Iterator[Batch | ScanEnd]:
+        with contextlib.closing(items):  # type: ignore[type-var]  # a generator
+            try:
+                for item in items:
+                    if isinstance(item, ScanEnd):
+                        self._finish(scanner)
+                    yield item
+            except (GeneratorExit, Cancelled, ScannerExpired):
+                # The stream is gone; the scan waits for another one.
+                raise
+            except Exception:
+                self._forget(scanner.id)
+                raise
+
+    def _finish(self, scanner: Scanner) -> None:
+        scanner.production.stop()
+        dropped: list[Scanner] = []
+        with self._lock:
+            if self._live.pop(scanner.id, None) is not None:
+                self._finished[scanner.id] = scanner
+            while len(self._finished) > FINISHED_SCANS or (self._finished and self.budget.is_spent):
+                dropped.append(self._finished.pop(next(iter(self._finished))))
+        for old in dropped:
+            old.close()
+
+    def keep_alive(self, id: str) -> None:
+        """Keep a scan as if a batch of it had been asked for. `ScannerExpired` where it is not known."""
+        with self._lock:
+            scanner = self._live.get(id) or self._finished.get(id)
+        if scanner is None:
+            raise ScannerExpired(f"there is no scan {id}")
+        scanner.keep_alive()
+
+    def close(self, id: str) -> None:
+        """Forget a scan, whose client does not want it any more, and do not begin it later; fine where it is not
+        known."""
+        with self._lock:
+            self._closed[id] = None
+            if len(self._closed) > CLOSED_SCANS:
+                del self._closed[next(iter(self._closed))]
+        self._forget(id)
+
+    def _forget(self, id: str) -> None:
+        """Forget a scan, if it is known."""
+        with self._lock:
+            scanner = self._live.pop(id, None) or self._finished.pop(id, None)
+        if scanner is not None:
+            scanner.close()
+
+    def expire(self, now: float) -> None:
+        """Forget what nobody has asked for; called now and then."""
+        with self._lock:
+            old = [s for s in self._live.values() if s.idle_seconds(now) > self._ttl]
+            old += [s for s in self._finished.values() if s.idle_seconds(now) > min(FINISHED_SECONDS, self._ttl)]
+        for scanner in old:
+            self._forget(scanner.id)
+
+    def release(self, tablet_id: str) -> None:
+        """Forget the scans of a tablet that have no stream: its files are to be removed."""
+        with self._lock:
+            scans = [s for s in self._live.values() if s.tablet_id == tablet_id and not s.is_attached]
+        for scanner in scans:
+            self._forget(scanner.id)
+
+    def close_all(self, timeout: float) -> None:
+        """Forget everything; waits until no thread reads a tablet any more, at most `timeout` seconds."""
+        with self._lock:
+            scans = [*self._live.values(), *self._finished.values()]
+            self._live.clear()
+            self._finished.clear()
+        for scanner in scans:
+            scanner.close()
+        deadline = time.monotonic() + timeout
+        for scanner in scans:
+            scanner.production.wait_stopped(max(0.0, deadline - time.monotonic()))
+
+    @property
+    def count(self) -> int:
+        """How many scans have not ended."""
+        return len(self._live)

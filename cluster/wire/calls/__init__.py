@@ -1,0 +1,1 @@
+"""Calls between processes: channels, long-lived streams of small calls, deferred replies."""

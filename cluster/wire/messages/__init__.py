@@ -1,0 +1,1 @@
+"""Messages: the methods of servers, their envelope and their errors."""

@@ -1,0 +1,197 @@
+"""What every message begins with, and how it is packed.
+
+    request   "nyla" | version u16 | msgpack [clock, remaining seconds, caller, method]
+    reply     "nyla" | version u16 | msgpack [clock, server, reply | None, error | None]
+
+`method` is a tagged map of one of the classes of `methods`; a tag that no class has is an unknown method. The version
+stands before everything that may change with it, so that any two versions understand at least that they differ. A
+server's errors travel in the reply, not as gRPC's own: they may be of any length there, and bring the clock along.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from functools import reduce
+from operator import or_
+from typing import Any, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from .... import errors
+from ....model.clock import LEAD_SECONDS, LOGICAL_BITS, HybridClock, format_timestamp, make_timestamp
+from ....model.store import Timestamp
+from ...decoders import msgpack_decoder
+from ..client_clock import ClientClock
+from .methods import Reply, Request, ScanTablet
+from .value_count import check_value_count
+
+PROTOCOL_VERSION = 1
+"""Grows when a message changes so that one side would not understand the other."""
+MAX_BODY_BYTES = 16 << 20
+"""Of a request, before it is decoded."""
+MAX_TICKET_BYTES = 64 << 20
+"""Of a scan's ticket, which may carry runtime filters (a bitmap has up to 8 MiB)."""
+
+_MAGIC = b"nyla"
+_HEAD = struct.Struct("<4sH")
+_encoder = msgspec.msgpack.Encoder()
+
+R = TypeVar("R", bound=Reply)
+
+
+class Caller(Struct, frozen=True, array_like=True):
+    """Who calls: a server's id and address, or a client's own name and no address."""
+
+    id: str = ""
+    address: str = ""
+
+
+class ErrorBody(Struct, frozen=True, array_like=True):
+    """An error on its way; see `wire.messages.errors`. `classes`: its class and the classes that it derives from, by
+    name, the nearest first. `fields`: its attributes."""
+
+    classes: tuple[str, ...]
+    message: str
+    retryable: bool = False
+    fields: dict[str, Any] = {}
+
+
+class RequestEnvelope(Struct, frozen=True, array_like=True):
+    """A method with who calls it. `clock`: the caller's hybrid time. `remaining`: seconds until it gives up."""
+
+    clock: int
+    remaining: float
+    caller: Caller
+    method: Any
+
+
+class ReplyEnvelope(Struct, Generic[R], frozen=True, array_like=True):
+    """An answer or an error, with the server's id and clock."""
+
+    clock: int
+    server: str
+    reply: R | None
+    error: ErrorBody | None = None
+
+
+def pack(message: Struct) -> bytes:
+    """The message with its head."""
+    return _HEAD.pack(_MAGIC, PROTOCOL_VERSION) + _encoder.encode(message)
+
+
+def unpack(
+    body: bytes | memoryview, decoder: msgspec.msgpack.Decoder[Any], what: str, *, is_trusted: bool = False
+) -> Any:
+    """The message of a body, as `decoder` reads it. `ProtocolError` says what is wrong, and where; `what` says what it
+    should be. `is_trusted`: a server's, of so many small parts that it would cost too much to count them first."""
+    data = memoryview(body)
+    if len(data) < _HEAD.size:
+        raise errors.ProtocolError(f"a {what} of {len(data)} bytes is cut short: its head alone has {_HEAD.size}")
+    magic, version = _HEAD.unpack_from(data)
+    if magic != _MAGIC:
+        raise errors.ProtocolError(f"this is no {what} of nyala: it begins with {magic!r} instead of {_MAGIC!r}")
+    if version != PROTOCOL_VERSION:
+        raise errors.ProtocolError(
+            f"a {what} of version {version} of the protocol came; this side speaks version {PROTOCOL_VERSION}"
+        )
+    content = data[_HEAD.size :]
+    if not is_trusted:
+        check_value_count(content, what)
+    try:
+        return decoder.decode(content)
+    except RecursionError:
+        raise errors.ProtocolError(f"a {what} is nested too deeply") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, ValueError, OverflowError) as error:
+        raise errors.ProtocolError(
+            f"a malformed {what} (version {PROTOCOL_VERSION} of the protocol): {error}"
+        ) from None
+
+
+def note_caller(clock: HybridClock, envelope: RequestEnvelope, who: str = "") -> None:
+    """Follow the clock of a caller; `ClockTooFarAhead` if it is too far ahead.
+
+    A hybrid clock follows what it hears and never goes back, and all servers hear of each other: one message with an
+    absurd time would do lasting damage everywhere.
+    """
+    if too_far_ahead(clock, envelope.clock, is_peer=bool(envelope.caller.address)):
+        caller = who or envelope.caller.address or envelope.caller.id or "the client"
+        raise errors.ClockTooFarAhead(describe_lead(clock, envelope.clock, caller))
+    clock.update(Timestamp(envelope.clock))
+
+
+def note_server(clock: HybridClock, timestamp: int, address: str) -> None:
+    """Follow the clock of a server that has replied. One that is too far ahead counts as unavailable
+    (`ServerUnavailable`): another replica may do what was requested, and nothing is learned of this one's time."""
+    is_ahead = too_far_ahead(clock, timestamp, is_peer=True)
+    if isinstance(clock, ClientClock):
+        is_ahead = not clock.heard(address, timestamp, is_ahead)
+    if is_ahead:
+        raise errors.ServerUnavailable(describe_lead(clock, timestamp, f"server {address}"))
+    clock.update(Timestamp(timestamp))
+
+
+def too_far_ahead(clock: HybridClock, timestamp: int, is_peer: bool) -> bool:
+    """True if a timestamp of another machine, a server's if `is_peer`, is beyond what the clock may follow."""
+    return timestamp > clock.latest and timestamp > (clock.limit_of_peers() if is_peer else clock.limit())
+
+
+def describe_lead(clock: HybridClock, timestamp: int, who: str) -> str:
+    """The message for a clock that is too far ahead: both times, the difference, and what is allowed."""
+    wall = make_timestamp(clock.wall())
+    lead = (timestamp - wall >> LOGICAL_BITS) / 1e6
+    try:
+        theirs = format_timestamp(Timestamp(timestamp))
+    except (OverflowError, ValueError):
+        theirs = f"no time at all ({timestamp})"
+    return (
+        f"the clock of {who} shows {theirs}, {lead:.0f} s ahead of this machine's, which shows "
+        f"{format_timestamp(wall)}; at most {LEAD_SECONDS} s are accepted"
+    )
+
+
+def request_decoder() -> msgspec.msgpack.Decoder[Any]:
+    """Reads `RequestEnvelope`s of all methods that are defined by now."""
+    return _envelope_decoder(reduce(or_, methods()))
+
+
+def ticket_decoder() -> msgspec.msgpack.Decoder[Any]:
+    """Reads `RequestEnvelope`s of scans."""
+    return _tickets
+
+
+def reply_decoder(reply: type[Reply]) -> msgspec.msgpack.Decoder[Any]:
+    """Reads `ReplyEnvelope`s around one class of replies."""
+    found = _replies.get(reply)
+    if found is None:  # a class that was defined after this module was imported
+        found = _replies[reply] = _reply_decoder(reply)
+    return found
+
+
+def methods() -> list[Any]:
+    """The classes of `Request` that have a tag, in the order of tags."""
+    return sorted(_tagged(Request), key=lambda method: str(method.__struct_config__.tag))
+
+
+def _tagged(base: type[Request]) -> Iterator[type[Request]]:
+    for method in base.__subclasses__():
+        if method.__struct_config__.tag is not None:
+            yield method
+        yield from _tagged(method)
+
+
+def _envelope_decoder(method: Any) -> msgspec.msgpack.Decoder[Any]:
+    """`RequestEnvelope` with these methods; a class of its own, as msgspec reads types from annotations."""
+    fields = [("clock", int), ("remaining", float), ("caller", Caller), ("method", method)]
+    envelope = msgspec.defstruct("RequestEnvelope", fields, frozen=True, array_like=True)
+    return msgpack_decoder(envelope)
+
+
+def _reply_decoder(reply: type[Reply]) -> msgspec.msgpack.Decoder[Any]:
+    return msgpack_decoder(ReplyEnvelope[reply])  # type: ignore[valid-type]  # a class made for it
+
+
+_tickets = _envelope_decoder(ScanTablet)
+_replies = {reply: _reply_decoder(reply) for reply in Reply.__subclasses__()}
+"""Built when the module is imported: threads only read it."""

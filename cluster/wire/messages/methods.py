@@ -1,0 +1,602 @@
+"""The methods of servers: a request and a reply each, plain data. `rpc` calls them, `server` serves them.
+
+Every request may be sent twice: what changes something is idempotent, or names its caller's own number for it (`Call`).
+Tables, alterations, predicates and scans travel as the plain maps that `plain` makes of them; rows as Arrow IPC.
+Times are hybrid timestamps; every reply of a tablet server brings its clock in the envelope, and every request the
+caller's (`rpc`).
+
+Errors of a method are raised at the caller's as the class of `errors` that was raised at the server
+(`wire.messages.errors`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from msgspec import Struct
+
+from ...raft.messages import Configuration, Peer
+from ..rows.small_batches import SmallBatch
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """A method's parameters. `reply` is the class of its answer."""
+
+    reply: ClassVar[type[Reply]]
+    is_small: ClassVar[bool] = False
+    """Goes, as a rule, on the stream of small calls (`calls.call_streams`)."""
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """A method's answer."""
+
+
+class Done(Reply, frozen=True):
+    """It is done."""
+
+
+class Call(Struct, frozen=True, array_like=True):
+    """Which of a client's calls this is: the same call sent again has the same numbers and gets the same answer.
+
+    `client` is a UUID in hex; `sequence` counts its calls from 1; all calls below `first_incomplete` were answered, and
+    their results may be forgotten. `cluster` is the id of the cluster that the client believes to talk to, "" where it
+    does not say.
+    """
+
+    client: str
+    sequence: int
+    first_incomplete: int
+    cluster: str = ""
+
+
+# ---- any server ---------------------------------------------------------------------------------------------------
+
+
+OWNER = "owner"
+"""The kind of the server of a directory, which is master and tablet server in one (`cluster.owner`)."""
+
+
+class ServerStatus(Reply, frozen=True):
+    """A server about itself. `kind`: "master", "tserver" or `OWNER`."""
+
+    id: str
+    kind: str
+    address: str
+    version: str
+    pid: int
+    started: float
+    """Seconds since 1970."""
+    clock: int
+    is_leader: bool = False
+    """Of the masters."""
+    tablets: int = 0
+    leaders: int = 0
+    memory_bytes: int = 0
+    details: dict[str, Any] = {}
+
+
+class GetStatus(Request, frozen=True, tag="status"):
+    """Who are you?"""
+
+    reply = ServerStatus
+
+
+class SetFaults(Request, frozen=True, tag="faults"):
+    """Test servers only (--allow-faults): drop all traffic from and to the servers with these ids or addresses ("*" for
+    all but this method), until told otherwise; delay each write to the disk by `disk_delay` seconds; fail operations on
+    paths with `broken_path`; find no space for paths with `full_path`; be `clock_skew` seconds ahead."""
+
+    reply = Done
+    cut: tuple[str, ...] = ()
+    disk_delay: float = 0.0
+    broken_path: str = ""
+    full_path: str = ""
+    clock_skew: float = 0.0
+
+
+# ---- tablet servers: rows -----------------------------------------------------------------------------------------
+
+
+class WrittenRow(Struct, frozen=True, array_like=True):
+    """Why a row was refused: its number in the batch, the error's class in `errors`, its message."""
+
+    row: int
+    error: str
+    message: str
+
+
+class WriteReply(Reply, frozen=True):
+    """As `model.store.WriteResult`."""
+
+    applied: int
+    timestamp: int
+    errors: tuple[WrittenRow, ...] = ()
+
+
+class Write(Request, frozen=True, tag="write"):
+    """Apply a batch to a tablet, at its leader. `rows`: one record batch as an Arrow IPC stream. `ops`: one code, or
+    one per row. `isset`: per column a bitmap of bytes, as `WriteBatch.isset`. `schema_version` is that of the table
+    which the client knows. `check_only`: say what would be refused, and change nothing. `unchanged_since`: as that of
+    `WriteBatch`."""
+
+    reply = WriteReply
+    tablet_id: str
+    schema_version: int
+    rows: bytes
+    ops: int | bytes
+    call: Call | None
+    isset: dict[str, bytes] = {}
+    all_or_none: bool = False
+    check_only: bool = False
+    unchanged_since: int | None = None
+
+
+class WriteRow(Request, frozen=True, tag="write_row"):
+    """`Write` for one row of physical values by column name."""
+
+    reply = WriteReply
+    is_small = True
+    tablet_id: str
+    schema_version: int
+    op: int
+    row: dict[str, Any]
+    call: Call | None
+
+
+class RowReply(Reply, frozen=True):
+    """The row's physical values, None where there is none; the time at which that was so."""
+
+    row: tuple[Any, ...] | None
+    timestamp: int
+
+
+class ReadRow(Request, frozen=True, tag="read_row"):
+    """The row with a primary key of physical values. `snapshot` None: the latest, at the leader. Otherwise any replica
+    answers once it has everything up to then."""
+
+    reply = RowReply
+    is_small = True
+    tablet_id: str
+    schema_version: int
+    key: tuple[Any, ...]
+    columns: tuple[str, ...]
+    snapshot: int | None = None
+
+
+class ScanTablet(Struct, frozen=True, kw_only=True):
+    """The ticket of a scan stream (`do_get`); batches as `wire.rows.batches`, the last message a `ScanEnd`.
+
+    `spec` is `messages.plain.spec_to_plain`; without a snapshot, the leader reads the latest. `scanner` is the client's
+    own name for the scan (UUID): sent again with `resume_batch`, the scan goes on with the batch of that number, which
+    the server holds ready for `scanner_ttl` after the stream broke. `after_key`, of ordered scans alone, goes on behind
+    a primary key (physical values), at any replica. `fragment` is evaluated over the batches at the server
+    (`tserver.scans.fragments`).
+    """
+
+    tablet_id: str
+    schema_version: int
+    spec: dict[str, Any]
+    scanner: str
+    resume_batch: int = 0
+    after_key: tuple[Any, ...] | None = None
+    fragment: bytes = b""
+
+
+class ScanEnd(Struct, frozen=True, kw_only=True):
+    """How a scan went: the numbers of `ScanCounters`. `leader` is the address of the tablet's leader, where that
+    is known: what is new is there half a heartbeat sooner than at others."""
+
+    batches: int
+    rows_considered: int = 0
+    rows_returned: int = 0
+    pages_read: int = 0
+    pages_skipped: int = 0
+    rowgroups_skipped: int = 0
+    bytes_read: int = 0
+    leader: str = ""
+
+
+class ScanStart(Reply, frozen=True):
+    """The first batches of a scan. `end` None: more may come; a stream of the same scan with `resume_batch` set to
+    their number goes on with it."""
+
+    batches: tuple[SmallBatch, ...] = ()
+    end: ScanEnd | None = None
+
+
+class StartScan(Request, frozen=True, tag="start_scan"):
+    """Begin a scan, and give what is small and soon done of it at once: most scans end with that. Not to be sent twice
+    with the same `scanner`."""
+
+    reply = ScanStart
+    is_small = True
+    ticket: ScanTablet
+
+
+class CloseScanner(Request, frozen=True, tag="close_scanner"):
+    """Forget a scan that is not read to its end; where it comes before the scan has begun, that does not begin."""
+
+    reply = Done
+    scanner: str
+
+
+class KeepAlive(Request, frozen=True, tag="keep_alive"):
+    """Keep a scan whose next batches are asked for later. `ScannerExpired` where it is gone."""
+
+    reply = Done
+    scanner: str
+
+
+# ---- tablet servers: tablets --------------------------------------------------------------------------------------
+
+
+class Tablet(Struct, frozen=True, kw_only=True):
+    """What a tablet is: its table (`messages.plain.table_to_plain`), its place among the partition's tablets in words,
+    and the partition's own description (`Partition.place`, `Partition.describe()`)."""
+
+    id: str
+    table: dict[str, Any]
+    place: str
+    partition: str
+
+
+class CreateTablet(Request, frozen=True, tag="create_tablet"):
+    """Make an empty replica, and start it; done where it is there. The first peer starts an election at once."""
+
+    reply = Done
+    tablet: Tablet
+    configuration: Configuration
+
+
+class DeleteTablet(Request, frozen=True, tag="delete_tablet"):
+    """Remove a replica's data, and leave a tombstone with its term and vote; done where it is gone. With
+    `configuration_index`: only where its configuration is not newer than that. `forget`: no tombstone either, since the
+    table was dropped."""
+
+    reply = Done
+    tablet_id: str
+    configuration_index: int | None = None
+    forget: bool = False
+
+
+class AlterTablet(Request, frozen=True, tag="alter_tablet"):
+    """Bring a tablet, through its leader's log, to this version of its table; done where it has it or a later one."""
+
+    reply = Done
+    tablet: Tablet
+
+
+class TabletReport(Struct, frozen=True, kw_only=True):
+    """A replica about itself. `state`: "RUNNING", "COPYING" (remote bootstrap), "BOOTSTRAPPING" (opening), "FAILED"
+    (with `error`), "TOMBSTONED". A RUNNING one with an `error` is damaged and the only one. `votes`: it takes part in
+    the tablet's consensus, though it may have failed: its data cannot be read, its log can. `disk_full` says that
+    it cannot be written, and where there is no space."""
+
+    tablet_id: str
+    table_id: str
+    state: str
+    role: str
+    term: int
+    leader: str
+    configuration: Configuration
+    schema_version: int
+    is_serving: bool = False
+    commit_index: int = 0
+    last_index: int = 0
+    applied_index: int = 0
+    rows: int = 0
+    bytes: int = 0
+    error: str = ""
+    votes: bool = False
+    disk_full: str = ""
+
+
+class TabletReports(Reply, frozen=True):
+    """In the order of tablet ids."""
+
+    tablets: tuple[TabletReport, ...]
+
+
+class ReportTablets(Request, frozen=True, tag="report_tablets"):
+    """The replicas with these ids; None: all of them."""
+
+    reply = TabletReports
+    tablet_ids: tuple[str, ...] | None = None
+
+
+class TabletFacts(Struct, frozen=True, kw_only=True):
+    """What a planner and a person want to know of a tablet. `statistics`: `messages.plain.statistics_to_plain`;
+    `storage`: the numbers of `TableStorage`; `sketches`, by column: `messages.plain.sketch_to_plain`, so that those of
+    several tablets can be merged."""
+
+    tablet_id: str
+    rows: int
+    bytes: int
+    statistics: dict[str, Any]
+    storage: dict[str, Any]
+    sketches: dict[str, dict[str, Any]] = {}
+
+
+class TabletFactsReply(Reply, frozen=True):
+    tablets: tuple[TabletFacts, ...]
+
+
+class DescribeTablets(Request, frozen=True, tag="describe_tablets"):
+    """Facts about those of these tablets that this server has a replica of."""
+
+    reply = TabletFactsReply
+    tablet_ids: tuple[str, ...]
+
+
+class KeySamplesReply(Reply, frozen=True):
+    keys: tuple[tuple[Any, ...], ...]
+
+
+class KeySamples(Request, frozen=True, tag="key_samples"):
+    """`Store.key_samples`."""
+
+    reply = KeySamplesReply
+    tablet_id: str
+
+
+class WorkReply(Reply, frozen=True):
+    """The numbers of `CompactionResult`, `AnalyzeResult`; of "flush": rows."""
+
+    numbers: dict[str, int]
+
+
+class WorkOnTablet(Request, frozen=True, tag="work_on_tablet"):
+    """Do now what maintenance does in its own time. `work`: "flush", "compact", "analyze"."""
+
+    reply = WorkReply
+    tablet_id: str
+    work: str
+
+
+class ChecksumReply(Reply, frozen=True):
+    """Rows, and a sum over their cells that does not depend on the order of rows or how they are stored."""
+
+    rows: int
+    checksum: str
+
+
+class ChecksumTablet(Request, frozen=True, tag="checksum_tablet"):
+    """Read a replica at a time and sum it up; it waits until it has everything up to then."""
+
+    reply = ChecksumReply
+    tablet_id: str
+    snapshot: int
+
+
+# ---- tablet servers: consensus ------------------------------------------------------------------------------------
+
+
+class ConfigurationReply(Reply, frozen=True):
+    configuration: Configuration
+
+
+class ChangeReplicas(Request, frozen=True, tag="change_replicas"):
+    """To the leader: `kind` "add" (as PRE_VOTER, promoted when it has caught up), or "remove", one peer. With
+    `configuration_index`: only where that is the configuration now. Returns when the change is committed."""
+
+    reply = ConfigurationReply
+    tablet_id: str
+    kind: str
+    peer: Peer
+    configuration_index: int | None = None
+
+
+class StepDown(Request, frozen=True, tag="step_down"):
+    """To the leader: hand leadership to a server (None: whichever is furthest)."""
+
+    reply = Done
+    tablet_id: str
+    target: str | None = None
+
+
+class StartBootstrap(Request, frozen=True, tag="start_bootstrap"):
+    """From a leader to a peer without the data: copy the replica at `source`; returns at once. Not where the peer's own
+    term is greater, or a copy is on its way."""
+
+    reply = Done
+    tablet: Tablet
+    source: Peer
+    term: int
+
+
+class BootstrapSession(Reply, frozen=True):
+    """A copy of a replica that stands still for as long as the session lives: `files` by path in the tablet's
+    directory, with their sizes; `base_index`, `base_term`: the log entry up to which the files have everything (from
+    the next on, entries come by the log)."""
+
+    session: str
+    metadata: dict[str, Any]
+    files: dict[str, int]
+    tablet: Tablet
+    results: bytes
+    base_index: int
+    base_term: int
+    configuration: Configuration
+    clock_limit: int
+
+
+class BeginBootstrap(Request, frozen=True, tag="begin_bootstrap"):
+    """To the source. The session holds files and log until it is ended, or not used for a minute."""
+
+    reply = BootstrapSession
+    tablet_id: str
+    receiver: str
+
+
+class FileChunk(Reply, frozen=True):
+    data: bytes
+    checksum: int
+    """CRC-32 of `data`."""
+
+
+class ReadFile(Request, frozen=True, tag="read_file"):
+    """A piece of a session's file."""
+
+    reply = FileChunk
+    session: str
+    path: str
+    offset: int
+    length: int
+
+
+class EndBootstrap(Request, frozen=True, tag="end_bootstrap"):
+    """Let go of the session."""
+
+    reply = Done
+    session: str
+
+
+# ---- masters ------------------------------------------------------------------------------------------------------
+
+
+class NamedServer(Struct, frozen=True, kw_only=True):
+    """A tablet server as the master knows it. `state`: "ALIVE", "DEAD" (silent for too long), "LEAVING" (its replicas
+    move away), "REPLACED" (another server runs at its address, so that it will not come back; its replicas are made
+    anew, and then it is forgotten)."""
+
+    id: str
+    address: str
+    state: str
+    seconds_silent: float
+    replicas: int
+    leaders: int
+
+
+class HeartbeatReply(Reply, frozen=True):
+    """`is_leader`: this is the master to report to; otherwise `leader` is its address ("" where it is not known).
+    `wants_full_report`: the next heartbeat is to list all tablets. `cluster_id`: the cluster's, as the leader knows it;
+    a server whose tablets are of another one must not take orders here, since ids of tablets repeat between
+    clusters."""
+
+    is_leader: bool
+    leader: str = ""
+    wants_full_report: bool = False
+    cluster_id: str = ""
+
+
+class Heartbeat(Request, frozen=True, tag="heartbeat"):
+    """A tablet server is there, with what has changed of its tablets since the last report that was taken, or with all
+    of them (`is_full`). `sequence` counts its reports, by which one that comes late is known; `session` tells it from
+    those of an earlier process."""
+
+    reply = HeartbeatReply
+    server: Peer
+    sequence: int
+    is_full: bool
+    session: str = ""
+    reports: tuple[TabletReport, ...] = ()
+    removed: tuple[str, ...] = ()
+    """Tablets that it has no replica of any more."""
+
+
+class CatalogReply(Reply, frozen=True):
+    """All tables (`messages.plain.table_to_plain` with their tablets' ids) and views; None where `known_version` is the
+    newest. `joint_writes`: there are the methods of `messages.joint_methods`."""
+
+    version: int
+    cluster_id: str
+    joint_writes: bool = False
+    tables: tuple[dict[str, Any], ...] | None = None
+    views: tuple[dict[str, Any], ...] | None = None
+
+
+class GetCatalog(Request, frozen=True, tag="catalog"):
+    reply = CatalogReply
+    known_version: int = -1
+
+
+class TableReply(Reply, frozen=True):
+    """A table with its tablets' ids, and the catalog's version with it."""
+
+    table: dict[str, Any]
+    version: int
+
+
+class CreateTable(Request, frozen=True, tag="create_table"):
+    """`Store.create_table` (`messages.plain.definition_to_plain`); returns when every tablet has a leader that
+    serves."""
+
+    reply = TableReply
+    definition: dict[str, Any]
+    replicas: int | None
+    call: Call
+
+
+class DropTable(Request, frozen=True, tag="drop_table"):
+    """`Store.drop_table`."""
+
+    reply = Done
+    name: str
+    views: tuple[str, ...]
+    call: Call
+
+
+class AlterTable(Request, frozen=True, tag="alter_table"):
+    """`Store.alter_table`; returns when every tablet has the new version. `steps`: `messages.plain.step_to_plain`."""
+
+    reply = TableReply
+    name: str
+    steps: tuple[dict[str, Any], ...]
+    call: Call
+
+
+class CreateView(Request, frozen=True, tag="create_view"):
+    """`Store.create_view`."""
+
+    reply = Done
+    view: dict[str, Any]
+    replace: bool
+    call: Call
+
+
+class DropViews(Request, frozen=True, tag="drop_views"):
+    """`Store.drop_views`."""
+
+    reply = Done
+    names: tuple[str, ...]
+    call: Call
+
+
+class TabletLocation(Struct, frozen=True, kw_only=True):
+    """Where a tablet's replicas are; `leader` is a server's id, "" where it is not known."""
+
+    tablet_id: str
+    replicas: tuple[Peer, ...]
+    leader: str
+    term: int
+
+
+class LocationsReply(Reply, frozen=True):
+    tablets: tuple[TabletLocation, ...]
+
+
+class LocateTablets(Request, frozen=True, tag="locate_tablets"):
+    """Of a table, or those with these ids."""
+
+    reply = LocationsReply
+    table_id: str | None = None
+    tablet_ids: tuple[str, ...] = ()
+
+
+class ServersReply(Reply, frozen=True):
+    """Tablet servers by id; masters by address with whether each leads."""
+
+    tservers: tuple[NamedServer, ...]
+    masters: tuple[tuple[str, bool], ...]
+
+
+class ListServers(Request, frozen=True, tag="list_servers"):
+    reply = ServersReply
+
+
+class LeaveCluster(Request, frozen=True, tag="leave_cluster"):
+    """Move all replicas away from a server (`leaving`), or stop doing so."""
+
+    reply = Done
+    server: str
+    leaving: bool = True

@@ -1,0 +1,377 @@
+"""What storage calls tables, alterations, scans and statistics, as plain maps that msgpack takes, and back.
+
+    table_to_plain        Table                 definition_to_plain   TableDefinition
+    entry_to_plain        CatalogEntry          view_to_plain         View
+    step_to_plain         AlterStep             spec_to_plain         ScanSpec, with its predicates
+    statistics_to_plain   TableStatistics       storage_to_plain      TableStorage
+    sketch_to_plain       ColumnSketch
+
+Each has its `..._from_plain`. They are total: everything that storage can mean comes out as it went in, integers beyond
+64 bits too (`values`). What is no such map is a `ProtocolError`; a map that describes what storage refuses (two columns
+of one name) is the error that storage raises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from functools import wraps
+from typing import Any, TypeVar
+
+import numpy as np
+
+from .... import errors
+from ....model.alterations import (
+    AddColumn,
+    AddRangePartition,
+    AlterStep,
+    DropColumn,
+    DropRangePartition,
+    RenameColumn,
+    RenameTable,
+    SetComment,
+    SetDefault,
+    SetStorage,
+)
+from ....model.codec import tables as plain_tables
+from ....model.codec.values import value_from_plain, value_to_plain
+from ....model.predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, IsNull, Range
+from ....model.schema import Compression, Encoding, Table, TableDefinition, View
+from ....model.store import (
+    ChangeRange,
+    ColumnStatistics,
+    ColumnStorage,
+    ScanSpec,
+    TableStatistics,
+    TableStorage,
+    Timestamp,
+)
+from ....storage.columns.sketch import ColumnSketch
+from ....storage.tables.catalog import CatalogEntry, entry_from_dict, entry_to_dict
+
+Plain = dict[str, Any]
+T = TypeVar("T")
+
+
+def _reads(what: str) -> Callable[[Callable[[Any], T]], Callable[[Mapping[str, Any]], T]]:
+    """Makes whatever a malformed map leads to a `ProtocolError`."""
+
+    def decorate(function: Callable[[Any], T]) -> Callable[[Mapping[str, Any]], T]:
+        @wraps(function)
+        def read(data: Mapping[str, Any]) -> T:
+            try:
+                return function(data)
+            except errors.Error:
+                raise
+            except KeyError as error:
+                raise errors.ProtocolError(f"malformed {what}: there is no {error}") from None
+            except (TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+                raise errors.ProtocolError(f"malformed {what}: {error}") from None
+
+        return read
+
+    return decorate
+
+
+# ---- tables ---------------------------------------------------------------------------------------------------------
+
+
+def table_to_plain(table: Table) -> Plain:
+    """A table."""
+    return _map_to_plain(plain_tables.table_to_dict(table))
+
+
+@_reads("table")
+def table_from_plain(data: Plain) -> Table:
+    """The table of `table_to_plain` or `entry_to_plain`."""
+    return plain_tables.table_from_dict(_map_from_plain(data))
+
+
+def entry_to_plain(entry: CatalogEntry) -> Plain:
+    """A table with the ids of its tablets."""
+    return _map_to_plain(entry_to_dict(entry))
+
+
+@_reads("table with tablets")
+def entry_from_plain(data: Plain) -> CatalogEntry:
+    """The table with tablets of `entry_to_plain`."""
+    return entry_from_dict(_map_from_plain(data))
+
+
+def definition_to_plain(definition: TableDefinition) -> Plain:
+    """What CREATE TABLE asks for."""
+    return _map_to_plain(plain_tables.definition_to_dict(definition))
+
+
+@_reads("table definition")
+def definition_from_plain(data: Plain) -> TableDefinition:
+    """The definition of `definition_to_plain`."""
+    return plain_tables.definition_from_dict(_map_from_plain(data))
+
+
+def view_to_plain(view: View) -> Plain:
+    """A view."""
+    return {"name": view.name, "text": view.text, "columns": list(view.columns)}
+
+
+@_reads("view")
+def view_from_plain(data: Plain) -> View:
+    """The view of `view_to_plain`."""
+    return View(data["name"], data["text"], tuple(data["columns"]))
+
+
+# ---- alterations ----------------------------------------------------------------------------------------------------
+
+_STEPS: dict[str, type[AlterStep]] = {
+    step.__name__: step
+    for step in (
+        RenameTable,
+        AddColumn,
+        DropColumn,
+        RenameColumn,
+        SetDefault,
+        SetStorage,
+        SetComment,
+        AddRangePartition,
+        DropRangePartition,
+    )
+}
+"""The steps by name. Their fields travel as they are but for those in `_STEP_FIELDS`."""
+
+_STEP_FIELDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "column": (plain_tables.column_to_dict, plain_tables.column_from_dict),
+    "partition": (plain_tables.range_partition_to_list, plain_tables.range_partition_from_list),
+    "encoding": (lambda encoding: encoding.value, Encoding),
+    "compression": (lambda compression: compression.value, Compression),
+}
+
+
+def step_to_plain(step: AlterStep) -> Plain:
+    """A step of ALTER TABLE."""
+    plain: Plain = {"step": type(step).__name__}
+    for field in fields(step):
+        value = getattr(step, field.name)
+        if value is not None and field.name in _STEP_FIELDS:
+            value = _STEP_FIELDS[field.name][0](value)
+        plain[field.name] = value
+    return _map_to_plain(plain)
+
+
+@_reads("alteration")
+def step_from_plain(data: Plain) -> AlterStep:
+    """The step of `step_to_plain`."""
+    given = _map_from_plain(data)
+    name = given.pop("step")
+    if name not in _STEPS:
+        raise errors.ProtocolError(f"there is no alteration {name!r}{errors.did_you_mean(str(name), _STEPS)}")
+    for field, value in given.items():
+        if value is not None and field in _STEP_FIELDS:
+            given[field] = _STEP_FIELDS[field][1](value)
+    return _STEPS[name](**given)
+
+
+# ---- scans ----------------------------------------------------------------------------------------------------------
+
+
+def spec_to_plain(spec: ScanSpec) -> Plain:
+    """What a scan reads. Fields that say nothing are left out."""
+    plain: Plain = {"columns": list(spec.columns)}
+    if spec.predicates:
+        plain["predicates"] = [predicate_to_plain(predicate) for predicate in spec.predicates]
+    if spec.changes is not None:
+        plain["changes"] = [spec.changes.since, spec.changes.history]
+    for name in _SPEC_FIELDS:
+        value = getattr(spec, name)
+        if value != _SPEC_DEFAULTS[name]:
+            plain[name] = value
+    return plain
+
+
+@_reads("scan")
+def spec_from_plain(data: Plain) -> ScanSpec:
+    """The scan of `spec_to_plain`."""
+    changes = data.get("changes")
+    return ScanSpec(
+        columns=tuple(data["columns"]),
+        predicates=tuple(predicate_from_plain(predicate) for predicate in data.get("predicates", ())),
+        changes=None if changes is None else ChangeRange(Timestamp(changes[0]), changes[1]),
+        **{name: data[name] for name in _SPEC_FIELDS if name in data},
+    )
+
+
+_SPEC_DEFAULTS = {field.name: field.default for field in fields(ScanSpec)}
+_SPEC_FIELDS = [name for name in _SPEC_DEFAULTS if name not in ("columns", "predicates", "changes")]
+"""Those that travel as they are."""
+
+
+def predicate_to_plain(predicate: ColumnPredicate) -> Plain:
+    """A predicate; what it holds are physical values, bits and words travel as bytes."""
+    plain: Plain = {"is": type(predicate).__name__, "column": predicate.column}
+    match predicate:
+        case Range():
+            plain["bounds"] = [value_to_plain(predicate.lower), value_to_plain(predicate.upper)]
+            plain["inclusive"] = [predicate.lower_inclusive, predicate.upper_inclusive]
+        case InList():
+            plain["values"] = [value_to_plain(value) for value in predicate.values]
+        case IsNull():
+            plain["negated"] = predicate.negated
+        case AnyOf():
+            plain["members"] = [predicate_to_plain(member) for member in predicate.members]
+        case BitmapFilter():
+            plain["base"] = value_to_plain(int(predicate.base))
+            plain["count"] = len(predicate.bits)
+            if _is_sparse(predicate):
+                plain["places"] = np.flatnonzero(predicate.bits).astype("<u4").tobytes()
+            else:
+                plain["bits"] = np.packbits(np.asarray(predicate.bits, np.bool_)).tobytes()
+        case BloomFilter():
+            plain["words"] = np.ascontiguousarray(predicate.words, "<u8").tobytes()
+    return plain
+
+
+@_reads("predicate")
+def predicate_from_plain(data: Plain) -> ColumnPredicate:
+    """The predicate of `predicate_to_plain`."""
+    kind, column = data["is"], data["column"]
+    match kind:
+        case "Range":
+            lower, upper = (value_from_plain(bound) for bound in data["bounds"])
+            return Range(column, lower, upper, *data["inclusive"])
+        case "InList":
+            return InList(column, tuple(value_from_plain(value) for value in data["values"]))
+        case "IsNull":
+            return IsNull(column, data["negated"])
+        case "AnyOf":
+            return AnyOf(column, tuple(_member(member) for member in data["members"]))
+        case "BitmapFilter":
+            bits = _bits(data["bits"], data["count"]) if "bits" in data else _set_bits(data["places"], data["count"])
+            return BitmapFilter(column, value_from_plain(data["base"]), bits)
+        case "BloomFilter":
+            return BloomFilter(column, np.frombuffer(data["words"], np.dtype("<u8")))
+    raise errors.ProtocolError(f"there is no predicate {kind!r}")
+
+
+def _member(data: Plain) -> Range | InList | IsNull:
+    member = predicate_from_plain(data)
+    if not isinstance(member, Range | InList | IsNull):
+        raise ValueError(f"a {type(member).__name__} cannot be one of several")
+    return member
+
+
+def _bits(data: bytes, count: int) -> Any:
+    packed = np.frombuffer(data, np.uint8)
+    if not 0 <= len(packed) * 8 - count < 8:
+        raise ValueError(f"{len(packed)} bytes do not hold {count} bits")
+    return np.unpackbits(packed, count=count).view(np.bool_)
+
+
+MOST_PLACES = 1 << 26
+"""Bits of a bitmap that is told by its places: what a server makes of a few bytes."""
+
+
+def _set_bits(places: bytes, count: int) -> Any:
+    set_ = np.frombuffer(places, np.dtype("<u4"))
+    if not 0 <= count <= MOST_PLACES or (len(set_) and int(set_.max()) >= count):
+        raise ValueError(f"not all of {len(set_)} places are among {count} bits")
+    bits = np.zeros(count, np.bool_)
+    bits[set_] = True
+    return bits
+
+
+def _is_sparse(predicate: BitmapFilter) -> bool:
+    """Does a bitmap travel as the places of the bits that are set? A few hundred keys of a large table do."""
+    bits = predicate.bits
+    return len(bits) <= MOST_PLACES and 64 * int(np.count_nonzero(bits)) < len(bits)
+
+
+def filter_bytes(predicate: ColumnPredicate) -> int:
+    """How many bytes a runtime filter has on its way; 0 of other predicates."""
+    if isinstance(predicate, BloomFilter):
+        return int(predicate.words.nbytes)
+    if not isinstance(predicate, BitmapFilter):
+        return 0
+    return 4 * int(np.count_nonzero(predicate.bits)) if _is_sparse(predicate) else len(predicate.bits) // 8
+
+
+# ---- statistics -----------------------------------------------------------------------------------------------------
+
+
+def statistics_to_plain(statistics: TableStatistics) -> Plain:
+    """Estimates for the planner."""
+    return {
+        "row_count": int(statistics.row_count),
+        "columns": {
+            name: [
+                value_to_plain(column.low),
+                value_to_plain(column.high),
+                int(column.null_count),
+                None if column.distinct_count is None else float(column.distinct_count),
+            ]
+            for name, column in statistics.columns.items()
+        },
+    }
+
+
+@_reads("statistics")
+def statistics_from_plain(data: Plain) -> TableStatistics:
+    """The estimates of `statistics_to_plain`."""
+    columns = {
+        name: ColumnStatistics(value_from_plain(low), value_from_plain(high), null_count, distinct_count)
+        for name, (low, high, null_count, distinct_count) in data["columns"].items()
+    }
+    return TableStatistics(data["row_count"], columns)
+
+
+def sketch_to_plain(sketch: ColumnSketch) -> Plain:
+    """A summary of some rows of a column."""
+    data = sketch.to_dict()
+    return {**data, "low": value_to_plain(sketch.low), "high": value_to_plain(sketch.high)}
+
+
+@_reads("sketch")
+def sketch_from_plain(data: Plain) -> ColumnSketch:
+    """The summary of `sketch_to_plain`."""
+    low, high = value_from_plain(data["low"]), value_from_plain(data["high"])
+    return ColumnSketch.from_dict({**data, "low": low, "high": high})
+
+
+def storage_to_plain(storage: TableStorage) -> Plain:
+    """How a table lies on disk."""
+    columns = {
+        name: [int(column.bytes), list(column.encodings), None if column.width is None else float(column.width)]
+        for name, column in storage.columns.items()
+    }
+    return {"tablets": storage.tablets, "rowsets": storage.rowsets, "bytes": int(storage.bytes), "columns": columns}
+
+
+@_reads("storage")
+def storage_from_plain(data: Plain) -> TableStorage:
+    """The facts of `storage_to_plain`."""
+    columns = {
+        name: ColumnStorage(size, tuple(encodings), width) for name, (size, encodings, width) in data["columns"].items()
+    }
+    return TableStorage(data["tablets"], data["rowsets"], data["bytes"], columns)
+
+
+def _map_to_plain(data: Mapping[str, Any]) -> Plain:
+    return {name: _to_plain(value) for name, value in data.items()}
+
+
+def _to_plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _map_to_plain(value)
+    if type(value) in (list, tuple):  # not an `Interval`
+        return [_to_plain(item) for item in value]
+    return value_to_plain(value)
+
+
+def _map_from_plain(data: Mapping[str, Any]) -> Plain:
+    return {name: _from_plain(value) for name, value in data.items()}
+
+
+def _from_plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return _map_from_plain(value)
+    if isinstance(value, list | tuple):
+        return [_from_plain(item) for item in value]
+    return value_from_plain(value)

@@ -1,0 +1,1 @@
+"""Rows as they travel: writes, scans and their batches."""

@@ -1,0 +1,143 @@
+"""Rows of a client, checked before anything is allocated for them: a small message must not cost much memory.
+
+nyala sends rows as Arrow IPC streams whose buffers stand in the message as they are, so what is read is a view of it.
+Arrow's format can also say much in few bytes:
+
+    compressed buffers      30 kB are 900 MB when they are read; nyala never sends any
+    columns without bytes   columns of type null, and run-end encoded ones, have any number of rows
+    dictionaries            a row's code of one byte stands for a text of any length
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ....errors import ProtocolError
+
+MAX_DECODED_BYTES = 256 << 20
+"""Of the values that the dictionaries of one message stand for."""
+
+MAX_PART_ROWS = 1 << 26
+"""Of a message of a scan; those of nyala have some 100,000."""
+
+_DICTIONARY, _RECORD_BATCH = 2, 3
+"""`MessageHeader` in Arrow's Message.fbs."""
+_HEADER_TYPE, _HEADER = 1, 2
+"""Fields of `Message`."""
+_DATA = 1
+"""Field of `DictionaryBatch`: a `RecordBatch`."""
+_COMPRESSION = 3
+"""Field of `RecordBatch`."""
+
+
+def read_rows(data: bytes) -> pa.RecordBatch:
+    """The only record batch of a stream, whose values are views of it. `ProtocolError`, before it is allocated, if it
+    would take much more memory than it has bytes; Arrow's errors if it is malformed."""
+    buffer = pa.py_buffer(data)
+    for metadata in _metadata(buffer):
+        if _is_compressed(metadata):
+            raise ProtocolError(
+                "the rows of a write are compressed; servers take Arrow IPC without compression alone, so that a small "
+                "message does not become a large one"
+            )
+    with pa.ipc.open_stream(buffer) as reader:
+        batches = list(reader)
+    if len(batches) != 1:
+        raise ProtocolError(f"a write has {len(batches)} record batches instead of one")
+    _check_size(batches[0], len(data))
+    batches[0].validate(full=True)
+    _check_dictionaries(batches[0])
+    return batches[0]
+
+
+def read_batch(data: pa.Buffer, schema: pa.Schema) -> pa.RecordBatch:
+    """The record batch of one message without its schema, as scans bring them. `ProtocolError` if it is compressed: a
+    server that sends such is none of nyala's, or broken."""
+    message = pa.ipc.read_message(data)
+    if _is_compressed(memoryview(message.metadata)):
+        raise ProtocolError("the rows of a scan are compressed; nyala sends none that are")
+    return pa.ipc.read_record_batch(message, schema)
+
+
+def check_rows(count: int) -> None:
+    """`ProtocolError` if a part of a batch says that it has more rows than any that nyala sends: columns that are
+    constant have any number in no bytes."""
+    if not 0 <= count <= MAX_PART_ROWS:
+        raise ProtocolError(f"a batch says that it has {count:,} rows; at most {MAX_PART_ROWS:,} are taken")
+
+
+def _metadata(stream: pa.Buffer) -> Iterator[memoryview]:
+    for message in pa.ipc.MessageReader.open_stream(stream):
+        yield memoryview(message.metadata)
+
+
+def _is_compressed(message: memoryview) -> bool:
+    """True if a message is a batch whose buffers are compressed."""
+    try:
+        root = _Table(message, struct.unpack_from("<I", message, 0)[0])
+        kind, batch = root.byte(_HEADER_TYPE), root.table(_HEADER)
+        if kind == _DICTIONARY and batch is not None:
+            batch = batch.table(_DATA)
+        return kind in (_DICTIONARY, _RECORD_BATCH) and batch is not None and bool(batch.offset(_COMPRESSION))
+    except (struct.error, IndexError):
+        raise ProtocolError("the rows are malformed: the metadata of a message are cut short") from None
+
+
+class _Table:
+    """A table of a flatbuffer, as far as it is looked at here."""
+
+    def __init__(self, data: memoryview, position: int):
+        self._data = data
+        self._position = position
+        self._fields = position - struct.unpack_from("<i", data, position)[0]
+        (self._fields_bytes,) = struct.unpack_from("<H", data, self._fields)
+
+    def offset(self, field: int) -> int:
+        """Where a field stands, relative to the table; 0 if it has its default."""
+        place = 4 + 2 * field
+        return 0 if place >= self._fields_bytes else int(struct.unpack_from("<H", self._data, self._fields + place)[0])
+
+    def byte(self, field: int) -> int:
+        """A field of one byte."""
+        offset = self.offset(field)
+        return int(self._data[self._position + offset]) if offset else 0
+
+    def table(self, field: int) -> _Table | None:
+        """A field that is a table."""
+        offset = self.offset(field)
+        if not offset:
+            return None
+        place = self._position + offset
+        return _Table(self._data, place + struct.unpack_from("<I", self._data, place)[0])
+
+
+def _check_size(rows: pa.RecordBatch, size: int) -> None:
+    """A row has a bit at least: every table has a key."""
+    if rows.num_rows > 8 * size:
+        raise ProtocolError(f"a write of {size} bytes says that it has {rows.num_rows} rows")
+
+
+def _check_dictionaries(rows: pa.RecordBatch) -> None:
+    total = 0
+    for field, column in zip(rows.schema, rows.columns, strict=True):
+        if not pa.types.is_dictionary(field.type):
+            continue
+        values = column.dictionary
+        if pa.types.is_nested(values.type) or pa.types.is_dictionary(values.type):
+            raise ProtocolError(f"column {field.name!r} of a write is a dictionary of {values.type}")
+        if not (pa.types.is_binary(values.type) or pa.types.is_string(values.type) or _is_large(values.type)):
+            continue
+        total += pc.sum(pc.binary_length(values).take(column.indices)).as_py() or 0
+        if total > MAX_DECODED_BYTES:
+            raise ProtocolError(
+                f"the dictionary of column {field.name!r} makes a write of {total:,} bytes; at most "
+                f"{MAX_DECODED_BYTES:,} are taken: send fewer rows at a time"
+            )
+
+
+def _is_large(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_large_string(type_) or pa.types.is_large_binary(type_))

@@ -1,0 +1,1 @@
+"""TLS, roles and the audit log."""

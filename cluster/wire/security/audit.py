@@ -1,0 +1,55 @@
+"""Lines in a server's log about who did what, from where: what was denied, and what changes tables or servers.
+
+    denied    each call, scan or exchange that a certificate's role does not allow
+    done      each change of a table, view, replica, leadership or server, and each compaction, that was requested
+    failed    the same, if it was not made
+
+Where there is no TLS, `who` is what the caller says of itself. gRPC does not report connections that never came about
+for lack of a good certificate: the caller's `AuthenticationFailed` is all there is of those.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any, Final
+
+from ..messages import methods
+from ..messages.methods import Request
+from ..messages.repair_methods import UnsafeChangeConfig
+
+_logger = logging.getLogger("nyala.cluster.audit")
+
+_AUDITED: Final = (
+    methods.CreateTable,
+    methods.DropTable,
+    methods.AlterTable,
+    methods.CreateView,
+    methods.DropViews,
+    methods.ChangeReplicas,
+    methods.StepDown,
+    methods.LeaveCluster,
+    methods.SetFaults,
+    UnsafeChangeConfig,
+)
+_NAMES: Final = ("name", "names", "table_id", "tablet_id", "server", "work")
+"""Fields of requests that say what they are about."""
+
+
+def log_denied(what: str, who: str, address: str, error: Exception) -> None:
+    """Log what a caller may not do; `who` is the identity of its certificate."""
+    _logger.warning("denied", extra={"fields": {"what": what, "who": who, "from": address, "error": str(error)}})
+
+
+def log_done(request: Request, who: str, address: str, error: BaseException | None = None) -> None:
+    """Log a request that changes tables or servers; others leave no line."""
+    is_compaction = isinstance(request, methods.WorkOnTablet) and request.work == "compact"
+    if not isinstance(request, _AUDITED) and not is_compaction:
+        return
+    fields: dict[str, Any] = {"what": type(request).__name__, "who": who, "from": address}
+    fields |= {name: getattr(request, name) for name in _NAMES if getattr(request, name, None)}
+    for made in (getattr(request, "definition", None), getattr(request, "view", None)):
+        if isinstance(made, dict) and "name" in made:
+            fields["name"] = made["name"]
+    if error is not None:
+        fields["error"] = f"{type(error).__name__}: {error}"
+    _logger.info("done" if error is None else "failed", extra={"fields": fields})

@@ -1,0 +1,303 @@
+"""Mutual TLS: each side shows a certificate that the other side's CA has signed, or there is no connection.
+
+    TlsFiles ── read_credentials ──► Credentials ──► RpcServer, Channels, FlightTransport
+    (paths)     whole, matching, signed by the CA,    (bytes, read once: new files are read by a new process)
+                valid today, of a role
+
+What is wrong with one's own files is said when they are read: the certificate is checked by a handshake with itself, in
+memory. What the other side is like shows when a connection fails: gRPC says little then, so `why_refused` connects once
+more, by Python's own TLS, and says what is the matter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import ipaddress
+import logging
+import socket
+import ssl
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from ....errors import AuthenticationFailed, InterfaceError
+from .access import Role, role_name, role_of
+from .tls_files import OPTIONS, TlsFiles
+
+_logger = logging.getLogger("nyala.cluster.wire")
+
+PROBE_SECONDS: Final = 1.0
+"""For each step of `why_refused`."""
+_ALPN: Final = ["h2"]
+_PAUSE: Final = 0.2
+_NOBODY: Final = ("refused", "timed out", "Endpoint closing")
+"""What gRPC says where nobody is there, or nobody who answers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What the files hold, checked. `identity` is the certificate's first alternative name, `names` are all of them,
+    addresses too; `expires` is in seconds since 1970."""
+
+    files: TlsFiles
+    ca: bytes = field(repr=False)
+    certificate: bytes = field(repr=False)
+    key: bytes = field(repr=False)
+    identity: str
+    names: tuple[str, ...]
+    expires: float
+
+    def of_server(self) -> dict[str, Any]:
+        """For Flight's server: TLS alone, and nobody without a certificate."""
+        return {
+            "tls_certificates": [(self.certificate, self.key)],
+            "verify_client": True,
+            "root_certificates": self.ca,
+        }
+
+    def of_client(self) -> dict[str, Any]:
+        """For Flight's client."""
+        return {"tls_root_certs": self.ca, "cert_chain": self.certificate, "private_key": self.key}
+
+    def check_address(self, address: str) -> None:
+        """`InterfaceError` where others that reach this server at "host:port" would take it for another."""
+        host = host_of(address)
+        if not any(_names(name, host) for name in self.names):
+            others = ", ".join(name for name in self.names if role_of(name) is None) or "none"
+            raise InterfaceError(
+                f"the certificate {self.files.certificate} is not for {host}, where others reach this server, but for: "
+                f"{others}; --advertise says where they reach it"
+            )
+
+
+def expiry(tls: Credentials | None) -> dict[str, Any]:
+    """For a server's status: when its certificate expires."""
+    return {} if tls is None else {"certificate": tls.files.certificate, "certificate_expires": tls.expires}
+
+
+def host_of(address: str) -> str:
+    """The host of "host:port"."""
+    return address.rpartition(":")[0].strip("[]")
+
+
+def _names(name: str, host: str) -> bool:
+    """Is a certificate's name that of the host?"""
+    try:
+        return ipaddress.ip_address(name) == ipaddress.ip_address(host)
+    except ValueError:
+        pass
+    name, host = name.lower().rstrip("."), host.lower().rstrip(".")
+    if name.startswith("*."):
+        return bool(host.partition(".")[0]) and host.partition(".")[2] == name[2:]
+    return name == host
+
+
+# ---- one's own files -------------------------------------------------------------------------------------------------
+
+
+def read_credentials(files: TlsFiles, needed: Role = Role.CLIENT) -> Credentials:
+    """Read and check the files of somebody who needs a role; `InterfaceError` names the file that is at fault."""
+    ca = _read(files.ca, "CA's certificate")
+    certificate, key = _read(files.certificate, "certificate"), _read(files.key, "key")
+    told = _shown(files, is_server=needed is Role.SERVER)
+    alternatives = told.get("subjectAltName", ())
+    names = tuple(value for _, value in alternatives)
+    # Nothing else gives a role: no common name, e-mail address or URI.
+    identity = names[0] if alternatives and alternatives[0][0] == "DNS" else ""
+    _check_own_role(files, identity, needed)
+    return Credentials(files, ca, certificate, key, identity, names, ssl.cert_time_to_seconds(told["notAfter"]))
+
+
+def server_credentials(files: TlsFiles | None) -> Credentials | None:
+    """What a server is started with, and a line in its log of it; None where it has no TLS."""
+    if files is None:
+        return None
+    found = read_credentials(files, Role.SERVER)
+    until = datetime.datetime.fromtimestamp(found.expires, datetime.UTC).isoformat()
+    _logger.info("TLS", extra={"fields": {"certificate": files.certificate, "names": found.names, "expires": until}})
+    return found
+
+
+def _read(path: str, what: str) -> bytes:
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise InterfaceError(f"the {what} {path} cannot be read: {error.strerror or error}") from None
+    if b"-----BEGIN " not in data:
+        raise InterfaceError(f"the {what} {path} is no PEM file")
+    return data
+
+
+def _check_own_role(files: TlsFiles, identity: str, needed: Role) -> None:
+    role = role_of(identity)
+    if role is None or role < needed:
+        is_of = "gives no role" if role is None else f"is a {role_name(role)}'s"
+        raise InterfaceError(
+            f"the certificate {files.certificate} {is_of}: its first alternative name is {identity!r}, and should be "
+            f"{needed.dns_name}"
+        )
+
+
+def _context(files: TlsFiles, protocol: int) -> ssl.SSLContext:
+    """A context with the files; says which of them is none."""
+    context = ssl.SSLContext(protocol)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.set_alpn_protocols(_ALPN)
+    try:
+        context.load_verify_locations(files.ca)
+    except (ssl.SSLError, OSError) as error:
+        raise InterfaceError(f"the CA's certificate {files.ca} is none: {_reason(error)}") from None
+    try:
+        context.load_cert_chain(files.certificate, files.key, lambda: _no_password(files))
+    except (ssl.SSLError, OSError) as error:
+        if getattr(error, "reason", None) == "KEY_VALUES_MISMATCH":
+            raise InterfaceError(f"the key {files.key} is not that of the certificate {files.certificate}") from None
+        raise InterfaceError(
+            f"the certificate {files.certificate} with the key {files.key} cannot be used: {_reason(error)}"
+        ) from None
+    return context
+
+
+def _no_password(files: TlsFiles) -> NoReturn:
+    raise InterfaceError(f"the key {files.key} is encrypted; a key without a password is needed")
+
+
+def _reason(error: BaseException) -> str:
+    found = getattr(error, "verify_message", None) or getattr(error, "reason", None) or str(error)
+    return str(found).replace("_", " ").lower() if str(found).isupper() else str(found)
+
+
+def _shown(files: TlsFiles, is_server: bool) -> Mapping[str, Any]:
+    """The certificate as Python tells it, after a handshake of it with itself; `InterfaceError` where the CA has not
+    signed it, or it is not valid now, or not for this use."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    accepting, calling = _context(files, ssl.PROTOCOL_TLS_SERVER), _context(files, ssl.PROTOCOL_TLS_CLIENT)
+    if not is_server:
+        calling.verify_mode = ssl.CERT_NONE  # it need not be good for a server, but for a client
+    server = accepting.wrap_bio(to_server, to_client, server_side=True)
+    client = calling.wrap_bio(to_client, to_server)
+    try:
+        for side in (client, server) * 3:
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    except ssl.SSLError as error:
+        _refuse_own(files, error)
+    told = server.getpeercert()
+    if not told:
+        raise InterfaceError(f"the certificate {files.certificate} cannot be checked")
+    return told
+
+
+def _refuse_own(files: TlsFiles, error: ssl.SSLError) -> NoReturn:
+    reason = _reason(error)
+    if "expired" in reason:
+        raise InterfaceError(f"the certificate {files.certificate} has expired, or its CA's, {files.ca}") from None
+    if "not yet valid" in reason:
+        raise InterfaceError(f"the certificate {files.certificate} is not yet valid, by this machine's clock") from None
+    if "issuer" in reason or "self" in reason or "signature" in reason:
+        raise InterfaceError(f"the certificate {files.certificate} is not signed by the CA {files.ca}") from None
+    if "purpose" in reason:
+        raise InterfaceError(
+            f"the certificate {files.certificate} is not for this use: a server's extended key usage is serverAuth and "
+            "clientAuth, all others' is clientAuth"
+        ) from None
+    raise InterfaceError(f"the certificate {files.certificate} is not good: {reason}") from None
+
+
+# ---- the other side --------------------------------------------------------------------------------------------------
+
+
+def why_refused(address: str, own: Credentials | None, told: str) -> AuthenticationFailed | None:
+    """Why a connection that gRPC could not make (`told` is what it says) would not be made again: one side mistrusts
+    the other, or only one speaks TLS. None where it is something else."""
+    if any(text in told for text in _NOBODY):
+        return None
+    try:
+        return _speaks_tls_alone(address) if own is None else _mistrust(address, own)
+    except (OSError, ValueError):
+        return None  # nobody is there any more, or the address is none
+
+
+def _connected(address: str) -> socket.socket:
+    found = socket.create_connection((host_of(address), int(address.rpartition(":")[2])), PROBE_SECONDS)
+    found.settimeout(PROBE_SECONDS)
+    return found
+
+
+def _speaks_tls_alone(address: str) -> AuthenticationFailed | None:
+    """For a side without TLS: is the other one with?"""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    context.set_alpn_protocols(_ALPN)
+    with _connected(address) as raw:
+        try:
+            context.wrap_socket(raw, server_hostname=host_of(address)).close()
+        except ssl.SSLError as error:
+            if "ALERT" not in (error.reason or ""):
+                return None
+    return AuthenticationFailed(
+        f"{address} speaks TLS alone, and this side does not: give {', '.join(OPTIONS)} (--tls-ca and so on, or "
+        "NYALA_TLS_CA and so on in the environment)"
+    )
+
+
+def _mistrust(address: str, own: Credentials) -> AuthenticationFailed | None:
+    if own.expires <= time.time():
+        day = datetime.datetime.fromtimestamp(own.expires, datetime.UTC).date()
+        return AuthenticationFailed(
+            f"the certificate {own.files.certificate}, which this process was started with, expired on {day}"
+        )
+    try:
+        # Who hangs up once may be going down; who does so twice has seen the certificate, and does not want it.
+        for attempt in range(2):
+            time.sleep(attempt * _PAUSE)
+            if not _hangs_up(address, own):
+                return None
+    except ssl.SSLCertVerificationError as error:
+        return AuthenticationFailed(_server_at_fault(address, own, error))
+    except ssl.SSLError as error:
+        reason = error.reason or ""
+        if "ALERT" in reason:
+            return AuthenticationFailed(_refused_by(address, own, f" ({_reason(error)})"))
+        if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "UNKNOWN_PROTOCOL"):
+            return AuthenticationFailed(
+                f"{address} does not speak TLS, and this side does: connect without {', '.join(OPTIONS)} (where the "
+                "environment names them, with /?tls=off behind the servers), or start the server with --tls-ca, "
+                "--tls-cert and --tls-key"
+            )
+        return None
+    return AuthenticationFailed(_refused_by(address, own, ""))
+
+
+def _hangs_up(address: str, own: Credentials) -> bool:
+    """Does the server end the connection after the handshake, in which it has seen this side's certificate?"""
+    context = _context(own.files, ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = True
+    with _connected(address) as raw, context.wrap_socket(raw, server_hostname=host_of(address)) as wrapped:
+        try:
+            return not wrapped.recv(1)  # a server that is content begins to speak HTTP/2
+        except ConnectionResetError:
+            return True
+
+
+def _refused_by(address: str, own: Credentials, more: str) -> str:
+    return (
+        f"{address} refuses the certificate {own.files.certificate}{more}: it is not signed by a CA that the server "
+        "trusts (its --tls-ca), or has expired by the server's clock"
+    )
+
+
+def _server_at_fault(address: str, own: Credentials, error: ssl.SSLCertVerificationError) -> str:
+    reason = error.verify_message
+    if "mismatch" in reason.lower():
+        return f"the certificate of the server at {address} is not for {host_of(address)}: {reason.rstrip('.')}"
+    if "expired" in reason:
+        return f"the certificate of the server at {address} has expired"
+    if "issuer" in reason or "self" in reason or "signature" in reason:
+        return f"the certificate of the server at {address} is not signed by the CA {own.files.ca} ({reason})"
+    return f"the certificate of the server at {address} is not good: {reason}"

@@ -1,0 +1,43 @@
+"""The files by which a side of a connection shows who it is, and knows the other: what options name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from ....errors import InterfaceError
+
+OPTIONS: Final = ("tls_ca", "tls_cert", "tls_key")
+"""Of `connect` and of URLs; command lines have --tls-ca and so on, the environment NYALA_TLS_CA."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """Paths of PEM files: the CA's certificate (or several), one's own certificate, its key without a password."""
+
+    ca: str
+    certificate: str
+    key: str
+
+    def options(self) -> dict[str, str]:
+        """As `connect` takes them."""
+        return dict(zip(OPTIONS, (self.ca, self.certificate, self.key), strict=True))
+
+
+def tls_files(given: Mapping[str, Any], spelled: Mapping[str, str] | None = None) -> TlsFiles | None:
+    """The files that `OPTIONS` name; None where none of them is given. `InterfaceError` where some are missing;
+    `spelled` says what they are called there.
+
+    >>> tls_files({"tls_ca": "ca.crt", "tls_cert": "client.crt", "tls_key": "client.key"})
+    TlsFiles(ca='ca.crt', certificate='client.crt', key='client.key')
+    """
+    names = {name: (spelled or {}).get(name, name) for name in OPTIONS}
+    there = [name for name in OPTIONS if given.get(name)]
+    missing = [names[name] for name in OPTIONS if name not in there]
+    if not there:
+        return None
+    if missing:
+        shown = " and ".join(names[name] for name in there)
+        raise InterfaceError(f"{shown} without {' and '.join(missing)}: TLS needs all three, or none")
+    return TlsFiles(*(str(given[name]) for name in OPTIONS))
