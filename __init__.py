@@ -41,6 +41,7 @@ from .errors import (
     ProgrammingError,
     Warning,
 )
+from .model.version import __version__
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
     from .driver.connection import Connection
     from .driver.tables.conditions import col
     from .driver.tables.scan_tokens import ScanToken
-
-__version__ = "0.1.0"
 
 apilevel = "2.0"
 threadsafety = 2

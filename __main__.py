@@ -38,12 +38,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from . import __version__
 from .bench.arguments import add_bench_commands
 from .cli.cluster_parsers import add_client_tls, add_cluster_commands, directory_first
 from .cli.spark_parsers import add_spark_commands
 from .errors import Error, StoreLocked, did_you_mean
 from .model.disk_errors import disk_error
+from .model.version import __version__
 from .tpch.arguments import add_threads, add_tpch_commands, natural
 
 EXIT_ERROR = 1

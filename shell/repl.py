@@ -17,8 +17,8 @@ from prompt_toolkit.history import FileHistory, History, InMemoryHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import PygmentsLexer
 
-from .. import __version__
 from ..driver.stores.open_stores import MEMORY
+from ..model.version import __version__
 from .commands.rerun import read_file
 from .completion import SqlCompleter
 from .highlighting import NyalaLexer

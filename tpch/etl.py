@@ -15,11 +15,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from .. import __version__
 from ..driver.connection import connect
 from ..driver.stores.open_stores import is_cluster
 from ..driver.stores.served_directory import reachable
 from ..errors import DataError, InterfaceError, OperationalError, ProgrammingError
+from ..model.version import __version__
 from ..spark.pipelines.ingest import IngestResult, ingest
 from ..spark.pipelines.jobs import Handler, Outcome, Pipeline
 from . import manifest

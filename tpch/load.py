@@ -11,10 +11,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-from .. import __version__
 from ..driver.connection import Connection, connect
 from ..driver.process import peak_memory
 from ..errors import InterfaceError, ProgrammingError
+from ..model.version import __version__
 from . import manifest
 from .generate import default_data_directory, generate, parquet_file, row_counts
 from .schema import TABLES, TableSpec

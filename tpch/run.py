@@ -15,8 +15,8 @@ import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
-from .. import __version__
 from ..driver.connection import Connection
+from ..model.version import __version__
 from . import check
 from .manifest import Manifest
 from .peers import DuckDB, opened

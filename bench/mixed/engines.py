@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.csv as pa_csv
 import pyarrow.parquet as pq
 
-from ... import __version__
 from ...driver.connection import Connection, connect
 from ...driver.tables.table_handle import TableHandle
+from ...model.version import __version__
 from ...tpch.peers.peer import missing_module, quoted
 from ...tpch.schema import LINEITEM
 from ..postgres import MISSING, PostgresServer, is_installed

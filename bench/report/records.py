@@ -18,8 +18,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from ... import __version__
 from ...errors import OperationalError
+from ...model.version import __version__
 from ...tpch import machine
 
 Status: TypeAlias = Literal["done", "failed", "skipped"]

@@ -27,7 +27,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from ... import __version__
+from ...model.version import __version__
 from ...tpch import machine
 from ..files import disk_bytes
 from .bindings import Maker

@@ -1,12 +1,10 @@
 """The thick client: a `Store` whose tablets are elsewhere. `nyala.connect("nyala://host:7051")` makes one.
 
-    SQL, tables, sessions ──► Client ─┬─ catalog_cache   tables and views, asked of the leading master (`catalog.masters`)
-                                      ├─ locations       where each tablet's replicas are, and who leads
-                                      ├─ writes          rows to tablets, exactly once (`writes.call_ids`, `retry`)
-                                      ├─ single_rows     the same for one row, by a shorter way
-                                      ├─ scans           tokens; `scan_streams` reads one, from whichever replica can
-                                      ├─ facts           statistics and descriptions, put together from all tablets
-                                      └─ loads           many rows, all or none
+    SQL, tables, sessions ──► Client ─┬─ catalog/   cached tables and views, locations of replicas, leaders,
+                                      │             statistics
+                                      ├─ writes/    rows to tablets, exactly once; one row by the row path
+                                      ├─ scans/     tokens, one a tablet; each is read from a replica that responds
+                                      └─ loads/     bulk loads, all rows or none
 
 The life of a write:
 1. `catalog.catalog_cache.CatalogCache.known` gives the table as it is now; `writes.routing.route` brings the rows to
@@ -17,7 +15,7 @@ The life of a write:
    or the deadline is over. The server that has seen the number already gives the answer that it gave then.
 
 The life of a scan: `scans.scan_tokens.Scans.tokens` leaves out tablets that the predicates rule out and draws one time
-for all others; `scan_streams.TokenScan` reads a token from a replica, and hides from its caller that a server died
+for all others; `scans.token_scan.TokenScan` reads a token from a replica, and hides from its caller that a server died
 meanwhile.
 
 Nothing here is used again in a process that was forked: gRPC's threads are not there.

@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
-from ... import __version__
 from ...model.forks import stay_with_process
 from ...model.vectors.vector import Batch
+from ...model.version import __version__
 from ...storage.database import Database
 from ...storage.maintenance.manager import Rounds
 from ..raft.messages import Peer

@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from ... import __version__
 from ...errors import ClusterError, Error, InterfaceError
 from ...model.clock import HybridClock
 from ...model.forks import stay_with_process
+from ...model.version import __version__
 from ...storage.files.filesystem import FileSystem
 from ...storage.files.os_filesystem import OsFileSystem
 from ...storage.maintenance.compaction_policy import CompactionPolicy

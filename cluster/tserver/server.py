@@ -16,10 +16,10 @@ import time
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
-from ... import __version__
 from ...model.clock import HybridClock
 from ...model.forks import stay_with_process
 from ...model.steady_clock import PATIENCE_SECONDS, SteadyClock
+from ...model.version import __version__
 from ...storage.files.filesystem import FileSystem
 from ...storage.files.os_filesystem import OsFileSystem
 from ...storage.files.page_cache import PageCache

@@ -34,10 +34,7 @@ IDLE_EXIT_SECONDS: Final = 60.0
 START_SECONDS: Final = 60.0
 """For an owner to open the store, which may have a log to replay, or to close it."""
 _POLL_SECONDS = 0.03
-ADVICE: Final = (
-    "close it there, or let that process serve it (`Connection.serve()`, `nyala.driver.stores.served_directory.serve(connection)`), or "
-    "start it with `nyala serve`"
-)
+ADVICE: Final = "close it there, or let that process serve it (`Connection.serve()`), or start it with `nyala serve`"
 """What to do about a directory that another process has for itself."""
 
 

@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ... import __version__
 from ...driver.connection import connect
 from ...driver.stores.cluster_url import servers
 from ...driver.stores.open_stores import is_cluster
@@ -38,6 +37,7 @@ from ...model.change_columns import change_columns
 from ...model.clock import format_timestamp
 from ...model.schema import Table
 from ...model.store import Store, Timestamp
+from ...model.version import __version__
 from ...sql.binding.tables.show_create import create_table_text
 from ...storage.files.os_filesystem import OsFileSystem
 from ..session import check_classic

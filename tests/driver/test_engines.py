@@ -164,6 +164,9 @@ def test_results_have_the_plan_s_arrow_types(connection):
 
 
 def test_spark_is_known_and_nothing_of_it_is_imported():
-    check = "import sys, nyala; nyala.driver.session.engines.check('spark'); print({'pyspark', 'pyarrow'} & set(sys.modules))"
+    check = (
+        "import sys, nyala; from nyala.driver.session import engines; engines.check('spark'); "
+        "print({'pyspark', 'pyarrow'} & set(sys.modules))"
+    )
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from ... import __version__
 from ...driver.connection import Connection, connect
+from ...model.version import __version__
 from ..generate import parquet_file
 from ..schema import TABLES
 from .peer import quoted

@@ -16,9 +16,9 @@ from typing import Any
 import pyarrow as pa
 import sqlglot
 
-from ... import __version__
 from ...driver.connection import Connection, connect
 from ...errors import InterfaceError
+from ...model.version import __version__
 from ...spark import java, session
 from ..generate import parquet_file
 from ..schema import TABLES

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from .... import __version__
 from ....driver.connection import Connection, connect
+from ....model.version import __version__
 from ....tpch.peers.peer import quoted
 from ...files import disk_bytes
 from ..model import TABLE, Job, Query, Row

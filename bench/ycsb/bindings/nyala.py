@@ -15,11 +15,11 @@ from typing import ClassVar
 
 import pyarrow as pa
 
-from .... import __version__
 from ....driver.connection import Connection, connect
 from ....driver.tables.conditions import col
 from ....driver.tables.table_handle import TableHandle
 from ....errors import NotFound
+from ....model.version import __version__
 from ..model import COLUMNS, FIELD_NAMES, KEY, TABLE, Client, Durability, Fields
 
 CREATE = f"CREATE TABLE {TABLE} ({', '.join(f'{name} STRING NOT NULL' for name in COLUMNS)}, PRIMARY KEY ({KEY}))"

@@ -5,8 +5,7 @@ Tables, alterations, predicates and scans travel as the plain maps that `plain` 
 Times are hybrid timestamps; every reply of a tablet server brings its clock in the envelope, and every request the
 caller's (`rpc`).
 
-Errors of a method are raised at the caller's as the class of `errors` that was raised at the server
-(`wire.messages.errors`).
+An error at the server is raised at the caller as the same class (`wire.messages.errors`).
 """
 
 from __future__ import annotations
