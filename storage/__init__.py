@@ -77,4 +77,65 @@ The life of a store after a crash (`Database`):
 `tables.table_alteration.alter` changes a table while it is used, and rewrites no row. `inspect` looks at a store from
 outside: `inspect.check.check_store.check_store` verifies every file, `inspect.dump.dump_file` shows one,
 `inspect.layout.table_layout` shows how rowsets lie over the keys.
+
+Doors: the modules that other rooms import. A test holds the list.
+
+| module | |
+|---|---|
+| `database` | `Database`: the embedded store, a directory or memory |
+| `tables.store_directory` | the FORMAT file of a store's directory |
+| `tables.catalog` | catalog entries, which a replica keeps of its own table |
+| `tables.table_store` | one open table |
+| `tables.tablet_descriptions` | tablets as clients see them, sampled keys |
+| `tablet.tablet` | `Tablet`, its states, views and options |
+| `tablet.tablet_apply` | log entries applied to a tablet |
+| `tablet.tablet_metadata` | metadata of a tablet's files |
+| `tablet.tablet_replay` | opening a tablet: files, then the log |
+| `writing.tablet_write` | a batch of ops on one tablet |
+| `writing.by_tablet` | rows of a batch by tablet |
+| `writing.incoming_rows` | rows brought to a table's columns and types, and refused rows |
+| `single_rows.row_codec` | values of one row, held against their columns |
+| `single_rows.row_read` | one row by key |
+| `single_rows.row_write` | one row written |
+| `reading.tablet_scan` | scans of a tablet: cut into pieces, read |
+| `rowsets.memrowset` | rows in memory: what they cost |
+| `rowsets.rowset_metadata` | metadata of a DiskRowSet |
+| `deltas.delta_file` | delta files of a copied replica |
+| `deltas.single_deltas` | what a delta in memory costs |
+| `columns.column_file` | rows of a row group |
+| `columns.sketch` | sketches of values, merged into statistics |
+| `keys.bloom` | Bloom filter files of a copied replica |
+| `keys.key_spans` | rowsets over the keys, as the model of maintenance in bench/ has them |
+| `loads.bulk_load` | a bulk load into one table |
+| `loads.loading` | the part of bulk loads that all stores share |
+| `log.wal` | the write-ahead log: marks and tickets |
+| `log.wal_format` | log entries as bytes |
+| `log.wal_recovery` | segments read again |
+| `maintenance.manager` | background operations, one at a time |
+| `maintenance.memory` | memory of a store, and what waits for it |
+| `maintenance.maintenance_ops` | flushes by size |
+| `maintenance.maintenance_policy` | which operation is worth most |
+| `maintenance.compaction_policy` | which rowsets are merged |
+| `maintenance.delta_policy` | which deltas are merged |
+| `maintenance.table_compaction` | COMPACT TABLE |
+| `maintenance.tablet_flush` | flushes of a tablet |
+| `statistics.analysis` | ANALYZE |
+| `statistics.table_statistics` | statistics of a table |
+| `files.filesystem` | `FileSystem`, the one way to the disk |
+| `files.os_filesystem` | the file system of the machine |
+| `files.checked_file` | small files with a checksum, replaced as a whole |
+| `files.file_identity` | which tablet a file belongs to |
+| `files.page_cache` | decoded pages |
+| `files.temporary` | names of temporary files |
+| `malloc` | the allocator's settings |
+| `inspect.check.check_store` | `nyala fs check` |
+| `inspect.check.check_rowset` | one column file checked |
+| `inspect.check.findings` | findings of a check |
+| `inspect.cut_log` | `nyala fs cut-log` |
+| `inspect.dump.dump_file` | `nyala fs dump` |
+| `inspect.layout.table_layout` | rowsets over the keys, as data |
+| `inspect.layout.layout_text` | the same as text |
+| `inspect.layout.layout_svg` | the same as a picture |
+| `inspect.salvage` | `nyala fs salvage` |
+| `inspect.text` | tables and sizes as text |
 """

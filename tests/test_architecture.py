@@ -110,6 +110,45 @@ def test_the_package_imports_itself_relatively() -> None:
     assert not wrong, "\n".join([*wrong, "Write `from ..room.module import name`: every tool can follow that."])
 
 
+OPENS_DIRECTORIES = "driver/stores/open_stores.py"
+"""The one module above the cluster, up to the driver, that may know the engine: it opens directories."""
+
+
+def _storage_imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and module of each import into storage/, dotted from the package."""
+    package = path.relative_to(ROOT).parent.parts
+    for node in ast.walk(_tree(path)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - node.level + 1]
+            module = (*base, *(node.module.split(".") if node.module else ()))
+            if module[:1] == ("storage",):
+                modules = [a.name for a in node.names if ROOT.joinpath(*module, f"{a.name}.py").exists()]
+                yield from ((node.lineno, ".".join((*module, name))) for name in modules or [""])
+
+
+def test_statements_and_plans_know_nothing_of_the_engine() -> None:
+    wrong = [
+        f"{_name(path)}:{line}: {module}"
+        for path in SOURCES
+        if _room(path) in ("sql", "planner", "driver") and _name(path) != OPENS_DIRECTORIES
+        for line, module in _storage_imports(path)
+    ]
+    assert not wrong, "\n".join([*wrong, "Take it from model/, or through `model.store.Store`."])
+
+
+def test_other_rooms_enter_storage_by_its_doors() -> None:
+    page = ast.get_docstring(_tree(ROOT / "storage" / "__init__.py")) or ""
+    doors = set(re.findall(r"^\| `([a-z_.]+)` \|", page, re.MULTILINE))
+    entered: dict[str, str] = {}
+    for path in SOURCES:
+        if _room(path) != "storage":
+            for line, module in _storage_imports(path):
+                entered[module.removeprefix("storage.").rstrip(".")] = f"{_name(path)}:{line}"
+    wrong = [f"{place}: storage.{module} is no door" for module, place in entered.items() if module not in doors]
+    wrong += [f"storage/__init__.py: nobody uses the door `{door}`" for door in sorted(doors - entered.keys())]
+    assert not wrong, "\n".join([*wrong, "The page of doors in storage/__init__.py lists what other rooms may import."])
+
+
 DISK_CALLS = {
     "os": {
         "open", "fdopen", "remove", "unlink", "rename", "replace", "mkdir", "makedirs", "rmdir", "removedirs",
