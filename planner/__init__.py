@@ -1,10 +1,10 @@
 """Planning: from a bound query to a tree of operators that the executor runs.
 
-    Query ──► build ──► logical nodes ──► rules ──► logical nodes ──► choose ──► physical nodes ──► executor
-    (sql)                 (logical.py)                   ▲               ▲         (physical.py)
-                                                   cardinality.py     cost.py
-                                                         ▲
-                                          statistics of the store's tables
+    Query ──► logical_builder ──► logical nodes ──► rules/ ──► logical nodes ──► physical/ ──► physical nodes ──► executor
+    (sql)                           (algebra/)                       ▲                           (algebra/)
+                                                                 estimates/
+                                                                     ▲
+                                                      statistics of the store's tables
 
 The life of a plan:
 

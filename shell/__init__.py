@@ -5,7 +5,7 @@
 
 The life of an input:
 
-1. `repl.interact` reads lines at a terminal, with highlighting, history and completion; `cli.shell_command.main` reads
+1. `repl.interact` reads lines at a terminal, with highlighting, history and completion; `cli.shell_command` reads
    a text, a file or a pipe without any of that.
 2. `reader.StatementReader` collects lines until a statement is complete: a `;` outside quotes and comments.
 3. `shell.Shell` executes it, under a `progress_bar.ProgressBar` at a terminal, and hands the cursor to
@@ -15,7 +15,4 @@ The life of an input:
    and others that run statements in their own ways (`commands.rerun`), and switches.
 5. An error is printed with the place it is at. At a terminal the next prompt follows; otherwise the shell ends with
    exit code 1.
-
-Beside the shell lives the other command for people at a terminal: `cli.fs_command` is `nyala fs`, which prints what
-`storage.inspect` finds out about a store's files.
 """

@@ -1,9 +1,14 @@
 """The owner of a store answers the cluster's protocol for it, so that other processes reach the store, too.
 
 To a client it is a cluster of one master and one tablet server, whose tablets have one replica:
-`cluster.embedded_server.server` has the life of it, `cluster.embedded_server.catalog` what a master does,
-`cluster.embedded_server.service` and `cluster.embedded_server.tablets` what a tablet server does,
-`cluster.embedded_server.joint_writes` and `cluster.embedded_server.loads` what a store does as a whole,
-`cluster.embedded_server.call_results` that each call is done once. `cluster.embedded_server.owner_record` is how others
-find it, `cluster.embedded_server.process` the owner that does nothing else.
+
+    server          the life of the server
+    catalog         the methods of a master
+    service         the methods of a tablet server
+    tablets         the store's tablets as replicas that always lead
+    call_results    exactly once: results of calls, kept for retries
+    joint_writes    batches of clients over several tablets, each all or nothing
+    loads           bulk loads of clients
+    owner_record    DIR/owner, by which other processes find the server
+    process         `nyala serve`: a process that does nothing else
 """

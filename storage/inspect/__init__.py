@@ -1,8 +1,8 @@
 """Looking at a store from outside, for people and tools: what is wrong, what a file holds, how rowsets lie.
 
-    check.check_store ─► findings.Report      every file of a store that nobody has open
-    dump.describe_file ─► text                one file, whatever it is
-    layout.table_layout ─► TableLayout ─► layout_text.describe_layout, layout_svg.draw_layout
+    check/   check_store.check_store ─► findings.Report     every file of a store that no process has open
+    dump/    dump_file.describe_file ─► text                one file of any kind
+    layout/  table_layout.table_layout ─► TableLayout ─► layout_text.describe_layout, layout_svg.draw_layout
 
 Nothing here changes a byte. Formats and rules live where they are written and read; these modules ask the same code and
 report what it says, all of it instead of the first.
