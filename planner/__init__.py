@@ -1,6 +1,6 @@
 """Planning: from a bound query to a tree of operators that the executor runs.
 
-    Query ──► logical_builder ──► logical nodes ──► rules/ ──► logical nodes ──► physical/ ──► physical nodes ──► executor
+    Query ──► logical_builder ──► logical nodes ──► rules/ ──► logical nodes ──► physical/ ──► physical nodes
     (sql)                           (algebra/)                       ▲                           (algebra/)
                                                                  estimates/
                                                                      ▲
