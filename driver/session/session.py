@@ -42,7 +42,6 @@ from ...sql import ParsedStatement, bind, bound, parse
 from ...sql.binding.binder import bind_given
 from ...sql.placeholders import match_parameters
 from ...sql.syntax.complexity import too_complex
-from ...storage.database import Database
 from . import engines
 from .bind_values import Normalized
 from .executions import Execution, Halt, RowExecution, raise_if
@@ -126,8 +125,8 @@ class Session:
         """True if anything, tables included, was changed since the last `commit`."""
         self.has_uncommitted_rows = False
         """True if rows were written since the last `commit`."""
-        self._is_embedded = isinstance(store, Database)
-        """It waits for no server."""
+        self._has_servers = store.runs_fragments
+        """True if statements may wait for servers, and so have a deadline."""
         self._lock = threading.Lock()
         self._stoppers: set[Halt | threading.Event] = set()
         # Weak, so that a cursor that is dropped half-read takes its statement with it.
@@ -152,7 +151,7 @@ class Session:
         Raises `ProgrammingError` where there is no statement, `InterfaceError` for parameters with several.
         """
         try:  # a context manager would cost a statement about one row too much
-            if self._is_embedded:
+            if not self._has_servers:
                 return self._run(text, parameters, halt or Halt())
             with as_statement():
                 return self._run(text, parameters, halt or Halt())

@@ -86,6 +86,7 @@ from ..algebra.trees import (
 from ..context import Context
 from ..decorrelation.branch_subqueries import EVERY_ROW, Guard, fails_for_others, flatten_lazily, guarded, may_fail
 from ..decorrelation.correlated_windows import as_window
+from ..decorrelation.existence import only_rows
 from ..decorrelation.unnesting import (
     CannotPull,
     Domain,
@@ -583,24 +584,3 @@ def _given(conditions: list[Expr], inside: frozenset[int]) -> frozenset[int]:
             if isinstance(own, Column) and own.id in inside and not columns_in(other) & inside:
                 found.add(own.id)
     return frozenset(found)
-
-
-def only_rows(plan: Node) -> Node | None:
-    """A plan that gives rows exactly when `plan` does, without what does not matter for that; None where it always
-    gives one."""
-    while _keeps_existence(plan):
-        plan = plan.children()[0]
-    return None if exactly_one_row(plan) else plan
-
-
-def _keeps_existence(plan: Node) -> bool:
-    """Does the node give rows exactly when its input does?"""
-    if isinstance(plan, Sort):
-        return plan.limit is None and plan.offset is None
-    if isinstance(plan, Limit):
-        return plan.offset is None and _at_least_one(plan.limit)
-    return isinstance(plan, Project | Window) or (isinstance(plan, Aggregate) and not plan.is_total)
-
-
-def _at_least_one(limit: Expr | None) -> bool:
-    return limit is None or (isinstance(limit, Literal) and (limit.value is None or limit.value > 0))

@@ -1,11 +1,8 @@
 """The methods of servers: a request and a reply each, plain data. `rpc` calls them, `server` serves them.
 
 Every request may be sent twice: what changes something is idempotent, or names its caller's own number for it (`Call`).
-Tables, alterations, predicates and scans travel as the plain maps that `plain` makes of them; rows as Arrow IPC.
-Times are hybrid timestamps; every reply of a tablet server brings its clock in the envelope, and every request the
-caller's (`rpc`).
-
-An error at the server is raised at the caller as the same class (`wire.messages.errors`).
+Tables, alterations, predicates and scans travel as the plain maps of `plain`, rows as Arrow IPC. Times are hybrid
+timestamps; each envelope carries the sender's clock. Errors are raised at the caller (`errors`).
 """
 
 from __future__ import annotations
@@ -52,7 +49,7 @@ class Call(Struct, frozen=True, array_like=True):
 
 
 OWNER = "owner"
-"""The kind of the server of a directory, which is master and tablet server in one (`cluster.owner`)."""
+"""The kind of the server of a directory, which is master and tablet server in one (`cluster.embedded_server`)."""
 
 
 class ServerStatus(Reply, frozen=True):
