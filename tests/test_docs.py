@@ -26,6 +26,7 @@ import pytest
 from nyala.__main__ import build_parser, main
 from nyala.driver.connection import Connection
 from nyala.driver.stores.cluster_url import TLS_OPTIONS
+from nyala.sql.functions.registry import REGISTRY
 from nyala.sql.settings import SETTINGS
 
 ROOT = Path(nyala.__file__).parent
@@ -221,6 +222,29 @@ def _path_exists(token: str, folder: Path) -> bool:
     if "/" not in token or not (ROOT / first).is_dir() or re.search(r"[ *{}<>…]", token):
         return True
     return (ROOT / token).exists() or (folder / token).exists()
+
+
+@cache
+def _lower_names() -> frozenset[str]:
+    """Modules, functions, constants of modules, and SQL functions."""
+    stems = {module.rpartition(".")[2] for module in MODULES}
+    return frozenset(stems.union(REGISTRY, *(vars(_import(name)) for name in MODULES)))
+
+
+@pytest.mark.parametrize("path", [p for p in NAMING if p.suffix == ".py" and p.exists()], ids=_name)
+def test_modules_that_a_front_page_names_exist(path: Path) -> None:
+    package = ".".join(["nyala", *path.parent.relative_to(ROOT).parts])
+    enclosing = [package.rsplit(".", n)[0] if n else package for n in range(package.count(".") + 1)]
+    wrong = []
+    for token in TICKED.findall(FENCE.sub("", _import(package).__doc__ or "")):
+        name = re.sub(r"\(.*\)$", "", token)
+        first = name.partition(".")[0]
+        if re.fullmatch(r"[a-z]\w*(\.\w+)+", name) and first != "nyala":
+            if not any(f"{base}.{first}" in MODULES for base in enclosing):
+                wrong.append(token)
+        elif re.fullmatch(r"[a-z]+(_[a-z]+)+", name) and name not in _lower_names():
+            wrong.append(token)
+    assert not wrong, f"{_name(path)} mentions modules that do not exist: {wrong}"
 
 
 @pytest.mark.parametrize("path", [p for p in NAMING if p.exists()], ids=_name)

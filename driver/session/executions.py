@@ -27,7 +27,7 @@ from ...model.waiting_time import current_waiting, within
 from ...planner import Plan
 from ...sql import bound
 from ...sql.deep_stack import on_deep_stack
-from . import external_engine as elsewhere
+from . import external_engine
 from .settings import SettingStatement
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class Execution:
         if isinstance(statement, SettingStatement):
             result = self._session.settings.run(statement)
         elif engine is not None:
-            result = elsewhere.run(engine, statement, plan, context)
+            result = external_engine.run(engine, statement, plan, context)
         else:
             result = run_statement(statement, context, plan)
         self.columns = result.columns

@@ -30,8 +30,7 @@ from ...errors import DataError, InternalError, NotSupportedError
 from ...model.types import BIGINT, BOOLEAN, DataType, Kind
 from ...model.vectors.vector import Array, Batch, Const, Dict, Flat, LazyColumn, Narrow, Text, Vector
 from ...sql.expressions import Call, Case, Cast, Column, Expr, InValues, Literal, walk
-from ..kernels import boolean
-from ..kernels import conditional as choose
+from ..kernels import boolean, conditional
 from ..kernels.cast import cast
 from ..kernels.compare import compare, is_in
 from .expression_costs import cost, is_fallible, summarized
@@ -266,11 +265,11 @@ def _case_eager(type_: Any, conditions: list[Evaluation], candidates: list[Evalu
         else:
             choice[true] = index
     if len(conditions) == 1:
-        return choose.pick(type_, choice, [candidate(batch) for candidate in candidates])
+        return conditional.pick(type_, choice, [candidate(batch) for candidate in candidates])
     used = [i for i in range(len(candidates)) if (choice == i).any()] or [0]
     renumbered = np.zeros(len(candidates), np.intp)
     renumbered[used] = np.arange(len(used))
-    return choose.pick(type_, renumbered.take(choice), [candidates[i](batch) for i in used])
+    return conditional.pick(type_, renumbered.take(choice), [candidates[i](batch) for i in used])
 
 
 def _first_present(type_: Any, candidates: list[Evaluation], batch: Batch) -> Vector:
@@ -320,7 +319,7 @@ def _assembled(type_: Any, parts: list[Vector], places: list[Array], length: int
         row[rows] = np.arange(len(rows))
         spread.append(part if isinstance(part, Const) else part.take(row))
     spread = [Const(type_, p.value, length) if isinstance(p, Const) else p for p in spread]
-    return choose.pick(type_, choice, spread)
+    return conditional.pick(type_, choice, spread)
 
 
 # ---- shared subexpressions ------------------------------------------------------------------------------------------

@@ -18,16 +18,16 @@ from ..kernels import (
     calendar,
     cast,
     compare,
+    conditional,
     date_templates,
     frame_limits,
     mathematics,
     number_templates,
     regex,
     temporal,
+    text_per_value,
+    text_vectorized,
 )
-from ..kernels import conditional as choose
-from ..kernels import text_per_value as strings
-from ..kernels import text_vectorized as text
 
 Kernel: TypeAlias = Callable[..., Vector]
 """(result type, *argument vectors) -> vector."""
@@ -68,11 +68,11 @@ def _date_trunc(type_: DataType, unit: Vector, arg: Vector) -> Vector:
 
 
 def _trim(name: str) -> Kernel:
-    return lambda type_, value, *characters: text.trim(name, type_, value, *characters)
+    return lambda type_, value, *characters: text_vectorized.trim(name, type_, value, *characters)
 
 
 def _text_of_one(name: str) -> Kernel:
-    return lambda type_, value: text.of_one(name, type_, value)
+    return lambda type_, value: text_vectorized.of_one(name, type_, value)
 
 
 _MODULES: Final[tuple[Any, ...]] = (
@@ -82,7 +82,7 @@ _MODULES: Final[tuple[Any, ...]] = (
     mathematics,
     number_templates,
     regex,
-    strings,
+    text_per_value,
 )
 """Modules with a table of kernels of their own. Which may refuse a row is in `sql.functions.fallible`."""
 
@@ -98,35 +98,35 @@ KERNELS: Final[Mapping[str, Kernel]] = {
     "is_null": lambda _, arg: boolean.is_null(arg),
     "is_true": lambda _, arg: boolean.is_truth(arg, True),
     "is_false": lambda _, arg: boolean.is_truth(arg, False),
-    "like": lambda _, value, pattern: text.like(value, pattern),
-    "ilike": lambda _, value, pattern: text.like(value, pattern, ignore_case=True),
-    "concat": text.concat,
+    "like": lambda _, value, pattern: text_vectorized.like(value, pattern),
+    "ilike": lambda _, value, pattern: text_vectorized.like(value, pattern, ignore_case=True),
+    "concat": text_vectorized.concat,
     **{name: calendar.date_part(name) for name in PARTS},
     "date_trunc": _date_trunc,
     **{name: _text_of_one(name) for name in ("upper", "lower", "reverse", "length", "octet_length")},
     **{name: _trim(name) for name in ("trim", "ltrim", "rtrim")},
-    "replace": text.replace,
-    "strpos": text.strpos,
-    "starts_with": text.starts_with,
-    "substring": text.substring,
-    "left": text.left,
-    "right": text.right,
-    "repeat": text.repeat,
+    "replace": text_vectorized.replace,
+    "strpos": text_vectorized.strpos,
+    "starts_with": text_vectorized.starts_with,
+    "substring": text_vectorized.substring,
+    "left": text_vectorized.left,
+    "right": text_vectorized.right,
+    "repeat": text_vectorized.repeat,
     "abs": arithmetic.absolute,
     "sign": arithmetic.sign,
     "floor": _whole("floor"),
     "ceil": _whole("ceil"),
     "round": _round,
     "power": arithmetic.power,
-    "coalesce": lambda type_, *values: choose.coalesce(type_, values),
-    "greatest": lambda type_, *values: choose.extreme(type_, values, greatest=True),
-    "least": lambda type_, *values: choose.extreme(type_, values, greatest=False),
+    "coalesce": lambda type_, *values: conditional.coalesce(type_, values),
+    "greatest": lambda type_, *values: conditional.extreme(type_, values, greatest=True),
+    "least": lambda type_, *values: conditional.extreme(type_, values, greatest=False),
     **{name: kernel for module in _MODULES for name, kernel in module.KERNELS.items()},
 }
 
 GENERATORS: Final[Mapping[str, Callable[[int], Vector]]] = {
     "random": mathematics.random,
-    "gen_random_uuid": strings.uuids,
+    "gen_random_uuid": text_per_value.uuids,
 }
 """Functions without arguments that give another value in each row, by the number of rows."""
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Final
 from ...errors import InterfaceError, did_you_mean
 from .. import formats, serving
 from ..output import SUFFIXES, OutputFile
-from . import describe as describing
-from . import rerun as rerunning
+from . import describe, rerun
 
 if TYPE_CHECKING:
     from ..shell import Shell
@@ -51,11 +50,11 @@ def _help(shell: Shell, rest: str) -> None:
 
 
 def _tables(shell: Shell, rest: str) -> None:
-    describing.tables(shell)
+    describe.tables(shell)
 
 
 def _views(shell: Shell, rest: str) -> None:
-    describing.views(shell)
+    describe.views(shell)
 
 
 def _timing(shell: Shell, rest: str) -> None:
@@ -120,14 +119,14 @@ def _format_beside(name: str, chosen: str) -> str | None:
 
 
 COMMANDS: Final = (
-    Command("\\d", "\\d [NAME]", "describe a table or view; without a name, list them", describing.describe, "tables"),
+    Command("\\d", "\\d [NAME]", "describe a table or view; without a name, list them", describe.describe, "tables"),
     Command("\\dt", "\\dt", "list the tables", _tables),
     Command("\\dv", "\\dv", "list the views", _views),
-    Command("\\plan", "\\plan [SQL]", "run it (or the last statement), show its plan and times", rerunning.plan, "sql"),
-    Command("\\asof", "\\asof [TIME|off]", "read all tables as of a time", rerunning.as_of, ("off", "now()")),
-    Command("\\watch", "\\watch [SECONDS]", "run the last statement again and again, until Ctrl-C", rerunning.watch),
-    Command("\\e", "\\e", "edit the last statement with $EDITOR", rerunning.edit),
-    Command("\\i", "\\i FILE", "run a file", rerunning.include, "files"),
+    Command("\\plan", "\\plan [SQL]", "run it (or the last statement), show its plan and times", rerun.plan, "sql"),
+    Command("\\asof", "\\asof [TIME|off]", "read all tables as of a time", rerun.as_of, ("off", "now()")),
+    Command("\\watch", "\\watch [SECONDS]", "run the last statement again and again, until Ctrl-C", rerun.watch),
+    Command("\\e", "\\e", "edit the last statement with $EDITOR", rerun.edit),
+    Command("\\i", "\\i FILE", "run a file", rerun.include, "files"),
     Command("\\o", "\\o [FILE]", "write results to a file; without a name, print them again", _output, "files"),
     Command("\\format", "\\format NAME", f"print results as {', '.join(formats.NAMES)}", _format, formats.NAMES),
     Command("\\x", "\\x [on|off|auto]", "print a line per value, for wide rows", _expanded, ("on", "off", "auto")),

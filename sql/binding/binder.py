@@ -32,10 +32,7 @@ from .changes.update_delete import bind_delete, bind_truncate, bind_update
 from .clauses.external_files import refuse_unreadable
 from .clauses.query import bind_query
 from .context import Catalog, Context, unsupported
-from .expressions import aggregates as binder_aggregates
-from .expressions import expressions as binder_expressions
-from .expressions import subqueries as binder_subqueries
-from .expressions import windows as binder_windows
+from .expressions import aggregates, expressions, subqueries, windows
 from .scope import Scope
 from .tables.alter_table import bind_alter_table
 from .tables.create_table import bind_create_table, bind_create_table_as, bind_drop_table, find_table
@@ -51,10 +48,10 @@ class LateStatement:
 
 
 HANDLERS = {
-    **binder_expressions.HANDLERS,
-    **binder_aggregates.HANDLERS,
-    **binder_subqueries.HANDLERS,
-    **binder_windows.HANDLERS,
+    **expressions.HANDLERS,
+    **aggregates.HANDLERS,
+    **subqueries.HANDLERS,
+    **windows.HANDLERS,
 }
 
 

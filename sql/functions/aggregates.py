@@ -1,8 +1,8 @@
 """Functions of the rows of a group.
 
 Rows in which an argument is NULL count for nothing, but for `count(*)`. What a call says beside its arguments
-(DISTINCT, FILTER, ORDER BY, WITHIN GROUP) is bound in `binder_aggregates`; of ordered-set functions, the last argument
-here is the key of their WITHIN GROUP.
+(DISTINCT, FILTER, ORDER BY, WITHIN GROUP) is bound in `binding.expressions.aggregates`; of ordered-set functions, the
+last argument here is the key of their WITHIN GROUP.
 """
 
 from __future__ import annotations

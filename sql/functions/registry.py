@@ -30,7 +30,8 @@ OPERATORS = frozenset(
     ]
 )
 """What operators are bound into; `like` and `ilike` escape with a backslash, `concat` takes two or more texts,
-`saturated` stands below comparisons (`coercion.comparands`), limits in the frames of windows (`binder_windows`)."""
+`saturated` stands below comparisons (`coercion.comparands`), limits in the frames of windows
+(`binding.expressions.windows`)."""
 
 
 def _under(category: str, functions: Iterable[Function]) -> list[Function]:

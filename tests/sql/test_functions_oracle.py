@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from nyala.errors import DataError
-from nyala.executor.kernels import date_templates, number_templates
-from nyala.executor.kernels import text_per_value as strings
+from nyala.executor.kernels import date_templates, number_templates, text_per_value
 from nyala.model.types import Interval
 from nyala.sql import interval_text
 
@@ -116,7 +115,7 @@ def test_functions_of_floats(both: Both, pairs: list[tuple[float, float]]) -> No
 @few
 @given(st.lists(st.tuples(TEXTS, st.text("ab%_ .", max_size=3)), min_size=1, max_size=6))
 def test_functions_of_texts(both: Both, pairs: list[tuple[str, str]]) -> None:
-    quoted = [[strings.quote_literal(text) for text in column] for column in zip(*pairs)]
+    quoted = [[text_per_value.quote_literal(text) for text in column] for column in zip(*pairs)]
     both.check(
         rows(*quoted),  # type: ignore[arg-type]
         "ends_with(x, y)",
@@ -177,7 +176,7 @@ def test_a_number_is_read_as_it_is_written(number: Any) -> None:
 @given(st.binary(max_size=40))
 def test_bytes_are_decoded_as_they_were_encoded(data: bytes) -> None:
     for form in ("hex", "base64", "escape"):
-        assert strings.decode(strings.encode(data, form), form) == data
+        assert text_per_value.decode(text_per_value.encode(data, form), form) == data
 
 
 @few

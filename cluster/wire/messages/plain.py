@@ -33,7 +33,7 @@ from ....model.alterations import (
     SetDefault,
     SetStorage,
 )
-from ....model.codec import tables as plain_tables
+from ....model.codec import tables
 from ....model.codec.values import value_from_plain, value_to_plain
 from ....model.predicates import AnyOf, BitmapFilter, BloomFilter, ColumnPredicate, InList, IsNull, Range
 from ....model.schema import Compression, Encoding, Table, TableDefinition, View
@@ -78,13 +78,13 @@ def _reads(what: str) -> Callable[[Callable[[Any], T]], Callable[[Mapping[str, A
 
 def table_to_plain(table: Table) -> Plain:
     """A table."""
-    return _map_to_plain(plain_tables.table_to_dict(table))
+    return _map_to_plain(tables.table_to_dict(table))
 
 
 @_reads("table")
 def table_from_plain(data: Plain) -> Table:
     """The table of `table_to_plain` or `entry_to_plain`."""
-    return plain_tables.table_from_dict(_map_from_plain(data))
+    return tables.table_from_dict(_map_from_plain(data))
 
 
 def entry_to_plain(entry: CatalogEntry) -> Plain:
@@ -100,13 +100,13 @@ def entry_from_plain(data: Plain) -> CatalogEntry:
 
 def definition_to_plain(definition: TableDefinition) -> Plain:
     """What CREATE TABLE asks for."""
-    return _map_to_plain(plain_tables.definition_to_dict(definition))
+    return _map_to_plain(tables.definition_to_dict(definition))
 
 
 @_reads("table definition")
 def definition_from_plain(data: Plain) -> TableDefinition:
     """The definition of `definition_to_plain`."""
-    return plain_tables.definition_from_dict(_map_from_plain(data))
+    return tables.definition_from_dict(_map_from_plain(data))
 
 
 def view_to_plain(view: View) -> Plain:
@@ -139,8 +139,8 @@ _STEPS: dict[str, type[AlterStep]] = {
 """The steps by name. Their fields travel as they are but for those in `_STEP_FIELDS`."""
 
 _STEP_FIELDS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
-    "column": (plain_tables.column_to_dict, plain_tables.column_from_dict),
-    "partition": (plain_tables.range_partition_to_list, plain_tables.range_partition_from_list),
+    "column": (tables.column_to_dict, tables.column_from_dict),
+    "partition": (tables.range_partition_to_list, tables.range_partition_from_list),
     "encoding": (lambda encoding: encoding.value, Encoding),
     "compression": (lambda compression: compression.value, Compression),
 }

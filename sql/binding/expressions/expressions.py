@@ -22,8 +22,7 @@ from ...expressions import Call, Case, Column, Expr, InValues, Literal
 from ..context import Frame, Handler, name_of, only, unsupported
 from ..names import schema_of
 from ..tables.type_names import bind_type
-from . import bit_operators as binder_bits
-from . import patterns as binder_patterns
+from . import bit_operators, patterns
 from .row_comparisons import check_lengths, distinct_rows, junction, ordered_rows
 from .row_comparisons import operands as _operands
 
@@ -384,8 +383,8 @@ HANDLERS: dict[type, Handler] = {
     exp.Is: _is,
     exp.NullSafeEQ: _distinct_from,
     exp.NullSafeNEQ: _distinct_from,
-    **binder_patterns.HANDLERS,
-    **binder_bits.HANDLERS,
+    **patterns.HANDLERS,
+    **bit_operators.HANDLERS,
     **dict.fromkeys(_ARITHMETIC, _binary),
     exp.Neg: _negative,
     exp.DPipe: _concatenation,

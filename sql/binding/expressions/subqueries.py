@@ -15,7 +15,7 @@ from ...expressions import Exists, Expr, InSubquery, Quantified, ScalarSubquery
 from ...functions import comparable
 from ..clauses.query_casts import cast_query, select_from
 from ..context import Frame, Handler, only
-from . import expressions as binder_expressions
+from . import expressions
 from .expressions import COMPARISONS, SYMBOLS
 
 LONG_LIST_OF_ROWS = 64
@@ -53,12 +53,12 @@ def _in(node: exp.In, frame: Frame) -> Expr:
         only(node, "this", "expressions")
         source = node.expressions[0]
         if (items := _rows_of(source, node.this)) is not None:
-            return binder_expressions.in_list(node.this, items, frame)
+            return expressions.in_list(node.this, items, frame)
     elif source is None:
         if not _is_long_list_of_rows(node):
-            return binder_expressions.HANDLERS[exp.In](node, frame)
+            return expressions.HANDLERS[exp.In](node, frame)
         only(node, "this", "expressions")
-        return _in_rows(node, frame) or binder_expressions.HANDLERS[exp.In](node, frame)
+        return _in_rows(node, frame) or expressions.HANDLERS[exp.In](node, frame)
     else:
         only(node, "this", "query")
     left = list(node.this.expressions) if isinstance(node.this, exp.Tuple) else [node.this]
@@ -153,7 +153,7 @@ def _comparison(node: Any, frame: Frame) -> Expr:
         if isinstance(row, exp.Tuple) and isinstance(query, exp.Subquery):
             comparison = COMPARISONS[type(node)]
             return _row_comparison(_MIRRORED[comparison] if mirrored else comparison, row, query, frame)
-    return binder_expressions.HANDLERS[type(node)](node, frame)
+    return expressions.HANDLERS[type(node)](node, frame)
 
 
 def _row_comparison(comparison: str, row: exp.Tuple, node: exp.Subquery, frame: Frame) -> Expr:
@@ -165,8 +165,8 @@ def _row_comparison(comparison: str, row: exp.Tuple, node: exp.Subquery, frame: 
         raise TypeMismatch(f"a row of {len(args)} values is compared with a query of {len(query.columns)} columns")
     select = select_from(_settled(args, query, frame), frame.context)
     assert isinstance(select.relation, SubqueryRef)
-    equal = binder_expressions.equal_rows(args, select.relation.columns)
-    test = equal if comparison == "eq" else binder_expressions.negation(equal)
+    equal = expressions.equal_rows(args, select.relation.columns)
+    test = equal if comparison == "eq" else expressions.negation(equal)
     column = frame.context.column("row", BOOLEAN, True)
     body = replace(select, projection=((column, test),))
     return ScalarSubquery(BOOLEAN, True, Query(body, (column,)))
@@ -185,7 +185,7 @@ def _quantified(comparison: str, left: Any, right: Any, frame: Frame) -> Expr:
             raise TypeMismatch(f"a row of {len(args)} values is compared with a query of {len(query.columns)} columns")
         args, query = _aligned(args, query, "there is no comparison = between", frame)
         found = InSubquery(BOOLEAN, True, args, query)
-        return found if word == "ANY" else binder_expressions.negation(found)
+        return found if word == "ANY" else expressions.negation(found)
     if len(query.columns) != 1:
         raise TypeMismatch(f"the query of {word} must have one column, not {len(query.columns)}")
     args, query = _aligned((frame.bind(left),), query, f"there is no comparison {SYMBOLS[comparison]} between", frame)
