@@ -38,7 +38,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from .bench.arguments import add_bench_commands
+from .cli.bench_command import add_bench
 from .cli.cluster_parsers import add_client_tls, add_cluster_commands, directory_first
 from .cli.spark_parsers import add_spark_commands
 from .errors import Error, StoreLocked, did_you_mean
@@ -149,7 +149,7 @@ def build_parser() -> Parser:
     add_cluster_commands(commands)
     add_spark_commands(commands, _spark_tpch_etl)
     add_tpch_commands(commands)
-    add_bench_commands(commands)
+    add_bench(commands)
     _add_completion(commands)
     return parser
 

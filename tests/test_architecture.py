@@ -194,10 +194,14 @@ def _pyproject() -> dict[str, dict[str, dict[str, object]]]:
         return tomllib.load(file)
 
 
+OUT_OF_THE_WHEEL = "bench"
+
+
 def test_the_package_list_equals_the_folders() -> None:
     listed = _pyproject()["tool"]["setuptools"]["packages"]
     assert isinstance(listed, list)
-    folders = {".".join(["nyala", *p.relative_to(ROOT).parent.parts]) for p in SOURCES if p.name == "__init__.py"}
+    pages = [p for p in SOURCES if p.name == "__init__.py" and _room(p) != OUT_OF_THE_WHEEL]
+    folders = {".".join(["nyala", *p.relative_to(ROOT).parent.parts]) for p in pages}
     folders.add(BESIDE)
     assert set(listed) == folders, "a package missing from pyproject.toml is missing from the wheel, in silence"
     bare = {_name(path.parent) for path in SOURCES if not (path.parent / "__init__.py").exists()}
@@ -207,7 +211,8 @@ def test_the_package_list_equals_the_folders() -> None:
 def test_every_data_file_is_in_the_wheel() -> None:
     patterns = _pyproject()["tool"]["setuptools"]["package-data"]
     packages = {path.parent for path in SOURCES if path.name == "__init__.py"}
-    files = [f for p in packages if p != ROOT for f in p.rglob("*") if f.is_file() and _is_source(f)]
+    packaged = [p for p in packages if p != ROOT and _room(p / "__init__.py") != OUT_OF_THE_WHEEL]
+    files = [f for p in packaged for f in p.rglob("*") if f.is_file() and _is_source(f)]
     missing = []
     for file in files:
         if file.suffix in (".py", ".pyc", ".md"):

@@ -175,3 +175,9 @@ def test_layout_as_json(tmp_path, capsys):
     layout = json.loads(capsys.readouterr().out)
     assert (layout["name"], layout["key"], layout["average_height"]) == ("t", ["k"], 1.0)
     assert sum(rowset["rows"] for tablet in layout["tablets"] for rowset in tablet["rowsets"]) == 100
+
+
+def test_benchmarks_need_a_checkout(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, package=None: None)
+    assert main(["bench", "q6", "DIR"]) == 1
+    assert 'pip install -e ".[bench,tpch]"' in capsys.readouterr().err
