@@ -199,7 +199,7 @@ class Attempts:
             self._check()
         if isinstance(error, DeadlineExceeded):
             self._attempt *= 2
-        if self.remaining <= 0:
+        if self.remaining <= FIRST_PAUSE:  # a request within this one would give up at its first pause, again and again
             self.give_up()
 
     def pause(self) -> None:

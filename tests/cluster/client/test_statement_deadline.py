@@ -76,7 +76,7 @@ def test_all_requests_of_a_statement_share_its_deadline(
     with pytest.raises((errors.DeadlineExceeded, errors.PartlyWritten), match=r"waits for servers in all|within"):
         connection.execute(statement).fetchall()
     texts = statement.count(";") + 1
-    assert time.monotonic() - began < texts * DEADLINE + 0.45
+    assert time.monotonic() - began < texts * DEADLINE + 1.5  # 3.3 s where each request has a deadline of its own
     cluster.faults.clear()
     assert connection.execute("SELECT count(*) FROM u").fetchone() == (1,)
 
@@ -120,7 +120,7 @@ def test_a_look_at_the_masters_that_another_thread_waits_for(
     try:
         with pytest.raises(errors.DeadlineExceeded):
             client.table("nothing")
-        assert time.monotonic() - began < 0.8
+        assert time.monotonic() - began < 3
     finally:
         release.set()
         other.join()
