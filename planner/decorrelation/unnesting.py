@@ -19,7 +19,7 @@ from ...errors import InternalError
 from ...model.types import BIGINT
 from ...sql.expressions import ZERO_OVER_NOTHING, Case, Column, Expr, Literal, conjuncts
 from ...sql.expressions import Aggregate as AggregateCall
-from ...sql.functions import is_volatile
+from ...sql.functions import comparable, is_volatile
 from ..algebra.logical import (
     Aggregate,
     Filter,
@@ -258,7 +258,7 @@ class Domain:
         NULL here."""
         found: list[Expr] = []
         for outer in self.references:
-            a, b = first[outer.id], second[outer.id]
+            a, b = comparable(first[outer.id]), comparable(second[outer.id])
             found.append(call("eq", a, b) if outer.id in self._solid else same_or_both_null(a, b))
         return found
 
