@@ -462,6 +462,8 @@ WRITERS: Mapping[str, Writer] = {
 
 REFUSED: Mapping[str, str] = {
     "gcd": "Spark has none",
+    "limit_after": "Spark has it in frames alone, where windows writes it",
+    "limit_before": "Spark has it in frames alone, where windows writes it",
     "lcm": "Spark has none",
     "round_per_row": "Spark rounds to a constant number of digits",
 }

@@ -214,7 +214,7 @@ import os, sys
 sys.path.insert(0, {tests!r})
 from cluster_support_client import FakeCluster
 from nyala import errors
-from nyala.driver.stores.open_stores import open_stores as stores
+from nyala.driver.stores import open_stores as stores
 client = FakeCluster().client()
 stores._open["nyala://x:1"] = stores.SharedStore(client, "nyala://x:1", {{}})
 if os.fork() == 0:

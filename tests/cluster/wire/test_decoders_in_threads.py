@@ -17,7 +17,7 @@ PROCESSES = 12
 _DECODE_ALL = """
 import sys, threading
 import msgspec
-from nyala.cluster.wire import envelope, load_methods, methods
+from nyala.cluster.wire.messages import envelope, load_methods, methods
 from nyala.cluster.wire.messages.errors import error_to_body
 from nyala.errors import NotTheLeader
 
@@ -45,8 +45,8 @@ _IMPORT_LATE = """
 import importlib, sys, threading
 
 sys.setswitchinterval(1e-6)
-names = ["wire.rpc", "wire.scan_streams", "tablets.results", "tablets.superblock", "tablets.layout", "owner.record",
-         "consensus.consensus_file", "master.records"]
+names = ["wire.calls.rpc", "wire.rows.scan_streams", "tablets.exactly_once", "tablets.superblock", "tablets.layout",
+         "embedded_server.owner_record", "consensus.consensus_file", "master.catalog.records"]
 ready = threading.Barrier(len(names))
 
 def load(name):
