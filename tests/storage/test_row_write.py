@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from nyala.errors import DiskError, InvalidText, NumericOutOfRange, TypeMismatch, UnknownColumn
+from nyala.errors import DiskError, InvalidText, NumericOutOfRange, TextTooLong, TypeMismatch, UnknownColumn
 from nyala.model.schema import (
     AUTO_INCREMENT_COLUMN,
     ColumnSchema,
@@ -221,7 +221,9 @@ def test_values_are_taken_as_they_are_or_refused(type_: DataType, good: list[Any
         for key, value in enumerate(good):
             assert store.write_row(table, Op.INSERT, {"k": key, "v": value}).applied == 1
         for value in bad:
-            with pytest.raises((TypeMismatch, NumericOutOfRange, InvalidText), match=r"column v of table t"):
+            with pytest.raises(
+                (TypeMismatch, NumericOutOfRange, InvalidText, TextTooLong), match=r"column v of table t"
+            ):
                 store.write_row(table, Op.INSERT, {"k": 100, "v": value})
         expected = pa.array(good, type_.arrow).to_pylist()
         assert [v for _, v in contents(store)] == expected
