@@ -72,7 +72,7 @@ def session(threads: int | None = None, **conf: object) -> SparkSession:
 
 def check_classic(spark: SparkSession, what: str) -> None:
     """Raise `NotSupportedError` for a session of Spark Connect, whose JVM this process does not reach."""
-    if not hasattr(type(spark), "sparkContext") or type(spark).__module__.startswith("pyspark.sql.connect"):
+    if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise NotSupportedError(
             f"{what} needs a Spark session in this process, and this one is of Spark Connect; there, "
             'spark.read.format("nyala") with the option query, nyala.spark.table and writes do the work'
