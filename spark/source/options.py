@@ -249,7 +249,12 @@ OPTIONS: Final = (
         "all that has happened",
     ),
     Option(
-        "deadline", "seconds that one request to a server may take, with all that is tried again", ALL, 30.0, seconds
+        "deadline",
+        "seconds that a write of one batch, or the scan of one task, may wait in vain for servers, all of its requests "
+        "together",
+        ALL,
+        30.0,
+        seconds,
     ),
     Option("connectDeadline", "seconds until a master must have answered", ALL, 10.0, seconds),
     Option(
