@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from ....errors import NotSupportedError
+from ....errors import NotSupportedError, StatementTooComplex
 from ....model.types import DataType, Kind
 from ....sql.expressions import Column
 
@@ -186,6 +186,9 @@ def error(message: str, type_: DataType | str) -> Tree:
 
 
 def text(tree: Tree) -> str:
-    """The tree as Spark SQL."""
-    written: str = tree.sql(DIALECT)
+    """The tree as Spark SQL; `StatementTooComplex` where it is nested too deeply to be written."""
+    try:
+        written: str = tree.sql(DIALECT)
+    except RecursionError:
+        raise StatementTooComplex("the statement is nested too deeply for Spark SQL") from None
     return written
