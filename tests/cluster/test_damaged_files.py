@@ -124,7 +124,7 @@ def test_a_chain_is_written_while_files_of_its_leaders_are_damaged(cluster: Mini
     stop = threading.Event()
 
     def scan() -> None:
-        with nyala.connect(alias(cluster.url, 2), read_mode="READ_LATEST") as connection:
+        with nyala.connect(alias(cluster.url, 3), read_mode="READ_LATEST") as connection:
             while not stop.wait(0.2):
                 connection.execute("SELECT count(before), max(at) FROM chain").fetchall()
 
