@@ -73,11 +73,8 @@ def as_statement() -> Iterator[None]:
     if _current.get() is not None:
         yield
         return
-    token = _current.set(WaitingTime())
-    try:
+    with within(WaitingTime()):
         yield
-    finally:
-        _current.reset(token)
 
 
 def one_statement(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenate[S, P], T]:
@@ -85,13 +82,8 @@ def one_statement(method: Callable[Concatenate[S, P], T]) -> Callable[Concatenat
 
     @wraps(method)
     def call(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        if _current.get() is not None:
+        with as_statement():
             return method(self, *args, **kwargs)
-        token = _current.set(WaitingTime())
-        try:
-            return method(self, *args, **kwargs)
-        finally:
-            _current.reset(token)
 
     return call
 
@@ -104,10 +96,7 @@ def carried(work: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(work)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        token = _current.set(waiting)
-        try:
+        with within(waiting):
             return work(*args, **kwargs)
-        finally:
-            _current.reset(token)
 
     return call
