@@ -60,14 +60,18 @@ def _tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), str(path))
 
 
-def _imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and target room of every relative import, wherever it hides (functions, TYPE_CHECKING)."""
+def _relative_imports(path: Path) -> Iterator[tuple[ast.ImportFrom, tuple[str, ...]]]:
+    """Each relative import, wherever it hides (functions, TYPE_CHECKING), and its module from the package down."""
     package = path.relative_to(ROOT).parent.parts
     for node in ast.walk(_tree(path)):
-        if not isinstance(node, ast.ImportFrom) or not node.level:
-            continue
-        base = package[: len(package) - node.level + 1]
-        target = (*base, *(node.module.split(".") if node.module else ()))
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = package[: len(package) - node.level + 1]
+            yield node, (*base, *(node.module.split(".") if node.module else ()))
+
+
+def _imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and target room of every relative import."""
+    for node, target in _relative_imports(path):
         if target:
             yield node.lineno, target[0]
         else:  # `from .. import x`: x is a room, or a name of the front door
@@ -116,14 +120,10 @@ OPENS_DIRECTORIES = "driver/stores/open_stores.py"
 
 def _storage_imports(path: Path) -> Iterator[tuple[int, str]]:
     """Line and module of each import into storage/, dotted from the package."""
-    package = path.relative_to(ROOT).parent.parts
-    for node in ast.walk(_tree(path)):
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = package[: len(package) - node.level + 1]
-            module = (*base, *(node.module.split(".") if node.module else ()))
-            if module[:1] == ("storage",):
-                modules = [a.name for a in node.names if ROOT.joinpath(*module, f"{a.name}.py").exists()]
-                yield from ((node.lineno, ".".join((*module, name))) for name in modules or [""])
+    for node, module in _relative_imports(path):
+        if module[:1] == ("storage",):
+            modules = [a.name for a in node.names if ROOT.joinpath(*module, f"{a.name}.py").exists()]
+            yield from ((node.lineno, ".".join((*module, name))) for name in modules or [""])
 
 
 def test_statements_and_plans_know_nothing_of_the_engine() -> None:
