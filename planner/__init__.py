@@ -11,7 +11,7 @@ The life of a plan:
 1. `plan.plan_query` makes a `context.Context`: estimates from the store's statistics, fresh column numbers, options.
 2. `logical_builder.Builder` turns the query into logical nodes clause by clause: grouping sets, windows
    (`algebra.windows`), recursion, files and series are nodes of their own. Subqueries in expressions stay expressions;
-   a CTE or view used more than once becomes a `algebra.logical.Shared` subplan.
+   a CTE or view used more than once becomes an `algebra.logical.Shared` subplan.
 3. `plan.Pipeline` applies `rules.RULES` one after the other, to the main plan and to each shared subplan.
    `rules.decorrelate_subqueries` makes joins of all subqueries and of LATERAL with the machinery of
    `decorrelation.unnesting`.

@@ -158,7 +158,7 @@ class Attempts:
         return min(self._end - time.monotonic(), self._limit - self._waiting.seconds)
 
     def timeout(self) -> float:
-        """How long the next attempt may take, which begins now."""
+        """Begin an attempt; return the seconds that it may take."""
         self._began = time.monotonic()
         return max(LEAST_SECONDS, min(self._attempt, self.remaining))
 
@@ -199,7 +199,8 @@ class Attempts:
             self._check()
         if isinstance(error, DeadlineExceeded):
             self._attempt *= 2
-        if self.remaining <= FIRST_PAUSE:  # a request within this one would give up at its first pause, again and again
+        # With less time left, a nested request times out at its first pause, and would be retried in a busy loop.
+        if self.remaining <= FIRST_PAUSE:
             self.give_up()
 
     def pause(self) -> None:

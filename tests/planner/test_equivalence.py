@@ -19,7 +19,7 @@ from nyala.planner import PlannerOptions, plan_query
 from nyala.planner.algebra import physical
 from nyala.planner.algebra.physical import PhysicalNode
 from nyala.planner.explaining.expression_text import literal_text, predicate_text, to_sql
-from nyala.planner.physical import physical_planner as choose
+from nyala.planner.physical import physical_planner
 from nyala.planner.rules import RULES
 from nyala.planner.scans.scan_predicates import Extracted
 from nyala.planner.testing import SMALL, FixedCatalog, bound_query
@@ -394,7 +394,7 @@ def test_predicates_in_the_scan_change_nothing(
     database: duckdb.DuckDBPyConnection, query: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same answers where no condition goes down into a scan's pages."""
-    monkeypatch.setattr(choose, "extract", lambda conditions, names: Extracted((), tuple(conditions)))
+    monkeypatch.setattr(physical_planner, "extract", lambda conditions, names: Extracted((), tuple(conditions)))
     check(database, query, SMALL, frozenset())
 
 
