@@ -194,18 +194,20 @@ def test_a_served_store(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_a_client(tmp_path: Path) -> None:
     url = reachable(tmp_path / "s", create=True)
+    before = set(threading.enumerate())  # clients of other tests may still be open
+
+    def clients() -> list[str]:
+        started = set(threading.enumerate()) - before
+        return [t.name for t in started if t.name.startswith(("nyala-client", "nyala-calls"))]
+
     client = nyala.connect(url)
     client.execute("CREATE TABLE t (k INT PRIMARY KEY)")
     client.execute("INSERT INTO t VALUES (1)")
     client.execute("SELECT * FROM t").fetchall()
-    assert any("nyala-client" in thread.name for thread in threading.enumerate())
+    assert clients()
     with pytest.warns(ResourceWarning, match=f"a connection to {url}.* was dropped without close"):
         del client
         gc.collect()
-
-    def clients() -> list[str]:
-        return [t.name for t in threading.enumerate() if t.name.startswith(("nyala-client", "nyala-calls"))]
-
     assert until(lambda: clients() == []), clients()
 
 

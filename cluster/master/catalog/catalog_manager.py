@@ -39,6 +39,10 @@ class CatalogRows(Protocol):
     def leader_address(self) -> str:
         """Where the leading master listens, as far as this one knows; "" otherwise."""
 
+    @property
+    def disk_full(self) -> str:
+        """Why nothing can be written to this master's disk; "" where there is space."""
+
     def check_leader(self) -> None:
         """Raise `NotTheLeader` unless no other master can have become the leader."""
 
@@ -88,6 +92,8 @@ class CatalogManager:
             if self.rows.serving_term is not None:
                 raise NotTheLeader("this master has begun to lead, and is loading the catalog", address)
             told = f"the master at {address} leads" if address else "no master leads at the moment"
+            if not address and self.rows.disk_full:
+                told += f", and this one cannot be elected: {self.rows.disk_full}"
             raise NotTheLeader(f"this master does not lead: {told}", address)
         return self._state, self._directory
 

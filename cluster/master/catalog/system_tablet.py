@@ -158,6 +158,11 @@ class SystemTablet:
             return ""
         return self._address if replica.consensus.status().is_serving else replica.consensus.leader_address()
 
+    @property
+    def disk_full(self) -> str:
+        """See `CatalogRows`."""
+        return self._full()
+
     def check_leader(self) -> None:
         """See `CatalogRows`."""
         self._there().consensus.check_can_serve(self._clock.now())

@@ -78,6 +78,8 @@ class MemoryRows:
         self.rows: dict[tuple[str, str], bytes] = {}
         self.leader: object = None
         self.term = 0
+        self.leader_address = "other:1"
+        self.disk_full = ""
         self.fail: Callable[[Change], str] = lambda change: ""
         """"before" or "after": a write fails, without effect or with it."""
 
@@ -101,7 +103,11 @@ class MasterRows:
 
     @property
     def leader_address(self) -> str:
-        return "other:1"
+        return self._shared.leader_address
+
+    @property
+    def disk_full(self) -> str:
+        return self._shared.disk_full
 
     def check_leader(self) -> None:
         if self.serving_term is None:
@@ -473,6 +479,14 @@ def test_a_master_that_was_deposed_answers_nothing(world: World) -> None:
         assert raised.value.leader == "other:1"
     beat = Heartbeat(server=world.tservers.servers["a"].peer, sequence=10**6, is_full=True)
     assert before.call(beat) == HeartbeatReply(is_leader=False, leader="other:1")
+
+
+def test_a_master_that_cannot_be_elected_says_why(world: World) -> None:
+    before = world.master
+    world.rows.of()
+    world.rows.leader_address, world.rows.disk_full = "", "disk full: /m: No space left on device"
+    with pytest.raises(NotTheLeader, match=r"no master leads at the moment, .*: disk full: /m: No space left"):
+        before.manager.leading()
 
 
 # ---- servers that die ------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from nyala.errors import (
 from nyala.model.codec.values import key_to_plain
 from nyala.model.predicates import Range
 from nyala.model.store import Op, ScanSpec, WriteBatch
+from nyala.storage.maintenance import memory
 from tserver_support import Servers, rows, tablet, tuples, wait_for
 
 
@@ -310,7 +312,10 @@ def test_writes_are_shed_while_memory_is_full(tmp_path: Path) -> None:
         assert len(one.keys(0, id)) == count + 10
 
 
-def test_a_batch_larger_than_the_memory_is_refused_for_good_and_stops_nobody(tmp_path: Path) -> None:
+def test_a_batch_larger_than_the_memory_is_refused_for_good_and_stops_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "_processwide", weakref.WeakSet())  # other tests' stores would count
     with Servers(tmp_path, 1, memory_limit_bytes=1 << 20, background=False, cache_bytes=1 << 18) as one:
         id = one.create()
         one.write(id, rows(range(5)))
