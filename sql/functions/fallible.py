@@ -1,4 +1,4 @@
-"""Functions that may refuse a row. `tests/executor/test_fallible.py` finds out which do, by calling them all."""
+"""Functions that may refuse a row: `tests/executor/expressions/test_fallible.py` calls all functions to find them."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ import pytest
 
 TESTS = Path(__file__).parents[2]
 MODULES = (
-    "driver/test_tables.py",
-    "driver/test_time_travel.py",
-    "driver/test_range_hash.py",
-    "executor/test_statements.py",
+    "driver/tables/test_tables.py",
+    "driver/statements/test_time_travel.py",
+    "driver/statements/test_range_hash.py",
+    "executor/statements/test_statements.py",
 )
 
 

@@ -22,7 +22,7 @@ STATEMENTS = int(os.environ.get("NYALA_STATEMENTS", "1500"))
 SEED = int(os.environ.get("NYALA_SEED", "1"))
 PER_TEST = 100
 ROOT = Path(nyala.__file__).parent
-GOLDEN = Path(__file__).parent.parent / "sql" / "golden"
+GOLDEN = Path(__file__).parents[2] / "sql" / "golden"
 TOKEN = re.compile(r"\s+|'(?:[^']|'')*'|\"[^\"]*\"|\w+|<=|>=|<>|::|\|\||.", re.DOTALL)
 COMMAND = re.compile(r"(?P<command>(?:^(?!---$|#).+\n)+)^---\n", re.MULTILINE)
 FENCE = re.compile(r"^```sql\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -450,7 +450,7 @@ def test_a_client_of_a_served_store(directory: Path) -> None:
     url = reachable(directory)
     script = textwrap.dedent(f"""
         import gc, nyala, os, sys
-        sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
+        sys.path.insert(0, {str(Path(__file__).parents[2])!r})
         from fork_support import in_child, raised_by
         client = nyala.connect({url!r})
         cursor = client.execute("SELECT * FROM t")

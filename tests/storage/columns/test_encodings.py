@@ -226,7 +226,7 @@ def test_bounds_of_the_pages_do_not_depend_on_the_encoding() -> None:
 
 @pytest.mark.parametrize("name", ["codes", "dict", "texts", "floats"])
 def test_files_from_before_layouts_had_numbers_are_read(name: str) -> None:
-    """`tests/storage/old_files` holds what the first writer of format version 1 wrote."""
+    """`tests/storage/columns/old_files` holds what the first writer of format version 1 wrote."""
     type_, physical = {
         "codes": (INT, [100, None, 103] + [100] * 40),
         "dict": (STRING, ["b", "a", None, "b"]),
