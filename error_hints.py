@@ -1,4 +1,4 @@
-"""What error messages say of names: close ones, lists of them, names as a statement has them."""
+"""Parts of error messages about names: close ones, lists of them, names as a statement has them."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 def did_you_mean(
     name: str, existing: Iterable[str], what: str = "there are", written: Callable[[str], str] = str
 ) -> str:
-    """A sentence that helps after a wrong name: the close ones, else what exists (at most ten), else nothing.
+    """Returns the hint after a wrong name: close names, else at most ten existing ones, else the empty string.
 
-    `written` turns a name into what the user has to write.
+    `written` turns a name into the form that the user has to write.
 
     >>> did_you_mean("l_orderky", ["l_orderkey", "l_partkey"])
     '; did you mean l_orderkey?'
@@ -33,7 +33,7 @@ def did_you_mean(
 
 
 def quoted_name(name: str) -> str:
-    """A name of SQL, in quotes where it is more than small letters, digits and underscores.
+    """Returns an SQL name, quoted unless it has only lower-case letters, digits and underscores.
 
     >>> quoted_name("city"), quoted_name("Weird col")
     ('city', '"Weird col"')
@@ -44,7 +44,7 @@ def quoted_name(name: str) -> str:
 
 
 def listed(names: Sequence[str], most: int = 10, separator: str = ", ") -> str:
-    """Some names for an error: the first, and dots where there are more.
+    """Returns the first `most` names for an error message, with dots if there are more.
 
     >>> listed(["alpha", "beta"])
     'alpha, beta'

@@ -1,4 +1,4 @@
-"""What tests of programs that use nyala need: a cluster of real processes on this machine.
+"""A cluster of real processes on this machine, for tests of programs that use nyala.
 
 from nyala.testing import MiniCluster
 
