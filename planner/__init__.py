@@ -1,4 +1,4 @@
-"""Planning: from a bound query to a tree of operators that the executor runs.
+"""Planning: turns a bound query into a tree of operators that the executor runs.
 
     Query ──► logical_builder ──► logical nodes ──► rules/ ──► logical nodes ──► physical/ ──► physical nodes
     (sql)                           (algebra/)                       ▲                           (algebra/)
@@ -15,19 +15,19 @@ The life of a plan:
 3. `plan.Pipeline` applies `rules.RULES` one after the other, to the main plan and to each shared subplan.
    `rules.decorrelate_subqueries` makes joins of all subqueries and of LATERAL with the machinery of
    `decorrelation.unnesting`.
-4. The rules prove what they need with `algebra.properties` (NULL-free columns, unique keys, functional dependencies)
-   and estimate the rest with `estimates.cardinality.Estimator`.
+4. The rules prove properties with `algebra.properties` (NULL-free columns, unique keys, functional dependencies) and
+   estimate the rest with `estimates.cardinality.Estimator`.
 5. `rules.order_joins` takes each cluster of inner joins to `physical.join_order.best_tree`, which weighs trees with
    `estimates.cost.CostModel`; runtime filters are part of the cost.
-6. `physical.physical_planner.Chooser` picks an operator for each node: which side of a join is built, what a scan
-   evaluates on encoded pages (`scans.scan_predicates.extract`), which join keys go to which scan as a runtime filter.
-   `share_small_builds` lets joins that build the same few rows do so once.
+6. `physical.physical_planner.Chooser` picks an operator for each node: build sides of joins, predicates evaluated on
+   encoded pages (`scans.scan_predicates.extract`), join keys that filter a scan at run time. `share_small_builds` makes
+   joins with the same small build side share one.
 7. `prepared.plan_template.PlanTemplate` keeps a finished plan for other values of its parameters; `bind_parameters`
    puts them in.
-8. `explaining.plan_text.explain` draws it, with what really happened beside what was expected.
+8. `explaining.plan_text.explain` draws it, after an execution with measured rows next to estimated ones.
 
-Plans are inert, frozen values: they may be cached, and run by several threads at once. `algebra.invariants.check_plan`
-holds the invariants that every rule keeps.
+Plans are frozen values without behaviour: they may be cached, and several threads may run one concurrently.
+`algebra.invariants.check_plan` checks the invariants that every rule preserves.
 """
 
 from .context import PlannerOptions, StatisticsSource

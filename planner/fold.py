@@ -1,7 +1,7 @@
-"""Evaluating what is constant: expressions whose value does not depend on any row.
+"""Constant folding: evaluates expressions whose value does not depend on any row.
 
-Only what is certain is evaluated. A constant that would fail (a division by zero, a number out of range) stays as it
-is, so that it fails when, and only if, a row needs it.
+Only certain results are folded. A constant that would fail (a division by zero, a number out of range) stays as it is,
+so that it fails when, and only if, a row needs it.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ MICROSECONDS_PER_DAY = 86_400_000_000
 
 
 def fold(expr: Expr) -> Expr:
-    """The expression with constant parts evaluated and three-valued logic simplified, whatever it is used for."""
+    """Evaluate the constant parts of an expression and simplify its three-valued logic, for any use of it."""
     return simplify(map_parts(expr, fold))
 
 
 def fold_predicate(expr: Expr) -> Expr:
-    """The same for an expression of which only truth matters, as in WHERE: NULL counts as FALSE at its top."""
+    """Fold an expression of which only truth matters, as in WHERE: NULL counts as FALSE at its top."""
     folded = fold(expr)
     return FALSE if isinstance(folded, Literal) and folded.value is None else folded
 
 
 def simplify(expr: Expr) -> Expr:
-    """`fold` for an expression whose parts are folded."""
+    """Fold an expression whose parts are folded already."""
     if isinstance(expr, Call):
         if expr.function in ("and", "or"):
             return _simplify_logic(expr)
@@ -126,9 +126,9 @@ def _cast_literal(expr: Cast, arg: Literal) -> Expr:
 
 
 def convert(value: Any, source: DataType, target: DataType) -> Any:
-    """A physical value of one type as a physical value of another; None where folding leaves that to execution.
+    """Convert a physical value of one type to a physical value of another; None if folding leaves that to execution.
 
-    Raises one of nyala's errors, or ArithmeticError or ValueError, where the value does not convert.
+    Raises one of nyala's errors, or ArithmeticError or ValueError, if the value does not convert.
     """
     if source == target or (source.kind is target.kind and target.length is None and not target.is_decimal):
         return value
@@ -159,7 +159,7 @@ def _convert_number(value: Any, source: DataType, target: DataType) -> Any:
 
 
 def exact_number(value: Any, type_: DataType) -> Fraction:
-    """The number that a physical value of a numeric type stands for."""
+    """Exact number that a physical value of a numeric type represents."""
     if type_.is_decimal:
         return Fraction(int(value), 10 ** (type_.scale or 0))
     return Fraction(value)
@@ -218,7 +218,7 @@ def _within_years(type_: DataType, value: int) -> int:
 
 
 def shift_months(days: int, months: int) -> int:
-    """A date so many months later, in days since 1970; the end of a shorter month where the day does not exist.
+    """Shift a date by a number of months, in days since 1970; the end of a shorter month if the day does not exist.
 
     >>> shift_months(30, 1)  # 1970-01-31
     58
@@ -232,7 +232,7 @@ def shift_months(days: int, months: int) -> int:
 def _negation(expr: Call, args: list[Literal]) -> Any:
     value = args[0].value
     if isinstance(value, Interval):
-        # The parts have one value more below zero than above.
+        # The integer types hold one more value below zero than above.
         lowest = min(value.months + (1 << 31), value.days + (1 << 31), value.microseconds + (1 << 63)) == 0
         return None if lowest else Interval(-value.months, -value.days, -value.microseconds)
     if expr.type != args[0].type:
@@ -245,7 +245,7 @@ def _saturated(expr: Call, args: list[Literal]) -> Any:
 
 
 def compare(function: str, first: Any, second: Any) -> bool:
-    """A comparison of two comparable values by its canonical name."""
+    """Compare two comparable values by the comparison's canonical name."""
     if function == "eq":
         return bool(first == second)
     if function == "ne":
@@ -281,7 +281,7 @@ _FOLDERS: dict[str, Folder] = {
 
 
 def is_constant(expr: Expr) -> bool:
-    """Does the expression read no column (parameters and literals only)?"""
+    """True if the expression reads no column, but parameters and literals only."""
     if isinstance(expr, Literal):
         return True
     parts = subexpressions(expr)

@@ -1,4 +1,4 @@
-"""From the bound query to logical nodes, clause by clause, in the order in which SQL says they happen.
+"""Logical plan of a bound query, built clause by clause in SQL's order of evaluation.
 
     FROM → WHERE → GROUP BY → HAVING → windows → QUALIFY → SELECT → DISTINCT → ORDER BY → LIMIT
 
@@ -43,7 +43,7 @@ class Builder:
         self._working: dict[int, int] = {}
 
     def query(self, query: bound.Query) -> Node:
-        """The plan of a whole query; its columns are the visible ones, in order."""
+        """Return the plan of a whole query; its columns are the visible ones, in order."""
         node = self._body(query.body, query.order)
         if query.ties:
             node = TopRows(node, (), query.order, query.limit, query.offset, ties=True)
@@ -86,7 +86,7 @@ class Builder:
         return Aggregate(node, passing(node.columns), ()) if select.distinct else node
 
     def relation(self, relation: bound.Relation) -> Node:
-        """The plan of one item of FROM."""
+        """Return the plan of one item of FROM."""
         if isinstance(relation, bound.TableRef):
             names = zip(relation.columns, relation.table.schema.names, strict=True)
             numbers = tuple((c.id, name) for c, name in names)
@@ -106,7 +106,7 @@ class Builder:
 
     def _derived(self, ref: bound.SubqueryRef) -> Node:
         if ref.shared is not None:
-            # The query object is kept beside its plan, so that its id cannot be given to another one.
+            # The query object is kept with its plan, so that its id is not reused for another query.
             if id(ref.query) not in self._shared:
                 self._shared[id(ref.query)] = (ref.query, self._context.share_key(), self.query(ref.query))
             _, key, source = self._shared[id(ref.query)]
@@ -116,12 +116,13 @@ class Builder:
 
 
 def numbers_above(query: bound.Query) -> Numbers:
-    """Column numbers that the statement does not use."""
+    """Source of column numbers that the statement does not use."""
     return Numbers(max(_numbers_of(query, set()), default=0))
 
 
 def _numbers_of(query: bound.Query, seen: set[int]) -> Iterator[int]:
-    """The numbers in a query; queries by `id` that were `seen` are left out: one that several places share is one."""
+    """Yield the column numbers of a query. Queries whose `id` is in `seen` are skipped: several places may share
+    one."""
     if id(query) in seen:
         return
     seen.add(id(query))

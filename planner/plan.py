@@ -1,4 +1,4 @@
-"""From a bound query to a plan: build, rules, choice of operators."""
+"""Planning of a bound query: logical build, rules, physical planning."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .rules.prune_columns import narrow_uses, prune_shared
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A plan that the executor can run, once `bind_parameters` has put in the values of its parameters.
+    """A plan that the executor can run, once `bind_parameters` has bound its parameters.
 
     Parameters
     ----------
@@ -41,9 +41,9 @@ class Plan:
     trace : tuple of (str, Node)
         With `PlannerOptions.trace`: the logical plan as built, then after each rule that changed it.
     alone : dict of int to int
-        What the executor keeps from one run of the plan to the next: see `executor.run.adaptive_threads`.
+        State that the executor keeps between executions of the plan: see `executor.run.adaptive_threads`.
     deep : bool
-        Nested so deeply that it is run on a deep stack (`sql.deep_stack`).
+        True if the plan is nested so deeply that it runs on a deep stack (`sql.deep_stack`).
     """
 
     root: PhysicalNode
@@ -60,10 +60,11 @@ def plan_query(
     options: PlannerOptions | None = None,
     check: Callable[[], None] = lambda: None,
 ) -> Plan:
-    """Plan a bound query with a store's statistics. `check` is called between the steps: what it raises ends them.
+    """Plan a bound query with a store's statistics. `check` is called between the steps; its exceptions end the
+    planning.
 
-    Raises `NotSupportedError` for the few correlated subqueries that cannot be turned into joins, and
-    `ProgrammingError` where `options.disabled_rules` names no rule.
+    Raises `NotSupportedError` for the few correlated subqueries that cannot become joins, and `ProgrammingError` if a
+    name in `options.disabled_rules` is not a rule's.
     """
     options = options or PlannerOptions()
     if options.merge_joins not in MODES:
@@ -91,9 +92,9 @@ def _planned(query: Query, context: Context) -> Plan:
 
 
 class Pipeline:
-    """The main plan and the shared subplans beside it, on their way through the rules.
+    """The main plan and its shared subplans while the rules are applied.
 
-    Shared subplans are leaves to the rules, and are rewritten by themselves, once for all their uses.
+    Rules treat shared subplans as leaves. Each subplan is rewritten separately, once for all its uses.
     """
 
     def __init__(self, root: Node, context: Context):
@@ -127,7 +128,7 @@ class Pipeline:
         while waiting := sorted(self._shared.keys() - done):
             for key in waiting:
                 self._shared[key] = rule.apply(self._shared[key], self._context)
-                # Subqueries that become joins may bring shared subplans of their own.
+                # Subqueries that become joins may contribute shared subplans.
                 self._collect([self._shared[key]])
             done.update(waiting)
 
@@ -139,7 +140,7 @@ class Pipeline:
                     self._collect([node.source])
 
     def _prune(self, rule: Rule) -> None:
-        """Prune from the top: the users of a shared subplan say which columns they read."""
+        """Prune from the top: the columns that a shared subplan must produce are known once its users are pruned."""
         used = self._context.used
         used.clear()
         self.root = rule.apply(self.root, self._context)
@@ -149,7 +150,7 @@ class Pipeline:
         self._shared = {key: narrow_uses(plan, used) for key, plan in self._shared.items()}
 
     def _filter(self, rule: Rule) -> None:
-        """Filter from the top: the users of a shared subplan say which rows they want."""
+        """Filter from the top: the rows that a shared subplan must produce are known once its users are filtered."""
         wishes = self._context.wishes
         wishes.clear()
         self.root = rule.apply(self.root, self._context)
@@ -158,7 +159,7 @@ class Pipeline:
             rule.apply(self._shared[key], self._context)
 
     def _users_first(self) -> Iterator[int]:
-        """The keys of the shared subplans, each after all whose plans use it."""
+        """Yield the keys of the shared subplans, each after all subplans that use it."""
         waiting = dict(self._shared)
         while waiting:
             inner = {n.key for plan in waiting.values() for n in nodes(plan) if isinstance(n, Shared)}
@@ -167,7 +168,7 @@ class Pipeline:
                 yield key
 
     def _relink(self) -> None:
-        """Let every use of a shared subplan show its present form; forget those without a use."""
+        """Update every use of a shared subplan to its current form; drop the subplans without a use."""
         done: dict[int, Node] = {}
 
         def linked(node: Node) -> Node:

@@ -1,4 +1,4 @@
-"""Small tables to show rules on, in docstrings and tests: `t(k, a)`, `u(b, c)`, `v(d, e)`, keys first.
+"""Small tables for showing rules in docstrings and tests: `t(k, a)`, `u(b, c)`, `v(d, e)`, keys first.
 
 `t.k`, `u.b` and `v.d` are primary keys. t has a million rows, u a hundred thousand, v a thousand.
 """
@@ -22,40 +22,40 @@ from .rules import RULE_NAMES
 
 @dataclass(frozen=True, slots=True)
 class FixedCatalog:
-    """Tables with statistics and no rows: all that binding and planning ask of a store."""
+    """A catalog of tables with statistics and no rows: all that binding and planning need of a store."""
 
     by_name: Mapping[str, Table]
     known: Mapping[str, TableStatistics] = field(default_factory=dict)
 
     def table(self, name: str) -> Table:
-        """One table; `UnknownTable` where there is none."""
+        """Return one table; raises `UnknownTable` if there is none."""
         if name not in self.by_name:
             raise UnknownTable(f"table {name} does not exist")
         return self.by_name[name]
 
     def tables(self) -> Sequence[Table]:
-        """All tables by name, ascending."""
+        """Return all tables by name, ascending."""
         return [self.by_name[name] for name in sorted(self.by_name)]
 
     def views(self) -> Sequence[View]:
-        """There are none."""
+        """Return no views."""
         return ()
 
     def view(self, name: str) -> View | None:
-        """There is none."""
+        """Return None: there are no views."""
         return None
 
     def now(self) -> Timestamp:
-        """The beginning of time: nothing has been written."""
+        """Return the least timestamp: nothing has been written."""
         return Timestamp(0)
 
     def statistics(self, table: Table) -> TableStatistics:
-        """What was given for the table."""
+        """Return the statistics that were passed for the table."""
         return self.known.get(table.name, TableStatistics())
 
 
 def make_table(name: str, columns: Sequence[tuple[str, DataType, bool]], key_columns: int = 1) -> Table:
-    """A table of columns (name, type, nullable)."""
+    """Make a table of columns (name, type, nullable)."""
     schemas = assign_column_ids(ColumnSchema(column, type_, nullable) for column, type_, nullable in columns)
     return Table(f"id-{name}", name, Schema(schemas, key_columns), PartitionSchema())
 
@@ -80,11 +80,11 @@ WIDE = FixedCatalog(
     {"w": make_table("w", [("k", INT, False), ("a", INT, True), ("s", STRING, True)])},
     {"w": TableStatistics(1_000_000, {})},
 )
-"""One table with a text: `w(k, a, s)`, of a million rows, `w.k` its primary key."""
+"""A catalog of one table with a text column: `w(k, a, s)`, of a million rows, `w.k` its primary key."""
 
 
 def bound_query(text: str, catalog: FixedCatalog = SMALL) -> Query:
-    """The bound query of a SELECT."""
+    """Bind a SELECT."""
     statement = bind(parse(text)[0], catalog)
     assert isinstance(statement, SelectStatement), f"{text!r} is no query"
     return statement.query
@@ -97,11 +97,11 @@ def plan_text(
     trace: bool = False,
     merge_joins: str = "auto",
 ) -> Plan:
-    """The plan of a SELECT, its invariants checked after every rule."""
+    """Plan a SELECT, its invariants checked after every rule."""
     options = PlannerOptions(frozenset(without), trace=trace, check=True, merge_joins=merge_joins)
     return plan_query(bound_query(text, catalog), catalog, options)
 
 
 def show(text: str, rules: Iterable[str], catalog: FixedCatalog = SMALL) -> str:
-    """The logical plan of a SELECT after just these rules (and the mandatory ones)."""
+    """Draw the logical plan of a SELECT after only these rules (and the mandatory ones)."""
     return draw_logical(plan_text(text, catalog, without=frozenset(RULE_NAMES) - frozenset(rules)).logical)

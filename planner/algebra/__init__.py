@@ -1,1 +1,1 @@
-"""Plan nodes, logical and physical, how they are traversed, and what can be proved of their rows."""
+"""Plan nodes, logical and physical, their traversal, and provable properties of their rows."""

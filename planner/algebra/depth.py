@@ -1,4 +1,4 @@
-"""How deep a query or a plan is: what stands in each other by hundreds is planned and run on a deep stack."""
+"""Nesting depth of queries and plans: statements nested by the hundred are planned and executed on a deep stack."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ...sql import bound, expressions
 from . import physical
 
 DEEP, DEEP_PLAN = 60, 120
-"""Levels of a query and of a plan up to which the caller's own stack is used: planning takes up to 8 calls a level,
-running up to 5, of Python's 1,000, and the caller may have used some hundred."""
+"""Levels of a query or a plan up to which the caller's stack is used. Python allows 1,000 calls. Planning takes up to 8
+calls a level, execution up to 5, and the caller may have used some hundred."""
 _MODULES = (bound.__name__, expressions.__name__, physical.__name__)
 _LEAVES = (expressions.Column, expressions.Literal, expressions.Parameter)
 _FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 def is_deep(root: bound.Query | physical.PhysicalNode) -> bool:
-    """True if more queries, relations, expressions or operators stand in each other than the caller's stack is for."""
+    """True if queries, relations, expressions or operators nest too deeply for the caller's stack."""
     most = DEEP_PLAN if isinstance(root, physical.PhysicalNode) else DEEP
     seen: dict[int, int] = {}
     stack: list[tuple[Any, int]] = [(root, 1)]
@@ -26,7 +26,7 @@ def is_deep(root: bound.Query | physical.PhysicalNode) -> bool:
         if isinstance(value, tuple):
             stack.extend((item, depth) for item in value if not isinstance(item, _LEAVES))
         elif type(value).__module__ in _MODULES and not isinstance(value, _LEAVES):
-            # Each window may become an operator of its own.
+            # Each window may become a separate operator.
             depth += len(value.windows) if isinstance(value, bound.Select) else 0
             if depth > most:
                 return True

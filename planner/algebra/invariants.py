@@ -1,10 +1,11 @@
 """The invariants of a logical plan, checked after every rule in tests.
 
-- Every column that an expression reads comes out of an input of its node.
-- No column number is made twice, but inside shared subplans.
+- Every column that an expression reads is produced by an input of its node.
+- No column number is defined twice, except inside shared subplans.
 - Both sides of a comparison have one type; a predicate is BOOLEAN.
-- The sides of a set operation and a shared subplan's uses have as many columns, of the same types, as come out.
-- No subquery expression is left once they have been decorrelated.
+- The sides of a set operation and a shared subplan's uses have as many columns, of the same types, as the node
+  produces.
+- No subquery expression is left after decorrelation.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from .trees import MIRRORED, columns_in, each, node_expressions
 
 
 def check_plan(root: Node, rule: str) -> None:
-    """Raise `InternalError`, naming the rule that ran last, where an invariant does not hold."""
+    """Raise `InternalError`, naming the rule that ran last, if an invariant does not hold."""
     _check(root, rule, set(), rule not in ("build", "fold_constants"))
 
 
@@ -73,7 +74,7 @@ def _check(node: Node, rule: str, made: set[int], flat: bool) -> None:
 
 
 def _fresh(node: Node) -> list[Column]:
-    """The columns that a node makes rather than lets through."""
+    """Columns that a node defines rather than passes on."""
     if isinstance(node, (Scan, FileScan, Values, SetOperation, Shared, Recursive, WorkingTable)):
         return list(node.columns)
     if isinstance(node, Series):
@@ -111,7 +112,7 @@ def _check_expression(node: Node, expr: Expr, rule: str, flat: bool) -> None:
 
 
 def same_type(first: DataType, second: DataType) -> bool:
-    """Are values of the two types kept alike, so that they compare as they are?"""
+    """True if values of the two types have the same representation, so that they compare without conversion."""
     if first.is_decimal and second.is_decimal:
         return first.scale == second.scale
     return first.kind is second.kind or Kind.NULL in (first.kind, second.kind)

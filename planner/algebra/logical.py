@@ -1,10 +1,11 @@
-"""Logical plan nodes: relational algebra over bound expressions. Inert, frozen, checked at birth.
+"""Logical plan nodes: relational algebra over bound expressions. Frozen, without behaviour, validated on construction.
 
     Scan  FileScan  Values  Series  Filter  Project  Join  Aggregate  Window  Sort  Limit  TopRows  SetOperation
     SingleRow  Shared  Recursive  WorkingTable
 
-Each node says which rows come out; `columns` are the columns of those rows, in order. `planner/explaining/plan_text.py`
-draws them, the rules in `planner/rules/` rewrite them, `planner/algebra/physical.py` chooses how they run.
+Each node describes the rows it produces; `columns` are the columns of those rows, in order.
+`planner/explaining/plan_text.py` draws the nodes, the rules in `planner/rules/` rewrite them, and
+`planner/physical/physical_planner.py` picks their operators.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from ...sql.expressions import Window as WindowCall
 
 
 class _Kept:
-    """Room for what `algebra.trees.free_columns` found: nodes never change, and shared subplans are asked again and
-    again."""
+    """Cache slot for the result of `algebra.trees.free_columns`: nodes never change, and shared subplans are visited
+    often."""
 
     __slots__ = ("_free",)
     _free: frozenset[int]
@@ -30,20 +31,20 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class Node(_Kept):
-    """The base of all nodes."""
+    """Base of all nodes."""
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """What comes out, in order; numbers are unique within a plan but for `Shared`'s insides."""
+        """Columns that the node produces, in order; numbers are unique within a plan except inside `Shared`."""
         raise NotImplementedError
 
     def children(self) -> tuple[Node, ...]:
-        """The direct inputs, in order."""
+        """Direct inputs, in order."""
         names = _inputs(type(self))
         return (getattr(self, names[0]),) if len(names) == 1 else tuple([getattr(self, name) for name in names])
 
     def map_children(self, change: Callable[[Node], Node]) -> Node:
-        """This node over changed inputs; itself where nothing changed."""
+        """Return this node over changed inputs; itself if nothing changed."""
         changes: dict[str, Any] = {}
         for name in _inputs(type(self)):
             before = getattr(self, name)
@@ -56,7 +57,7 @@ _INPUTS: dict[type[Node], tuple[str, ...]] = {}
 
 
 def _inputs(kind: type[Node]) -> tuple[str, ...]:
-    """The names of the fields that hold a node's inputs."""
+    """Names of the fields that hold a node's inputs."""
     found = _INPUTS.get(kind)
     if found is None:
         found = _INPUTS[kind] = tuple(spec.name for spec in fields(kind) if spec.type == "Node")
@@ -65,10 +66,10 @@ def _inputs(kind: type[Node]) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Scan(Node):
-    """The rows of a table for which all `predicates` are true; `output` are the columns still wanted.
+    """The rows of a table for which all `predicates` are true; `output` are the columns still needed.
 
-    `source_names` maps a column's number to its name in the table. `time` is that of FOR SYSTEM_TIME, None the
-    statement's own; statistics, which speak of the newest state, are estimates for it all the more.
+    `source_names` maps a column's number to its name in the table. `time` is that of FOR SYSTEM_TIME, None for the
+    statement's own snapshot. Statistics describe the newest state and serve as estimates for older ones as well.
     """
 
     table: Table
@@ -85,7 +86,7 @@ class Scan(Node):
 
 @dataclass(frozen=True, slots=True)
 class FileScan(Node):
-    """The rows of external files for which all `predicates` are true; `output` are the columns still wanted."""
+    """The rows of external files for which all `predicates` are true; `output` are the columns still needed."""
 
     file: FileRef
     output: tuple[Column, ...]
@@ -140,9 +141,9 @@ class Join(Node):
     """Pairs of rows for which `condition` is true, completed by kind:
 
     - inner, cross; left, right, full: unmatched rows of that side with NULLs;
-    - semi, anti: rows of `left` with, without a partner; only `left`'s columns come out;
-    - null_anti: NOT IN's anti join: `condition` is a conjunction whose equalities may be NULL, and a row of `left`
-      comes out only if the condition is false (not NULL) for every row of `right`;
+    - semi, anti: rows of `left` with, without a partner; only `left`'s columns are produced;
+    - null_anti: NOT IN's anti join: `condition` is a conjunction whose equalities may be NULL. A row of `left` is
+      produced only if the condition is false (not NULL) for every row of `right`;
     - single: left join in which a second partner is an error (scalar subquery).
     """
 
@@ -163,11 +164,11 @@ class Join(Node):
 
 @dataclass(frozen=True, slots=True)
 class Aggregate(Node):
-    """One row per distinct combination of `groups`, with the value of each aggregate; one row in all where `groups`
-    is empty. Without aggregates it is DISTINCT.
+    """One row per distinct combination of `groups`, with the value of each aggregate. If `groups` is empty, one row in
+    all. Without aggregates it is DISTINCT.
 
-    With `sets`, the rows of several such aggregations one after the other: each set is some positions among the groups,
-    the other groups are NULL, and `set_number` counts the sets from 0. An empty set gives its one row always.
+    With `sets`, the rows of several such aggregations one after the other. Each set lists positions among the groups;
+    the other groups are NULL, and `set_number` counts the sets from 0. An empty set always produces its one row.
     """
 
     source: Node
@@ -183,18 +184,18 @@ class Aggregate(Node):
 
     @property
     def common_groups(self) -> tuple[tuple[Column, Expr], ...]:
-        """The groups that every set has: of these each row tells the value of its source rows."""
+        """The groups that every set has: in each row these hold the values of its source rows."""
         if self.sets is None:
             return self.groups
         return tuple(group for i, group in enumerate(self.groups) if all(i in chosen for chosen in self.sets))
 
     @property
     def is_total(self) -> bool:
-        """Is there a row even over no rows?"""
+        """True if there is a row even over no rows."""
         return not self.groups if self.sets is None else not all(self.sets)
 
     def grouped_also(self, source: Node, added: tuple[tuple[Column, Expr], ...]) -> Aggregate:
-        """The same over another source with more groups, which every set has."""
+        """Return the same aggregation over another source with more groups, which every set has."""
         more = tuple(range(len(self.groups), len(self.groups) + len(added)))
         sets = None if self.sets is None else tuple(chosen + more for chosen in self.sets)
         return replace(self, source=source, groups=self.groups + added, sets=sets)
@@ -202,8 +203,8 @@ class Aggregate(Node):
 
 @dataclass(frozen=True, slots=True)
 class Window(Node):
-    """The rows of `source`, each with the value of each window call; all calls (one at least) have one PARTITION BY and
-    one ORDER BY."""
+    """The rows of `source`, each with the value of each window call. The calls, at least one, share one PARTITION BY
+    and one ORDER BY."""
 
     source: Node
     windows: tuple[tuple[Column, WindowCall], ...]
@@ -215,7 +216,7 @@ class Window(Node):
 
 @dataclass(frozen=True, slots=True)
 class Sort(Node):
-    """The rows of `source` in order; with `limit` only the first so many (top-N) after `offset`."""
+    """The rows of `source` in order; with `limit` only the first `limit` rows after `offset` (top-N)."""
 
     source: Node
     order: tuple[OrderItem, ...]
@@ -242,9 +243,11 @@ class Limit(Node):
 
 @dataclass(frozen=True, slots=True)
 class TopRows(Node):
-    """Of each group of rows with equal `groups` (NULLs are equal) the first `limit` in order after `offset`; with
-    `ties` also those that follow and are equal to the last in `order`. Without groups all rows are one group, and come
-    out in order."""
+    """The first `limit` rows, after `offset`, of each group of rows with equal `groups` (NULLs are equal).
+
+    With `ties`, rows that follow and equal the last one in `order` are included. Without groups all rows are one group
+    and are produced in order.
+    """
 
     source: Node
     groups: tuple[Column, ...]
@@ -260,8 +263,8 @@ class TopRows(Node):
 
 @dataclass(frozen=True, slots=True)
 class Series(Node):
-    """Each row of `source` once for every value from `start` to `stop` in steps of `step`, which `column` holds; a row
-    for which one of the three is NULL not at all."""
+    """Each row of `source` once for every value from `start` to `stop` in steps of `step`, held by `column`. A row is
+    dropped if one of the three is NULL."""
 
     source: Node
     column: Column
@@ -276,7 +279,7 @@ class Series(Node):
 
 @dataclass(frozen=True, slots=True)
 class SetOperation(Node):
-    """UNION, INTERSECT, EXCEPT; columns of both sides align by position and come out under fresh numbers."""
+    """UNION, INTERSECT, EXCEPT; columns of both sides align by position and get fresh numbers."""
 
     kind: str
     all: bool
@@ -304,8 +307,8 @@ class SingleRow(Node):
 class Shared(Node):
     """A subplan used several times and computed once; `output` renames `source`'s columns by position.
 
-    Equal `key` means the same subplan. It counts as a leaf: whoever walks or rewrites a plan does not enter `source`,
-    so that no use of the subplan gets changed without the others; `planner/plan.py` plans it by itself, once.
+    Equal `key` means the same subplan. It counts as a leaf: traversals and rewrites of a plan do not enter `source`, so
+    that all uses of the subplan stay the same. `planner/plan.py` plans it separately, once.
     """
 
     key: int
@@ -325,10 +328,10 @@ class Shared(Node):
 
 @dataclass(frozen=True, slots=True)
 class Recursive(Node):
-    """WITH RECURSIVE: the rows of `anchor`, then those of `step` over them, then those of `step` over these, until none
-    come. Unless `all`, a row that was there before is dropped. Columns align by position, as in a set operation.
+    """WITH RECURSIVE: the rows of `anchor`, then those of `step` over them, and so on until a round adds no rows.
 
-    Within `step`, the `WorkingTable` of the same `key` stands for the rows of the round before.
+    Unless `all`, rows that occurred before are dropped. Columns align by position, as in a set operation. Within
+    `step`, the `WorkingTable` of the same `key` stands for the rows of the previous round.
     """
 
     key: int
@@ -344,7 +347,7 @@ class Recursive(Node):
 
 @dataclass(frozen=True, slots=True)
 class WorkingTable(Node):
-    """The rows that the last round of the `Recursive` around it has made, under fresh numbers."""
+    """The rows that the last round of the enclosing `Recursive` produced, under fresh numbers."""
 
     key: int
     output: tuple[Column, ...]

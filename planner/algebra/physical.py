@@ -1,9 +1,9 @@
-"""Physical plan nodes: what the executor runs. Inert, frozen; `planner/physical/physical_planner.py` makes them from
-logical nodes.
+"""Physical plan nodes, which the executor runs. Frozen, without behaviour; `planner/physical/physical_planner.py` makes
+them from logical nodes.
 
-Every node has `columns` (what its batches hold, in order) and `estimate` (expected rows). Expressions refer to
-columns of the node's inputs by number. Subquery expressions and `Parameter`s of plans that run are gone: the planner
-has turned the former into joins, `planner.bind_parameters` the latter into literals.
+Every node has `columns` (the contents of its batches, in order) and `estimate` (expected rows). Expressions refer to
+columns of the node's inputs by number. Plans that run hold no subquery expressions and no `Parameter`s: the planner has
+turned the former into joins, `planner.bind_parameters` the latter into literals.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from ...sql.expressions import Window as WindowCall
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PhysicalNode:
-    """The base of all physical nodes."""
+    """Base of all physical nodes."""
 
     columns: tuple[Column, ...]
     estimate: float = 0.0
 
     def children(self) -> tuple[PhysicalNode, ...]:
-        """The direct inputs, in order."""
+        """Direct inputs, in order."""
         kind = type(self)
         names = _INPUTS.get(kind)
         if names is None:
@@ -37,13 +37,16 @@ class PhysicalNode:
 
 
 _INPUTS: dict[type, tuple[str, ...]] = {}
-"""The fields of each kind of node that hold its inputs: a statement asks for those of its nodes some dozens of times
-before it runs."""
+"""The fields of each kind of node that hold its inputs, cached: a statement reads them some dozens of times for each
+node before it runs."""
 
 
 def nodes(root: PhysicalNode, most: int = 1) -> Iterator[PhysicalNode]:
-    """The node and all below it, parents first. What is below a shared subplan comes at most `most` times: of subplans
-    that use each other twice, every level would double it."""
+    """Yield the node and all below it, parents first.
+
+    Nodes below a shared subplan are yielded at most `most` times: with subplans that use each other twice, every level
+    would double their number.
+    """
     stack = [root]
     entered: Counter[int] = Counter()
     while stack:
@@ -61,12 +64,12 @@ class TableScan(PhysicalNode):
     """Reads a table: `predicates` go down to the tablets, `residual` is evaluated on their batches.
 
     `names` are the table's names of `fetched`, the columns that the scan yields lazily: `columns` first, then those
-    that only `residual` needs. `predicates` are in physical values; those whose value is not known until parameters are
+    that only `residual` needs. `predicates` are in physical values. Those whose value is unknown until parameters are
     bound stay in `residual`.
 
-    With a `limit`, no part of the table needs to give more than its first `limit` rows after `offset` (which is the
-    business of the operator above, and only adds to them here); with `ordered` as well, the first by primary key of
-    each tablet. `time` is as in the logical node.
+    With a `limit`, no part of the table needs to produce more than its first `limit` rows after `offset`. The operator
+    above skips the `offset`; here it only adds to the number of rows. With `ordered` as well, these are the first by
+    primary key of each tablet. `time` is as in the logical node.
     """
 
     table: Table
@@ -83,9 +86,12 @@ class TableScan(PhysicalNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileScan(PhysicalNode):
-    """Reads external files. `names` are what they call `fetched`: `columns` first, then those that only `residual`
-    needs, which is evaluated on every row; `predicates`, in physical values and by the same names, only serve to leave
-    out parts of files whose statistics exclude them."""
+    """Reads external files. `names` are the files' names of `fetched`: `columns` first, then those that only `residual`
+    needs.
+
+    `residual` is evaluated on every row. `predicates`, in physical values and by the same names, only serve to skip
+    parts of files whose statistics exclude them.
+    """
 
     file: FileRef
     names: tuple[str, ...]
@@ -119,9 +125,12 @@ class Project(PhysicalNode):
 
 @dataclass(frozen=True, slots=True)
 class RuntimeFilter:
-    """The build keys of a join, offered to a `TableScan` below its probe side: rows whose column matches no build key
-    cannot survive. `key` is the position of the join key, `column` the number of a column among that scan's
-    `fetched`. Where the keys allow no exact filter, a Bloom filter of up to `bloom_keys` distinct ones is worth it."""
+    """The build keys of a join, offered to a `TableScan` below its probe side.
+
+    Rows whose column matches no build key cannot survive the join. `key` is the position of the join key, `column` the
+    number of a column among that scan's `fetched`. If the keys allow no exact filter, a Bloom filter of up to
+    `bloom_keys` distinct keys is worth its cost.
+    """
 
     key: int
     column: int
@@ -133,12 +142,11 @@ class HashJoin(PhysicalNode):
     """Equi-join: `build` is read whole first, then `probe` streams.
 
     `kind` is from the probe side's view:
-    - inner; left: unmatched probe rows come out with NULLs; full: unmatched rows of either side;
-    - right: unmatched build rows come out with NULLs, matches too;
+    - inner; left: unmatched probe rows are produced with NULLs; full: unmatched rows of either side;
+    - right: unmatched build rows are produced with NULLs, matches too;
     - semi, anti, null_anti, single: of probe rows, as in the logical node;
     - right_semi, right_anti: *build* rows with, without a partner: for a small build side under EXISTS; only build
-      columns come out.
-    `residual` is the rest of the condition over both sides' columns; it decides what a match is.
+    columns are produced. `residual` is the rest of the condition over both sides' columns; it decides what a match is.
     Keys of a pair have equal types. NULL keys match nothing. `columns` are any of the two sides' columns.
     """
 
@@ -153,10 +161,10 @@ class HashJoin(PhysicalNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeJoin(PhysicalNode):
-    """Equi-join of two sides whose tablets are cut alike and ascend by the keys: tablet by tablet, both sides stream.
+    """Equi-join of two sides that are partitioned alike and sorted by the keys: both sides stream, tablet by tablet.
 
-    `kind`, `residual` and `columns` are as in `HashJoin`, with `left` as the probe side; all but null_anti. Both inputs
-    give one morsel per tablet, in which the keys, columns without NULLs, ascend in the order given.
+    `kind`, `residual` and `columns` are as in `HashJoin`, with `left` as the probe side; all kinds but null_anti. Both
+    inputs produce one morsel per tablet, in which the keys, columns without NULLs, ascend in the order given.
     """
 
     kind: str
@@ -169,7 +177,7 @@ class MergeJoin(PhysicalNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NestedLoopJoin(PhysicalNode):
-    """Join on any condition (None: all pairs); `right` is read whole first. Kinds as in the logical node."""
+    """Join on any condition (None: all pairs); `right` is read whole first. Kinds are as in the logical node."""
 
     kind: str
     left: PhysicalNode
@@ -180,7 +188,9 @@ class NestedLoopJoin(PhysicalNode):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HashAggregate(PhysicalNode):
     """One row per group: `columns` are those of the groups, of the aggregates and, with `sets`, of the set's number.
-    The sets are positions among `groups`, as in the logical node."""
+
+    The sets are positions among `groups`, as in the logical node.
+    """
 
     source: PhysicalNode
     groups: tuple[Expr, ...]
@@ -188,14 +198,16 @@ class HashAggregate(PhysicalNode):
     sets: tuple[tuple[int, ...], ...] | None = None
 
     def lacks(self, group: Expr) -> bool:
-        """Is there a grouping set without the group?"""
+        """True if a grouping set lacks the group."""
         return self.sets is not None and any(all(self.groups[i] != group for i in chosen) for chosen in self.sets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window(PhysicalNode):
-    """The rows of `source` in the order of their windows, each with the value of each call; `columns` are any of the
-    source's, then the calls'. All calls have one PARTITION BY and one ORDER BY."""
+    """The rows of `source` in the order of their windows, each with the value of each call.
+
+    `columns` are any of the source's, then the calls'. All calls have one PARTITION BY and one ORDER BY.
+    """
 
     source: PhysicalNode
     calls: tuple[WindowCall, ...]
@@ -203,8 +215,10 @@ class Window(PhysicalNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sort(PhysicalNode):
-    """All rows in order, or the first `limit` after `offset` (top-N). `presorted`: what comes from one tablet is in
-    this order already."""
+    """All rows in order, or the first `limit` after `offset` (top-N).
+
+    `presorted`: the rows of one tablet arrive in this order already.
+    """
 
     source: PhysicalNode
     order: tuple[OrderItem, ...]
@@ -257,8 +271,8 @@ class Recursive(PhysicalNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkingTable(PhysicalNode):
-    """The rows of the last round of the `Recursive` with this `key`; `places` are the positions of `columns` among
-    those."""
+    """The rows of the last round of the `Recursive` with this `key`; `places` are the positions of `columns` among its
+    columns."""
 
     key: int
     places: tuple[int, ...]
@@ -293,8 +307,10 @@ class SingleRow(PhysicalNode):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shared(PhysicalNode):
-    """A subplan that runs once per execution, however often it stands in the plan; equal `key` means the same.
-    `columns` align by position with the source's."""
+    """A subplan that is executed once per statement, for all its uses in the plan; equal `key` means the same subplan.
+
+    `columns` align by position with the source's.
+    """
 
     key: int
     source: PhysicalNode

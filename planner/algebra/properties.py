@@ -1,4 +1,4 @@
-"""What is certain about the rows that come out of a plan: columns without NULL, unique keys, functional dependencies.
+"""Provable properties of the rows of a plan: columns without NULL, unique keys, functional dependencies.
 
 Everything here is a proof, never an estimate; `planner/estimates/cardinality.py` estimates.
 """
@@ -32,7 +32,7 @@ from .logical import (
 from .trees import column_equality, column_ids, columns_in, nodes, subexpressions
 
 LEFT_ONLY = ("semi", "anti", "null_anti")
-"""Join kinds of which only the left side's columns come out."""
+"""Join kinds that produce only the left side's columns."""
 _OPERATORS = (
     "add",
     "sub",
@@ -60,9 +60,9 @@ STRICT = frozenset((*_OPERATORS, *_TEXTS, *_NUMBERS, *_DATES))
 
 
 def not_null_columns(node: Node) -> frozenset[int]:
-    """The numbers of the columns of which no row that comes out holds NULL.
+    """Numbers of the columns that hold no NULL in any row that the node produces.
 
-    A column's own `nullable` speaks of the place where the column is made; an outer join above may add NULLs.
+    A column's own `nullable` describes the place where the column is defined; an outer join above may add NULLs.
     """
     if isinstance(node, Join):
         return _join_not_null(node)
@@ -120,7 +120,7 @@ def _join_not_null(node: Join) -> frozenset[int]:
 
 
 def never_null(expr: Expr, solid: frozenset[int]) -> bool:
-    """Is the expression not NULL for every row in which the columns numbered in `solid` are not?"""
+    """True if the expression is not NULL for every row in which the columns numbered in `solid` are not."""
     if isinstance(expr, Column):
         return expr.id in solid
     if isinstance(expr, Literal):
@@ -131,7 +131,7 @@ def never_null(expr: Expr, solid: frozenset[int]) -> bool:
 
 
 def rejects_null(predicate: Expr) -> frozenset[int]:
-    """The numbers of the columns that cannot be NULL in a row for which the predicate is true."""
+    """Numbers of the columns that cannot be NULL in a row for which the predicate is true."""
     if isinstance(predicate, Call):
         if predicate.function == "and":
             return frozenset().union(*(rejects_null(arg) for arg in predicate.args))
@@ -150,7 +150,7 @@ def rejects_null(predicate: Expr) -> frozenset[int]:
 
 
 def strict_columns(expr: Expr) -> frozenset[int]:
-    """The numbers of columns each of which makes the expression NULL by being NULL."""
+    """Numbers of the columns each of which makes the expression NULL by being NULL."""
     if isinstance(expr, Column):
         return frozenset((expr.id,))
     if isinstance(expr, Call) and expr.function in STRICT:
@@ -166,7 +166,7 @@ def strict_columns(expr: Expr) -> frozenset[int]:
 
 
 def unique_keys(node: Node) -> list[frozenset[int]]:
-    """Sets of column numbers, each unique among the rows that come out; the empty set says: at most one row."""
+    """Sets of column numbers, each unique among the rows of the node; the empty set means at most one row."""
     if isinstance(node, Scan):
         own = {name: number for number, name in node.source_names}
         key = [own.get(column.name) for column in node.table.schema.key]
@@ -202,7 +202,7 @@ def _join_keys(node: Join) -> list[frozenset[int]]:
         return left
     right = unique_keys(node.right)
     pairs = [pair for part in conjuncts(node.condition) if (pair := column_equality(part))]
-    # What equals a column of its own side is not joined.
+    # A column that equals a column of the same side takes no part in the join.
     mine = column_ids(node.left)
     joined = frozenset(c.id for pair in pairs if (pair[0].id in mine) != (pair[1].id in mine) for c in pair)
     found: list[frozenset[int]] = []
@@ -216,7 +216,7 @@ def _join_keys(node: Join) -> list[frozenset[int]]:
 
 
 def exactly_one_row(node: Node) -> bool:
-    """Can it be proven that the plan gives one row, whatever the data?"""
+    """True if the plan provably produces exactly one row, for any data."""
     if isinstance(node, SingleRow):
         return True
     if isinstance(node, Aggregate):
@@ -242,34 +242,34 @@ class Equivalence:
             self.join(a, b)
 
     def find(self, number: int) -> int:
-        """The representative of a column's class."""
+        """Return the representative of a column's class."""
         parent = self._parent
         while (up := parent.get(number, number)) != number:
             number = up
         return number
 
     def join(self, a: int, b: int) -> None:
-        """Say that two columns are equal."""
+        """Record that two columns are equal."""
         first, second = self.find(a), self.find(b)
         if first != second:
-            # The smaller number stays on top, so that the outcome does not depend on the order of the pairs.
+            # The smaller number stays the representative, so that the result does not depend on the order of the pairs.
             self._parent[max(first, second)] = min(first, second)
 
     def classes(self) -> list[list[int]]:
-        """All classes of two or more columns, members ascending."""
+        """Return all classes of two or more columns, members ascending."""
         found: dict[int, list[int]] = {}
         for number in sorted({*self._parent, *self._parent.values()}):
             found.setdefault(self.find(number), []).append(number)
         return [members for members in found.values() if len(members) > 1]
 
     def same(self, number: int) -> list[int]:
-        """The members of a column's class, itself included."""
+        """Return the members of a column's class, itself included."""
         top = self.find(number)
         return [n for n in sorted({number, top, *self._parent}) if self.find(n) == top]
 
 
 def equal_columns(node: Node) -> Equivalence:
-    """Which columns are equal in every row below and at a node, by its inner joins, filters and plain projections."""
+    """Columns that are equal in every row at a node, proved by its inner joins, filters and plain projections."""
     found = Equivalence()
     _collect_equalities(node, found)
     return found
@@ -299,7 +299,7 @@ def _collect_equalities(node: Node, found: Equivalence) -> None:
 
 
 def determined(node: Node, given: Iterable[int]) -> frozenset[int]:
-    """The numbers of the columns whose values follow from those in `given` for the rows of `node`.
+    """Numbers of the columns that are functionally determined by those in `given`, for the rows of `node`.
 
     A table's primary key determines its other columns; equal columns determine each other.
     """
@@ -309,7 +309,7 @@ def determined(node: Node, given: Iterable[int]) -> frozenset[int]:
         if isinstance(scan, Scan):
             rules += [(key, frozenset(c.id for c in scan.output)) for key in unique_keys(scan)]
         elif isinstance(scan, Aggregate) and {c.id for c, _ in scan.groups} <= not_null_columns(scan):
-            # A NULL group and a row that an outer join completed look alike, so nullable groups prove nothing.
+            # A NULL group looks like a row that an outer join completed, so nullable groups prove nothing.
             rules += [(key, frozenset(c.id for c in scan.columns)) for key in unique_keys(scan)]
     closure = {equal.find(number) for number in given}
     everything = {c.id for inner in nodes(node) for c in inner.columns}

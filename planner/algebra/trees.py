@@ -1,7 +1,7 @@
-"""Walking and rewriting plan trees and the expressions in them: what every rule needs.
+"""Traversal and rewriting of plan trees and of the expressions in them, used by every rule.
 
-`sql.expressions` walks any expression by looking at its fields. Planning visits some ten thousand nodes, so this
-module knows the common ones by class and falls back to the fields for the others.
+`sql.expressions` traverses any expression by inspecting its fields. Planning visits some ten thousand nodes, so this
+module handles the common classes directly and falls back to the fields for the others.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LEAVES = (Column, Literal, Parameter)
 
 
 def subexpressions(expr: Expr) -> tuple[Expr, ...]:
-    """The direct subexpressions, in order."""
+    """Direct subexpressions, in order."""
     if isinstance(expr, Call):
         return expr.args
     if isinstance(expr, _LEAVES):
@@ -60,7 +60,7 @@ def subexpressions(expr: Expr) -> tuple[Expr, ...]:
 
 
 def each(expr: Expr) -> Iterator[Expr]:
-    """The expression and all below it, parents first, in no promised order beyond that."""
+    """Yield the expression and all below it, parents first; no other order is promised."""
     stack = [expr]
     while stack:
         node = stack.pop()
@@ -72,7 +72,7 @@ def each(expr: Expr) -> Iterator[Expr]:
 
 
 def columns_in(expr: Expr | None) -> frozenset[int]:
-    """The numbers of the columns that an expression reads itself; a subquery's insides are not looked at."""
+    """Numbers of the columns that an expression reads itself; subqueries are not inspected."""
     if expr is None:
         return frozenset()
     if isinstance(expr, Column):
@@ -91,12 +91,12 @@ def columns_in(expr: Expr | None) -> frozenset[int]:
 
 
 def columns_in_all(exprs: Iterable[Expr]) -> frozenset[int]:
-    """The numbers of the columns that any of the expressions reads."""
+    """Numbers of the columns that any of the expressions reads."""
     return frozenset().union(*map(columns_in, exprs))
 
 
 def has_subquery(expr: Expr) -> bool:
-    """Is a subquery among the parts?"""
+    """True if the expression contains a subquery."""
     return any(isinstance(node, SUBQUERIES) for node in each(expr))
 
 
@@ -108,7 +108,7 @@ def rewrite(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def map_parts(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
-    """The expression over changed direct subexpressions; itself where nothing changed."""
+    """Return the expression over changed direct subexpressions; itself if nothing changed."""
     if isinstance(expr, Call):
         args = tuple([change(arg) for arg in expr.args])
         if all(a is b for a, b in zip(args, expr.args, strict=True)):
@@ -120,7 +120,7 @@ def map_parts(expr: Expr, change: Callable[[Expr], Expr]) -> Expr:
 
 
 def substitute(expr: Expr, mapping: Mapping[int, Expr]) -> Expr:
-    """The expression with columns replaced by number; itself where it reads none of them."""
+    """Return the expression with columns replaced by number; itself if it reads none of them."""
     if isinstance(expr, Column):
         return mapping.get(expr.id, expr)
     return map_parts(expr, lambda part: substitute(part, mapping))
@@ -145,7 +145,7 @@ def negate(expr: Expr) -> Expr:
 
 
 def distinct(parts: Iterable[Expr]) -> list[Expr]:
-    """Each of several expressions once, in the order in which they first stand.
+    """Remove duplicates from several expressions, keeping the order of first occurrence.
 
     By hash: generated statements have conditions of tens of thousands of parts, which must not be compared in pairs.
     """
@@ -153,7 +153,7 @@ def distinct(parts: Iterable[Expr]) -> list[Expr]:
 
 
 def all_of(parts: Iterable[Expr]) -> Expr | None:
-    """The conjunction of flattened, distinct parts; None for none."""
+    """Conjunction of flattened, distinct parts; None for none."""
     found = distinct(piece for part in parts for piece in conjuncts(part))
     if len(found) > 1:
         return call("and", *found)
@@ -161,7 +161,7 @@ def all_of(parts: Iterable[Expr]) -> Expr | None:
 
 
 def any_of(parts: Iterable[Expr]) -> Expr:
-    """The disjunction of flattened, distinct parts; FALSE for none."""
+    """Disjunction of flattened, distinct parts; FALSE for none."""
     found = distinct(piece for part in parts for piece in disjuncts(part))
     if len(found) > 1:
         return call("or", *found)
@@ -169,7 +169,7 @@ def any_of(parts: Iterable[Expr]) -> Expr:
 
 
 def disjuncts(expr: Expr) -> list[Expr]:
-    """The parts of a disjunction, flattened."""
+    """Parts of a disjunction, flattened."""
     if isinstance(expr, Call) and expr.function == "or":
         return [part for arg in expr.args for part in disjuncts(arg)]
     return [expr]
@@ -182,14 +182,14 @@ NEGATED = {"eq": "ne", "ne": "eq", "lt": "ge", "le": "gt", "gt": "le", "ge": "lt
 
 
 def as_equality(expr: Expr) -> tuple[Expr, Expr] | None:
-    """The two sides of `a = b`, None for anything else."""
+    """Return the two sides of `a = b`, None for anything else."""
     if isinstance(expr, Call) and expr.function == "eq":
         return expr.args[0], expr.args[1]
     return None
 
 
 def column_equality(expr: Expr) -> tuple[Column, Column] | None:
-    """The two columns of `column = column`, None for anything else."""
+    """Return the two columns of `column = column`, None for anything else."""
     sides = as_equality(expr)
     if sides and isinstance(sides[0], Column) and isinstance(sides[1], Column):
         return sides[0], sides[1]
@@ -200,12 +200,12 @@ def column_equality(expr: Expr) -> tuple[Column, Column] | None:
 
 
 def column_ids(node: Node) -> frozenset[int]:
-    """The numbers of the columns that come out of a node."""
+    """Numbers of the columns that a node produces."""
     return frozenset(column.id for column in node.columns)
 
 
 def node_expressions(node: Node) -> list[Expr]:
-    """The expressions that stand in the node itself, not in its inputs."""
+    """Expressions of the node itself, without those of its inputs."""
     if isinstance(node, Filter):
         return [node.predicate]
     if isinstance(node, Join):
@@ -232,7 +232,7 @@ def node_expressions(node: Node) -> list[Expr]:
 
 
 def map_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
-    """The node with each of its own expressions changed; itself where none changed."""
+    """Return the node with each of its own expressions changed; itself if none changed."""
     before = node_expressions(node)
     if not before:
         return node
@@ -243,7 +243,7 @@ def map_expressions(node: Node, change: Callable[[Expr], Expr]) -> Node:
 
 
 def _with_expressions(node: Node, exprs: list[Expr]) -> Node:
-    """The node with its own expressions replaced, in the order of `node_expressions`."""
+    """Return the node with its own expressions replaced, in the order of `node_expressions`."""
     if isinstance(node, Filter):
         return Filter(node.source, exprs[0])
     if isinstance(node, Join):
@@ -293,7 +293,7 @@ def _top_rows_of(node: TopRows, rest: list[Expr]) -> Node:
 
 
 def nodes(root: Node) -> Iterator[Node]:
-    """The node and all below it, parents first."""
+    """Yield the node and all below it, parents first."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -307,9 +307,9 @@ def rewrite_nodes(node: Node, change: Callable[[Node], Node]) -> Node:
 
 
 def free_columns(root: Node) -> frozenset[int]:
-    """The numbers of the columns that a plan reads and that nothing inside it makes: its outer references.
+    """Numbers of the columns that a plan reads and that nothing inside it defines: its outer references.
 
-    Subqueries that are still expressions are not looked into.
+    Subqueries that are still expressions are not inspected.
     """
     stack = [root]
     while stack:  # without recursion, and once for each node: plans are hundreds of levels deep
@@ -326,7 +326,7 @@ def free_columns(root: Node) -> frozenset[int]:
 
 
 def _free_columns(node: Node, inputs: Sequence[Node]) -> frozenset[int]:
-    """What a node and its inputs read, without what the inputs give out and the node makes."""
+    """Columns that a node and its inputs read, without those that the inputs produce and the node defines."""
     read = set(columns_in_all(node_expressions(node)))
     for child in inputs:
         read |= child._free
@@ -345,7 +345,7 @@ _NONE: frozenset[int] = frozenset()
 
 
 def filtered(node: Node, predicate: Expr | None) -> Node:
-    """The node under a filter, if there is a predicate; joins a filter that is there already."""
+    """Put a filter over the node if there is a predicate; an existing filter is extended."""
     if predicate is None or predicate == TRUE:
         return node
     if isinstance(node, Filter):
@@ -354,18 +354,18 @@ def filtered(node: Node, predicate: Expr | None) -> Node:
 
 
 def passing(columns: Iterable[Column]) -> tuple[tuple[Column, Expr], ...]:
-    """Projection items that let columns through under their own numbers."""
+    """Projection items that pass columns on under their own numbers."""
     return tuple((column, column) for column in columns)
 
 
 class Numbers:
-    """Gives out column numbers that a statement does not use yet."""
+    """Allocates column numbers that a statement does not use yet."""
 
     def __init__(self, first: int):
         self._next = first
 
     def column(self, like: Expr, name: str = "") -> Column:
-        """A fresh column for the values of an expression."""
+        """Make a fresh column for the values of an expression."""
         if not name:
             name = like.name if isinstance(like, Column) else "expr"
         self._next += 1
@@ -373,7 +373,7 @@ class Numbers:
 
 
 def in_values(expr: Expr) -> tuple[Expr, tuple[Expr, ...]] | None:
-    """The argument and items of `arg IN (items)`, also of `arg = literal`; None for anything else."""
+    """Return the argument and items of `arg IN (items)`, also of `arg = literal`; None for anything else."""
     if isinstance(expr, InValues):
         return expr.arg, expr.items
     sides = as_equality(expr)

@@ -1,8 +1,7 @@
-"""Window calls as plan nodes: which calls share an operator, in which order those run, and what may pass them.
+"""Window calls as plan nodes: which calls share an operator, in which order the nodes run, and what may pass them.
 
-All calls of a `Window` node have one PARTITION BY and one ORDER BY, so it sorts its rows once, and they come out in
-that order. The node with the longest keys runs first: one whose keys are the beginning of those finds its rows in
-order.
+All calls of a `Window` node have one PARTITION BY and one ORDER BY, so it sorts its rows once and produces them in that
+order. The node with the longest keys runs first: a node whose keys are a prefix of those gets its rows in order.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ Calls = Sequence[tuple[Column, WindowCall]]
 
 
 def over(source: Node, calls: Calls) -> Node:
-    """The rows of `source` with the values of all calls, one node for each pair of PARTITION BY and ORDER BY."""
+    """Return the rows of `source` with the values of all calls, one node per pair of PARTITION BY and ORDER BY."""
     groups: dict[tuple[frozenset[Expr], tuple[OrderItem, ...]], list[tuple[Column, WindowCall]]] = {}
     for column, window in calls:
         groups.setdefault((frozenset(window.partition), window.order), []).append((column, window))
@@ -34,7 +33,7 @@ def over(source: Node, calls: Calls) -> Node:
 def _sequence(
     keys: list[tuple[frozenset[Expr], tuple[OrderItem, ...]]],
 ) -> list[tuple[frozenset[Expr], tuple[OrderItem, ...]]]:
-    """Equal partitions one after the other, the longest order first within them; else as they were written."""
+    """Sort the keys of nodes: equal partitions together, the longest order first within them; otherwise as written."""
     firsts: dict[frozenset[Expr], int] = {}
     for place, (partition, _) in enumerate(keys):
         firsts.setdefault(partition, place)
@@ -42,19 +41,19 @@ def _sequence(
 
 
 def distinct_on(source: Node, columns: Sequence[Column], order: Sequence[OrderItem]) -> Node:
-    """The first row by `order` of those that are equal in `columns`."""
+    """First row by `order` of each set of rows that are equal in `columns`."""
     rest = tuple(item for item in order if item.expr not in columns)
     return TopRows(source, tuple(dict.fromkeys(columns)), rest, Literal(BIGINT, False, 1))
 
 
 def passes(node: Window, part: Expr) -> bool:
-    """May a predicate filter the node's input instead? Only if it keeps or drops whole partitions."""
+    """True if a predicate may filter the node's input instead: only if it keeps or drops whole partitions."""
     keys = {key.id for key in node.windows[0][1].partition if isinstance(key, Column)}
     return bool(columns_in(part)) and columns_in(part) <= keys
 
 
 def partitioned(node: Window, source: Node, keys: Iterable[Expr]) -> Window:
-    """The node over another source, its calls partitioned by further expressions as well."""
+    """Return the node over another source, its calls partitioned by further expressions as well."""
     extra = tuple(keys)
     calls = []
     for column, window in node.windows:

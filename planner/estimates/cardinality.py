@@ -1,8 +1,8 @@
-"""How many rows come out of each plan node, as far as statistics tell.
+"""Estimated number of rows of each plan node, as far as statistics allow.
 
 Predicates count as independent, equal columns join by containment: the smaller set of key values lies within the
-larger. Both are wrong in detail and good enough to order joins (Selinger et al. 1979; Leis et al. 2015 measure how
-wrong).
+larger. Both are wrong in detail and good enough to order joins (Selinger et al. 1979; Leis et al. 2015 measure the
+error).
 """
 
 from __future__ import annotations
@@ -52,27 +52,27 @@ if TYPE_CHECKING:
     from ..context import StatisticsSource
 
 DEFAULT = 0.3
-"""Selectivity of a condition nothing is known of."""
+"""Selectivity of a condition without any statistics."""
 COMPARED_COLUMNS = 0.4
 """Selectivity of `a < b` between two columns."""
 CONTAINS = 0.05
 """Selectivity of a pattern that may match anywhere."""
 IMPLIED = 0.5
-"""Selectivity of an OR over several relations: `factor_disjunctions` has pushed down most of what it says."""
+"""Selectivity of an OR over several relations: `factor_disjunctions` has pushed down most of its content."""
 LEAST_TAIL = 1e-4
-"""However far out, somebody asks because he expects to find something."""
+"""Least selectivity of a condition on an aggregate: however far out the constant, queries usually expect matches."""
 ROUNDS = 10
-"""Rounds of a recursive query that are expected."""
+"""Expected rounds of a recursive query."""
 UNKNOWN_SERIES = 100.0
-"""Values of a series whose bounds are not known."""
+"""Values of a series whose bounds are unknown."""
 LEAST_ANTI = 0.1
-"""An anti join is asked for because some rows have no partner."""
+"""Least selectivity of an anti join: queries use one because some rows have no partner."""
 
 
 class Estimator:
-    """Estimates for one planning; remembers what it has seen.
+    """Estimates for one planning, cached per node.
 
-    Column numbers are unique in a statement, so profiles of columns are kept by number alone.
+    Column numbers are unique in a statement, so profiles of columns are stored by number alone.
     """
 
     def __init__(self, store: StatisticsSource):
@@ -84,26 +84,26 @@ class Estimator:
         self._working: dict[int, tuple[Node, float]] = {}
 
     def table(self, scan: Scan) -> TableStatistics:
-        """The statistics of a scan's table."""
+        """Statistics of a scan's table."""
         known = self._tables.get(scan.table.id)
         if known is None:
             known = self._tables[scan.table.id] = self._store.statistics(scan.table)
         return known
 
     def rows(self, node: Node) -> float:
-        """How many rows are expected."""
+        """Expected number of rows."""
         known = self._rows.get(id(node))
         if known is None:
-            # The node is kept beside its estimate, so that its id is not given to another one.
+            # The node is stored with its estimate, so that its id is not reused for another node.
             known = self._rows[id(node)] = (node, self._estimate(node))
         return known[1]
 
     def remember(self, node: Node, rows: float) -> None:
-        """Take over a better estimate than the node alone allows."""
+        """Record a better estimate than the node alone allows."""
         self._rows[id(node)] = (node, rows)
 
     def domain(self, expr: Expr) -> float:
-        """How many distinct values an expression may take, over the unfiltered rows."""
+        """Number of distinct values that an expression may take, over the unfiltered rows."""
         if isinstance(expr, Column):
             profile = self._profiles.get(expr.id)
             return UNKNOWN_ROWS if profile is None else profile.domain
@@ -117,11 +117,12 @@ class Estimator:
         return product
 
     def keys_met(self, key: Expr, other: Expr, rows: float) -> float:
-        """How many values of a join key may meet the other side's; `rows` are those that filters left of the key's.
+        """Number of values of a join key that may meet the other side's; `rows` are those left of the key's after
+        filters.
 
-        Dimensions reach further than facts: 200 years of dates for five years of sales. Nobody asks for a year without
-        sales, so what filters leave of a unique key is believed to lie within the bounds of the column that refers to
-        it.
+        Dimensions often reach further than facts: 200 years of dates for five years of sales. Queries rarely select a
+        year without sales. So the filtered values of a unique key are assumed to lie within the bounds of the referring
+        column.
         """
         domain = self.domain(key)
         own = self._profiles.get(key.id) if isinstance(key, Column) else None
@@ -129,13 +130,13 @@ class Estimator:
         if own is None or referring is None or not own.unique or not (_is_bounded(own) and _is_bounded(referring)):
             return domain
         common = min(own.high, referring.high) - max(own.low, referring.low) + 1
-        if common <= 0:  # so do conditions that exclude each other leave it
+        if common <= 0:  # as conditions that exclude each other leave it
             return domain
         within = domain * common / (own.high - own.low + 1)
         return float(min(domain, max(within, rows)))
 
     def distinct(self, expr: Expr, rows: float) -> float:
-        """How many distinct values an expression has among so many rows."""
+        """Number of distinct values of an expression among `rows` rows."""
         if isinstance(expr, Column) and expr.id in self._profiles and self._profiles[expr.id].unique:
             return max(min(1.0, rows), min(rows, self._profiles[expr.id].domain))
         return distinct_among(self.domain(expr), rows)
@@ -164,7 +165,7 @@ class Estimator:
         return self._scanned(rows, scan.predicates, names)
 
     def _scanned(self, rows: float, predicates: tuple[Expr, ...], names: dict[int, str]) -> float:
-        """The rows of a scan that its predicates let through; notes what becomes of the columns' values."""
+        """Number of rows that pass a scan's predicates; records the effect on the columns' values."""
         if not predicates:
             return rows
         numbers = {name: number for number, name in names.items()}
@@ -177,7 +178,7 @@ class Estimator:
         implied = {predicate.column for predicate in parts.predicates}
         for condition in parts.residual:
             share = self.selectivity(condition)
-            # A residual beside a column predicate that it implies must not count twice.
+            # A residual that implies one of the column predicates must not count twice.
             partly = any(names.get(number) in implied for number in columns_in(condition))
             rows *= share**0.5 if partly and not _is_comparison(condition) else share
         return rows
@@ -223,14 +224,15 @@ class Estimator:
         return rows
 
     def group_count(self, exprs: list[Expr], rows: float) -> float:
-        """The distinct combinations of some expressions among so many rows."""
+        """Number of distinct combinations of some expressions among `rows` rows."""
         groups = math.prod((self.distinct(expr, rows) for expr in exprs), start=1.0)
         if not exprs:
             return 1.0
         return distinct_among(groups, rows) if len(exprs) > 1 else min(groups, rows)
 
     def _note_spread(self, column: Column, call: AggregateCall, size: float) -> None:
-        """Mean and standard deviation of an aggregate over groups of so many rows on average (compound Poisson)."""
+        """Record mean and standard deviation of an aggregate over groups of `size` rows on average (compound
+        Poisson)."""
         if call.function == "count":
             self._spreads[column.id] = size, size**0.5
             return
@@ -238,7 +240,7 @@ class Estimator:
         profile = self._profiles.get(arg.id) if isinstance(arg, Column) else None
         if call.function not in ("sum", "avg") or profile is None:
             return
-        # A condition may have set one bound of a column whose statistics give none (an empty table).
+        # A condition may have set one bound of a column whose statistics have none (an empty table).
         if not isinstance(profile.low, int | float) or not isinstance(profile.high, int | float):
             return
         assert arg is not None
@@ -275,7 +277,7 @@ class Estimator:
         rows = self.rows(node.anchor)
         self._working[node.key] = node.anchor, max(1.0, rows)
         self._take_over(node.output, node.anchor.columns)
-        # How many rounds there will be is anybody's guess.
+        # The number of rounds cannot be estimated from statistics.
         return rows + ROUNDS * self.rows(node.step)
 
     def _working_table(self, node: WorkingTable) -> float:
@@ -284,7 +286,7 @@ class Estimator:
         return rows
 
     def _take_over(self, output: Iterable[Column], source: Iterable[Column]) -> None:
-        """Give columns that may hold more values than the ones they are made of a profile."""
+        """Record profiles for columns that may hold more values than the columns they derive from."""
         for own, first in zip(output, source, strict=False):
             self._profiles[own.id] = ColumnProfile(self.domain(first))
 
@@ -322,7 +324,7 @@ class Estimator:
     # ---- conditions --------------------------------------------------------------------------------------------
 
     def selectivity(self, condition: Expr) -> float:
-        """The share of rows for which a condition is true."""
+        """Share of rows for which a condition is true."""
         if isinstance(condition, Call):
             return self._call_selectivity(condition)
         if isinstance(condition, InValues):
@@ -372,7 +374,7 @@ class Estimator:
         return COMPARED_COLUMNS if columns_in(first) and columns_in(second) else RANGE
 
     def _tail(self, function: str, spread: tuple[float, float], bound: Literal) -> float:
-        """The share of groups whose aggregate lies beyond a constant, were it distributed normally."""
+        """Share of groups whose aggregate lies beyond a constant, under a normal distribution."""
         if not isinstance(bound.value, (int, float)):
             return RANGE
         mean, deviation = spread
@@ -380,13 +382,13 @@ class Estimator:
         return min(1.0, max(LEAST_TAIL, above if function in ("gt", "ge") else 1.0 - above))
 
     def join_selectivity(self, left: Node, right: Node, condition: Expr | None) -> float:
-        """The share of all pairs of rows for which a join condition is true."""
+        """Share of all pairs of rows for which a join condition is true."""
         left_ids = {column.id for column in left.columns}
         share, equal, smallest = 1.0, set[int](), 1.0
         for part in conjuncts(condition):
             sides = as_equality(part)
             if sides and _across(sides, left_ids):
-                # As many values as the side with more of them has.
+                # The number of values of the side that has more of them.
                 own = left if columns_in(sides[0]) <= left_ids else right
                 other = right if own is left else left
                 met = self.keys_met(*sides, self.rows(own)), self.keys_met(*sides[::-1], self.rows(other))
@@ -410,8 +412,8 @@ class Estimator:
         return min(shares, default=None)
 
     def keyed(self, node: Node) -> Iterable[tuple[frozenset[int], float]]:
-        """Unique keys inside a relation that are joined on as a whole, and how many keys there are: primary keys of
-        two or more columns, and the groups of aggregates."""
+        """Yield unique keys inside a relation that are joined on as a whole, with their number of values: primary keys
+        of two or more columns, and the groups of aggregates."""
         while isinstance(node, (Filter, Project)):
             node = node.source
         if isinstance(node, Scan):
@@ -426,7 +428,7 @@ class Estimator:
                 yield from self.keyed(node.right)
 
     def matching_share(self, left: Node, right: Node, condition: Expr | None) -> float:
-        """The share of `left`'s rows that have a partner in `right`."""
+        """Share of `left`'s rows that have a partner in `right`."""
         self.rows(left)
         left_ids = {column.id for column in left.columns}
         rows, share, others = self.rows(right), 1.0, 1.0
@@ -455,7 +457,7 @@ def _across(sides: tuple[Expr, ...], left_ids: set[int]) -> bool:
 
 
 def _composite_key(scan: Scan) -> frozenset[int]:
-    """The numbers of a primary key's columns, if there are two or more."""
+    """Numbers of a primary key's columns, if there are two or more."""
     if scan.table.schema.key_columns < 2:
         return frozenset()
     key = {column.name for column in scan.table.schema.key}

@@ -1,10 +1,10 @@
-"""What a plan costs, in the time it takes to touch one row of one column (some ten nanoseconds).
+"""Cost of a plan, in units of the time to touch one row of one column (some ten nanoseconds).
 
 The cost of a subplan has two parts, because of runtime filters. `stream` is the work per row that flows up the probe
 side; `fixed` is the rest: scanning encoded pages, building hash tables. A join above whose build side is small offers
-its keys to the scan at the bottom of the probe side, and from there on `stream` shrinks by the share of rows that find
-a partner. `carriers` are the columns for which the scan takes such a filter. So the cost model likes a big table at
-the bottom of a chain of probes, with the most selective build sides anywhere above it.
+its keys to the scan at the bottom of the probe side. From there on `stream` shrinks by the share of rows that have a
+partner. `carriers` are the columns for which the scan takes such a filter. So the model favours a big table at the
+bottom of a chain of probes, with the most selective build sides anywhere above it.
 """
 
 from __future__ import annotations
@@ -23,34 +23,36 @@ CHECK = 0.15
 READ = 0.6
 """Reading one value of a row that survived."""
 BUILD = 6.0
-"""Putting one row into a hash table."""
+"""Inserting one row into a hash table."""
 PROBE = 3.0
 """Looking one row up."""
 EMIT = 1.0
-"""Making one row of a join's output."""
+"""Producing one row of a join's output."""
 GROUP = 4.0
-"""Finding one row's group and adding it up."""
+"""Looking up one row's group and accumulating the row."""
 PAIR = 0.3
 """Comparing one pair of rows in a nested loop."""
 WORTH_FILTERING = 0.7
-"""An exact runtime filter that lets more than this share through is not worth checking."""
+"""Share of rows above which an exact runtime filter is not worth checking."""
 BLOOM = 1.8
-"""Asking a Bloom filter about one hashed value."""
+"""Testing one hashed value against a Bloom filter."""
 BLOOM_BUILD = 40.0
-"""Putting one build key into a Bloom filter, most of it for telling keys apart."""
+"""Inserting one build key into a Bloom filter, mostly the cost of removing duplicate keys."""
 HASH_TEXT = 16.0
-"""Hashing one text for it."""
+"""Hashing one text for a Bloom filter."""
 LOOKUP_TEXT = 4.0
 """Looking up one text, beyond `PROBE`."""
 ROWS_PER_ENTRY = 50
-"""A column of texts with so many rows for each is kept as a dictionary: only that is hashed and looked up."""
+"""Rows per distinct text from which on a column counts as dictionary-encoded: only the dictionary is hashed and looked
+up."""
 MOST_TEXTS = 256
-"""Distinct texts of a build side that become a list, which is exact and costs no more than the join's look-up."""
+"""Distinct texts of a build side up to which a list is used, which is exact and costs no more than the join's
+look-up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """See the module's page."""
+    """Cost of a subplan in two parts; see the module's docstring."""
 
     fixed: float
     stream: float
@@ -76,15 +78,15 @@ class CostModel:
         self.estimator = estimator
         self._known: dict[int, tuple[Node, Cost, bool]] = {}
         self.shares: dict[tuple[int, int, float], float] | None = None
-        """`filter_share` of two columns and so many build rows, remembered while the joins of one cluster are ordered:
-        what is known of their columns stays the same meanwhile."""
+        """Results of `filter_share` by two columns and a number of build rows, cached while the joins of one cluster
+        are ordered: the columns' statistics do not change meanwhile."""
 
     def cost(self, node: Node) -> Cost:
-        """What the node and all below it cost."""
+        """Cost of the node and all below it."""
         return self._entry(node)[1]
 
     def swapped(self, join: Join) -> bool:
-        """Should the left side of a semi, anti or left join be the build side?"""
+        """True if the left side of a semi, anti or left join should be the build side."""
         return self._entry(join)[2]
 
     def _entry(self, node: Node) -> tuple[Node, Cost, bool]:
@@ -98,7 +100,7 @@ class CostModel:
         rows = self.estimator.rows(node)
         if isinstance(node, Scan):
             whole = float(self.estimator.table(node).row_count)
-            # Bloom filters on other columns come too rarely to be worth the time in which orders are compared.
+            # Bloom filters on other columns are too rare to be worth the time that comparing orders would take.
             carriers = frozenset(c.id for c in node.output if c.type.is_integer_like)
             return Cost(whole * CHECK * max(1, len(node.predicates)), rows * READ * (1 + len(node.output)), carriers)
         if isinstance(node, Filter):
@@ -137,14 +139,14 @@ class CostModel:
             return straight, False
         mirrored = [KeyPair(pair.build, pair.probe) for pair in keys]
         turned = self.hashed(right, left, right_rows, left_rows, out, mirrored)
-        # What comes out are build rows, so no filter from above reaches a scan any more.
+        # The output consists of build rows, so no filter from above reaches a scan any more.
         turned = Cost(turned.total, 0.0)
         return (turned, True) if turned.total < straight.total else (straight, False)
 
     def hashed(
         self, probe: Cost, build: Cost, probe_rows: float, build_rows: float, out: float, keys: Sequence[KeyPair]
     ) -> Cost:
-        """A hash join; `keys` are those over which a runtime filter may reach the probe side."""
+        """Cost of a hash join; `keys` are those over which a runtime filter may reach the probe side."""
         share = 1.0
         for pair in keys:
             if _carried(pair.probe, probe):
@@ -159,11 +161,11 @@ class CostModel:
 
     @staticmethod
     def hashed_at_least(probe: Cost, build: Cost, build_rows: float, out: float) -> float:
-        """What `hashed` comes to at least, whatever runtime filters save."""
+        """Lower bound of `hashed`, for any runtime filters."""
         return probe.fixed + build.total + build_rows * BUILD + out * EMIT
 
     def filter_share(self, pair: KeyPair, build_rows: float) -> float:
-        """The share of the probe key's values that occur among so many build rows."""
+        """Share of the probe key's values that occur among `build_rows` build rows."""
         if self.shares is None or not isinstance(pair.probe, Column) or not isinstance(pair.build, Column):
             return self._filter_share(pair, build_rows)
         key = pair.probe.id, pair.build.id, build_rows
@@ -178,7 +180,8 @@ class CostModel:
         return min(1.0, present / max(1.0, met, self.estimator.domain(pair.probe)))
 
     def is_worth_filtering(self, pair: KeyPair, build_rows: float, probe_rows: float, columns: int) -> bool:
-        """Should the build side's keys go down to a scan that else gives `probe_rows` rows of so many columns?"""
+        """True if the build side's keys should filter a scan that otherwise yields `probe_rows` rows of `columns`
+        columns."""
         if has_exact_filter(pair.probe.type) != has_exact_filter(pair.build.type):
             return False
         if has_exact_filter(pair.probe.type):
@@ -189,11 +192,11 @@ class CostModel:
         return keys <= self.bloom_keys(pair.probe, probe_rows, columns)
 
     def bloom_keys(self, probe: Expr, rows: float, columns: int) -> int:
-        """Up to how many distinct build keys a Bloom filter saves more than it costs.
+        """Number of distinct build keys up to which a Bloom filter saves more than it costs.
 
-        Each of the scan's `rows` is asked, the share of those without a partner is neither read nor looked up:
+        Each of the scan's `rows` is tested; the share without a partner is neither read nor looked up:
 
-            rows * (1 - keys / domain) * saved  >  rows * asked + keys * BLOOM_BUILD
+                rows * (1 - keys / domain) * saved  >  rows * tested + keys * BLOOM_BUILD
         """
         rows, domain = max(1.0, rows), max(1.0, self.estimator.domain(probe))
         saved, asked = PROBE + READ * columns, BLOOM
@@ -202,14 +205,14 @@ class CostModel:
         return max(0, int(rows * (saved - asked) / (BLOOM_BUILD + rows * saved / domain)))
 
     def nested(self, left: Cost, right: Cost, left_rows: float, right_rows: float, out: float) -> Cost:
-        """A nested loop over all pairs."""
+        """Cost of a nested loop over all pairs."""
         return Cost(
             left.fixed + right.total, left.stream + left_rows * max(1.0, right_rows) * PAIR + out * EMIT, left.carriers
         )
 
 
 def has_exact_filter(type_: DataType) -> bool:
-    """Are the type's physical values integers of at most 64 bits, of which a bitmap or a range can be made?"""
+    """True if the type's physical values are integers of at most 64 bits, which fit a bitmap or a range."""
     return type_.is_integer_like and (not type_.is_decimal or (type_.precision or 0) <= 18)
 
 
@@ -218,7 +221,7 @@ def _carried(key: Expr, side: Cost) -> bool:
 
 
 def key_pairs(join: Join) -> list[KeyPair]:
-    """The equalities of a join's condition that link its two sides, with the left side as the probe side."""
+    """Equalities of a join's condition that link its two sides, with the left side as the probe side."""
     left = {column.id for column in join.left.columns}
     right = {column.id for column in join.right.columns}
     found: list[KeyPair] = []

@@ -1,6 +1,6 @@
-"""What is believed of columns: how many values, between which bounds. Beliefs, never proofs.
+"""Column statistics within a plan: estimated number of values and their bounds. Estimates, never proofs.
 
-`model.store.TableStatistics` speaks of whole tables; a `ColumnProfile` carries that along through a plan.
+`model.store.TableStatistics` describes whole tables; a `ColumnProfile` carries that along through a plan.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ UNKNOWN_ROWS = 1000.0
 RANGE = 0.3
 """Selectivity of an open range on values without bounds (PostgreSQL: 1/3)."""
 NARROW_RANGE = 0.05
-"""Selectivity of a range closed at both ends on values without bounds, as `LIKE 'prefix%'` gives it."""
+"""Selectivity of a range closed at both ends on values without bounds, as `LIKE 'prefix%'` produces it."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnProfile:
-    """A column's values.
+    """Statistics of a column's values.
 
-    `domain` is the number of distinct values as far as predicates on the column itself restrict it; other filters
-    make rows rarer, not the domain smaller. That is what joins divide by: 10 % of the orders match 10 % of the lines.
+    `domain` is the number of distinct values as far as predicates on the column itself restrict it. Other filters make
+    rows rarer, but not the domain smaller. Joins divide by the domain: 10 % of the orders match 10 % of the lines.
     """
 
     domain: float
@@ -38,14 +38,14 @@ class ColumnProfile:
 
 
 class Profiles:
-    """The profiles of a plan's columns by their numbers. Those of table columns are made when somebody asks: most
-    columns of a table are only handed on, and what the store knows of one may take it a while."""
+    """The profiles of a plan's columns by their numbers. Those of table columns are made on demand: most columns of a
+    table are only passed on, and the store may take a while to return statistics."""
 
     def __init__(self) -> None:
         self._known: dict[int, ColumnProfile | Callable[[], ColumnProfile]] = {}
 
     def get(self, number: int) -> ColumnProfile | None:
-        """A column's profile; None where nothing is known."""
+        """Return a column's profile; None if nothing is known."""
         found = self._known.get(number)
         if found is not None and not isinstance(found, ColumnProfile):
             found = self._known[number] = found()
@@ -64,11 +64,11 @@ class Profiles:
         return number in self._known
 
     def note(self, number: int, make: Callable[[], ColumnProfile]) -> None:
-        """What to call when somebody asks for this one."""
+        """Register a function that makes the column's profile on demand."""
         self._known[number] = make
 
     def hand_on(self, number: int, source: int) -> bool:
-        """Give a column the profile of another one; False where that has none."""
+        """Copy the profile of another column to this one; False if that has none."""
         if source not in self._known:
             return False
         self._known[number] = self._known[source]
@@ -76,7 +76,7 @@ class Profiles:
 
 
 def profile_of(statistics: TableStatistics, name: str, type_: DataType, is_key: bool) -> ColumnProfile:
-    """A table column's profile; guesses where the store knows nothing. `is_key`: it alone is the primary key."""
+    """Profile of a table column; defaults if the store has no statistics. `is_key`: it alone is the primary key."""
     rows = max(1.0, float(statistics.row_count))
     known = statistics.columns.get(name, ColumnStatistics())
     if is_key:
@@ -92,7 +92,7 @@ def profile_of(statistics: TableStatistics, name: str, type_: DataType, is_key: 
 
 
 def selectivity(predicate: ColumnPredicate, profile: ColumnProfile) -> float:
-    """The share of a table's rows that satisfies a column predicate."""
+    """Share of a table's rows that satisfies a column predicate."""
     solid = 1.0 - profile.null_fraction
     if isinstance(predicate, IsNull):
         return solid if predicate.negated else profile.null_fraction
@@ -104,7 +104,7 @@ def selectivity(predicate: ColumnPredicate, profile: ColumnProfile) -> float:
     if isinstance(predicate, AnyOf):
         # The members have no value in common.
         return min(1.0, sum(selectivity(member, profile) for member in predicate.members))
-    return RANGE  # filters that come to be when the plan runs
+    return RANGE  # filters that exist only while the plan runs
 
 
 def _within(value: Any, profile: ColumnProfile) -> bool:
@@ -125,7 +125,7 @@ def _range_share(predicate: Range, profile: ColumnProfile) -> float:
     end = high if predicate.upper is None else min(high, float(predicate.upper))
     if start > end:
         return 0.0
-    # One value counts as a span of its own, so that `x <= lowest` is not empty.
+    # One value counts as a span of length 1, so that `x <= lowest` is not empty.
     step = (high - low) / max(1.0, profile.domain - 1)
     span = end - start + step
     if predicate.lower is not None and not predicate.lower_inclusive and start == float(predicate.lower):
@@ -146,7 +146,7 @@ def _text_share(predicate: Range, profile: ColumnProfile) -> float:
 
 
 def restricted(profile: ColumnProfile, predicate: ColumnPredicate, share: float) -> ColumnProfile:
-    """The profile after a predicate on the column itself."""
+    """Profile after a predicate on the column itself."""
     if isinstance(predicate, IsNull) and not predicate.negated:
         return ColumnProfile(1.0, null_fraction=1.0)
     if isinstance(predicate, AnyOf):
@@ -162,7 +162,7 @@ def restricted(profile: ColumnProfile, predicate: ColumnPredicate, share: float)
 
 
 def _restricted_by_any(profile: ColumnProfile, predicate: AnyOf, share: float) -> ColumnProfile:
-    """The profile after an OR on the column: what its members leave, together."""
+    """Profile after an OR on the column: the union of what its members leave."""
     solid = [member for member in predicate.members if not admits_null(member)]
     parts = [restricted(profile, member, selectivity(member, profile)) for member in solid]
     domain = max(1.0, min(profile.domain, sum(part.domain for part in parts)))
@@ -173,7 +173,7 @@ def _restricted_by_any(profile: ColumnProfile, predicate: AnyOf, share: float) -
 
 
 def distinct_among(domain: float, rows: float) -> float:
-    """How many of `domain` equally likely values are expected among `rows` rows (Cardenas 1975).
+    """Expected number of distinct values in `rows` uniform draws from `domain` values (Cardenas 1975).
 
     >>> round(distinct_among(100, 50))
     39

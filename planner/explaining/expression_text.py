@@ -1,4 +1,4 @@
-"""Expressions as people write them, for EXPLAIN and errors."""
+"""Expressions as SQL text, for EXPLAIN and errors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ Names = Mapping[int, str]
 
 
 def to_sql(expr: Expr, names: Names | None = None) -> str:
-    """SQL text of an expression; `names` says how columns are called where their own name is not enough."""
+    """Return the SQL text of an expression; `names` overrides the names of columns that are not unique."""
     return _text(expr, {} if names is None else names, 0)
 
 
@@ -67,7 +67,7 @@ def _text(expr: Expr, names: Names, around: int) -> str:
 
 
 def _render(expr: Expr, names: Names) -> tuple[str, int]:
-    """The text, and how tightly its outermost operator binds."""
+    """Return the text, and the precedence of its outermost operator."""
     if isinstance(expr, Column):
         return names.get(expr.id, expr.name), _ATOM
     if isinstance(expr, Literal):
@@ -162,7 +162,8 @@ def window_text(call: Window, names: Names) -> str:
 
 
 def framed_text(call: Window, names: Names) -> str:
-    """The same without what all calls of an operator share: `sum(x) ROWS BETWEEN 1 PRECEDING AND CURRENT ROW`."""
+    """Return the same without the keys that all calls of an operator share: `sum(x) ROWS BETWEEN 1 PRECEDING AND
+    CURRENT ROW`."""
     return " ".join([_called(call, names), *_frame_text(call, names)])
 
 
@@ -183,7 +184,7 @@ def window_keys(call: Window, names: Names) -> str:
 
 
 def order_text(item: OrderItem, names: Names) -> str:
-    """`x DESC NULLS LAST`; an order of NULLs only where it is not PostgreSQL's."""
+    """Return `x DESC NULLS LAST`; the order of NULLs only if it differs from PostgreSQL's default."""
     text = _text(item.expr, names, 0) + (" DESC" if item.descending else "")
     if item.nulls_first != item.descending:
         text += " NULLS FIRST" if item.nulls_first else " NULLS LAST"
@@ -191,7 +192,7 @@ def order_text(item: OrderItem, names: Names) -> str:
 
 
 def _frame_text(call: Window, names: Names) -> list[str]:
-    """The frame, where it is not what goes without saying."""
+    """Return the frame, unless it is the default."""
     frame = call.frame
     if frame is None or frame in (WindowFrame(), WindowFrame(end="unbounded following")):
         return []

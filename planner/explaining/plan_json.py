@@ -3,10 +3,10 @@
     {"operator": "HashJoin", "text": "HashJoin inner on a = b", "role": null, "details": ["runtime filter on t.a"],
      "estimated_rows": 30000, "actual_rows": 29811, "seconds": 0.0123, "memory_bytes": 1200000, "inputs": [...]}
 
-`role` is "probe" or "build" below a hash join; `actual_rows`, `seconds` and `memory_bytes` stand only where the plan
-has run, `spilled_bytes` where it spilled. A scan also names its "table", "alias", "columns", "tablets" and
-"tablets_scanned". A shared subplan is given at its first use; later ones say `"shared": key` alone. With VERBOSE the
-outermost operator has "rules": the logical plan after each rule that changed it, line by line.
+`role` is "probe" or "build" below a hash join; `actual_rows`, `seconds` and `memory_bytes` are present only after an
+execution, `spilled_bytes` only if the operator spilled. A scan also names its "table", "alias", "columns", "tablets"
+and "tablets_scanned". A shared subplan is shown at its first use; later uses hold `"shared": key` alone. With VERBOSE
+the outermost operator has "rules": the logical plan after each rule that changed it, line by line.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from .plan_text import Actual, Drawing, draw_logical, drawing_of, input_roles, t
 
 
 def explain_json(plan: Plan, actuals: Mapping[int, Actual] | None = None, verbose: bool = False) -> str:
-    """The plan as a JSON text, indented by two spaces.
+    """Return the plan as a JSON text, indented by two spaces.
 
-    `verbose` tells the rules too; it needs a plan made with `PlannerOptions(trace=True)`.
+    `verbose` includes the rules; it needs a plan made with `PlannerOptions(trace=True)`.
     """
     found = _outline(plan.root, drawing_of(plan.root, actuals), None)
     if verbose:

@@ -1,4 +1,4 @@
-"""Drawing plans, logical and physical; nothing else knows how to.
+"""Text form of plans, logical and physical; the only module that draws them.
 
 A physical plan, as EXPLAIN prints it: one line per operator with its expected rows, details below it behind a dot,
 inputs indented.
@@ -31,18 +31,18 @@ from .expression_text import Names, framed_text, groups_text, predicate_text, to
 
 @dataclass(frozen=True, slots=True)
 class Actual:
-    """What an operator really did, for EXPLAIN ANALYZE.
+    """Measurements of an executed operator, for EXPLAIN ANALYZE.
 
     Parameters
     ----------
     rows : int
-        Rows that came out.
+        Rows that it produced.
     seconds : float
         Time spent in it, its inputs excluded, added up over threads.
     notes : tuple of str
-        Anything else worth a line: pages skipped, hash table size.
+        Further lines: pages skipped, hash table size.
     memory : int
-        Bytes of state that it held at most.
+        Largest size of its state, in bytes.
     spilled : int
         Bytes that it wrote to temporary files.
     """
@@ -55,7 +55,7 @@ class Actual:
 
 
 def explain(plan: Plan, actuals: Mapping[int, Actual] | None = None, verbose: bool = False) -> str:
-    """The text of a plan.
+    """Return the text of a plan.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def explain(plan: Plan, actuals: Mapping[int, Actual] | None = None, verbose: bo
 
 
 def _qualified(found: list[tuple[str, tuple[Column, ...]]]) -> dict[int, str]:
-    """`alias.name` for columns whose name several tables of the plan use."""
+    """Map to `alias.name` the columns whose name several tables of the plan use."""
     uses = Counter(name for _, columns in found for name in {column.name for column in columns})
     return {c.id: f"{alias}.{c.name}" for alias, columns in found for c in columns if uses[c.name] > 1}
 
@@ -116,7 +116,7 @@ def _items(pairs: tuple[tuple[Column, Expr], ...], names: Names) -> str:
 
 
 def draw_logical(root: Node) -> str:
-    """A logical plan, one line per node; shared subplans follow."""
+    """Draw a logical plan, one line per node; shared subplans follow."""
     shared: dict[int, logical.Shared] = {}
     _find_shared(root, shared)
     scans: list[tuple[str, tuple[Column, ...]]] = []
@@ -210,7 +210,7 @@ def _scan_head(node: logical.Scan, names: Names) -> str:
 
 
 def time_text(time: TimeTravel) -> str:
-    """When a table is read, in words."""
+    """Describe the snapshot or the interval at which a table is read."""
     if time.changes is None:
         return f"as of {format_timestamp(time.until)}"
     what = "all changes" if time.changes.history else "net changes"
@@ -221,26 +221,26 @@ def time_text(time: TimeTravel) -> str:
 
 
 def draw_physical(root: PhysicalNode, actuals: Mapping[int, Actual] | None = None) -> str:
-    """A physical plan; a shared subplan is drawn at its first use."""
+    """Draw a physical plan; a shared subplan is drawn at its first use."""
     return "\n".join(drawing_of(root, actuals).lines(root, 0, ""))
 
 
 def drawing_of(root: PhysicalNode, actuals: Mapping[int, Actual] | None = None) -> Drawing:
-    """What draws the nodes of a plan: names are qualified as the whole plan needs it."""
-    # Names of a subplan that is used twice stand for columns of several uses.
+    """Return the object that draws the nodes of a plan; names are qualified as the whole plan needs it."""
+    # Names in a subplan that is used twice stand for columns of several uses.
     below = physical.nodes(root, 2)
     scans = [(node.alias, node.fetched) for node in below if isinstance(node, physical.TableScan)]
     return Drawing(_qualified(scans), actuals or {}, {c.id: alias for alias, columns in scans for c in columns})
 
 
 def tablets_of(scan: physical.TableScan) -> tuple[int, int]:
-    """How many tablets the scan's predicates leave, and how many there are."""
+    """Number of tablets left by the scan's predicates, and of all tablets."""
     partitioner = Partitioner(scan.table.schema, scan.table.partitions)
     return len(partitioner.prune(scan.predicates)), len(partitioner.partitions)
 
 
 def input_roles(node: PhysicalNode) -> tuple[str | None, ...]:
-    """What each input of a node is to it, None where there is nothing to say."""
+    """Role of each input of a node, None if it has none."""
     return ("probe", "build") if isinstance(node, physical.HashJoin) else (None,) * len(node.children())
 
 
@@ -254,7 +254,7 @@ class Drawing:
         self._drawn: set[int] = set()
 
     def lines(self, node: PhysicalNode, depth: int, label: str) -> Iterator[str]:
-        """The node's line, its details, its inputs."""
+        """Yield the node's line, its details, its inputs."""
         indent = "  " * depth
         yield f"{indent}{label}{self.head(node)}  ({self._numbers(node)})"
         for detail in self.details(node):
@@ -265,13 +265,13 @@ class Drawing:
             yield from self.lines(child, depth + 1, f"{role}: " if role else "")
 
     def first_use(self, node: physical.Shared) -> bool:
-        """Is this the first time that the shared subplan is asked for?"""
+        """True at the first use of the shared subplan."""
         first = node.key not in self._drawn
         self._drawn.add(node.key)
         return first
 
     def actual(self, node: PhysicalNode) -> Actual | None:
-        """What the node did, where the plan has run."""
+        """Measurements of the node, if the plan has run."""
         return self._actuals.get(id(node))
 
     def _numbers(self, node: PhysicalNode) -> str:
@@ -290,7 +290,7 @@ class Drawing:
         return _join_list([self._text(expr) for expr in exprs])
 
     def head(self, node: PhysicalNode) -> str:
-        """The node's own line."""
+        """Return the node's own line."""
         if isinstance(node, physical.TableScan):
             return "TableScan " + (
                 node.table.name if node.alias == node.table.name else f"{node.table.name} {node.alias}"
@@ -339,7 +339,7 @@ class Drawing:
         return type(node).__name__
 
     def details(self, node: PhysicalNode) -> Iterator[str]:
-        """The lines below it."""
+        """Yield the detail lines below the node."""
         if isinstance(node, physical.TableScan):
             yield from self._scan_details(node)
         elif isinstance(node, physical.Window):
@@ -388,7 +388,7 @@ class Drawing:
 
 
 def readable_size(count: int) -> str:
-    """Bytes as MB, or kB where there are few."""
+    """Format a number of bytes as MB, or as kB if small."""
     return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
 
 

@@ -1,10 +1,10 @@
-"""The conditions of a scan that hold parameters: what becomes of them once the values are there.
+"""Conditions of a scan that hold parameters, and their form once the values are bound.
 
     l_shipdate >= ?        a *slot*: the value goes straight into a column predicate
-    l_comment LIKE ?       made as an expression; `scans.scan_predicates.extract` decides for each value
+    l_comment LIKE ?       rebuilt as an expression; `scans.scan_predicates.extract` decides for each value
     l_tax <> l_discount    decided once for all values
 
-What comes out is what `extract` and `merge` would give for all conditions with the values in them.
+The result equals what `extract` and `merge` would return for all conditions with the values in them.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from .value_sets import merge
 
 @dataclass(slots=True)
 class Binding:
-    """One binding: the physical values by their parameters' numbers, and the nodes that were made already."""
+    """One binding: the physical values by their parameters' numbers, and the nodes built so far."""
 
     values: Sequence[Any]
     done: dict[int, Any] = field(default_factory=dict)
 
 
 ExpressionMaker: TypeAlias = Callable[[Binding], Expr]
-"""Makes an expression anew, folded."""
+"""Rebuilds an expression with values in it, folded."""
 Pushed: TypeAlias = tuple[tuple[ColumnPredicate, ...], Expr | None]
-"""A scan's column predicates, and its residual condition."""
+"""Column predicates of a scan, and its residual condition."""
 Slot: TypeAlias = Callable[[Any], Range | None]
-"""The column predicate of a comparison with a physical value; None where it takes more thought."""
+"""Makes the column predicate of a comparison with a physical value; None if the general path must decide."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Slotted:
-    """A comparison of `column` with the parameter of this number."""
+    """A comparison of `column` with the parameter of number `number`."""
 
     column: str
     number: int
@@ -51,10 +51,10 @@ class _Slotted:
 def pushed_conditions(
     scan: TableScan, maker_of: Callable[[Expr], ExpressionMaker | None], number_of: Callable[[Parameter], int]
 ) -> Callable[[Binding], Pushed]:
-    """What gives the conditions of a scan with values in them.
+    """Return a function that produces the conditions of a scan with values in them.
 
-    `maker_of` says what makes an expression anew, None where it holds no parameter; `number_of` gives a parameter's
-    place in a binding.
+    `maker_of` returns the function that rebuilds an expression, None if the expression holds no parameter. `number_of`
+    returns a parameter's place in a binding.
     """
     names = {column.id: name for column, name in zip(scan.fetched, scan.names, strict=True)}
     slotted: list[_Slotted] = []
@@ -114,7 +114,7 @@ def pushed_conditions(
 
 
 def _slotted(condition: Expr, names: Mapping[int, str], number_of: Callable[[Parameter], int]) -> _Slotted | None:
-    """The slot of `column comparison parameter`, either way round; None for anything else."""
+    """Return the slot of `column comparison parameter`, either way round; None for anything else."""
     if not isinstance(condition, Call) or condition.function not in MIRRORED or condition.function == "ne":
         return None
     function, (first, second) = condition.function, condition.args
@@ -134,7 +134,7 @@ def _slot(name: str, column: Column, function: str) -> Slot | None:
         return _text_slot(name, function, inclusive)
     if not (type_.is_integer or type_.is_decimal or type_.kind in (Kind.DATE, Kind.TIMESTAMP)):
         return None
-    # At the ends of a type's values some comparisons say nothing or are never true.
+    # At the limits of a type's range, some comparisons are always or never true.
     low, high = limits(type_)
 
     def equal(value: Any) -> Range | None:

@@ -1,9 +1,9 @@
-"""LIMIT, told to the scan below it, so that no tablet reads on when it has given what can be wanted of it.
+"""LIMIT pushed into the scan below it, so that no tablet reads beyond the rows that it may have to contribute.
 
-A limit directly over a scan lets each part of the scan stop after so many rows. A sort with a limit does too where the
-scan can give its rows in the sort's order, which is that of the primary key: of each tablet only the first rows are
-read, and the sort above has little to merge. Projections in between do no harm. An ordered scan has one thread per
-tablet and merges the tablet's rowsets, so it must spare most of the reading to be worth it.
+A limit directly over a scan lets each part of the scan stop after that number of rows. So does a sort with a limit, if
+the scan can produce its rows in the sort's order, which is that of the primary key. Then only the first rows of each
+tablet are read, and the sort above has little to merge. Projections in between do not matter. An ordered scan has one
+thread per tablet and merges the tablet's rowsets, so it is used only if it saves most of the reading.
 
 >>> from nyala.planner import explain
 >>> from nyala.planner.testing import plan_text
@@ -29,13 +29,13 @@ from ..algebra.trees import as_equality
 from .value_sets import is_one_value
 
 WORTH_ORDERING = 0.1
-"""The largest share of a scan's rows that tablets may be expected to give in key order."""
+"""Largest share of a scan's rows that the tablets may be expected to produce in key order."""
 GUESSED_ROWS = 100.0
-"""Of a LIMIT whose value comes with the execution."""
+"""Assumed rows of a LIMIT whose value is bound at execution."""
 
 
 def limited(node: PhysicalNode, limit: Expr | None, offset: Expr | None) -> PhysicalNode:
-    """The input of a limit, told about it where it is a scan."""
+    """Return the input of a limit, with the limit pushed down if the input is a scan."""
     if not _is_known(limit):
         return node
     if isinstance(node, physical.Project):
@@ -46,7 +46,8 @@ def limited(node: PhysicalNode, limit: Expr | None, offset: Expr | None) -> Phys
 
 
 def ordered(node: PhysicalNode, order: Sequence[OrderItem], limit: Expr | None, offset: Expr | None) -> PhysicalNode:
-    """The input of a top-N, told about it where it is a scan that gives this order."""
+    """Return the input of a top-N, with order and limit pushed down if the input is a scan that can produce this
+    order."""
     if not _is_known(limit):
         return node
     columns = [item.expr.id for item in order if isinstance(item.expr, Column) and not item.descending]
@@ -54,7 +55,7 @@ def ordered(node: PhysicalNode, order: Sequence[OrderItem], limit: Expr | None, 
 
 
 def is_ordered(node: PhysicalNode) -> bool:
-    """Is it a scan that was told, below projections?"""
+    """True for a scan in key order, also below projections."""
     if isinstance(node, physical.Project):
         return is_ordered(node.source)
     return isinstance(node, TableScan) and node.ordered
@@ -81,19 +82,19 @@ def _over(node: physical.Project, source: PhysicalNode) -> physical.Project:
 
 
 def _follows_key(scan: TableScan, order: Sequence[int]) -> bool:
-    """Are rows that ascend by primary key in this order too? Columns of one value only change nothing."""
+    """True if rows that ascend by primary key are in this order too. Columns of a single value do not matter."""
     if scan.time is not None and scan.time.changes is not None:
-        return False  # a diff scan's rows are told apart by more than the key that they ascend by
+        return False  # rows of a diff scan differ in more than the key that they ascend by
     names = {column.id: name for column, name in zip(scan.fetched, scan.names, strict=True)}
     constant = set(_constants(scan))
     wanted = [names[number] for number in order if names[number] not in constant]
     key = [column.name for column in scan.table.schema.key if column.name not in constant]
-    # Behind the whole key no two rows are left to be ordered.
+    # The whole key identifies a row, so nothing is left to order behind it.
     return wanted[: len(key)] == key[: len(wanted)]
 
 
 def _constants(scan: TableScan) -> Iterator[str]:
-    """The columns that have the same value in all rows of the scan."""
+    """Yield the columns that have the same value in all rows of the scan."""
     for predicate in scan.predicates:
         if isinstance(predicate, Range) and is_one_value(predicate):
             yield predicate.column
@@ -109,12 +110,12 @@ def _is_known(limit: Expr | None) -> bool:
 
 
 def _rows(limit: Expr | None, offset: Expr | None) -> float:
-    """How many rows the operator above takes."""
+    """Number of rows that the operator above reads."""
     first = float(limit.value) if isinstance(limit, Literal) else GUESSED_ROWS
     skipped = float(offset.value or 0) if isinstance(offset, Literal) else 0.0
     return max(0.0, first) + max(0.0, skipped)
 
 
 def tablet_count(partitions: PartitionSchema) -> int:
-    """How many tablets a table has."""
+    """Number of tablets of a table."""
     return max(1, partitions.tablet_count)

@@ -1,12 +1,12 @@
-"""From SQL conditions to the column predicates that a scan evaluates on encoded pages.
+"""Conversion of SQL conditions to the column predicates that a scan evaluates on encoded pages.
 
 A conjunct goes down if it compares one column with literals; its literals become physical values of the column's
 type, exactly: `x < 2.5` on an INT column is `x <= 2`, never `x < 2`. Ranges of one column are merged into one.
 
-An OR becomes for each column that all its branches restrict the union of what they say (`planner.scans.value_sets`):
-for one column alone that is the condition itself, `x < 3 OR x IN (7, 9) OR x IS NULL` in one predicate. A condition
-that a column predicate only approximates (`LIKE 'a%b'`, an OR of several columns) goes down as the wider one *and*
-stays in the residual.
+An OR becomes a union of value sets (`planner.scans.value_sets`) for each column that all its branches restrict. For one
+column alone that is the condition itself: `x < 3 OR x IN (7, 9) OR x IS NULL` in one predicate. A condition that a
+column predicate only approximates (`LIKE 'a%b'`, an OR of several columns) goes down as the wider one *and* stays in
+the residual.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .value_sets import MOST_MEMBERS, Member, Region, as_predicate, hull, inters
 
 
 class Extracted(NamedTuple):
-    """What becomes of a scan's conjuncts: `predicates` go down, `residual` is evaluated on what comes up."""
+    """Conjuncts of a scan after the split: `predicates` go down, `residual` is evaluated on the rows that come back."""
 
     predicates: tuple[ColumnPredicate, ...]
     residual: tuple[Expr, ...]
@@ -44,11 +44,11 @@ class _Bound:
 
 
 class _Impossible(Exception):
-    """The value has no counterpart in the column's type, so the condition is better left to the residual."""
+    """Raised if the value has no counterpart in the column's type, so that the condition is left to the residual."""
 
 
 def extract(conditions: Iterable[Expr], names: Mapping[int, str]) -> Extracted:
-    """Split the conjuncts of a scan; `names` gives each column number its name in the table.
+    """Split the conjuncts of a scan; `names` maps each column number to its name in the table.
 
     >>> from nyala.sql.expressions import Column, Literal
     >>> from nyala.model.types import BOOLEAN, INT
@@ -75,7 +75,7 @@ def extract(conditions: Iterable[Expr], names: Mapping[int, str]) -> Extracted:
 
 
 def _bound(condition: Expr, names: Mapping[int, str]) -> _Bound | None:
-    """The column predicate of one simple condition, None where it has none."""
+    """Return the column predicate of one simple condition, None if it has none."""
     try:
         if isinstance(condition, Call):
             return _call_bound(condition, names)
@@ -110,7 +110,7 @@ def _call_bound(condition: Call, names: Mapping[int, str]) -> _Bound | None:
 
 
 def stripped(expr: Expr) -> Column | None:
-    """The column, also below a conversion that loses nothing that a comparison needs."""
+    """Return the column, also below a conversion that keeps all that a comparison needs."""
     if isinstance(expr, Column):
         return expr
     if isinstance(expr, Call) and expr.function == "saturated":
@@ -121,7 +121,7 @@ def stripped(expr: Expr) -> Column | None:
 
 
 def is_lossless(source: DataType, target: DataType) -> bool:
-    """Does a cast keep every value apart from every other, in the same order?"""
+    """True if a cast maps different values to different values, in the same order."""
     if source == target:
         return True
     if source.is_integer and target.is_integer:
@@ -171,7 +171,7 @@ def _plain_value(literal: Literal, type_: DataType) -> Any:
 
 
 def _scaled(literal: Literal, type_: DataType) -> Fraction:
-    """The literal in the column's physical unit, exactly; a fraction where it falls between two values."""
+    """Convert the literal to the column's physical unit, exactly; a fraction if it falls between two values."""
     kind = literal.type.kind
     if type_.kind in (Kind.DATE, Kind.TIMESTAMP):
         if kind is type_.kind:
@@ -213,7 +213,7 @@ def _integer_comparison(name: str, type_: DataType, function: str, value: Fracti
 
 
 def limits(type_: DataType) -> tuple[int, int]:
-    """The least and the largest physical value of an integer, DECIMAL, DATE or TIMESTAMP column."""
+    """Return the least and the largest physical value of an integer, DECIMAL, DATE or TIMESTAMP column."""
     if type_.is_decimal:
         top = 10 ** (type_.precision or 0) - 1
         return -top, top
@@ -240,10 +240,10 @@ def _in_bound(condition: InValues, names: Mapping[int, str]) -> _Bound | None:
 
 
 def _equal_value(type_: DataType, item: Literal) -> Any:
-    """The column's value that equals a literal; None where none does."""
+    """Return the column's value that equals a literal; None if there is none."""
     if type_.is_integer or type_.is_decimal or type_.kind in (Kind.DATE, Kind.TIMESTAMP):
         if item.type == type_:
-            return item.value  # spares lists of thousands of values the exact arithmetic
+            return item.value  # avoids exact arithmetic for lists of thousands of values
         value = _scaled(item, type_)
         low, high = limits(type_)
         return int(value) if value.denominator == 1 and low <= value <= high else None
@@ -254,7 +254,7 @@ def _equal_value(type_: DataType, item: Literal) -> Any:
 
 
 def like_prefix(pattern: str) -> tuple[str, str]:
-    r"""The literal start of a LIKE pattern and what follows it, with `\` as the escape character.
+    r"""Split a LIKE pattern into its literal prefix and the rest, with `\` as the escape character.
 
     >>> like_prefix("forest%")
     ('forest', '%')
@@ -271,7 +271,7 @@ def like_prefix(pattern: str) -> tuple[str, str]:
 
 
 def _prefix_bound(function: str, args: Sequence[Expr], names: Mapping[int, str]) -> _Bound | None:
-    """`column LIKE pattern`, `starts_with(column, prefix)`."""
+    """Return the predicate of `column LIKE pattern` or `starts_with(column, prefix)`."""
     column, pattern = stripped(args[0]), args[1]
     if column is None or column.id not in names or column.type.kind is not Kind.STRING:
         return None
@@ -288,8 +288,11 @@ def _prefix_bound(function: str, args: Sequence[Expr], names: Mapping[int, str])
 
 @dataclass(frozen=True, slots=True)
 class _Restriction:
-    """What a condition says of columns: where it is true, each value is in the region of its column; where `exact`,
-    the converse holds as well. A region is never empty."""
+    """The value sets to which a condition restricts columns: where it is true, each value is in the region of its
+    column.
+
+    If `exact`, the converse holds as well. A region is never empty.
+    """
 
     regions: Mapping[str, Region]
     exact: bool
@@ -306,7 +309,7 @@ def _restriction(condition: Expr, names: Mapping[int, str]) -> _Restriction:
 
 
 def _conjunction(branch: Expr, names: Mapping[int, str]) -> _Restriction | None:
-    """What one branch of an OR says; None where it is never true."""
+    """Restriction by one branch of an OR; None if the branch is never true."""
     regions: dict[str, Region] = {}
     exact = True
     for part in conjuncts(branch):
@@ -320,13 +323,13 @@ def _conjunction(branch: Expr, names: Mapping[int, str]) -> _Restriction | None:
 
 
 def _one_of(branches: Sequence[_Restriction | None]) -> _Restriction:
-    """Per column that every branch restricts, the union of what they say."""
+    """Union of the branches' value sets, per column that every branch restricts."""
     possible = [branch for branch in branches if branch is not None]
     if not possible:
         return _SAYS_NOTHING
     first = possible[0].regions
     common = [name for name in first if all(name in other.regions for other in possible[1:])]
-    # Of several columns, the union of each is more than the condition: (1, 2) or (3, 4) is not {1, 3} x {2, 4}.
+    # For several columns, the union of each is wider than the condition: (1, 2) or (3, 4) is not {1, 3} x {2, 4}.
     exact = all(branch.exact and len(branch.regions) == 1 for branch in possible) and len(common) == 1
     regions: dict[str, Region] = {}
     for name in common:

@@ -1,13 +1,12 @@
-"""Sets of values of one column, as unions of column predicates; what `planner/scans/scan_predicates.py` calculates
-with.
+"""Sets of values of one column, as unions of column predicates; `planner/scans/scan_predicates.py` computes with them.
 
 A `Region` is a union of ranges, a list and perhaps NULL:
 
     x < 3 OR x IN (7, 9) OR x IS NULL     (Range(upper=3, ...), InList((7, 9)), IsNull())
 
-Regions that this module gives are *tidy*: ranges ascend with gaps between them, listed values lie outside of all
-ranges, nothing is empty. The empty tuple is the empty region. Values are physical ones of one column and compare as
-the column's do (texts by code point, which is the order of their bytes).
+Regions that this module returns are *tidy*: ranges ascend with gaps between them, listed values lie outside of all
+ranges, nothing is empty. The empty tuple is the empty region. Values are physical ones of one column and compare as the
+column's do (texts by code point, which is the order of their bytes).
 """
 
 from __future__ import annotations
@@ -22,11 +21,11 @@ Member: TypeAlias = Range | InList | IsNull
 Region: TypeAlias = tuple[Member, ...]
 
 MOST_MEMBERS = 32
-"""A region of more members is not worth its tests: a scan takes what lies around it."""
+"""Largest number of members of a region; beyond it, tests cost more than they save, and the scan takes the hull."""
 
 
 def union(column: str, regions: Iterable[Region]) -> Region:
-    """The values that are in one of the regions, tidy.
+    """Values that are in at least one of the regions, tidy.
 
     >>> union("x", [(Range("x", 1, 5),), (InList("x", (4, 9)),), (Range("x", 5, 7),)])
     (Range(column='x', lower=1, upper=7, lower_inclusive=True, upper_inclusive=True), Range(column='x', lower=9, \
@@ -54,19 +53,19 @@ upper=9, lower_inclusive=True, upper_inclusive=True))
 
 
 def intersection(column: str, first: Region, second: Region) -> Region:
-    """The values that are in both regions, tidy."""
+    """Values that are in both regions, tidy."""
     common = [both for a in first for b in second if (both := _both(a, b)) is not None]
     return union(column, [tuple(common)])
 
 
 def as_predicate(column: str, region: Region) -> ColumnPredicate:
-    """The region as one column predicate; it must not be empty."""
+    """Convert the region to one column predicate; it must not be empty."""
     assert region, "no predicate is satisfied by nothing"
     return region[0] if len(region) == 1 else AnyOf(column, region)
 
 
 def hull(column: str, region: Region) -> Region:
-    """One range around all values of a region, and NULL where it is in there."""
+    """Return one range around all values of a region, and NULL if the region holds it."""
     ranges = [_span(member) for member in region if member != IsNull(column)]
     lower = min(ranges, key=_lower_key) if all(r.lower is not None for r in ranges) else Range(column)
     upper = max(ranges, key=_upper_key) if all(r.upper is not None for r in ranges) else Range(column)
@@ -75,12 +74,12 @@ def hull(column: str, region: Region) -> Region:
 
 
 def is_everything(region: Region) -> bool:
-    """Is every value in a tidy region, and NULL?"""
+    """True if a tidy region holds every value and NULL."""
     return len(region) == 2 and isinstance(region[0], IsNull)
 
 
 def is_one_value(r: Range) -> bool:
-    """Is the range `column = value`?"""
+    """True if the range is `column = value`."""
     return r.lower is not None and r.lower == r.upper and r.lower_inclusive and r.upper_inclusive
 
 
@@ -88,7 +87,7 @@ def is_one_value(r: Range) -> bool:
 
 
 def merge(predicates: Iterable[ColumnPredicate]) -> tuple[ColumnPredicate, ...]:
-    """The same conjunction with one `Range` per column and nothing said twice."""
+    """Simplify a conjunction: one `Range` per column, no duplicates."""
     ranges: dict[str, Range] = {}
     others: list[ColumnPredicate] = []
     for predicate in predicates:
@@ -114,7 +113,7 @@ def _intersect(a: Range, b: Range) -> Range:
 
 
 def _both(a: Member, b: Member) -> Member | None:
-    """What two members have in common; None where that is nothing."""
+    """Intersection of two members; None if it is empty."""
     if isinstance(a, IsNull):
         if isinstance(b, IsNull):
             return a if a.negated == b.negated else None
@@ -134,7 +133,7 @@ def _both(a: Member, b: Member) -> Member | None:
 
 
 def _joined(ranges: Sequence[Range]) -> list[Range]:
-    """The same values as ascending ranges with gaps between them."""
+    """Return the same values as ascending ranges with gaps between them."""
     found: list[Range] = []
     for following in sorted(ranges, key=_start_key):
         if found and _touch(found[-1], following):
@@ -147,7 +146,7 @@ def _joined(ranges: Sequence[Range]) -> list[Range]:
 
 
 def _touch(first: Range, following: Range) -> bool:
-    """Is there no value between two ranges, of which the first begins first?"""
+    """True if no value lies between two ranges, of which `first` begins first."""
     if first.upper is None or following.lower is None:
         return True
     if first.upper == following.lower:
@@ -156,7 +155,7 @@ def _touch(first: Range, following: Range) -> bool:
 
 
 def _closed(r: Range, points: set[Any]) -> Range:
-    """The range with those of its bounds that are among the points."""
+    """Return the range with those of its bounds included that are among the points."""
     lower = r.lower_inclusive or (r.lower is not None and r.lower in points)
     upper = r.upper_inclusive or (r.upper is not None and r.upper in points)
     return replace(r, lower_inclusive=lower, upper_inclusive=upper)
