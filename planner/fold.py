@@ -1,7 +1,7 @@
 """Constant folding: evaluates expressions whose value does not depend on any row.
 
-Only certain results are folded. A constant that would fail (a division by zero, a number out of range) stays as it is,
-so that it fails when, and only if, a row needs it.
+Only certain results are folded. A constant that would fail (a division by zero, a number out of range) is not folded.
+It then fails when, and only if, a row needs it.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The machinery that turns correlated subqueries into joins."""
+"""Conversion of correlated subqueries to joins."""

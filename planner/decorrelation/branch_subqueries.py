@@ -1,14 +1,14 @@
 """Subqueries that only some rows need: those in the branches of CASE, COALESCE, AND and OR.
 
-A subquery becomes a join, which would compute it for every row of the outer query. Where that may fail (a division by
-zero, a second row), only the rows that take the branch may see it. So the outer query gets a column, the *guard*, and
+A subquery becomes a join, which would compute it for every row of the outer query. If that may fail (a division by
+zero, a second row), only the rows that take the branch may reach it. So the outer query gets a column, the *guard*, and
 the subquery reads it like any other outer column:
 
     CASE WHEN n = 0 THEN 0 ELSE (SELECT 8 / n) END      guard: CASE WHEN n = 0 THEN FALSE ELSE TRUE END
                                                         (SELECT CASE WHEN guard THEN 8 / n END)
 
-Subqueries that cannot fail stay as they are: a guard costs a correlation. A correlated subquery in no branch gets one,
-too, where it may fail for rows of its own that no outer row meets (`fails_for_others`).
+Subqueries that cannot fail get no guard, since a guard costs a correlation. A correlated subquery in no branch gets
+one, too, if it may fail for rows of its own that no outer row meets (`fails_for_others`).
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from ..algebra.trees import (
 from .partial_aggregates import never_fails
 
 Step = tuple[Expr, bool]
-"""A condition, and whether a row goes on where it is true (else where it is not)."""
+"""A condition, and the truth value with which a row passes: if False, rows pass for which it is not true."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Which rows need an expression: those that pass all steps, one after the other. No step: every row."""
+    """The rows that need an expression: those that pass all steps, one after the other. No step: every row."""
 
     steps: tuple[Step, ...] = ()
 
@@ -48,11 +48,11 @@ class Guard:
         return bool(self.steps)
 
     def where(self, condition: Expr) -> Guard:
-        """The rows for which a condition is true as well."""
+        """Restrict the guard to rows for which a condition is true as well."""
         return Guard((*self.steps, (condition, True)))
 
     def unless(self, condition: Expr) -> Guard:
-        """The rows for which a condition is not true as well."""
+        """Restrict the guard to rows for which a condition is not true as well."""
         return Guard((*self.steps, (condition, False)))
 
     def covers(self, other: Guard) -> bool:
@@ -60,7 +60,8 @@ class Guard:
         return other.steps[: len(self.steps)] == self.steps
 
     def condition(self) -> Expr:
-        """True or false for every row; no step is evaluated for a row that has failed an earlier one."""
+        """Condition that is true or false for every row; no step is evaluated for a row that has failed an earlier
+        one."""
         found: Expr = TRUE
         for step, wanted in reversed(self.steps):
             yes, no = (found, FALSE) if wanted else (FALSE, found)
@@ -71,11 +72,11 @@ class Guard:
 EVERY_ROW = Guard()
 
 Flatten = Callable[[Expr, Guard], Expr]
-"""Makes a part free of subqueries, which are computed for the guard's rows only."""
+"""Flattens the subqueries of an expression, which are computed for the guard's rows only."""
 
 
 def flatten_lazily(expr: Expr, guard: Guard, flatten: Flatten) -> Expr | None:
-    """An expression with its parts flattened in the order in which rows come to them; None for one that is not lazy."""
+    """Flatten the parts of a lazy expression in order of evaluation; None for an expression that is not lazy."""
     if isinstance(expr, Case):
         return _case(expr, guard, flatten)
     if not isinstance(expr, Call):
@@ -87,7 +88,7 @@ def flatten_lazily(expr: Expr, guard: Guard, flatten: Flatten) -> Expr | None:
             guard = guard.where(is_null(args[-1]))
         return replace(expr, args=tuple(args))
     if expr.function in ("and", "or"):
-        # The executor evaluates what cannot fail first.
+        # The executor evaluates parts that cannot fail first.
         for arg in expr.args:
             if not has_subquery(arg):
                 guard = guard.unless(arg if expr.function == "or" else Call(BOOLEAN, False, "is_false", (arg,)))
@@ -120,12 +121,12 @@ def fails_for_others(plan: Node) -> bool:
     above = plan
     while isinstance(above, Project | Filter | Sort) and not isinstance(above.source, Values):
         above = above.source
-    # What is computed of the aggregates of all rows is computed for each row of the outer query, above the join.
+    # Expressions over the aggregates of all rows are computed for each row of the outer query, above the join.
     return _fails_beside(above if isinstance(above, Aggregate) and above.is_total else plan)
 
 
 def _fails_beside(plan: Node) -> bool:
-    """True if there is a predicate with outer columns below, or in, a node that computes what may fail of its own."""
+    """True if a predicate with outer columns is below, or in, a node with an expression of its own that may fail."""
     if not (outer := free_columns(plan)):
         return False
     if isinstance(plan, Shared):
@@ -142,12 +143,13 @@ def _fails_beside(plan: Node) -> bool:
 
 
 def guarded(plan: Node, guard: Column) -> Node:
-    """The plan with each expression that may fail computed only where the guard, an outer column, is true."""
+    """Return the plan with each expression that may fail computed only if the guard, an outer column, is true."""
     return _with_guard(plan, guard, {})
 
 
 def _with_guard(plan: Node, guard: Column, shared: dict[int, Node]) -> Node:
-    """`shared` are the sources of shared subplans with outer columns, by key: all uses have the same one."""
+    """Guard a plan; `shared` are the sources of shared subplans with outer columns, by key: all uses have the same
+    one."""
     if isinstance(plan, Shared):
         if not free_columns(plan):
             return plan
@@ -164,7 +166,7 @@ def _guarded(expr: Expr, guard: Column) -> Expr:
     if not _fails(expr):
         return expr
     if isinstance(expr, Call) and expr.function == "and":
-        # What cannot fail still joins the subquery with the outer query.
+        # Expressions that cannot fail still join the subquery with the outer query.
         return replace(expr, args=tuple(_guarded(arg, guard) for arg in expr.args), nullable=True)
     return Case(expr.type, True, ((guard, expr),), Literal(expr.type, True, None))
 

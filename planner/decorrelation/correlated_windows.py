@@ -1,16 +1,16 @@
-"""A correlated aggregate over what the outer query joins anyway, as a window over the outer query's rows.
+"""Rewriting of a correlated aggregate over tables that the outer query joins anyway, as a window over the outer rows.
 
-Zuzarte et al., "WinMagic: subquery elimination using window aggregation" (SIGMOD 2003). TPC-H's Q2 asks for the parts
-of a kind with their cheapest European supplier, and its subquery joins the same suppliers once more:
+Zuzarte et al., "WinMagic: subquery elimination using window aggregation" (SIGMOD 2003). TPC-H's Q2 selects the parts of
+a kind with their cheapest European supplier, and its subquery joins the same suppliers again:
 
     SELECT ... FROM part, partsupp, supplier, nation, region                    part alone reads p_size
     WHERE p_partkey = ps_partkey AND <European> AND p_size = 15
       AND ps_supplycost = (SELECT min(ps_supplycost) FROM partsupp, supplier, nation, region
                            WHERE p_partkey = ps_partkey AND <European>)
 
-The tables of the subquery are the *repeated* ones, the others of the outer query are the *own* ones. If each repeated
-table stands in the outer query under exactly the conditions that the subquery puts on it, then the outer query's rows
-of one combination of own rows are the subquery's rows for it: `min(ps_supplycost) OVER (PARTITION BY p_partkey)`.
+The tables of the subquery are the *repeated* ones, the others of the outer query are the *own* ones. Suppose that the
+outer query has each repeated table under exactly the conditions that the subquery puts on it. Then the outer query's
+rows of one combination of own rows are the subquery's rows for it: `min(ps_supplycost) OVER (PARTITION BY p_partkey)`.
 
 >>> from nyala.planner.testing import show
 >>> print(show('''SELECT k FROM t, v WHERE t.a = v.d AND v.e = 3
@@ -47,15 +47,18 @@ from ..algebra.trees import (
 
 FUNCTIONS = frozenset(("avg", "count", "max", "min", "sum"))
 LEAST_SHARE = 4.0
-"""How many times more rows the subquery must aggregate than the outer query has, for a window to be cheaper: it keeps
-whole rows and puts them in order."""
+"""Factor by which the subquery must aggregate more rows than the outer query has, for a window to be cheaper: the
+window keeps whole rows and sorts them."""
 MOST_ASSIGNMENTS = 24
-"""So many ways to pair tables that stand more than once are tried."""
+"""Largest number of ways tried to pair tables that occur more than once."""
 
 
 def as_window(node: Node, subquery: Aggregate, rows: Callable[[Node], float]) -> Window | None:
-    """The outer plan with `subquery`'s aggregates, under their own numbers, as window calls; None where it must be
-    joined. `subquery` has one group, `rows` estimates how many rows come out of a plan of joins and filters."""
+    """Return the outer plan with `subquery`'s aggregates, under their own numbers, as window calls.
+
+    None if the subquery must be joined. `subquery` has one group; `rows` estimates the number of rows of a plan of
+    joins and filters.
+    """
     outer, inner = _Joined.of(node), _Joined.of(subquery.source)
     if not all(_is_plain(call) for _, call in subquery.aggregates) or not all(map(_is_bare_scan, inner.leaves)):
         return None
@@ -85,7 +88,7 @@ def _over(call: AggregateCall, keys: Sequence[Column], mapping: Mapping[int, Exp
 
 @dataclass(slots=True)
 class _Joined:
-    """The relations of a tree of inner joins, and all that is asked of their rows."""
+    """The relations of a tree of inner joins, and all conditions on their rows."""
 
     leaves: list[Node] = field(default_factory=list)
     parts: list[Expr] = field(default_factory=list)
@@ -116,7 +119,7 @@ Pairs = list[tuple[Scan, Scan]]
 
 
 def _assignments(inner: list[Node], outer: list[Node]) -> Iterator[Pairs]:
-    """Ways to give each scan of the subquery another scan of the same rows in the outer query."""
+    """Yield ways to assign to each scan of the subquery a different scan of the same rows in the outer query."""
 
     def extended(pairs: Pairs, place: int) -> Iterator[Pairs]:
         if place == len(inner):
@@ -141,7 +144,7 @@ def _reads_the_same(first: Node, second: Node) -> bool:
 
 
 def _renamed(pairs: Pairs) -> dict[int, Expr]:
-    """The outer query's column for each column of the subquery's scans."""
+    """Map each column of the subquery's scans to the outer query's column."""
     mapping: dict[int, Expr] = {}
     for scan, other in pairs:
         columns = {column.id: column for column in other.output}
@@ -151,8 +154,8 @@ def _renamed(pairs: Pairs) -> dict[int, Expr]:
 
 
 def _partition(outer: _Joined, inner: _Joined, pairs: Pairs) -> list[Column] | None:
-    """The columns of which each combination of values selects, among the outer query's rows, those of the subquery for
-    one row of the own tables; None where there are no such columns."""
+    """Columns by which the outer query's rows are partitioned so that each partition is the subquery's rows for one row
+    of the own tables; None if there are no such columns."""
     repeated = frozenset(number for _, other in pairs for number in column_ids(other))
     own = [leaf for leaf in outer.leaves if all(leaf is not other for _, other in pairs)]
     keys = [next(iter(unique_keys(leaf)), None) for leaf in own]
@@ -174,8 +177,11 @@ def _partition(outer: _Joined, inner: _Joined, pairs: Pairs) -> list[Column] | N
 def _asked(
     parts: Sequence[Expr], outer: _Joined, repeated: frozenset[int], mapping: Mapping[int, Expr]
 ) -> list[Expr] | None:
-    """The subquery's conditions in the outer query's columns. None where one reads an outer column of a repeated table
-    that equals no column of an own one: mapped, it would compare a row with itself."""
+    """Conditions of the subquery in the outer query's columns.
+
+    None if one reads an outer column of a repeated table that equals no column of an own table: mapped, it would
+    compare a row with itself.
+    """
     equal = _equal(outer.parts)
     own = {column.id: column for leaf in outer.leaves for column in leaf.columns if column.id not in repeated}
     changes = dict(mapping)
@@ -188,8 +194,8 @@ def _asked(
 
 
 def _column_pair(part: Expr) -> tuple[int, int] | None:
-    """The numbers of two columns that the condition says to be equal; a column that equals itself is not NULL, no
-    more."""
+    """Numbers of two columns that the condition equates; for a column that equals itself None, since that only means
+    that it is not NULL."""
     pair = column_equality(part)
     return None if pair is None or pair[0].id == pair[1].id else (pair[0].id, pair[1].id)
 
@@ -199,5 +205,5 @@ def _equal(parts: Sequence[Expr]) -> Equivalence:
 
 
 def _others(parts: Sequence[Expr]) -> frozenset[Hashable]:
-    """The conditions that are no equality of two columns; the sides of an equality in no order."""
+    """Conditions other than equalities of two columns; the sides of an equality in no order."""
     return frozenset(frozenset(as_equality(part) or (part,)) for part in parts if _column_pair(part) is None)

@@ -1,4 +1,4 @@
-"""Plans of EXISTS subqueries without the nodes that do not matter for whether there are rows."""
+"""Plans of EXISTS subqueries without the nodes that do not affect whether there are rows."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from ..algebra.properties import exactly_one_row
 
 
 def only_rows(plan: Node) -> Node | None:
-    """A plan that gives rows exactly when `plan` does, without what does not matter for that; None where it always
-    gives one."""
+    """Return a plan that produces rows exactly if `plan` does, without nodes that do not affect this; None if it always
+    produces one."""
     while _keeps_existence(plan):
         plan = plan.children()[0]
     return None if exactly_one_row(plan) else plan
 
 
 def _keeps_existence(plan: Node) -> bool:
-    """Does the node give rows exactly when its input does?"""
+    """True if the node produces rows exactly if its input does."""
     if isinstance(plan, Sort):
         return plan.limit is None and plan.offset is None
     if isinstance(plan, Limit):

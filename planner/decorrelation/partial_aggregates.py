@@ -1,7 +1,8 @@
-"""Aggregate calls in two steps: partial values over some of a join's rows, and what merges them above the join.
+"""Aggregate calls in two steps: partial values over some of a join's rows, and aggregates above the join that merge
+them.
 
-Rows of one side of a join that agree in all that the rest of the query reads of them meet the same partners. They may
-be aggregated before they do: each partner then finds one partial value where it found many rows.
+Rows of one side of a join have the same partners if they agree in all columns that the rest of the query reads. They
+may be aggregated before the join: each partner then meets one partial value instead of many rows.
 
     count(x)   partial count(x)               sum of the counts
     sum(x)     partial sum(x)                 sum of the sums
@@ -27,12 +28,13 @@ from ..algebra.trees import Numbers, columns_in, is_null, negate, subexpressions
 from .unnesting import over_no_rows
 
 UNMOVED_BY_DUPLICATES = frozenset(("min", "max", "any_value", "bool_and", "bool_or", "bit_and", "bit_or"))
-"""Aggregates to which it makes no difference how often a value comes."""
+"""Aggregates whose value does not depend on the number of occurrences of a value."""
 MERGED_BY_THEMSELVES = UNMOVED_BY_DUPLICATES | {"sum", "bit_xor"}
 """Aggregates of which the value over partial values is the value over all."""
 _COUNTED = DECIMAL(38, 0)
 NEVER_FAIL = SCALARS - VOLATILE - FALLIBLE | {"abs", "substring"}
-"""What has a value for all arguments, but for numbers near the limits of their type and texts of a negative length."""
+"""Functions with a value for all arguments, except numbers near the limits of their type and texts of negative
+length."""
 
 
 class Split:
@@ -41,9 +43,9 @@ class Split:
     Attributes
     ----------
     partials : dict of AggregateCall to Column
-        What is computed first, each call once.
+        Calls computed first, each once.
     merging : list of (Column, AggregateCall)
-        What is computed over the partial values.
+        Calls computed over the partial values.
     values : list of (Column, Expr)
         The calls' own columns, over those of `merging`.
     """
@@ -56,7 +58,7 @@ class Split:
         self._numbers = numbers
 
     def add(self, column: Column, call: AggregateCall, never_empty: bool) -> bool:
-        """Split one call; False where that cannot be done. `never_empty`: every group has a row."""
+        """Split one call; False if that is impossible. `never_empty`: every group has a row."""
         if call.distinct or call.order or is_volatile(call):
             return False
         reads = columns_in(call)
@@ -105,7 +107,7 @@ class Split:
         return True
 
     def _merge(self, function: str, type_: DataType, value: Expr, above: Expr | None, name: str) -> Column:
-        """A fresh column of an aggregate over partial values."""
+        """Make a fresh column of an aggregate over partial values."""
         call = AggregateCall(type_, True, function, (value,), filter=above)
         known = next((column for column, other in self.merging if other == call), None)
         if known is None:
@@ -114,11 +116,11 @@ class Split:
         return known
 
     def _partial(self, function: str, type_: DataType, arg: Expr | None, within: Expr | None) -> Expr | None:
-        """The value of a call for the rows behind one row of partial values; None where it differs among them."""
+        """Value of a call for the rows behind one row of partial values; None if it differs among them."""
         if isinstance(arg, Literal) and arg.value is None:
             return Literal(type_, True, None)
         if isinstance(arg, Literal) and function == "sum" and not arg.value and within is None:
-            # Adding nothing but zeros needs no column.
+            # Summing only zeros needs no column.
             return Literal(type_, False, 0.0 if type_.is_float else 0)
         if columns_in(arg) <= self._inside:
             if arg is not None and not never_fails(arg):
@@ -142,7 +144,7 @@ class Split:
         return None
 
     def _chosen(self, function: str, type_: DataType, arg: Case, within: Expr | None) -> Expr | None:
-        """A CASE between the partial values of what a CASE chooses from."""
+        """Make a CASE between the partial values of a CASE's branches."""
         found: list[Expr] = []
         for value in (*(value for _, value in arg.branches), arg.default):
             partial = self._partial(function, type_, value, within)
@@ -155,9 +157,9 @@ class Split:
 
 
 def never_fails(expr: Expr) -> bool:
-    """Can an expression be computed for rows for which nobody asked, without an error that nobody expects?
+    """True if an expression can be computed for rows that do not need it, without an unexpected error.
 
-    The rows that are aggregated first may meet no partner in the join, or none for which a CASE chooses the value.
+    The rows that are aggregated first may have no partner in the join, or none for which a CASE chooses the value.
     """
     if isinstance(expr, Cast):
         widens = expr.arg.type.is_numeric and (expr.type.is_float or expr.type.is_decimal or expr.type == BIGINT)
@@ -173,14 +175,14 @@ def never_fails(expr: Expr) -> bool:
 
 
 def summed_columns(call: AggregateCall) -> frozenset[int]:
-    """The numbers of the columns that must be among the rows that are aggregated first, if the call is to be split."""
+    """Numbers of the columns that must be among the rows that are aggregated first, if the call is to be split."""
     if call.function in UNMOVED_BY_DUPLICATES or call.function == "count" or not call.args:
         return frozenset()
     return frozenset().union(*(_chosen_columns(arg) for arg in call.args))
 
 
 def _chosen_columns(arg: Expr) -> frozenset[int]:
-    """The columns of an expression, without those that a CASE at its top reads only to choose."""
+    """Columns of an expression, without those that a CASE at its top reads only in its conditions."""
     if isinstance(arg, Cast) and isinstance(arg.arg, Case):
         arg = arg.arg
     if not isinstance(arg, Case):

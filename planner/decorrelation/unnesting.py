@@ -1,13 +1,13 @@
-"""Taking the outer references out of a subquery's plan: the machinery under `rules/decorrelate_subqueries.py`.
+"""Removal of outer references from a subquery's plan, for `rules/decorrelate_subqueries.py`.
 
-A correlated subquery reads columns of the query around it. Two ways lead to a plan that does not:
+A correlated subquery reads columns of the enclosing query. There are two ways to a plan that does not:
 
 1. `pull` lifts the predicates that hold the outer references out of the subquery, through projections, joins and
-   (equalities only) aggregates and limits, so that they become the condition of the join with the outer query. Nearly
-   all subqueries that people write go this way, and what comes out is what they would have written as a join.
-2. `inject` works for the rest (Neumann and Kemper, "Unnesting Arbitrary Queries", BTW 2015): the distinct outer
-   values, the *domain*, are joined into the subquery's leaves and carried up to its top, so that one run gives the
-   answers for all of them; the outer query joins on the carried columns.
+   (equalities only) aggregates and limits. They become the condition of the join with the outer query. Nearly all
+   subqueries in practice are handled this way; the result is the join that one would write by hand.
+2. `inject` handles the rest (Neumann and Kemper, "Unnesting Arbitrary Queries", BTW 2015). The distinct outer values,
+   the *domain*, are joined into the subquery's leaves and carried up to its top. So one execution produces the results
+   for all of them; the outer query joins on the carried columns.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ from ..algebra.windows import partitioned
 
 
 class CannotPull(Exception):
-    """The correlation sits where `pull` cannot lift it; `inject` can."""
+    """Raised if the correlation lies where `pull` cannot lift it; `inject` can handle it."""
 
 
 def pull(node: Node, numbers: Numbers) -> tuple[Node, list[Expr]]:
-    """The plan without its correlated predicates, and these, over outer columns and columns that it gives out.
+    """Return the plan without its correlated predicates, and these, over outer columns and columns that it produces.
 
-    Raises `CannotPull` where an outer reference stands anywhere else.
+    Raises `CannotPull` if an outer reference occurs anywhere else.
     """
     if not free_columns(node):
         return node, []
@@ -105,7 +105,7 @@ def pull(node: Node, numbers: Numbers) -> tuple[Node, list[Expr]]:
 
 
 def _first_of_one_group(node: Limit | Sort | TopRows) -> TopRows:
-    """A limit as the first rows of one group that holds all rows."""
+    """Return a limit as the first rows of one group that holds all rows."""
     if isinstance(node, TopRows):
         return node
     if isinstance(node, Sort):
@@ -114,7 +114,7 @@ def _first_of_one_group(node: Limit | Sort | TopRows) -> TopRows:
         sort = node.source.source
         first = TopRows(sort.source, (), sort.order, node.limit, node.offset)
         order = {column.id: column for column in first.columns}
-        # The order may read what the projection drops, so the limit goes below it; `TopRows` keeps all columns.
+        # The order may read columns that the projection drops, so the limit goes below it; `TopRows` keeps all columns.
         kept = [order[number] for number in order.keys() - column_ids(node.source)]
         return replace(first, source=Project(sort.source, node.source.items + passing(_made_below(kept, sort))))
     if isinstance(node.source, Sort) and node.source.limit is None and node.source.offset is None:
@@ -128,7 +128,7 @@ def _made_below(columns: Sequence[Column], sort: Sort) -> list[Column]:
 
 
 def _pull_limit(node: TopRows, numbers: Numbers) -> tuple[Node, list[Expr]]:
-    """The first rows for each value of the correlated expressions, instead of the first rows for one of them."""
+    """Return the first rows for each value of the correlated expressions, instead of the first rows for one of them."""
     source, lifted = pull(node.source, numbers)
     inside = column_ids(source)
     if not columns_in_all(node_expressions(node)) <= inside:
@@ -161,9 +161,9 @@ def _pull_join(node: Join, numbers: Numbers) -> tuple[Node, list[Expr]]:
 
 
 def pull_through_groups(node: Aggregate, numbers: Numbers) -> tuple[Aggregate, list[Expr]]:
-    """The aggregate grouped by its correlated expressions as well, and `outer = group` for each.
+    """Return the aggregate grouped by its correlated expressions as well, and `outer = group` for each.
 
-    Where `node` has no groups, the caller must mind the outer rows without partner.
+    If `node` has no groups, the caller must handle the outer rows without partner.
     """
     source, lifted = pull(node.source, numbers)
     inside = column_ids(source)
@@ -182,7 +182,8 @@ def pull_through_groups(node: Aggregate, numbers: Numbers) -> tuple[Aggregate, l
 
 
 def _pull_window(node: Window, numbers: Numbers) -> tuple[Node, list[Expr]]:
-    """The node with a partition for each outer row, as each `inner = outer` selects all rows of some partitions."""
+    """Return the node with a partition for each outer row, as each `inner = outer` selects all rows of some
+    partitions."""
     source, lifted = pull(node.source, numbers)
     inside = column_ids(source)
     if not columns_in_all(node_expressions(node)) <= inside:
@@ -191,7 +192,7 @@ def _pull_window(node: Window, numbers: Numbers) -> tuple[Node, list[Expr]]:
 
 
 def _correlated_equality(part: Expr, inside: frozenset[int]) -> tuple[Expr, Expr]:
-    """`part` as (outer expression, inner expression); `CannotPull` where it is no such equality."""
+    """Return `part` as (outer expression, inner expression); raises `CannotPull` if it is no such equality."""
     sides = as_equality(part)
     if sides is not None:
         for outer, inner in (sides, sides[::-1]):
@@ -206,8 +207,8 @@ def _correlated_equality(part: Expr, inside: frozenset[int]) -> tuple[Expr, Expr
 class Domain:
     """The distinct values of outer columns, to be joined into a subquery as often as needed.
 
-    `values` gives them, one column for each of `references`; those numbered in `solid` hold no NULL. `per_row`: they
-    are the rows themselves, and what draws random values draws them for each row.
+    `values` produces them, one column for each of `references`; those numbered in `solid` hold no NULL. `per_row`: they
+    are the rows themselves, and volatile functions are evaluated for each row.
     """
 
     def __init__(
@@ -227,10 +228,10 @@ class Domain:
         self.numbers = numbers
         self.references = tuple(references)
         self.shared: dict[int, tuple[int, Node, dict[int, Column]]] = {}
-        """Shared subplans that were made for every row of the domain: their key, plan and carried columns, by the key
-        that they had."""
+        """Shared subplans that were rewritten for every row of the domain: new key, plan and carried columns, by the
+        old key."""
         self.working: dict[int, int] = {}
-        """Recursive queries that were: the new key by the old."""
+        """Recursive queries that were rewritten: the new key by the old."""
 
     def is_read(self, node: Node) -> bool:
         """True if a plan's rows may differ from one outer row to another."""
@@ -248,14 +249,14 @@ class Domain:
         return False
 
     def use(self) -> tuple[Node, dict[int, Column]]:
-        """A use of the domain, and the column that stands for each outer column in it."""
+        """Return a use of the domain, and the column that stands for each outer column in it."""
         fresh = tuple(self.numbers.column(column) for column in self.references)
         node = Shared(self._key, self._source, fresh)
         return node, {outer.id: own for outer, own in zip(self.references, fresh, strict=True)}
 
     def equal(self, first: Mapping[int, Column], second: Mapping[int, Column]) -> list[Expr]:
-        """Conditions that two uses (or a use and the outer query itself) stand for the same outer row; NULL equals
-        NULL here."""
+        """Conditions that two uses (or a use and the outer query itself) stand for the same outer row; NULL equals NULL
+        here."""
         found: list[Expr] = []
         for outer in self.references:
             a, b = comparable(first[outer.id]), comparable(second[outer.id])
@@ -264,8 +265,7 @@ class Domain:
 
 
 def is_drawn(plan: Node) -> bool:
-    """True if an expression of the plan gives another value whenever it is evaluated, as random() does. A shared plan
-    is evaluated once."""
+    """True if an expression of the plan is volatile, as random() is. A shared plan is evaluated once."""
     if isinstance(plan, Shared):
         return False
     return any(map(is_volatile, node_expressions(plan))) or any(map(is_drawn, plan.children()))
@@ -281,7 +281,8 @@ Carried = tuple[Node, dict[int, Column]]
 
 
 def inject(node: Node, domain: Domain) -> Carried:
-    """The plan for every row of the domain at once: its rows, each with the domain's columns it is the answer for."""
+    """Rewrite the plan for every row of the domain at once; each row carries the domain's columns that it belongs
+    to."""
     if not domain.is_read(node):
         use, carried = domain.use()
         return Join("cross", node, use), carried
@@ -328,7 +329,7 @@ def _inject_values(node: Values, domain: Domain) -> Carried:
     rows = [[substitute(expr, carried) for expr in row] for row in node.rows]
     if len(rows) == 1:
         return Project(use, tuple(zip(node.output, rows[0], strict=True)) + passing(carried.values())), carried
-    # Every row of the domain with the number of every row here, and by that the row's values.
+    # Every row of the domain is combined with the number of every row here, and thereby with the row's values.
     number = domain.numbers.column(Literal(BIGINT, False, 0), "row")
     numbered = Values((number,), tuple((Literal(BIGINT, False, i),) for i in range(len(rows))))
     items: list[tuple[Column, Expr]] = []
@@ -374,7 +375,7 @@ def _inject_aggregate(node: Aggregate, domain: Domain) -> Carried:
         return changed_node.grouped_also(source, passing(carried.values())), carried
     if node.sets is not None:
         return _inject_empty_sets(replace(node, groups=groups, aggregates=calls), source, carried, domain)
-    # Without GROUP BY there is a row for every outer row, also where nothing was aggregated.
+    # Without GROUP BY there is a row for every outer row, also if nothing was aggregated.
     inner = Aggregate(source, passing(carried.values()), tuple((domain.numbers.column(c), e) for c, e in calls))
     use, whole = domain.use()
     joined = Join("left", use, inner, all_of(domain.equal(whole, carried)))
@@ -385,7 +386,7 @@ def _inject_aggregate(node: Aggregate, domain: Domain) -> Carried:
 
 
 def _inject_empty_sets(node: Aggregate, source: Node, carried: Mapping[int, Column], domain: Domain) -> Carried:
-    """Grouping sets of which one or more are empty: each of those has a row for every outer row, aggregated or not."""
+    """Handle empty grouping sets: each has a row for every outer row, aggregated or not."""
     assert node.sets is not None
     known = node.set_number or domain.numbers.column(Literal(BIGINT, False, 0), "set")
     fresh = {column.id: domain.numbers.column(column) for column in (*node.columns, known)}
@@ -411,13 +412,13 @@ def _inject_empty_sets(node: Aggregate, source: Node, carried: Mapping[int, Colu
 
 
 def _either(first: Column, second: Column) -> Expr:
-    """The one that is not NULL, above a full join."""
+    """Return the one that is not NULL, above a full join."""
     return replace(call("coalesce", first, second, type_=first.type), nullable=first.nullable and second.nullable)
 
 
 def over_no_rows(column: Column, aggregate: AggregateCall) -> Expr:
-    """The value of an aggregate's column above an outer join that leaves it NULL where there was nothing to
-    aggregate: COUNT is then 0."""
+    """Value of an aggregate's column above an outer join that leaves it NULL for groups without rows: COUNT is then
+    0."""
     value = replace(column, nullable=True)
     if aggregate.function not in ZERO_OVER_NOTHING:
         return value
@@ -441,7 +442,7 @@ def _inject_join(node: Join, domain: Domain) -> Carried:
     parts = [substitute(part, carried) for part in conditions]
     if right_free:
         if kind == "null_anti":
-            # The domain's equality must not count as "perhaps", so the null-aware part is spelt out.
+            # The domain's equality must not count as "perhaps", so the null-aware part is written out.
             kind, parts = "anti", [may_be_true(part) for part in parts]
         right, again = inject(right, domain)
         parts = [substitute(part, carried) for part in parts] + domain.equal(carried, again)

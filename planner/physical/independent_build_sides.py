@@ -1,8 +1,8 @@
-"""The build sides of a plan that depend on nothing but themselves.
+"""Build sides of a plan that depend on no other operator.
 
-A plan opens one operator after the other: a join's build side, then what its probe side opens, the build sides below it
-among them. What a join knows by then, it tells the scans below its probe side (`RuntimeFilter`), so a build side there
-may have to wait for it:
+A plan opens one operator after the other: a join's build side first, then its probe side, with the build sides below
+it. A join passes its keys to the scans below its probe side (`RuntimeFilter`), so a build side there may have to wait
+for it:
 
     HashJoin, with a filter for scan b
     ├─ probe: HashJoin
@@ -12,8 +12,7 @@ may have to wait for it:
     │         └─ build: scan b               has to wait
     └─ build: scan c                         independent, and the first to be opened
 
-Nothing is said of what lies in shared subplans and recursive queries: these run at the first of several turns, or many
-times.
+Shared subplans and recursive queries are not inspected: they run at the first of several uses, or many times.
 """
 
 from __future__ import annotations
@@ -36,21 +35,21 @@ from ..algebra.physical import (
 
 @dataclass(frozen=True, slots=True)
 class BuildSide:
-    """A join whose build side is independent. `is_next`: it is opened first of all, or first of an independent build
-    side around it."""
+    """A join whose build side is independent. `is_next`: it is opened first of all, or first inside an independent
+    build side."""
 
     join: HashJoin
     is_next: bool
 
 
 def independent_build_sides(root: PhysicalNode) -> Iterator[BuildSide]:
-    """The build sides that no runtime filter from above reaches, in about the order of their turns, outer ones before
-    those inside them."""
+    """Yield the build sides that no runtime filter from above reaches, roughly in the order of opening, outer ones
+    before those inside them."""
     return _found(root, frozenset(), True)
 
 
 def _found(node: PhysicalNode, filtered: frozenset[int], is_next: bool) -> Iterator[BuildSide]:
-    """Those at or below a node; `filtered` are the columns for which joins above have runtime filters."""
+    """Yield those at or below a node; `filtered` are the columns for which joins above have runtime filters."""
     if isinstance(node, HashJoin):
         if is_independent := _is_independent(node.build, filtered):
             yield BuildSide(node, is_next)
@@ -62,7 +61,7 @@ def _found(node: PhysicalNode, filtered: frozenset[int], is_next: bool) -> Itera
 
 
 def _in_turn(node: PhysicalNode) -> tuple[PhysicalNode, ...]:
-    """The inputs in the order in which the executor opens them."""
+    """Inputs in the order in which the executor opens them."""
     if isinstance(node, NestedLoopJoin):
         return node.right, node.left
     if isinstance(node, MergeJoin):

@@ -1,4 +1,4 @@
-"""In which order to join the relations of a cluster of inner joins.
+"""Order in which the relations of a cluster of inner joins are joined.
 
 Up to `EXHAUSTIVE` relations: dynamic programming over connected subsets, bushy trees included, both build sides tried
 (Moerkotte and Neumann, VLDB 2006, with plain subset enumeration, which is faster in Python at this size). Beyond:
@@ -25,7 +25,7 @@ EXHAUSTIVE = 10
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The best way found to join a subset: probe and build subsets, 0 for a leaf."""
+    """The best known way to join a subset: probe and build subsets, 0 for a leaf."""
 
     cost: Cost
     rows: float
@@ -114,7 +114,7 @@ class JoinGraph:
     # ---- estimates ---------------------------------------------------------------------------------------------
 
     def rows(self, mask: int) -> float:
-        """How many rows the join of a subset has."""
+        """Estimated number of rows of the join of a subset."""
         total = 1.0
         for i in bits(mask):
             total *= self._rows[i]
@@ -125,7 +125,7 @@ class JoinGraph:
                 self._class_factors([m for m in members if mask >> m[0] & 1], factors, linked)
         for i, key, share in self._keyed:
             if mask >> i & 1 and key <= linked.get(i, set()):
-                # The columns of one key are not independent: a row finds at most one partner by it.
+                # The columns of one key are not independent: a row has at most one partner by it.
                 factors[i] = max(factors.get(i, 1.0), share)
         for factor in factors.values():
             total *= factor
@@ -137,7 +137,7 @@ class JoinGraph:
     def _class_factors(
         self, inside: list[tuple[int, Column]], factors: dict[int, float], linked: dict[int, set[int]]
     ) -> None:
-        # The largest table refers to the others; each of them thins it out by its number of keys.
+        # The largest table refers to the others; each of them reduces its rows by its number of keys.
         free, free_column = max(inside, key=lambda member: self._whole[member[0]])
         for i, column in inside:
             linked.setdefault(i, set()).add(column.id)
@@ -153,7 +153,8 @@ class JoinGraph:
     # ---- joining two subsets -----------------------------------------------------------------------------------
 
     def key_pairs(self, probe: int, build: int, carriers: frozenset[int]) -> list[KeyPair]:
-        """One equality per class that both subsets have members of; a member that takes a runtime filter first."""
+        """Return one equality per class with members in both subsets, preferring a member that takes a runtime
+        filter."""
         found: list[KeyPair] = []
         for number in self._classes_of(probe):
             mask = self._class_masks[number]
@@ -164,32 +165,32 @@ class JoinGraph:
         return found
 
     def _members(self, number: int, mask: int) -> list[Column]:
-        """The columns of a class that the relations of a mask have."""
+        """Columns of a class that the relations of a mask have."""
         found = self._inside.get((number, mask))
         if found is None:
             found = self._inside[number, mask] = [c for i, c in self.classes[number] if mask >> i & 1]
         return found
 
     def is_keyed(self, first: int, second: int) -> bool:
-        """Does an equality of columns link two subsets?"""
+        """True if an equality of columns links two subsets."""
         return any(self._class_masks[number] & second for number in self._classes_of(first))
 
     def _classes_of(self, mask: int) -> list[int]:
-        """The classes of columns that a subset has members of."""
+        """Classes of columns with members in a subset."""
         found = self._touched.get(mask)
         if found is None:
             found = self._touched[mask] = [i for i, members in enumerate(self._class_masks) if members & mask]
         return found
 
     def neighbours(self, mask: int) -> int:
-        """The relations outside a subset that a predicate links with it."""
+        """Relations outside a subset that a predicate links with it."""
         found = 0
         for i in bits(mask):
             found |= self._neighbours[i]
         return found & ~mask
 
     def is_connected(self, mask: int) -> bool:
-        """Do predicates link all relations of a subset?"""
+        """True if predicates link all relations of a subset."""
         reached = waiting = mask & -mask
         while waiting:
             bit = waiting & -waiting
@@ -199,7 +200,7 @@ class JoinGraph:
         return reached == mask
 
     def joined(self, probe: tuple[int, _Plan], build: tuple[int, _Plan], rows: float) -> _Plan:
-        """The plan of a join of two planned subsets."""
+        """Plan of a join of two planned subsets."""
         (probe_mask, left), (build_mask, right) = probe, build
         keys = self.key_pairs(probe_mask, build_mask, left.cost.carriers)
         if keys:
@@ -209,11 +210,11 @@ class JoinGraph:
         return _Plan(cost, rows, probe_mask, build_mask)
 
     def leaf(self, i: int) -> _Plan:
-        """The plan of one relation."""
+        """Plan of one relation."""
         return _Plan(self.model.cost(self.leaves[i]), self._rows[i])
 
     def tree(self, mask: int, plans: dict[int, _Plan]) -> Node:
-        """The logical join of a planned subset: probe side left, build side right."""
+        """Logical join of a planned subset: probe side left, build side right."""
         plan = plans[mask]
         if not plan.probe:
             return self.leaves[mask.bit_length() - 1]
@@ -225,24 +226,24 @@ class JoinGraph:
                 parts.append(part)
         condition = all_of(parts)
         joined = Join("cross" if condition is None else "inner", left, right, condition)
-        # Counted over the whole subset, which one join's two inputs do not show any more.
+        # Estimated over the whole subset, which is no longer visible from the two inputs of one join.
         self.model.estimator.remember(joined, plan.rows)
         return joined
 
 
 def bits(mask: int) -> list[int]:
-    """The positions of a mask's ones, ascending."""
+    """Positions of a mask's ones, ascending."""
     return [i for i in range(mask.bit_length()) if mask >> i & 1]
 
 
 def best_tree(graph: JoinGraph) -> Node:
-    """The cheapest join tree found for all relations of the graph, every predicate applied."""
+    """Return the cheapest join tree found for all relations of the graph, every predicate applied."""
     if len(graph.leaves) <= EXHAUSTIVE:
         plans, parts = _exhaustive(graph)
     else:
         plans, parts = {1 << i: graph.leaf(i) for i in range(len(graph.leaves))}, _components(graph)
         parts = [_greedy(graph, plans, bits(part)) for part in parts]
-    # Relations that no predicate links are multiplied, small ones first.
+    # Relations that no predicate links form a cross product, small ones first.
     while len(parts) > 1:
         parts.sort(key=lambda mask: plans[mask].rows, reverse=True)
         build, probe = parts.pop(), parts.pop()
@@ -301,7 +302,7 @@ def _best_split(graph: JoinGraph, plans: dict[int, _Plan], near: dict[int, int],
             for probe, build in ((first, second), (second, first)):
                 left, right = probe[1], build[1]
                 if is_keyed and best is not None:
-                    # Most splits are worse than the best one already without a look at their keys.
+                    # Most splits exceed the best cost already before their keys are inspected.
                     if at_least(left.cost, right.cost, right.rows, rows) >= best.cost.total:
                         continue
                 candidate = graph.joined(probe, build, rows)
@@ -311,8 +312,8 @@ def _best_split(graph: JoinGraph, plans: dict[int, _Plan], near: dict[int, int],
 
 
 def _greedy(graph: JoinGraph, plans: dict[int, _Plan], members: Sequence[int]) -> int:
-    """Join the two parts whose join adds least, until one part is left. A pair is looked at once: what joining it
-    costs does not change while others are joined."""
+    """Join the two parts whose join adds least, until one part is left. Each pair is costed once: its cost does not
+    change while others are joined."""
     parts = [1 << i for i in members]
     pairs: dict[tuple[int, int], tuple[float, _Plan]] = {}
 

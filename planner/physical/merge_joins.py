@@ -1,15 +1,15 @@
-"""Where a hash join becomes a merge join: both sides in the order of the keys, in tablets that are cut alike.
+"""Choice of merge joins: a hash join becomes one if both sides are in key order, in tablets that are partitioned alike.
 
-    t (a, b, ...)  PRIMARY KEY (a, b)   HASH (a) INTO 4     t.a = u.x: merged by it, tablet 0 with tablet 0 and so on
-    u (x, ...)     PRIMARY KEY (x)      HASH (x) INTO 4     t.a = u.x AND t.b = u.y: the same, the rest a condition
+    t (a, b, ...)  PRIMARY KEY (a, b)   HASH (a) INTO 4     t.a = u.x: merged by it, tablet 0 with tablet 0 and so on u
+    (x, ...)     PRIMARY KEY (x)      HASH (x) INTO 4     t.a = u.x AND t.b = u.y: the same, the rest a condition
 
-The keys must be a prefix of both primary keys, in order, and hold the columns that cut the tables, which must be cut by
-equal rules over equal types. Between the scans and the join there may be filters, plain projections, and merge joins
-whose left rows pass in order.
+The keys must be a prefix of both primary keys, in order. They must hold the partitioning columns, and both tables must
+be partitioned by equal rules over equal types. Filters, plain projections, and merge joins whose left rows pass in
+order may lie between the scans and the join.
 
-It is chosen where neither side is small: a hash join has a build side to keep in memory and to index, but gives its
-keys to the probe side's scan as a filter, and shares a tablet among threads. Where such a filter is worth it, the hash
-join stays.
+A merge join is chosen if neither side is small. A hash join keeps its build side in memory and indexes it. But it
+passes its keys to the probe side's scan as a filter and divides a tablet among threads. Where such a filter is worth
+its cost, the hash join stays.
 
 >>> from nyala.planner import explain
 >>> from nyala.planner.testing import plan_text
@@ -40,23 +40,23 @@ from ..algebra.trees import all_of
 MODES = ("auto", "always", "never")
 WORTH_MERGING = 4e6
 """Rows of either side from which on a merge join is considered. Measured on TPC-H's lineitem: with 1.5 million build
-rows a hash join takes three quarters of a merge join's time, with 6 million as much; but those it has to keep, and a
-merge join keeps a batch."""
+rows a hash join takes three quarters of a merge join's time, with 6 million the same time. But a hash join keeps those
+rows in memory, a merge join keeps one batch."""
 _KINDS = frozenset(("inner", "left", "right", "full", "semi", "anti", "single", "right_semi", "right_anti"))
 _KEEPS_ORDER = frozenset(("inner", "semi", "anti"))
-"""Kinds of merge joins whose left rows come out in order: others put rows without partner behind."""
+"""Kinds of merge joins whose left rows are produced in order: others put rows without partner behind."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """An input that can give its rows in key order, and what the table calls its columns, by number."""
+    """An input that can produce its rows in key order, and the table's names of its columns, by number."""
 
     table: Table
     names: Mapping[int, str]
 
 
 def merge_join(join: HashJoin, mode: str) -> MergeJoin | None:
-    """The same join by merging, None where it cannot be or, with "auto", does not promise to be cheaper."""
+    """Return the same join as a merge join, None if that is impossible or, with "auto", not expected to be cheaper."""
     if mode == "never" or join.kind not in _KINDS or (mode == "auto" and not _is_promising(join)):
         return None
     left, right = _side(join.probe), _side(join.build)
@@ -84,7 +84,7 @@ def merge_join(join: HashJoin, mode: str) -> MergeJoin | None:
 
 
 def _is_promising(join: HashJoin) -> bool:
-    """Is the build side large, and no filter of its keys wanted?"""
+    """True if the build side is large, and a filter by its keys is not worth its cost."""
     scans = [node for node in physical.nodes(join.probe) if isinstance(node, TableScan)]
     parallel = all(scan.table.partitions.tablet_count > 1 for scan in scans)
     return parallel and not join.runtime_filters and min(join.build.estimate, join.probe.estimate) >= WORTH_MERGING
@@ -109,7 +109,7 @@ def _side(node: PhysicalNode) -> _Side | None:
 
 
 def _keys(left: _Side, right: _Side, join: HashJoin) -> list[tuple[Column, Column]]:
-    """The pairs of join keys that follow both primary keys from the beginning on."""
+    """Pairs of join keys that follow both primary keys from the beginning."""
     by_name: dict[tuple[str, str], tuple[Column, Column]] = {}
     for a, b in zip(join.probe_keys, join.build_keys, strict=True):
         if isinstance(a, Column) and isinstance(b, Column) and a.id in left.names and b.id in right.names:
@@ -124,7 +124,7 @@ def _keys(left: _Side, right: _Side, join: HashJoin) -> list[tuple[Column, Colum
 
 
 def _cut_alike(left: _Side, right: _Side, pairs: Sequence[tuple[str, str]]) -> bool:
-    """Are rows with equal keys in tablets of the same partition?"""
+    """True if rows with equal keys lie in tablets of the same partition."""
     first, second = left.table.partitions, right.table.partitions
     names = dict(pairs)
     if not first.columns <= names.keys() or not (first.is_uniform and second.is_uniform):
@@ -149,7 +149,7 @@ def _same_ranges(first: PartitionSchema, second: PartitionSchema, names: Mapping
 
 
 def _in_order(node: PhysicalNode) -> PhysicalNode:
-    """The side with its scan in key order."""
+    """Return the side with its scan in key order."""
     if isinstance(node, TableScan):
         return replace(node, ordered=True)
     if isinstance(node, physical.Filter | physical.Project):

@@ -1,8 +1,8 @@
-"""From logical to physical nodes: which operator runs each step, and which scans get runtime filters.
+"""Physical planning: picks the operator of each logical node, and the scans that get runtime filters.
 
-Joins keep the sides that `order_joins` gave them: the left side probes, the right side is built. Semi, anti and left
-joins may be turned around where that is cheaper (`CostModel.swapped`), so that the smaller side is built here as well.
-Columns that nobody above reads are left out of what joins and filters give.
+Joins keep the sides that `order_joins` assigned: the left side probes, the right side is built. Semi, anti and left
+joins may be swapped if that is cheaper (`CostModel.swapped`), so that the smaller side is built here as well. Columns
+that no node above reads are left out of the output of joins and filters.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ from .merge_joins import merge_join
 
 TURNED = {"semi": "right_semi", "anti": "right_anti", "left": "right"}
 FILTERING = ("inner", "semi", "right", "right_semi", "right_anti")
-"""Hash join kinds in which a probe row without partner leaves no trace."""
+"""Hash join kinds that drop a probe row without partner."""
 
 Wanted = frozenset[int]
 
 
 class Chooser:
-    """Turns one logical plan into a physical one."""
+    """Converts one logical plan to a physical one."""
 
     def __init__(self, context: Context):
         self._estimator = context.estimator
@@ -61,11 +61,11 @@ class Chooser:
         self._merge_joins = context.options.merge_joins
 
     def plan(self, root: Node) -> PhysicalNode:
-        """The physical plan, with exactly the root's columns in order."""
+        """Return the physical plan, with exactly the root's columns in order."""
         return aligned(self._visit(root, frozenset(c.id for c in root.columns)), root.columns)
 
     def _visit(self, node: Node, wanted: Wanted) -> PhysicalNode:
-        """A physical node that gives at least the wanted columns of `node`."""
+        """Return a physical node that produces at least the needed columns of `node`."""
         self._check()
         return _CHOICES[type(node)](self, node, wanted)
 
@@ -236,7 +236,8 @@ class Chooser:
         )
 
     def _branches(self, side: Node, keep_duplicates: bool) -> Iterable[PhysicalNode]:
-        """The inputs of a union, with those of a union below it; a distinct one drops duplicates of both kinds."""
+        """Yield the inputs of a union, with those of a union below it; a distinct union drops duplicates of both
+        kinds."""
         if isinstance(side, SetOperation) and side.kind == "union" and (side.all or not keep_duplicates):
             for inner in (side.left, side.right):
                 yield from self._branches(inner, keep_duplicates)
@@ -285,7 +286,7 @@ class Chooser:
         return merge_join(join, self._merge_joins) or join
 
     def _swapped(self, node: Join) -> bool:
-        """Is the left side built? Never for a nested loop, whose right side is the one that is kept."""
+        """True if the left side is built. Never for a nested loop, which keeps its right side."""
         if node.kind in TURNED:
             return self._model.swapped(node)
         if self._ordered or node.kind not in ("inner", "cross"):
@@ -310,9 +311,9 @@ class Chooser:
 
 
 def null_safe_pairs(join: Join, condition: Expr) -> tuple[list[KeyPair], Expr | None]:
-    """Key pairs for `a IS NOT DISTINCT FROM b`, and what is left of the condition.
+    """Return key pairs for `a IS NOT DISTINCT FROM b`, and the rest of the condition.
 
-    A hash join lets NULL match nothing, so the value with a stand-in for NULL is one key and NULL itself another.
+    In a hash join NULL matches nothing. So the value with a stand-in for NULL is one key, and "is NULL" is another.
     """
     left, right = ({column.id for column in side.columns} for side in (join.left, join.right))
     pairs: list[KeyPair] = []
@@ -354,10 +355,10 @@ _STAND_INS: dict[Kind, object] = {
 
 
 def scan_column(node: PhysicalNode, number: int) -> int | None:
-    """The number of the scanned column whose values a column of `node` passes on, None where there is none.
+    """Number of the scanned column whose values a column of `node` passes on, None if there is none.
 
-    Followed are the ways on which a row that is dropped at the scan only drops rows with the same value of the
-    column: filters, plain projections, the side of a join that streams, the groups of an aggregate.
+    A path is followed only if dropping a row at the scan drops nothing but rows with the same value of the column. Such
+    paths are filters, plain projections, the side of a join that streams, and the groups of an aggregate.
     """
     if isinstance(node, TableScan):
         return number if any(c.id == number for c in node.columns) else None
@@ -378,14 +379,14 @@ def scan_column(node: PhysicalNode, number: int) -> int | None:
         exprs: Iterable[Expr] = node.expressions if isinstance(node, physical.Project) else node.groups
         for column, expr in zip(node.columns, exprs, strict=False):
             if column.id == number:
-                # A grouping set that lacks the column aggregates the rows that would be dropped.
+                # A grouping set that lacks the column aggregates rows that the filter would drop.
                 lacking = isinstance(node, physical.HashAggregate) and node.lacks(expr)
                 return scan_column(node.source, expr.id) if isinstance(expr, Column) and not lacking else None
     return None
 
 
 def _scan_with(node: PhysicalNode, number: int) -> TableScan:
-    """The scan that `scan_column` has found."""
+    """Return the scan of the column that `scan_column` returned."""
     waiting = [node]
     while waiting:
         found = waiting.pop()
@@ -396,14 +397,14 @@ def _scan_with(node: PhysicalNode, number: int) -> TableScan:
 
 
 def aligned(node: PhysicalNode, columns: tuple[Column, ...]) -> PhysicalNode:
-    """The node giving exactly these columns in this order."""
+    """Return the node with exactly these columns in this order."""
     if [c.id for c in node.columns] == [c.id for c in columns]:
         return node
     return physical.Project(columns=columns, estimate=node.estimate, source=node, expressions=columns)
 
 
 def _without(condition: Expr | None, pairs: list[KeyPair]) -> Expr | None:
-    """What a condition asks beyond the key equalities."""
+    """Return the part of a condition that is not covered by the key equalities."""
     used = [{id(pair.probe), id(pair.build)} for pair in pairs]
     rest: list[Expr] = []
     for part in conjuncts(condition):

@@ -1,11 +1,13 @@
-"""Read a small build side only once where several joins of a plan build it.
+"""Sharing of small build sides: equal build sides of several joins of a plan are read once.
 
-The rule `share_common_subplans` finds what a statement says twice. Here the joins are ordered, and what was not said
-twice may have become the same: a few rows of a dimension under the same condition that meet two large tables, as in
-TPC-H's Q2 the nations of Europe. Build sides are the same if they are but for the columns that they give; the one that
-runs gives those of all. Only scans and joins of scans are shared, only where no runtime filter from above reaches them,
-and only if they are small: build sides are read whole anyway, and so keeping them costs next to nothing. Where scans
-are round trips, each that is saved counts.
+The rule `share_common_subplans` shares subplans that a statement repeats. After join ordering, further subplans may
+have become equal: for example a few rows of a dimension under the same condition that meet two large tables, as the
+nations of Europe in TPC-H's Q2. Build sides are equal if they differ only in the columns that they produce; the shared
+one produces those of all.
+
+Only scans and joins of scans are shared, only if no runtime filter from above reaches them, and only if they are small.
+Build sides are read whole anyway, so keeping them costs next to nothing. If scans are round trips, each one saved
+counts.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ from ..context import Context
 from .independent_build_sides import independent_build_sides
 
 MOST_ROWS = 10_000.0
-"""Rows that are expected of a build side which is worth keeping for those who come later."""
+"""Largest number of expected rows of a build side that is kept for further uses."""
 
 
 def share_small_builds(root: PhysicalNode, context: Context) -> PhysicalNode:
-    """The plan with a use of one shared subplan for each of several equal small build sides."""
+    """Return the plan with a use of one shared subplan for each of several equal small build sides."""
     tables = Counter(node.table.id for node in nodes(root) if isinstance(node, TableScan))
     if not any(count > 1 for count in tables.values()):
         return root  # nearly all queries
@@ -41,7 +43,7 @@ def share_small_builds(root: PhysicalNode, context: Context) -> PhysicalNode:
 
 
 def _equal_builds(root: PhysicalNode) -> list[list[PhysicalNode]]:
-    """The build sides that may be shared, equal ones together, outer ones before those inside them."""
+    """Build sides that may be shared, grouped by equality, outer ones before those inside them."""
     found: defaultdict[Hashable, list[PhysicalNode]] = defaultdict(list)
     for side in independent_build_sides(root):
         build = side.join.build
@@ -51,15 +53,15 @@ def _equal_builds(root: PhysicalNode) -> list[list[PhysicalNode]]:
 
 
 class _Shape:
-    """What a subplan is but for the numbers of its columns, and which of them it gives. For one subplan."""
+    """Structural key of one subplan, independent of column numbers, and the columns that the subplan produces."""
 
     def __init__(self) -> None:
         self._places: dict[int, int] = {}
-        """Of each column that is scanned: its place among all columns of all tables, as they come."""
+        """Position of each scanned column among all columns of all tables, in order of traversal."""
         self._columns = 0
 
     def of(self, node: PhysicalNode) -> Hashable | None:
-        """Equal for equal subplans; None for what is not shared."""
+        """Return a key that is equal for equal subplans; None for subplans that are not shared."""
         if isinstance(node, TableScan):
             return self._scan(node)
         if not isinstance(node, HashJoin):
@@ -93,7 +95,7 @@ class _Shape:
 
 
 def _uses(equal: list[PhysicalNode], context: Context) -> list[PhysicalNode]:
-    """A use of the shared subplan for each of these."""
+    """Return a use of the shared subplan for each of these."""
     source, numbers = equal[0], [{column.id: column.id for column in equal[0].columns}]
     for other in equal[1:]:
         merged = _Merged()
@@ -110,13 +112,13 @@ def _uses(equal: list[PhysicalNode], context: Context) -> list[PhysicalNode]:
 
 @dataclass(slots=True)
 class _Merged:
-    """One subplan that gives what two equal ones give, the first one's columns under their own numbers."""
+    """Union of two equal subplans: it produces the columns of both, the first one's under their own numbers."""
 
     numbers: dict[int, int] = field(default_factory=dict)
-    """The number of each of the second one's columns in it."""
+    """Numbers in the union of the second subplan's columns."""
 
     def of(self, first: PhysicalNode, second: PhysicalNode) -> PhysicalNode:
-        """The subplan."""
+        """Return the subplan."""
         if isinstance(first, TableScan) and isinstance(second, TableScan):
             return self._scan(first, second)
         assert isinstance(first, HashJoin) and isinstance(second, HashJoin)
@@ -140,7 +142,7 @@ class _Merged:
 
 
 def _replaced(node: PhysicalNode, uses: dict[int, PhysicalNode]) -> PhysicalNode:
-    """The plan with these uses for the nodes of these identities."""
+    """Return the plan with these uses for the nodes of these identities."""
     if id(node) in uses:
         return uses[id(node)]
     if isinstance(node, Shared):

@@ -1,1 +1,1 @@
-"""Plans of prepared statements: values are put into the places of their parameters."""
+"""Plans of prepared statements: values are bound to the places of their parameters."""

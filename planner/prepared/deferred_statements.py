@@ -1,7 +1,7 @@
-"""Bound statements with late parameters in them: which these are, and the statement with values in their place.
+"""Bound statements with deferred parameters: finding these, and replacing them with values.
 
-A statement that was bound late is trusted only if it says the same as the one that was bound with the values
-themselves: `with_values` of both, which folds what is constant, must be equal.
+A statement that was bound with deferred parameters is trusted only if it equals the statement that was bound with the
+values themselves: `with_values` of both, which folds what is constant, must be equal.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ _MODULES = (bound.__name__, expressions.__name__)
 
 
 def late_parameters(value: Any) -> Iterator[LateParameter]:
-    """Every late parameter in a statement, as often as it stands there: once for what several queries share."""
+    """Yield every deferred parameter in a statement, as often as it occurs; once for queries that several places
+    share."""
     seen: set[int] = set()
     stack = [value]
     while stack:
@@ -52,12 +53,12 @@ def _compared_fields(kind: type[Any]) -> tuple[str, ...]:
 
 
 def same_with_values(first: Any, second: Any, values: Mapping[tuple[Key, Path], Literal]) -> bool:
-    """True if two statements say the same, the second with literals for its late parameters."""
+    """True if two statements are equal, the second with literals for its deferred parameters."""
     return _is_same(with_values(first, {}), with_values(second, values))
 
 
 def _is_same(first: Any, second: Any) -> bool:
-    """Equality; queries that several places share are compared once, where `==` would take each place anew."""
+    """Equality; queries that several places share are compared once, where `==` would compare each place again."""
     seen: set[tuple[int, int]] = set()
     pairs = [(first, second)]
     while pairs:
@@ -83,17 +84,17 @@ def _is_same(first: Any, second: Any) -> bool:
 
 
 def with_values(value: Any, values: Mapping[tuple[Key, Path], Literal]) -> Any:
-    """A statement with literals for its late parameters, and its constants folded."""
+    """Return a statement with literals for its deferred parameters, and its constants folded."""
     return _Filling(values).filled(value)
 
 
 class _Filling:
-    """Puts values into a statement; queries that several places share stay one."""
+    """Replaces parameters with values in a statement; queries that several places share stay shared."""
 
     def __init__(self, values: Mapping[tuple[Key, Path], Literal]):
         self._values = values
         self._queries: dict[int, tuple[Any, Any]] = {}
-        """What became of each query, by its `id`; the query is kept, so that its `id` stays its own."""
+        """Result for each query, by its `id`; the query is kept, so that its `id` is not reused."""
 
     def filled(self, value: Any) -> Any:
         if isinstance(value, Expr):

@@ -1,14 +1,13 @@
-"""Putting values into a plan: the last step before it runs, cheap enough to be done at every execution.
+"""Binding of values to a plan: the last step before execution, cheap enough for every execution.
 
-A `PlanTemplate` finds out once where the parameters stand. Binding then makes anew only those nodes, and the nodes
-above them:
+A `PlanTemplate` locates the parameters once. Binding then rebuilds only the nodes that hold them, and the nodes above:
 
-    HashAggregate            anew: its input is
-      HashJoin               anew: its input is
-        Scan lineitem        anew: l_shipdate < ? becomes a predicate of the scan (`planner.scans.parameter_slots`)
-        Scan orders          as it is
+    HashAggregate            rebuilt: its input is
+      HashJoin               rebuilt: its input is
+        Scan lineitem        rebuilt: l_shipdate < ? becomes a predicate of the scan (`planner.scans.parameter_slots`)
+        Scan orders          unchanged
 
-What makes a node or an expression anew is a function of the values, made once; None stands for "as it is".
+A *maker* rebuilds a node or an expression: a function of the values, created once; None stands for "unchanged".
 """
 
 from __future__ import annotations
@@ -30,28 +29,28 @@ Maker: TypeAlias = Callable[[Binding], Any]
 
 
 def bind_parameters(plan: Plan, values: Sequence[Any] | Mapping[str, Any]) -> Plan:
-    """The plan with a literal for every parameter; conditions on them move down into the scans.
+    """Return the plan with a literal for every parameter; conditions on them move down into the scans.
 
     Parameters
     ----------
     plan : Plan
-        As `plan_query` made it; one without parameters comes back as it is.
+        As `plan_query` made it; a plan without parameters is returned unchanged.
     values : sequence or mapping
         Python values by position, or by name for `:name`; converted to each parameter's type.
 
-    Raises `InterfaceError` where a value is missing, `InvalidText` or `NumericOutOfRange` where one does not fit.
+    Raises `InterfaceError` if a value is missing, `InvalidText` or `NumericOutOfRange` if one does not fit.
     """
     template = PlanTemplate(plan)
     return template.bind([_physical(parameter, values) for parameter in template.parameters])
 
 
 class PlanTemplate:
-    """A plan into which values are put again and again. Threads may share it.
+    """A plan to which values are bound repeatedly. Threads may share it.
 
     Attributes
     ----------
     parameters : list of Parameter
-        Every place of the plan that a value goes to; one that stands in the plan twice is there once.
+        Every parameter of the plan, once each.
     """
 
     def __init__(self, plan: Plan):
@@ -62,14 +61,14 @@ class PlanTemplate:
         self._root = self._node(plan.root)
 
     def bind(self, values: Sequence[Any]) -> Plan:
-        """The plan with values for its `parameters`, physical ones of the parameters' types; itself where it has
+        """Return the plan with values for its `parameters`, physical ones of the parameters' types; itself if it has
         none."""
         if self._root is None:
             return self.plan
         return replace(self.plan, root=self._root(Binding(values)))
 
     def _node(self, node: PhysicalNode) -> Maker | None:
-        """What makes the node anew; None where it stays."""
+        """Maker of the node; None if it stays unchanged."""
         key = id(node)
         if key not in self._makers:
             makers = [(spec.name, self._value(getattr(node, spec.name))) for spec in fields(node)]
@@ -108,7 +107,7 @@ class PlanTemplate:
     # ---- expressions -------------------------------------------------------------------------------------------
 
     def _expression(self, expr: Expr) -> ExpressionMaker | None:
-        """What makes an expression anew, folded; None where it reads no parameter."""
+        """Maker of an expression, folded; None if it reads no parameter."""
         if isinstance(expr, Parameter):
             return self._literal(expr)
         if not any(isinstance(part, Parameter) for part in each(expr)):
@@ -162,11 +161,11 @@ class PlanTemplate:
 
 
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
-"""Nothing to fold in these as long as one side is a column."""
+"""Calls in which nothing can be folded as long as one side is a column."""
 
 
 def _once(node: PhysicalNode, make: Maker) -> Maker:
-    """The same, for a node that may stand in the plan twice and is to be one object afterwards."""
+    """Memoize a maker per binding: a node that occurs twice in the plan is to become one object."""
     key = id(node)
 
     def made(binding: Binding) -> Any:
@@ -179,8 +178,8 @@ def _once(node: PhysicalNode, make: Maker) -> Maker:
 
 
 def _copier(node: PhysicalNode, makers: Mapping[str, Maker]) -> Maker:
-    """What copies a node, with the fields that have makers made anew. It fills the slots of the new node, which takes a
-    third of the time that `dataclasses.replace` does."""
+    """Maker that copies a node, rebuilding the fields that have makers. It fills the slots of the new node directly,
+    which takes a third of the time of `dataclasses.replace`."""
     kind = type(node)
     kept = [(_setter(kind, s.name), getattr(node, s.name)) for s in fields(node) if s.name not in makers]
     made = [(_setter(kind, name), maker) for name, maker in makers.items()]
@@ -197,7 +196,7 @@ def _copier(node: PhysicalNode, makers: Mapping[str, Maker]) -> Maker:
 
 
 def _setter(kind: type[PhysicalNode], name: str) -> Callable[[PhysicalNode, Any], None]:
-    """What fills a slot of a node that is being made."""
+    """Function that fills a slot of a node under construction."""
     put: Callable[[PhysicalNode, Any], None] = getattr(kind, name).__set__
     return put
 

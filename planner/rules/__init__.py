@@ -2,20 +2,20 @@
 
 The reasons for the order:
 
-1. `fold_constants` first: every rule after it compares with literals instead of expressions.
-2. `decorrelate_subqueries` before anything that moves predicates, for a correlated predicate may only move once it is a
+1. `fold_constants` first: every later rule then compares literals instead of expressions.
+2. `decorrelate_subqueries` before any rule that moves predicates: a correlated predicate may only move once it is a
    join's condition. After it, no expression holds a subquery. `inline_shared` then opens CTEs that are used once.
 3. `factor_disjunctions` finds join conditions and single-table predicates inside ORs; `simplify_joins` makes inner
-   joins of outer ones; `infer_predicates` multiplies what is known. All three make work for `pushdown_predicates`,
-   and read its input most easily while predicates still stand in few places. `filter_shared` finds them above the
-   uses of shared subplans then.
+   joins of outer ones; `infer_predicates` copies predicates to equal columns. All three feed `pushdown_predicates`,
+   and read its input most easily while predicates still stand in few places. `filter_shared` then finds the predicates
+   above the uses of shared subplans.
 4. `reduce_group_keys` and `aggregate_before_join` need the primary keys, so they come before `prune_columns` drops
-   unread ones. `merge_projections` clears away what they and the decorrelation leave, and `share_common_subplans`
-   finds equal subplans while they still have all columns.
-5. `aggregate_early` asks how many rows the joins of some relations have, so predicates stand in the scans by then;
-   what it leaves is two joins to be ordered instead of one.
-6. `order_joins` last but for the limits: costs depend on predicates in the scans and on how many columns are read.
-7. `push_limits` makes the top-Ns; `fetch_late` takes out of their inputs what need not pass through them.
+   unread ones. `merge_projections` removes projections that they and the decorrelation leave, and
+   `share_common_subplans` finds equal subplans while they still have all columns.
+5. `aggregate_early` estimates the rows of joins of some relations, so predicates must be in the scans by then. It
+   leaves two joins to be ordered instead of one.
+6. `order_joins` last but for the limits: costs depend on predicates in the scans and on the number of columns read.
+7. `push_limits` makes the top-Ns; `fetch_late` removes from their inputs columns that can be read afterwards.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ from .simplify_joins import simplify_joins
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A function from plan to equivalent plan; it returns the same object where it changes nothing.
+    """A function from plan to equivalent plan; it returns the same object if it changes nothing.
 
-    A `mandatory` rule cannot be disabled: without it there is no plan that runs.
+    A `mandatory` rule cannot be disabled: without it no plan can be executed.
     """
 
     apply: Callable[[Node, Context], Node]
@@ -56,7 +56,7 @@ class Rule:
 
     @property
     def name(self) -> str:
-        """The function's name, which EXPLAIN VERBOSE prints and `PlannerOptions.disabled_rules` takes."""
+        """Name of the function, which EXPLAIN VERBOSE prints and `PlannerOptions.disabled_rules` takes."""
         return self.apply.__name__
 
 

@@ -1,7 +1,7 @@
-"""Aggregate the right side of a left join before the join, where the left side's unique key is the group.
+"""Aggregate the right side of a left join before the join, if the left side's unique key is the group.
 
 `customer LEFT JOIN orders ON o_custkey = c_custkey GROUP BY c_custkey` has one group per customer, made of that
-customer's orders: so the orders are counted per customer first, and each customer finds one row instead of many. A
+customer's orders. So the orders are counted per customer first, and each customer joins one row instead of many. A
 customer without orders had one row of NULLs to aggregate: COUNT of it is 0, the others are NULL.
 
 >>> from nyala.planner.testing import show
@@ -58,7 +58,7 @@ def _moved(node: Aggregate, context: Context) -> Node:
 
 
 def _key_pairs(join: Join) -> list[tuple[Column, Column]] | None:
-    """The join's condition as pairs of (left, right) columns; None where it is more than that."""
+    """Return the join's condition as pairs of (left, right) columns; None if it contains anything else."""
     left = column_ids(join.left)
     found: list[tuple[Column, Column]] = []
     for part in conjuncts(join.condition):
@@ -70,12 +70,12 @@ def _key_pairs(join: Join) -> list[tuple[Column, Column]] | None:
 
 
 def _some_key(join: Join) -> frozenset[int]:
-    """A unique key of the left side; one that no column has where there is none."""
+    """Return a unique key of the left side; if there is none, a key that no column has."""
     return min(unique_keys(join.left), key=len, default=frozenset((-1,)))
 
 
 def _groups_are_left_rows(node: Aggregate, join: Join) -> bool:
-    """Is there exactly one row of the left side per group?"""
+    """True if each group is exactly one row of the left side."""
     left = column_ids(join.left)
     groups = [expr.id for _, expr in node.groups if isinstance(expr, Column)]
     if len(groups) < len(node.groups) or not set(groups) <= left:
@@ -85,7 +85,7 @@ def _groups_are_left_rows(node: Aggregate, join: Join) -> bool:
 
 
 def _aggregates_fit(node: Aggregate, join: Join) -> bool:
-    """Do all aggregates read the right side, so that a row of NULLs counts for nothing?"""
+    """True if all aggregates read the right side, so that a row of NULLs contributes nothing."""
     right = column_ids(join.right)
     for _, call in node.aggregates:
         read = columns_in_all(call.args)

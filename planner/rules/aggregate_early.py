@@ -1,8 +1,8 @@
-"""Aggregate some of a join's rows before they meet the others, and the partial values after (eager aggregation).
+"""Aggregate some of a join's rows before the join, and the partial values after it (eager aggregation).
 
-Yan and Larson (VLDB 1995); Galindo-Legaria and Joshi (SIGMOD 2001). Of a year's sales, each joined to its customer and
-added up by the customer's name, the join finds the same customer for every sale. The sales are added up by customer
-number first, and each customer is found once:
+Yan and Larson (VLDB 1995); Galindo-Legaria and Joshi (SIGMOD 2001). Example: a year's sales are joined to customers and
+summed by customer name. The join would look the same customer up for every sale. If the sales are summed by customer
+number first, each customer is looked up once:
 
     Aggregate by name: sum(price)             Aggregate by name: sum(sum)
       Join on buyer = number                    Join on buyer = number
@@ -10,11 +10,11 @@ number first, and each customer is found once:
         Scan customers                              Scan sales
                                                   Scan customers
 
-The rows that are aggregated first come from some of the relations of a join, those that the sums read at least, joined
-among themselves. They are grouped by all that the rest of the query reads of them: join keys, group keys, conditions.
-Relations join them one after the other as long as the estimates say that it costs less; if the best choice leaves a
-few times fewer rows than there were, and something to join, the plan is changed. `decorrelation.partial_aggregates`
-says which calls can be split and how.
+The rows that are aggregated first come from some of the relations of a join, at least those that the sums read, joined
+among themselves. They are grouped by all columns of theirs that the rest of the query reads: join keys, group keys,
+conditions. Further relations are added one after the other as long as that lowers the estimated cost. The plan is
+changed if the best choice reduces the rows several times and leaves something to join.
+`decorrelation.partial_aggregates` defines which calls can be split and how.
 
 >>> from nyala.planner.testing import show
 >>> query = "SELECT a, sum(b) FROM u JOIN t ON c = k GROUP BY a"
@@ -44,30 +44,31 @@ from ..estimates.statistics import distinct_among
 from ..physical.join_order import JoinGraph, bits
 
 LEAST_ROWS = 20_000
-"""Fewer rows are joined and aggregated in no time anyway."""
+"""Number of rows below which joining and aggregating takes negligible time anyway."""
 LEAST_REDUCTION = 2.0
-"""How many times fewer the rows must get by being aggregated first."""
+"""Least factor by which early aggregation must reduce the rows."""
 LEAST_GAIN = 1.3
-"""How many times cheaper the plan must get: estimates of groups are worse than others."""
+"""Least factor by which the plan must get cheaper: estimates of groups are worse than others."""
 JOIN = 2.0
-"""Joining a row to one more relation, in the units of `cost`: most are small, and what comes out is not copied yet."""
+"""Joining a row to one more relation, in the units of `cost`: most relations are small, and the output is not copied
+yet."""
 FEW_GROUPS = 10_000
-"""So many groups are found by a look into an array."""
+"""Number of groups up to which a group is found by an array look-up."""
 GROUP = 2.0
-"""Finding a row's group where there are few."""
+"""Finding a row's group if there are few."""
 GROUP_IN_ORDER = 1.0
-"""The same where rows of a group lie together in the table."""
+"""Finding a row's group if rows of a group lie together in the table."""
 GROUP_AMONG_MANY = 8.0
-"""The same where there are many: groups of each batch have to be found again in those of all."""
+"""Finding a row's group if there are many: groups of each batch are looked up again among those of all batches."""
 KEY, KEY_AMONG_MANY, TEXT_AMONG_MANY = 0.5, 4.0, 10.0
-"""One more key."""
+"""Each further key."""
 CALL = 1.0
-"""Adding up one value, or computing one part of it."""
+"""Accumulating one value, or computing one part of it."""
 REDUCERS = ("semi", "anti", "null_anti")
 
 
 def aggregate_early(root: Node, context: Context) -> Node:
-    """Aggregate below inner joins, left joins and semi joins where that saves work."""
+    """Aggregate below inner joins, left joins and semi joins if that saves work."""
     return rewrite_nodes(root, lambda node: _aggregated(node, context) if isinstance(node, Aggregate) else node)
 
 
@@ -88,8 +89,11 @@ def _aggregated(node: Aggregate, context: Context) -> Node:
 
 @dataclass(slots=True)
 class _Cluster:
-    """A tree of inner joins and what stands between it and an aggregation: filters, left, semi and anti joins that keep
-    its rows on their left. `steps` begin at the bottom. Column numbers in all expressions are those of the leaves."""
+    """A tree of inner joins and the steps between it and an aggregation.
+
+    The steps are filters, and left, semi and anti joins with the tree's rows on their left, beginning at the bottom.
+    Column numbers in all expressions are those of the leaves.
+    """
 
     leaves: list[Node] = field(default_factory=list)
     predicates: list[Expr] = field(default_factory=list)
@@ -133,7 +137,7 @@ class _Cluster:
                 self.renamed[column.id] = substitute(expr, self.renamed)
 
     def condition(self, step: Filter | Join) -> Expr | None:
-        """What a step asks of its rows."""
+        """Condition that a step puts on its rows."""
         condition = step.predicate if isinstance(step, Filter) else step.condition
         return None if condition is None else substitute(condition, self.renamed)
 
@@ -157,7 +161,7 @@ class _Choice:
 
 
 class _Search:
-    """Looks for the relations of a cluster that are worth aggregating before the others join them."""
+    """Searches for the relations of a cluster that are worth aggregating before the others join them."""
 
     def __init__(self, node: Aggregate, cluster: _Cluster, context: Context):
         self._node, self._cluster = node, cluster
@@ -174,7 +178,7 @@ class _Search:
         self._early = [self._may_go_early(step) for step in cluster.steps]
 
     def best(self) -> Node | None:
-        """The plan with the best choice; None where it is best as it is."""
+        """Return the plan with the best choice; None if the plan should stay as it is."""
         mask = self._least()
         if self._last_rows() < LEAST_ROWS or not mask or not self._graph.is_connected(mask):
             return None
@@ -192,7 +196,7 @@ class _Search:
         return self._plan(best) if best.cost * LEAST_GAIN <= self._late_cost() else None
 
     def _least(self) -> int:
-        """The relations that sums read, which cannot be left for later; the largest where there are none."""
+        """Relations that the sums read, which must be part of every choice; the largest relation if there are none."""
         read = frozenset().union(*(summed_columns(call) for call in self._calls))
         if not read <= self._owner.keys():
             return 0
@@ -203,12 +207,12 @@ class _Search:
         return mask or 1 << max(range(len(leaves)), key=lambda i: self._estimator.rows(leaves[i]))
 
     def _share(self, step: Filter | Join) -> float:
-        """How many rows come out of a step for each that goes in."""
+        """Number of rows that a step produces per input row."""
         source = step.source if isinstance(step, Filter) else step.left
         return self._estimator.rows(step) / max(1.0, self._estimator.rows(source))
 
     def _may_go_early(self, step: Filter | Join) -> int | None:
-        """The relations that a step needs below it; None for one that can only run last."""
+        """Relations that a step needs below it; None for a step that can only run last."""
         if isinstance(step, Join) and step.kind == "left":
             return None
         read = columns_in(self._cluster.condition(step))
@@ -221,7 +225,7 @@ class _Search:
         return mask
 
     def _choice(self, mask: int) -> _Choice | None:
-        """The choice of some relations; None where the aggregates cannot be split there."""
+        """Choice of some relations; None if the aggregates cannot be split there."""
         inside = frozenset(number for number, leaf in self._owner.items() if mask >> leaf & 1)
         split = Split(inside, self._context.numbers)
         never_empty = not self._node.is_total
@@ -238,7 +242,7 @@ class _Search:
         return [step for i, step in enumerate(self._cluster.steps) if i not in early and isinstance(step, Join)]
 
     def _keys(self, inside: frozenset[int], split: Split, early: frozenset[int]) -> dict[Expr, Column]:
-        """All that is read of the rows that are aggregated first, but for the partial values, and its columns."""
+        """All expressions read of the rows that are aggregated first, except the partial values, with their columns."""
         keys: dict[Expr, Column] = {}
         above: list[Expr] = []
         for (column, _), expr in zip(self._node.groups, self._groups, strict=True):
@@ -266,11 +270,11 @@ class _Search:
         return rows
 
     def _last_rows(self) -> float:
-        """How many rows there are after all joins."""
+        """Number of rows after all joins."""
         return self._rows(self._whole, frozenset(range(len(self._shares))))
 
     def _late_cost(self) -> float:
-        """What joining and aggregating costs beyond the least relations, all joins first."""
+        """Cost of joining and aggregating beyond the least relations, all joins first."""
         rows = self._last_rows()
         return rows * (self._joined(self._least(), frozenset()) + self._finished(rows, self._calls))
 
@@ -285,12 +289,12 @@ class _Search:
         return below + first + last * (self._joined(mask, early) + self._finished(last, self._calls))
 
     def _finished(self, rows: float, calls: Iterable[AggregateCall]) -> float:
-        """What it costs to aggregate one row of so many after all joins."""
+        """Cost of aggregating one row of `rows` after all joins."""
         sets = 1 if self._node.sets is None else len(self._node.sets)
         return sets * _grouped(self._groups, calls, self._group_count(self._groups, rows), False)
 
     def _is_in_order(self, mask: int, keys: dict[Expr, Column]) -> bool:
-        """Do the groups follow the order in which the largest table lies?"""
+        """True if the groups follow the order in which the largest table is stored."""
         leaves = [leaf for i, leaf in enumerate(self._cluster.leaves) if mask >> i & 1]
         largest = max(leaves, key=self._estimator.rows)
         if not isinstance(largest, Scan):
@@ -299,8 +303,8 @@ class _Search:
         return any(name == leading and number in {c.id for c in keys.values()} for number, name in largest.source_names)
 
     def _filtered(self, mask: int) -> float:
-        """The share of the rows that runtime filters from the relations that join later leave, since the aggregation
-        lets them through."""
+        """Share of the rows left by runtime filters from relations that join later, since the aggregation lets such
+        filters through."""
         share = 1.0
         for members in self._graph.classes:
             inside = [column for i, column in members if mask >> i & 1 and column.id in self._carriers[i]]
@@ -314,11 +318,11 @@ class _Search:
         return share
 
     def _joined(self, mask: int, early: frozenset[int]) -> float:
-        """What it costs to join one row to all relations and steps that are left."""
+        """Cost of joining one row to all remaining relations and steps."""
         return JOIN * ((self._whole & ~mask).bit_count() + len(self._cluster.steps) - len(early))
 
     def _group_count(self, keys: Sequence[Expr], rows: float) -> float:
-        """How many groups there are; the keys of one relation have no more values together than it has rows."""
+        """Number of groups; the keys of one relation have no more values together than it has rows."""
         by_leaf: dict[int, float] = {}
         for key in keys:
             owners = {self._owner.get(number, -1) for number in columns_in(key)}
@@ -352,7 +356,7 @@ class _Search:
         return Project(merged, tuple((column, values.get(column, column)) for column in self._node.columns))
 
     def _join(self, leaves: list[Node], within: frozenset[int] = frozenset()) -> Node:
-        """The inner join of some relations under all predicates that read only these, but for those `within` one."""
+        """Inner join of some relations under all predicates that read only these, except those `within` one."""
         rest = [p for p in self._cluster.predicates if not (within and columns_in(p) <= within)]
         joined, waiting = leaves[0], leaves[1:]
         while True:
@@ -378,7 +382,7 @@ class _Search:
 
 
 def _grouped(keys: Sequence[Expr], calls: Iterable[AggregateCall], groups: float, in_order: bool) -> float:
-    """What it costs to find one row's group and add it up."""
+    """Cost of finding one row's group and accumulating the row."""
     parts = sum(1 for call in calls for part in each(call) if not isinstance(part, (Column, Literal)))
     if not keys:
         return CALL * parts

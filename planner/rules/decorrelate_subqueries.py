@@ -10,9 +10,9 @@
 | scalar aggregate, correlated by equality | anywhere | left join with the aggregate grouped by the correlated columns |
 | the same over tables that the outer query joins under the same conditions | anywhere | window over its rows |
 | scalar, correlated otherwise | anywhere | single join |
-| correlated, with values that may fail | anywhere | join with the answers for all outer values |
-| correlated, with `random()` or the like | anywhere | join with its answers for every row, by the row's number |
-| LATERAL, or in the ON of an outer join over both its sides | FROM | join with all answers at once |
+| correlated, with values that may fail | anywhere | join with the results for all outer values |
+| correlated, with `random()` or the like | anywhere | join with its results for every row, by the row's number |
+| LATERAL, or in the ON of an outer join over both its sides | FROM | join with all results at once |
 
 >>> from nyala.planner.testing import show
 >>> print(show("SELECT a FROM t WHERE EXISTS (SELECT 1 FROM u WHERE u.b = t.a)", ["decorrelate_subqueries"]))
@@ -114,15 +114,15 @@ class _Unnester:
         self._builder = Builder(context)
         self._flat: dict[int, Node] = {}
         self._correlated: dict[int, bool] = {}
-        """By the keys of shared subplans: may they hold subqueries or columns of others?"""
+        """By the keys of shared subplans: True if they may hold subqueries or columns of outer queries."""
         self._known: dict[int, tuple[Query, Expr, Guard]] = {}
-        """What scalar subqueries give, by the `id` of their queries, which are kept so that these stay theirs; and for
-        which rows."""
+        """Results of scalar subqueries, by the `id` of their queries, and the rows that they hold for. The queries are
+        kept, so that their ids are not reused."""
         self._guards: set[int] = set()
         """Columns of the outer queries that the subqueries themselves do not name."""
 
     def plan(self, node: Node) -> Node:
-        """The plan without subquery expressions; innermost subqueries first."""
+        """Return the plan without subquery expressions; innermost subqueries first."""
         if isinstance(node, Shared):
             return self._shared_use(node)
         node = node.map_children(self.plan)
@@ -161,7 +161,7 @@ class _Unnester:
         return self.plan(self._builder.query(query))
 
     def _shared_use(self, node: Shared) -> Node:
-        """A shared subplan is flattened by itself, unless it reads columns of the query around it."""
+        """Handle a shared subplan: it is flattened separately, unless it reads columns of the enclosing query."""
         if node.key not in self._flat:
             may_be = _may_be_correlated(node.source, self._correlated)
             self._flat[node.key] = self.plan(node.source) if may_be else node.source
@@ -174,7 +174,7 @@ class _Unnester:
         return bool(free_columns(node.right) & column_ids(node.left))
 
     def _dependent(self, node: Join) -> Node:
-        """A join whose right side reads columns of its left."""
+        """Flatten a join whose right side reads columns of its left."""
         right, condition = node.right, conjuncts(node.condition)
         for part in condition:
             if has_subquery(part):
@@ -193,7 +193,7 @@ class _Unnester:
     # ---- the nodes that hold subqueries ------------------------------------------------------------------------
 
     def _values(self, node: Values) -> Node:
-        """Each row is a SELECT of its own."""
+        """Flatten constant rows: each row is a SELECT."""
         single, found = Values((), ((),)), list[Node]()
         for row in node.rows:
             source, flat = self._flatten_all(single, list(row))
@@ -239,7 +239,7 @@ class _Unnester:
         if node.kind == "right":
             return Project(self._join(Join("left", node.right, node.left, node.condition)), passing(node.columns))
         left, right = node.left, node.right
-        # A subquery that stands in several parts is joined to one side.
+        # A subquery that occurs in several parts is joined to one side.
         reads_of = [self._reads(part) for part in nested]
         beside = {
             id(query)
@@ -269,7 +269,7 @@ class _Unnester:
         return Project(joined, passing(node.columns))
 
     def _reads(self, expr: Expr) -> frozenset[int]:
-        """The columns that an expression reads, those of its subqueries' outer references included."""
+        """Columns that an expression reads, those of its subqueries' outer references included."""
         return columns_in(expr).union(*(free_columns(self._query(query)) for query in _queries(expr)))
 
     def _aggregate(self, node: Aggregate) -> Node:
@@ -300,13 +300,13 @@ class _Unnester:
             return self._join_with(node, plan, "anti", matches)
         if len(args) == 1 and not free_columns(plan):
             return Join("null_anti", node, plan, matches[0])
-        # NOT IN is false or NULL, and the row is dropped, where some comparison is not false.
+        # NOT IN is false or NULL, so the row is dropped, if some comparison is not false.
         return self._join_with(node, plan, "anti", [may_be_true(match) for match in matches])
 
     def _quantified(self, node: Node, arg: Expr, expr: Quantified, wanted: bool) -> Node:
         plan = self._query(expr.query)
         column = plan.columns[0]
-        # NOT (x op ANY q) is x negated-op ALL q, and the other way round.
+        # NOT (x op ANY q) is x negated-op ALL q, and vice versa.
         every = expr.all == wanted
         comparison = expr.comparison if wanted else NEGATED[expr.comparison]
         if not every:
@@ -317,13 +317,13 @@ class _Unnester:
         return self._join_with(node, plan, "anti", [may_be_true(broken)])
 
     def _join_with(self, node: Node, plan: Node, kind: str, matches: list[Expr]) -> Node:
-        """Join the outer query with a subquery's plan, whatever outer columns that reads."""
+        """Join the outer query with a subquery's plan, for any outer columns that the plan reads."""
         node, plan = self._guarded(node, plan, EVERY_ROW)
         node, plan, conditions = self._unnested(node, plan)
         return Join(kind, node, plan, all_of(matches + conditions) or TRUE)
 
     def _unnested(self, node: Node, plan: Node) -> tuple[Node, Node, list[Expr]]:
-        """The outer plan, the subquery's plan without references to it, and the conditions that link them."""
+        """Return the outer plan, the subquery's plan without references to it, and the conditions that link them."""
         if self._is_drawn_per_row(node, plan):
             return self._for_each_row(node, plan)
         try:
@@ -331,7 +331,7 @@ class _Unnester:
             return node, inner, conditions
         except CannotPull:
             if not free_columns(plan) & column_ids(node):
-                return node, plan, []  # it reads a query further out, which will see to it
+                return node, plan, []  # it reads a query further out, whose flattening handles it
             node, domain = self._domain(node, free_columns(plan))
             inner, carried = inject(plan, domain)
             own = {column.id: column for column in domain.references}
@@ -341,7 +341,7 @@ class _Unnester:
         return bool(free_columns(plan) & column_ids(node) - self._guards) and is_drawn(plan)
 
     def _for_each_row(self, node: Node, plan: Node) -> tuple[Node, Node, list[Expr]]:
-        """`_unnested` for a subquery that has other answers for equal rows."""
+        """`_unnested` for a subquery whose results may differ for equal rows."""
         numbering = WindowCall(BIGINT, False, "row_number")
         number = self._numbers.column(numbering, "row")
         node, domain = self._domain(Window(node, ((number, numbering),)), free_columns(plan) | {number.id}, True)
@@ -349,7 +349,7 @@ class _Unnester:
         return node, inner, [call("eq", number, carried[number.id])]
 
     def _domain(self, node: Node, wanted: frozenset[int], per_row: bool = False) -> tuple[Node, Domain]:
-        """The outer plan, made to run once for two uses, and the domain of those of its columns that are wanted."""
+        """Return the outer plan, shared for two uses, and the domain of the needed columns."""
         key, solid = self._context.share_key(), not_null_columns(node)
         node = Project(node, passing(node.columns))  # fixes the order of the columns, whatever happens to a join below
         fresh = [tuple(self._numbers.column(c) for c in node.columns) for _ in range(2)]
@@ -370,10 +370,10 @@ class _Unnester:
         return node, flat
 
     def _flatten(self, node: Node, expr: Expr, monotone: bool = False, guard: Guard = EVERY_ROW) -> tuple[Node, Expr]:
-        """The plan joined with what the expression's subqueries give, and the expression over that.
+        """Return the plan joined with the results of the expression's subqueries, and the expression over that.
 
-        `monotone`: NULL and FALSE are alike here, as at the top of WHERE and below AND and OR in it. `guard`: the rows
-        that need the expression.
+        `monotone`: NULL and FALSE are equivalent here, as at the top of WHERE and below AND and OR in it. `guard`: the
+        rows that need the expression.
         """
         if not has_subquery(expr):
             return node, expr
@@ -410,8 +410,10 @@ class _Unnester:
         return current, expr
 
     def _guarded(self, node: Node, plan: Node, guard: Guard) -> tuple[Node, Node]:
-        """The outer plan and a subquery's, which fails for no row but those of the guard, and for none of its own that
-        no row of the outer plan meets."""
+        """Return the outer plan and a guarded plan of a subquery.
+
+        The latter fails only for rows of the guard, and for none of its own rows that no row of the outer plan meets.
+        """
         if not (may_fail(plan) if guard else fails_for_others(plan)):
             return node, plan
         node, column = self._guard_column(node, guard)
@@ -423,14 +425,14 @@ class _Unnester:
         return Project(node, (*passing(node.columns), (column, guard.condition()))), column
 
     def _scalar_once(self, node: Node, query: Query | None, guard: Guard) -> tuple[Node, Expr]:
-        """`_scalar`, joined once where it stands several times, as the left of BETWEEN does: two plans of one query
-        would have columns of the same numbers."""
+        """`_scalar`, joined once for a query that occurs several times, as the left operand of BETWEEN does: two plans
+        of one query would have columns of the same numbers."""
         known = self._known.get(id(query))
         joined = known is not None and bool(columns_in(known[1])) and columns_in(known[1]) <= column_ids(node)
         if known is not None and joined and known[2].covers(guard):
             return node, known[1]
         plan = self._query(query)
-        if joined:  # for other rows than these
+        if joined:  # for rows other than these
             plan = Project(plan, tuple((self._numbers.column(column), column) for column in plan.columns))
         node, value = self._scalar(node, plan, guard)
         if query is not None:
@@ -438,7 +440,7 @@ class _Unnester:
         return node, value
 
     def _scalar(self, node: Node, plan: Node, guard: Guard = EVERY_ROW) -> tuple[Node, Expr]:
-        if not free_columns(plan) and is_drawn(plan):  # once, also where the query around it is one for each row
+        if not free_columns(plan) and is_drawn(plan):  # once, also if the enclosing query is evaluated per row
             plan = Project(plan, passing(plan.columns))
             fresh = tuple(self._numbers.column(column) for column in plan.columns)
             plan = Shared(self._context.share_key(), plan, fresh)
@@ -464,8 +466,11 @@ class _Unnester:
         return Join(kind, node, inner, all_of(conditions) or TRUE), value
 
     def _scalar_aggregate(self, node: Node, plan: Node, value: Expr) -> tuple[Node, Expr]:
-        """The usual case: `SELECT f(agg(x)) FROM ... WHERE inner = outer`; `f` moves above the join, so that it sees
-        0 for the COUNT of nothing and NULL for the other aggregates of nothing."""
+        """Flatten the usual case: `SELECT f(agg(x)) FROM ... WHERE inner = outer`.
+
+        `f` moves above the join, so that for outer rows without matches it reads 0 for COUNT and NULL for other
+        aggregates.
+        """
         if self._is_drawn_per_row(node, plan):
             raise CannotPull
         while not isinstance(plan, Aggregate):
@@ -486,15 +491,16 @@ class _Unnester:
         return Join("left", node, grouped, all_of(conditions) or TRUE), substitute(value, over_nothing)
 
     def _joined_rows(self, node: Node) -> float:
-        """How many rows a plan of joins and filters is expected to have, its outer references left out.
+        """Expected number of rows of a plan of joins and filters, its outer references left out.
 
-        In a good order: the estimate of tables joined as they stand in FROM, many without a condition, is far off.
+        The joins are put in a good order first. The estimate for tables joined in the order of FROM, many without a
+        condition, is far off.
         """
         pushed = pushdown_predicates(pull(node, self._numbers)[0], self._context)
         return self._context.estimator.rows(order_joins(pushed, self._context))
 
     def _three_valued(self, node: Node, plan: Node, matches: list[Expr], monotone: bool) -> tuple[Node, Expr]:
-        """TRUE where some row matches, else NULL where some row might, else FALSE."""
+        """TRUE if some row matches, else NULL if some row might, else FALSE."""
         solid = not_null_columns(node) | not_null_columns(plan)
         if monotone or all(never_null(match, solid) for match in matches):
             return self._marker(node, plan, matches)
@@ -517,7 +523,7 @@ class _Unnester:
         return node, Case(BOOLEAN, True, ((sure, TRUE), (maybe, UNKNOWN)), Literal(BOOLEAN, False, False))
 
     def _marker(self, node: Node, plan: Node, matches: list[Expr]) -> tuple[Node, Expr]:
-        """The plan with a column that says whether the subquery has a row for which all `matches` are true."""
+        """Return the plan with a column that is true if the subquery has a row for which all `matches` are true."""
         node, inner, conditions = self._unnested(node, plan)
         conditions = matches + conditions
         if not self._outer_columns(conditions, node):
@@ -527,7 +533,7 @@ class _Unnester:
             counted = Aggregate(first, (), ((count, AggregateCall(BIGINT, False, "count")),))
             return Join("cross", node, counted), call("gt", count, Literal(BIGINT, False, 0))
         try:
-            # Equalities only: the distinct inner values are the answer.
+            # Equalities only: the distinct inner values suffice.
             shape = Aggregate(Filter(inner, all_of(conditions) or TRUE), (), ())
             grouped, links = pull_through_groups(shape, self._numbers)
         except CannotPull:
@@ -546,7 +552,7 @@ class _Unnester:
 
 
 def _may_be_correlated(root: Node, known: dict[int, bool]) -> bool:
-    """True unless a plan is free of subqueries and of columns of others; `known` are the shared subplans by key."""
+    """True unless a plan is free of subqueries and of outer columns; `known` are the shared subplans by key."""
     if free_columns(root):
         return True
     for node in nodes(root):
@@ -563,20 +569,20 @@ def _may_be_correlated(root: Node, known: dict[int, bool]) -> bool:
 
 
 def _with_read(before: Node, after: Node, conditions: list[Expr]) -> list[Column]:
-    """The columns that a side of a join had, and those that its conditions have come to read since."""
+    """Columns that a side of a join had, and those that its conditions have come to read since."""
     had, read = column_ids(before), columns_in_all(conditions)
     return [column for column in after.columns if column.id in had or column.id in read]
 
 
 def _queries(expr: Expr) -> Iterator[Query]:
-    """The queries of an expression's subqueries."""
+    """Yield the queries of an expression's subqueries."""
     for part in walk(expr):
         if isinstance(part, SUBQUERIES) and part.query is not None:
             yield part.query
 
 
 def _given(conditions: list[Expr], inside: frozenset[int]) -> frozenset[int]:
-    """Those of a subquery's columns, `inside`, that the conditions want to equal something of the outer query."""
+    """Return the columns among `inside`, the subquery's columns, that the conditions equate with outer expressions."""
     found = set()
     for part in conditions:
         sides = as_equality(part)

@@ -1,8 +1,8 @@
-"""Take out of an OR what all its branches say, and what it says about each relation alone.
+"""Extract from an OR the conjuncts common to all branches, and its implications for each relation alone.
 
-`(a AND x) OR (a AND y)` is `a AND (x OR y)`: TPC-H's Q19 hides its join condition like that. And
-`(t1 AND u1) OR (t2 AND u2)` implies `t1 OR t2` for the rows of t and `u1 OR u2` for those of u, which can then be
-filtered before they are joined (Q7's pairs of nations).
+`(a AND x) OR (a AND y)` is `a AND (x OR y)`: TPC-H's Q19 hides its join condition like that. And `(t1 AND u1) OR (t2
+AND u2)` implies `t1 OR t2` for the rows of t and `u1 OR u2` for those of u. So both can be filtered before they are
+joined (Q7's pairs of nations).
 
 >>> from nyala.planner.testing import show
 >>> query = "SELECT t.a FROM t, u WHERE t.a = u.b AND t.k = 1 AND u.c = 2 OR t.a = u.b AND t.k = 3 AND u.c = 4"
@@ -68,7 +68,7 @@ def _leaves(node: Node) -> Iterator[Node]:
 
 
 def common_factors(expr: Expr) -> Expr:
-    """`(a AND x) OR (a AND y)` as `a AND (x OR y)`; `x = 1 OR x = 2` as `x IN (1, 2)`."""
+    """Rewrite `(a AND x) OR (a AND y)` as `a AND (x OR y)`, and `x = 1 OR x = 2` as `x IN (1, 2)`."""
     if not isinstance(expr, Call) or expr.function != "or":
         return expr
     branches = [conjuncts(branch) for branch in disjuncts(expr)]
@@ -79,13 +79,13 @@ def common_factors(expr: Expr) -> Expr:
     shared = frozenset(common)
     rests = [all_of(part for part in branch if part not in shared) for branch in branches]
     if any(rest is None for rest in rests):
-        # One branch says nothing more, so the others add nothing: absorption.
+        # One branch has no further conjunct, so the others add nothing: absorption.
         return all_of(common) or TRUE
     return all_of([*common, merged_values(any_of(rest for rest in rests if rest is not None))]) or TRUE
 
 
 def merged_values(expr: Expr) -> Expr:
-    """One IN list for an OR of equalities of the same expression with literals."""
+    """Merge an OR of equalities of one expression with literals into one IN list."""
     lists = [in_values(branch) for branch in disjuncts(expr)]
     first = lists[0]
     if len(lists) < 2 or first is None:
@@ -99,7 +99,7 @@ def merged_values(expr: Expr) -> Expr:
 
 
 def implications(expr: Call, relations: list[frozenset[int]]) -> list[Expr]:
-    """What an OR over several relations implies for each of them alone."""
+    """Conditions on each relation alone that an OR over several relations implies."""
     read = columns_in(expr)
     if any(read <= relation for relation in relations):
         return []

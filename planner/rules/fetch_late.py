@@ -1,9 +1,9 @@
-"""Fetch the texts of a top-N over groups by primary key, after it has chosen its rows.
+"""Fetch the text columns of a top-N over groups by primary key, after its rows are selected (late materialization).
 
-TPC-H's Q10 shows 20 of 38,000 customers, each with name, address, telephone number and comment. These texts take no
-part in the choice, so they need not travel through its joins and its grouping (nor, on a cluster, over the network):
-they are read for the 20 rows that are left, by the customers' primary key. Abadi et al., "Materialization strategies in
-a column-oriented DBMS" (ICDE 2007), call it late materialization.
+TPC-H's Q10 returns 20 of 38,000 customers, each with name, address, telephone number and comment. These texts do not
+affect the selection, so they need not pass through the joins and the grouping (nor, on a cluster, over the network).
+They are read for the 20 remaining rows, by the customers' primary key. Source: Abadi et al., "Materialization
+strategies in a column-oriented DBMS" (ICDE 2007).
 
 >>> from nyala.planner.testing import WIDE, show
 >>> query = "SELECT v.k, v.s, count(*) FROM w AS v JOIN w ON v.k = w.a GROUP BY v.k, v.s ORDER BY count(*) LIMIT 5"
@@ -20,8 +20,8 @@ Project k, v.s, count
               Scan w v: k
               Scan w: a
 
-Where nothing is grouped, a top-N reads texts of the rows that it keeps as it is (a `Batch` reads a column at first
-touch), and a second scan costs more than it saves: a top-N of one table took 1.1 to 1.9 times as long, measured.
+Without a grouping, a top-N reads only texts of the rows that it keeps anyway (a `Batch` reads a column at first
+access). A second scan then costs more than it saves: a top-N of one table took 1.1 to 1.9 times as long, measured.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from ..context import Context
 from .prune_columns import exactly, pruned
 
 LEAST_ROWS = 4_096
-"""Below so many rows to choose from, the second scan costs more than the columns."""
+"""Number of input rows below which the second scan costs more than the columns."""
 LEAST_TIMES = 16
-"""How many times as many rows as are kept there must be."""
+"""Least ratio of input rows to rows kept."""
 
 
 def fetch_late(root: Node, context: Context) -> Node:
-    """Take the texts that a top-N over groups only lets through out of its input, and join them to its rows."""
+    """Remove from the input of a top-N over groups the texts that it only passes through, and join them to its rows."""
     if not context.options.fetch_late:
         return root
     return rewrite_nodes(root, lambda node: _late(node, context) if isinstance(node, Sort) else node)
@@ -50,12 +50,12 @@ def fetch_late(root: Node, context: Context) -> Node:
 
 @dataclass(frozen=True, slots=True)
 class _Origin:
-    """A column of a plan holds what a column of this scan holds, for the scan's row that each row was made of."""
+    """Origin of a plan's column: a column of this scan, for the scan's row from which each row derives."""
 
     scan: Scan
     number: int
     is_grouped: bool = False
-    """Is there an aggregation between?"""
+    """True if an aggregation lies between."""
 
 
 def _late(node: Sort, context: Context) -> Node:
@@ -66,13 +66,13 @@ def _late(node: Sort, context: Context) -> Node:
     for scan in {id(origin.scan): origin.scan for origin in origins.values()}.values():
         found = _without(node, scan, origins, context)
         if found is not None:
-            # One table's columns: of two, both wide, the first; each costs a scan of its own.
+            # Columns of one table only, the first of several wide ones: each further table would cost another scan.
             return found
     return node
 
 
 def _rows_kept(node: Sort) -> int | None:
-    """How many rows the top-N reads to the end; None where it has no LIMIT, or one that is not known yet."""
+    """Number of rows that the top-N reads to the end; None if it has no LIMIT, or one that is not known yet."""
     total = 0
     for bound in (node.limit, node.offset):
         if bound is not None:
@@ -83,7 +83,7 @@ def _rows_kept(node: Sort) -> int | None:
 
 
 def _without(node: Sort, scan: Scan, origins: Mapping[int, _Origin], context: Context) -> Node | None:
-    """The top-N with the scan's texts joined to its rows, None where that cannot be or is not worth it."""
+    """Return the top-N with the scan's texts joined to its rows, None if that is impossible or not worth its cost."""
     late = _late_columns(node, scan, origins)
     found = _with_key(node.source, scan) if late else None
     if found is None:
@@ -92,14 +92,14 @@ def _without(node: Sort, scan: Scan, origins: Mapping[int, _Origin], context: Co
     below = pruned(source, column_ids(source) - late.keys(), context)
     read = frozenset().union(*map(column_ids, nodes(below)))
     if all(origins[number].number in read for number in late):
-        return None  # a group or a condition needs them all, so they may well come along
+        return None  # a group or a condition reads them all anyway
     top = replace(node, source=exactly(below, [c.id for c in below.columns if c.id not in late]))
     names = dict(scan.source_names)
     return _joined(node, top, scan, keys, {number: names[origins[number].number] for number in late}, context)
 
 
 def _late_columns(node: Sort, scan: Scan, origins: Mapping[int, _Origin]) -> dict[int, Column]:
-    """The scan's texts that a grouping has let through and that have no part in the choice, by number."""
+    """The scan's texts that a grouping has passed through and that do not affect the selection, by number."""
     ordering = columns_in_all(item.expr for item in node.order)
     key = _key_numbers(scan)
     return {
@@ -115,7 +115,8 @@ def _late_columns(node: Sort, scan: Scan, origins: Mapping[int, _Origin]) -> dic
 
 
 def _with_key(source: Node, scan: Scan) -> tuple[Node, dict[str, Column]] | None:
-    """`source` with the scan's whole primary key among its columns, and these by name; None where it cannot have it."""
+    """Return `source` with the scan's whole primary key among its columns, and these by name; None if it cannot have
+    it."""
     keys = _keys(source, scan)
     if isinstance(source, Project):
         hidden = {name: column for name, column in _keys(source.source, scan).items() if name not in keys}
@@ -126,14 +127,14 @@ def _with_key(source: Node, scan: Scan) -> tuple[Node, dict[str, Column]] | None
 
 
 def _keys(node: Node, scan: Scan) -> dict[str, Column]:
-    """The columns of the scan's primary key that a node has, by name."""
+    """Columns of the scan's primary key that a node has, by name."""
     origins, key = _origins(node), _key_numbers(scan)
     own = {origins[c.id].number: c for c in node.columns if c.id in origins and origins[c.id].scan is scan}
     return {name: own[number] for number, name in key.items() if number in own}
 
 
 def _key_numbers(scan: Scan) -> dict[int, str]:
-    """The columns of the primary key of the scan's table: their names by the numbers that they have in the scan."""
+    """Columns of the primary key of the scan's table: their names by their numbers in the scan."""
     key = {column.name for column in scan.table.schema.key}
     return {number: name for number, name in scan.source_names if name in key}
 
@@ -141,7 +142,8 @@ def _key_numbers(scan: Scan) -> dict[int, str]:
 def _joined(
     node: Sort, top: Sort, scan: Scan, keys: Mapping[str, Column], late: Mapping[int, str], context: Context
 ) -> Node:
-    """`node`'s rows: those of `top`, and the columns `late` (names in the table by number) from a scan by key."""
+    """Return the rows of `top` with the columns `late` (names in the table by number) from a scan by key, as
+    `node`'s."""
     of_table = {column.name: column for column in scan.table.schema.columns}
     fresh: dict[str, Column] = {}
     for name in dict.fromkeys((*keys, *late.values())):
@@ -156,10 +158,10 @@ def _joined(
 
 
 def _origins(node: Node) -> dict[int, _Origin]:
-    """Where the columns of a node come from, by number, as far as one row of a scan tells them.
+    """Origins of a node's columns, by number, for columns that derive from one row of a scan.
 
-    All columns of one scan that a row holds are of one row of the scan, and of a row that is there: the side of an
-    outer join that is completed with NULLs tells nothing.
+    All columns of one scan in an output row derive from the same row of the scan, and from a row that exists. Columns
+    of an outer join's side that is completed with NULLs have no origin.
     """
     if isinstance(node, Scan):
         if node.time is not None and node.time.changes is not None:
@@ -185,7 +187,8 @@ def _origins(node: Node) -> dict[int, _Origin]:
 
 
 def _origins_of_groups(node: Aggregate) -> dict[int, _Origin]:
-    """What `any_value` picks of a group is of one row where the scan's whole primary key is among the groups."""
+    """Origins above an aggregation: the values that `any_value` picks belong to one row if the scan's whole primary key
+    is among the groups."""
     if node.sets is not None:
         return {}
     below = _origins(node.source)

@@ -1,11 +1,11 @@
-"""Filter a shared subplan by what any of its uses wants to see.
+"""Filter a shared subplan by the OR of the conditions that its uses put on it.
 
-A CTE that is used several times is computed once, and nothing that a use asks of its rows can be pushed into it alone.
-But a row that every use drops need not be made: if each use stands under a filter, the subplan is filtered by the OR of
-them. TPC-DS's Q4 computes the sales of all customers in all years, in three channels, and looks at two of the years.
+A CTE that is used several times is computed once, so the condition of a single use cannot be pushed into it. But a row
+that every use drops need not be produced: if each use stands under a filter, the subplan is filtered by their OR.
+TPC-DS's Q4 computes the sales of all customers in all years, in three channels, and reads two of the years.
 
-The OR goes down as far as it says anything: into the branches of a UNION ALL, where a constant may settle some of its
-alternatives; below an aggregation with what it says about the groups. The filters above the uses stay.
+The OR is pushed down as far as it has an effect: into the branches of a UNION ALL, where a constant may decide some of
+its alternatives; below an aggregation with its conditions on the groups. The filters above the uses stay.
 
 >>> from nyala.planner.testing import show
 >>> query = '''WITH c AS (SELECT 's' AS x, a, k FROM t UNION ALL SELECT 'w', c, b FROM u)
@@ -39,13 +39,13 @@ from .factor_disjunctions import factor_disjunctions
 from .pushdown_predicates import pushdown_predicates
 
 Wish = tuple[Expr, ...]
-"""A conjunction, over the columns of a shared subplan."""
+"""The condition of one use: a conjunction over the columns of a shared subplan."""
 MOST_WISHES = 16
-"""An OR of more alternatives is not worth its tests."""
+"""Largest number of alternatives of an OR whose tests are worth their cost."""
 
 
 def filter_shared(root: Node, context: Context) -> Node:
-    """Note in the context what the filters above the uses of shared subplans ask; `filtered_for` acts on it."""
+    """Record in the context the conditions of the filters above the uses of shared subplans, for `filtered_for`."""
     for node in nodes(root):
         conditions = conjuncts(node.predicate) if isinstance(node, Filter) else []
         for child in node.children():
@@ -63,7 +63,7 @@ def _note(use: Shared, conditions: list[Expr], context: Context) -> None:
 
 
 def filtered_for(plan: Node, wishes: list[Wish], context: Context) -> Node:
-    """A shared subplan without the rows that nobody wishes to see; itself where some use wishes for all."""
+    """Return a shared subplan without the rows that every use drops; itself if some use needs all rows."""
     narrowed = _narrowed(plan, list(dict.fromkeys(wishes)))
     if narrowed is plan:
         return plan
@@ -71,7 +71,7 @@ def filtered_for(plan: Node, wishes: list[Wish], context: Context) -> Node:
 
 
 def _narrowed(node: Node, wishes: list[Wish]) -> Node:
-    """The node with at least the rows for which all of a wish is true."""
+    """Return the node with at least the rows that satisfy one of the wishes."""
     if not wishes:
         return Values(node.columns, ())
     if len(wishes) > MOST_WISHES or () in wishes:
@@ -96,7 +96,8 @@ def _of_side(union: SetOperation, side: Node, wishes: list[Wish]) -> list[Wish]:
 
 
 def _below(wishes: list[Wish], made: Mapping[int, Expr], readable: frozenset[int]) -> list[Wish]:
-    """The wishes over what columns are made of, without what reads others; those that cannot come true are gone."""
+    """Rewrite the wishes over the expressions that columns derive from, without conjuncts that read others. Wishes that
+    cannot be true are removed."""
     found: dict[Wish, None] = {}
     for wish in wishes:
         parts = [fold_predicate(substitute(part, made)) for part in wish if columns_in(part) <= readable]

@@ -1,4 +1,4 @@
-"""Evaluate what is constant, once, and cut off what can never be true.
+"""Evaluate constant expressions once, and remove conditions and inputs that can never be true.
 
 >>> from nyala.planner.testing import show
 >>> print(show("SELECT a FROM t WHERE a > 1 + 2 AND (1 = 1 OR a = 7)", ["fold_constants"]))

@@ -1,7 +1,7 @@
-"""Say of every column what is known of a column that it equals.
+"""Copy predicates on a column to the columns that equal it.
 
-`t.a = u.b AND t.a > 5` implies `u.b > 5`, which filters u before the join. What is known on the left of a semi, left
-or anti join holds for its partners on the right as well, not the other way round.
+`t.a = u.b AND t.a > 5` implies `u.b > 5`, which filters u before the join. Predicates on the left of a semi, left or
+anti join hold for its partners on the right as well, not vice versa.
 
 >>> from nyala.planner.testing import show
 >>> print(show("SELECT t.k FROM t, u WHERE t.a = u.b AND t.a > 5", ["infer_predicates"]))
@@ -24,16 +24,16 @@ from ..algebra.trees import MIRRORED, all_of, column_equality, column_ids, colum
 from ..context import Context
 
 TARGETS = {"inner": "both", "cross": "both", "semi": "right", "left": "right", "anti": "right", "single": "right"}
-"""On which side of a join what is known above it and in its condition may be used for new predicates."""
+"""Sides of a join on which predicates known above it and in its condition may be used to infer others."""
 
 
 def infer_predicates(root: Node, context: Context) -> Node:
-    """Carry simple predicates over to equal columns."""
+    """Copy simple predicates to equal columns."""
     return _infer(root, [])
 
 
 def _infer(node: Node, facts: list[Expr]) -> Node:
-    """`facts` are true for the rows of `node` that matter above."""
+    """Infer predicates at a node; `facts` are true for the rows of `node` that matter above."""
     if isinstance(node, Filter):
         known = distinct([*facts, *conjuncts(node.predicate)])
         source = _infer(node.source, known)
@@ -84,7 +84,7 @@ def _new(derived: list[Expr], side: frozenset[int], known: list[Expr]) -> list[E
 
 
 def implied_predicates(known: list[Expr]) -> list[Expr]:
-    """What follows from simple predicates on one column for the columns that equal it."""
+    """Predicates that simple predicates on one column imply for the columns that equal it."""
     pairs = [pair for part in known if (pair := column_equality(part))]
     if not pairs:
         return []
@@ -103,7 +103,7 @@ def implied_predicates(known: list[Expr]) -> list[Expr]:
 
 
 def _subject(part: Expr) -> Column | None:
-    """The column of a predicate that compares just one column with constants."""
+    """Return the column of a predicate that compares just one column with constants."""
     if isinstance(part, InValues):
         constant = all(isinstance(item, (Literal, Parameter)) for item in part.items)
         return part.arg if isinstance(part.arg, Column) and constant else None

@@ -1,4 +1,4 @@
-"""Put a shared subplan that is used once in its place, where the other rules can reach it.
+"""Inline a shared subplan that is used once, so that the other rules can reach it.
 
 >>> from nyala.planner.testing import show
 >>> query = "WITH c AS (SELECT a FROM t) SELECT x.a FROM c AS x, c AS y WHERE x.a = 1 AND y.a = 2"

@@ -1,7 +1,7 @@
-"""Join projections that follow each other, and drop those that change nothing.
+"""Merge consecutive projections, and drop those that change nothing.
 
-Derived tables and views leave a projection each. An expression is moved up only where it is read once, so that nothing
-is computed twice. Where the order of columns matters (at the top, below set operations) a projection stays.
+Derived tables and views leave a projection each. An expression is moved up only if it is read once, so that nothing is
+computed twice. If the order of columns matters (at the top, below set operations), a projection stays.
 
 >>> from nyala.planner.testing import show
 >>> print(show("SELECT s + 1 AS r FROM (SELECT a + k AS s FROM t) AS d", ["merge_projections"]))
@@ -19,7 +19,7 @@ from ..algebra.trees import column_ids, each, node_expressions, substitute
 from ..context import Context
 
 UNORDERED = (Filter, Join, Aggregate, Project, Window)
-"""Nodes that take their input's columns by number, whatever their order."""
+"""Nodes that refer to their input's columns by number, in any order."""
 
 
 def merge_projections(root: Node, context: Context) -> Node:
@@ -37,7 +37,7 @@ def _merged(node: Node) -> Node:
 
 
 def _without_identity(child: Node, parent: Node) -> Node:
-    """The child's source where the child only passes all columns on; a join's sides keep theirs apart anyway."""
+    """Return the child's source if the child only passes all columns on; a join's sides keep theirs apart anyway."""
     while isinstance(child, Project) and all(isinstance(e, Column) and e.id == c.id for c, e in child.items):
         if len(child.items) != len(child.source.columns) or not isinstance(parent, UNORDERED):
             break

@@ -1,8 +1,8 @@
-"""Join in the cheapest order found, the smaller side built; place semi and anti joins where they cost least.
+"""Join in the cheapest order found, with the smaller side as build side; place semi and anti joins at the lowest cost.
 
-A cluster is a tree of inner joins. What is no inner join (a scan, an aggregate, an outer join) is a leaf of it. Semi
-and anti joins on top commute with the inner joins, since they only drop rows: each is tried on the one relation that
-its condition reads and above all joins. In the result every inner join has its probe side left, its build side right.
+A cluster is a tree of inner joins. Any other node (a scan, an aggregate, an outer join) is a leaf of it. Semi and anti
+joins on top commute with the inner joins, since they only drop rows: each is tried on the one relation that its
+condition reads and above all joins. In the result every inner join has its probe side left, its build side right.
 
 >>> from nyala.planner.testing import show
 >>> query = "SELECT t.k FROM t, u, v WHERE t.a = u.b AND u.c = v.d AND v.e = 3"
@@ -47,7 +47,7 @@ class _Orderer:
         self._model = CostModel(context.estimator)
 
     def visit(self, node: Node) -> Node:
-        """The plan with every cluster in it ordered, innermost first."""
+        """Return the plan with every cluster in it ordered, innermost first."""
         if not isinstance(node, Join) or node.kind not in ("inner", "cross", *REDUCERS):
             return node.map_children(self.visit)
         cluster = _Cluster()
@@ -100,7 +100,7 @@ class _Orderer:
         return best
 
     def _home(self, right: Node, condition: Expr | None, leaves: list[Node]) -> int | None:
-        """The one leaf that a reducer's condition reads, if it is one."""
+        """Return the one leaf that a reducer's condition reads, if there is exactly one."""
         read = columns_in(condition) - column_ids(right)
         homes = [i for i, leaf in enumerate(leaves) if read & column_ids(leaf)]
         return homes[0] if len(homes) == 1 else None

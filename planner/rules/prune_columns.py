@@ -1,7 +1,7 @@
-"""Let through only columns that somebody above reads, down to the scans.
+"""Drop columns that no node above reads, down to the scans.
 
-A left join whose right side nobody reads and which cannot add rows, since the right side has at most one row per key,
-is dropped.
+A left join is dropped if no column of its right side is read and the right side has at most one row per key, so that
+the join cannot add rows.
 
 >>> from nyala.planner.testing import show
 >>> print(show("SELECT n FROM (SELECT a, count(*) AS n, sum(k) AS s FROM t GROUP BY a) AS g", ["prune_columns"]))
@@ -50,7 +50,7 @@ def prune_columns(root: Node, context: Context) -> Node:
 
 
 class _Pruner:
-    """Prunes one plan and notes in the context which positions of shared subplans it reads."""
+    """Prunes one plan and records in the context the positions of shared subplans that it reads."""
 
     def __init__(self, context: Context):
         self._used = context.used
@@ -83,7 +83,8 @@ class _Pruner:
         if isinstance(node, SingleRow):
             return node.map_children(lambda child: self.prune(child, wanted))
         if isinstance(node, Recursive):
-            # What one round needs of the round before is not known without a fixed point: every column stays.
+            # The columns that one round needs of the previous one are not known without a fixed point: every column
+            # stays.
             return node.map_children(lambda child: exactly(self.prune(child, column_ids(child)), _numbers(child)))
         if isinstance(node, Shared):
             places = {i for i, column in enumerate(node.output) if column.id in wanted}
@@ -146,7 +147,7 @@ def _finds_at_most_one(node: Join) -> bool:
 
 
 def exactly(node: Node, order: Iterable[int]) -> Node:
-    """The node giving just these columns in this order."""
+    """Return the node with just these columns in this order."""
     by_number = {column.id: column for column in node.columns}
     wanted = [by_number[number] for number in order]
     if [c.id for c in node.columns] == [c.id for c in wanted]:
@@ -155,18 +156,18 @@ def exactly(node: Node, order: Iterable[int]) -> Node:
 
 
 def pruned(plan: Node, wanted: Wanted, context: Context) -> Node:
-    """Any part of a plan without the columns that are neither wanted nor needed for its rows."""
+    """Return any part of a plan without the columns that are neither requested nor needed for its rows."""
     return _Pruner(context).prune(plan, wanted)
 
 
 def prune_shared(plan: Node, positions: Iterable[int], context: Context) -> Node:
-    """A shared subplan with only the columns at `positions`, which some use reads."""
+    """Return a shared subplan with only the columns at `positions`, which some use reads."""
     order = [plan.columns[i].id for i in sorted(positions)]
     return exactly(_Pruner(context).prune(plan, frozenset(order)), order)
 
 
 def narrow_uses(root: Node, positions: Mapping[int, Iterable[int]]) -> Node:
-    """The plan with every use of a shared subplan narrowed to what `prune_shared` left of it."""
+    """Return the plan with every use of a shared subplan narrowed to the columns that `prune_shared` kept."""
 
     def narrowed(node: Node) -> Node:
         if not isinstance(node, Shared) or node.key not in positions:

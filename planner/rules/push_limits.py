@@ -1,4 +1,4 @@
-"""Sort only as many rows as are wanted: a LIMIT over a sort becomes a top-N, one over a projection goes below it.
+"""Push limits down: a LIMIT over a sort becomes a top-N, a LIMIT over a projection goes below it.
 
 >>> from nyala.planner.testing import show
 >>> print(show("SELECT a FROM t ORDER BY a LIMIT 3", ["push_limits"]))
@@ -34,7 +34,7 @@ def _pushed(node: Node) -> Node:
 
 
 def _limit_branches(node: Limit, union: SetOperation) -> Node:
-    """No branch needs to give more rows than the whole."""
+    """Limit each branch of a union: none needs to produce more rows than the whole."""
     limit = node.limit
     if not isinstance(limit, Literal) or limit.value is None or node.offset is not None:
         return node

@@ -1,9 +1,9 @@
 """Move every predicate as far down as its meaning allows, into the scans where it can.
 
-What a predicate may pass: projections (rewritten over what they compute), inner joins on either side, the preserved
-side of an outer join, the left side of semi and anti joins, aggregates if it reads only group columns, windows if it
-reads only columns of PARTITION BY, set operations on both sides. It never passes a LIMIT. A condition of a LEFT JOIN
-that reads only the right side filters that side.
+A predicate may pass projections (rewritten over their expressions) and set operations on both sides. It may pass inner
+joins on either side, the preserved side of an outer join, and the left side of semi and anti joins. It may pass
+aggregates if it reads only group columns, and windows if it reads only columns of PARTITION BY. It never passes a
+LIMIT. A condition of a LEFT JOIN that reads only the right side filters that side.
 
 >>> from nyala.planner.testing import show
 >>> print(show("SELECT t.k FROM t, u WHERE t.a = u.b AND t.k = 1 AND u.c > 2", ["pushdown_predicates"]))
@@ -52,7 +52,7 @@ def pushdown_predicates(root: Node, context: Context) -> Node:
 
 
 def _push(node: Node, parts: list[Expr]) -> Node:
-    """The node with `parts` applied to its rows, as deep as possible."""
+    """Return the node with `parts` applied to its rows, as deep as possible."""
     if isinstance(node, Filter):
         return _push(node.source, [*conjuncts(node.predicate), *(p for p in parts)])
     if isinstance(node, Join):
@@ -93,7 +93,8 @@ def _push_aggregate(node: Aggregate, parts: list[Expr]) -> Node:
 
 
 def _push_past(node: TopRows | Series, parts: list[Expr]) -> Node:
-    """Past the first rows of groups go conditions on what makes the groups; past a series, those on other columns."""
+    """Push conditions on the group columns past the first rows of groups, and conditions on other columns past a
+    series."""
     passing = frozenset(c.id for c in node.groups) if isinstance(node, TopRows) else column_ids(node.source)
     down = [part for part in parts if columns_in(part) and columns_in(part) <= passing]
     source = _push(node.source, down)

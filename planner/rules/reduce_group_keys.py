@@ -1,8 +1,8 @@
-"""Group by the key alone where a table's primary key is among the groups.
+"""Group by the key alone if a table's primary key is among the groups.
 
-`GROUP BY o_orderkey, o_orderdate, o_totalprice` makes the groups of `GROUP BY o_orderkey`: the key determines the
-rest, also through equal columns to the keys of other tables. What is determined becomes `any_value`, so that only the
-key is hashed.
+`GROUP BY o_orderkey, o_orderdate, o_totalprice` has the groups of `GROUP BY o_orderkey`: the key determines the rest,
+also through equal columns to the keys of other tables. Determined columns become `any_value`, so that only the key is
+hashed.
 
 >>> from nyala.planner.testing import show
 >>> print(show("SELECT k, a, count(*) FROM t GROUP BY k, a", ["reduce_group_keys"]))
@@ -33,7 +33,7 @@ def _reduce(node: Aggregate) -> Node:
     kept = list(node.groups)
     # A column that passes through under its own number can only do so as a group.
     fresh = [group for group in node.groups if not (isinstance(group[1], Column) and group[1].id == group[0].id)]
-    # Texts are the dearest to hash, so they are the first to go.
+    # Texts are the most expensive to hash, so they are removed first.
     for group in sorted(fresh, key=lambda g: (not g[1].type.is_text, g[0].id)):
         rest = [other for other in kept if other[0].id != group[0].id]
         if rest and _follows(node.source, group[1], rest):

@@ -1,9 +1,9 @@
-"""Run a subplan that stands in the plan more than once only once.
+"""Run a subplan only once if the plan contains it more than once.
 
-Two subplans are the same if they are but for the numbers of their columns: they read the same tables under the same
-conditions and do the same to them, in the same order. TPC-H's Q11 sums the same join by part and in all. Worth sharing
-is what joins or aggregates; and it must pay: a shared subplan is kept in memory and takes no runtime filters from the
-joins above it, so the plan is costed both ways, with its joins ordered.
+Two subplans are equal if they differ only in the numbers of their columns: they read the same tables under the same
+conditions and apply the same operators in the same order. TPC-H's Q11 sums the same join by part and in all. Only joins
+and aggregations are worth sharing. A shared subplan is kept in memory and takes no runtime filters from the joins above
+it. So the plan is costed both ways, with its joins ordered, and the cheaper one is used.
 
 >>> from nyala.planner.testing import show
 >>> query = '''SELECT a, max(c) FROM t, u WHERE a = b AND k < 9 GROUP BY a
@@ -53,7 +53,7 @@ from .order_joins import order_joins
 
 
 def share_common_subplans(root: Node, context: Context) -> Node:
-    """Replace equal subplans by uses of one, where that is cheaper."""
+    """Replace equal subplans with uses of one, if that is cheaper."""
     tables = Counter(node.table.id for node in nodes(root) if isinstance(node, Scan))
     if not any(count > 1 for count in tables.values()):
         return root  # nearly all queries
@@ -78,7 +78,8 @@ def share_common_subplans(root: Node, context: Context) -> Node:
 
 
 def _count_shapes(node: Node, counts: Counter[Hashable]) -> tuple[str, ...]:
-    """Count what is worth sharing by what equal subplans agree in at least; the tables below the node."""
+    """Count subplans that are worth sharing by properties that equal subplans have in common; return the tables
+    below."""
     tables: tuple[str, ...] = (node.table.id,) if isinstance(node, Scan) else ()
     for child in node.children():
         tables += _count_shapes(child, counts)
@@ -88,7 +89,7 @@ def _count_shapes(node: Node, counts: Counter[Hashable]) -> tuple[str, ...]:
 
 
 def _candidates(root: Node, numbering: _Numbering, counts: Counter[int]) -> list[int]:
-    """The numbers of repeated subplans that are worth a thought, from the top down."""
+    """Numbers of repeated subplans that are candidates for sharing, from the top down."""
     found: dict[int, None] = {}
     for node, number in numbering.all(root):
         if number is not None and counts[number] > 1 and _is_costly(node):
@@ -97,14 +98,14 @@ def _candidates(root: Node, numbering: _Numbering, counts: Counter[int]) -> list
 
 
 def _is_costly(node: Node) -> bool:
-    """Does it join or aggregate, below what costs next to nothing?"""
+    """True if the node joins or aggregates, looking below nodes that cost next to nothing."""
     while isinstance(node, (Project, Filter)):
         node = node.source
     return isinstance(node, (Join, Aggregate, Window))
 
 
 def _shared(root: Node, number: int, numbering: _Numbering, context: Context) -> Node:
-    """The plan with every subplan of that number as a use of the first."""
+    """Return the plan with every subplan of that number as a use of the first."""
     uses = sum(1 for _, other in numbering.all(root) if other == number)
     if uses < 2:
         return root
@@ -122,7 +123,7 @@ def _shared(root: Node, number: int, numbering: _Numbering, context: Context) ->
 
 
 def _cost(root: Node, context: Context) -> float:
-    """What the plan costs once its joins are ordered, those of the subplans that it shares included, each once."""
+    """Cost of the plan once its joins are ordered, each shared subplan included once."""
     model = CostModel(context.estimator)
     sources: dict[int, Node] = {}
     total = model.cost(order_joins(_with_leaves(root, sources, context), context)).total
@@ -133,14 +134,14 @@ def _cost(root: Node, context: Context) -> float:
 
 
 def _with_leaves(root: Node, sources: dict[int, Node], context: Context) -> Node:
-    """The plan with a leaf of as many rows for each use of a shared subplan; the subplans go into `sources`."""
+    """Replace each use of a shared subplan with a leaf of as many rows; the subplans are added to `sources`."""
 
     def leaf(node: Node) -> Node:
         if not isinstance(node, Shared):
             return node
         rows = context.estimator.rows(node)
         if node.key not in sources:
-            sources[node.key] = node.source  # before its own insides, which may use others
+            sources[node.key] = node.source  # before its own inputs, which may use others
             sources[node.key] = _with_leaves(node.source, sources, context)
         standing_in = Values(node.output, ())
         context.estimator.remember(standing_in, rows)
@@ -153,27 +154,27 @@ def _with_leaves(root: Node, sources: dict[int, Node], context: Context) -> Node
 
 
 class _Numbering:
-    """Gives equal subplans equal numbers (hash consing); None to those that cannot be shared."""
+    """Assigns equal numbers to equal subplans (hash consing), None to those that cannot be shared."""
 
     def __init__(self) -> None:
         self._known: dict[Hashable, int] = {}
         self._numbers: dict[int, tuple[Node, int | None]] = {}
 
     def all(self, root: Node) -> Iterator[tuple[Node, int | None]]:
-        """Every node with its number, parents first."""
+        """Yield every node with its number, parents first."""
         for node in nodes(root):
             yield node, self.of(node)
 
     def of(self, node: Node) -> int | None:
-        """A node's number."""
+        """Return a node's number."""
         if id(node) not in self._numbers:
             shape = self._shape(node)
             number = None if shape is None else self._known.setdefault(shape, len(self._known))
-            self._numbers[id(node)] = node, number  # the node is kept, so that its id stays its own
+            self._numbers[id(node)] = node, number  # the node is kept, so that its id is not reused
         return self._numbers[id(node)][1]
 
     def _shape(self, node: Node) -> Hashable | None:
-        """All that a node is, with its inputs' numbers for its inputs and positions for columns."""
+        """Structural key of a node, with its inputs' numbers for its inputs and positions for columns."""
         traits = _traits(node)
         below = [self.of(child) for child in node.children()]
         exprs = node_expressions(node)
@@ -195,7 +196,7 @@ def _placed(expr: Expr, places: dict[int, int]) -> Expr:
 
 
 def _traits(node: Node) -> Hashable | None:
-    """What a node is besides its inputs and expressions; None for one that cannot be shared."""
+    """Properties of a node other than its inputs and expressions; None for a node that cannot be shared."""
     if isinstance(node, Scan):
         names = dict(node.source_names)
         return node.table.id, node.time, tuple(names[column.id] for column in node.output), len(node.predicates)

@@ -1,7 +1,7 @@
-"""Turn an outer join into a narrower one where a condition above drops the rows that it would complete with NULLs.
+"""Turn an outer join into a narrower one if a condition above drops the rows that it would complete with NULLs.
 
-`WHERE right.x = 5` is not true for a NULL, so a LEFT JOIN below it is an inner join: which may be reordered, and lets
-predicates through on both sides. RIGHT JOINs become LEFT JOINs.
+`WHERE right.x = 5` is not true for a NULL, so a LEFT JOIN below it is an inner join. Inner joins may be reordered and
+pass predicates to both sides. RIGHT JOINs become LEFT JOINs.
 
 >>> from nyala.planner.testing import show
 >>> print(show("SELECT t.a FROM t LEFT JOIN u ON u.b = t.a WHERE u.c > 0", ["simplify_joins"]))
@@ -37,7 +37,7 @@ def simplify_joins(root: Node, context: Context) -> Node:
 
 
 def _simplify(node: Node, needed: Numbers) -> Node:
-    """`needed` are columns such that a row with NULL in one of them makes no difference above."""
+    """Simplify the joins of a plan; a row with NULL in one of the columns `needed` makes no difference above."""
     if isinstance(node, Filter):
         source = _simplify(node.source, needed | rejects_null(node.predicate))
         return node if source is node.source else Filter(source, node.predicate)
