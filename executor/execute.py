@@ -1,5 +1,5 @@
-"""Opening plan nodes: one case per node. Opening runs everything that must be complete before a first row can come out
-(build sides, aggregations, sorts); what is left is in the stream."""
+"""Opening of plan nodes: one case per node. Opening runs everything that must be complete before the first row (build
+sides, aggregations, sorts); the rest is in the stream."""
 
 from __future__ import annotations
 
@@ -68,10 +68,11 @@ _KEEPERS = (HashAggregate, HashJoin, NestedLoopJoin, Recursive, SetDifference, S
 
 
 def execute(node: PhysicalNode, context: ExecutionContext) -> Iterator[Batch]:
-    """Run a plan: its rows in batches whose columns are all read, in order, made a little ahead of their use.
+    """Run a plan and yield its rows in order, as batches whose columns are all read, a few batches ahead of the
+    consumer.
 
-    Errors of the evaluation surface at `next`, `Cancelled` after `run.context.cancel` was set. Closing the iterator
-    stops the work.
+    Evaluation errors are raised at `next`, and so is `Cancelled` after `run.context.cancel` was set. Closing the
+    iterator stops the work.
     """
     if context.tracker is not None:
         context.tracker.forecast(_forecasts(node, context))
@@ -93,7 +94,7 @@ def execute(node: PhysicalNode, context: ExecutionContext) -> Iterator[Batch]:
 
 
 def _forecasts(root: PhysicalNode, context: ExecutionContext) -> dict[int, int | None]:
-    """How many rows each scan has, as far as the statistics tell."""
+    """Expected number of rows of each scan, as far as the statistics know it."""
     found: dict[int, int | None] = {}
     for node in nodes(root):
         if isinstance(node, TableScan):
@@ -111,7 +112,8 @@ def _read(batch: Batch) -> Batch:
 def open_node(
     node: PhysicalNode, context: ExecutionContext, filters: RuntimeFilters, having: Expr | None = None
 ) -> Stream:
-    """The stream of a node; `filters` are for the scans below it. Rows that do not pass `having` may be missing."""
+    """Return the stream of a node; `filters` are for the scans below it. Rows that do not pass `having` may be
+    missing."""
     context.check()
     if not context.collect:
         return _open(node, context, filters, having)
@@ -142,7 +144,7 @@ def _open(node: PhysicalNode, context: ExecutionContext, filters: RuntimeFilters
     if isinstance(node, NestedLoopJoin):
         return open_nested_loop(node, context, filters, open_node)
     if isinstance(node, Shared):
-        # Its rows serve several places, so no single place's filters may thin them out.
+        # Its rows serve several uses, so filters of a single use must not be applied.
         return open_shared(node, lambda: open_node(node.source, context, NO_FILTERS), context)
     if isinstance(node, Recursive):
         return open_recursive(node, context, lambda part: open_node(part, context, NO_FILTERS))

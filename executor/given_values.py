@@ -1,7 +1,7 @@
-"""Values that callers give become columns: Python values and Arrow arrays of other types, by one table.
+"""Conversion of callers' values to columns: Python values and Arrow arrays of other types, by one table.
 
-`model.python_values` decides value by value; here are the quick ways for whole columns, each of which gives the same
-values. An Arrow type that has none goes through Python, each distinct value once.
+`model.python_values` decides value by value; this module has vectorized paths for whole columns, with the same results.
+Arrow types without one are converted through Python, each distinct value once.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from .kernels.cast import cast
 
 
 def column_value(type_: DataType, value: Any) -> Any:
-    """The Python value that a column gives back for one that it was given.
+    """Return the Python value that a column returns for a given input value.
 
-    Raises `InterfaceError` for a value of no type, `InvalidText` or `NumericOutOfRange` for one that does not fit.
+    Raises `InterfaceError` for a value of an unsupported class, `InvalidText` or `NumericOutOfRange` for one that does
+    not fit.
     """
     plain = plain_value(value)
     if type_.kind is Kind.STRING and plain is not None and type(plain) is not str:
@@ -36,7 +37,7 @@ def column_value(type_: DataType, value: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """The text of a number, a boolean, a date or a timestamp, as CAST makes it."""
+    """Return the text of a number, a boolean, a date or a timestamp, as CAST makes it."""
     literal = from_python(value)
     if not assignable(literal.type, STRING):
         raise InvalidText(f"{value!r} is not a value of type {STRING}")
@@ -61,10 +62,10 @@ _TAKEN: dict[Kind, frozenset[type]] = {
 
 
 def column_from_values(type_: DataType, values: Sequence[Any], name: str, first: int = 0) -> pa.Array:
-    """The Arrow array of `type_.arrow` holding Python `values`, one per row.
+    """Convert Python `values`, one per row, to the Arrow array of `type_.arrow`.
 
     Raises `InterfaceError`, `InvalidText` or `NumericOutOfRange` for the first value that does not fit, with the column
-    and the row, which is counted on from `first`; `row` of the error is its place among `values`.
+    and the row number, counted from `first`. The error's `row` is the position among `values`.
     """
     if not EXACT.issuperset(map(type, values)):
         values = [_named(plain_value, value, name, row, first) for row, value in enumerate(values)]
@@ -86,7 +87,7 @@ def _named(convert: Callable[[Any], Any], value: Any, name: str, row: int, first
 
 
 def _at_once(type_: DataType, values: Sequence[Any]) -> pa.Array | None:
-    """Arrow's own conversion where it gives the same values, else None."""
+    """Use Arrow's own conversion if it returns the same values, else None."""
     if type_.kind is Kind.TIMESTAMP and any(v is not None and v.tzinfo is not None for v in values):
         return None
     try:
@@ -104,7 +105,7 @@ def _at_once(type_: DataType, values: Sequence[Any]) -> pa.Array | None:
 
 
 def column_from_arrow(array: pa.Array | pa.ChunkedArray, type_: DataType) -> pa.Array | pa.ChunkedArray:
-    """The array in a column's Arrow type, with the values that Python values of its kind would give.
+    """Convert an array to a column's Arrow type, with the values that equal Python values would have.
 
     Raises `DataError` for the first value that does not fit.
     """
@@ -132,8 +133,8 @@ _BOUNDS = {
 
 
 def is_beyond(array: pa.Array | pa.ChunkedArray) -> bool:
-    """True if there is a year that is not 1 to 9999, or a DECIMAL of more digits than its type has: Arrow's readers
-    count them before they bring a value to its scale."""
+    """True if a year is outside 1 to 9999, or a DECIMAL has more digits than its type: Arrow's readers count the digits
+    before they rescale a value."""
     type_ = array.type
     if pa.types.is_decimal(type_):
         low, high = (value.as_py() for value in pc.min_max(array).values())
@@ -147,7 +148,7 @@ def is_beyond(array: pa.Array | pa.ChunkedArray) -> bool:
 
 
 def _cast(array: pa.Array, type_: DataType) -> pa.Array:
-    """Arrow's cast where it gives the same values; `pa.ArrowInvalid` leaves them to Python."""
+    """Use Arrow's cast if it returns the same values; `pa.ArrowInvalid` leaves them to Python."""
     source, target = array.type, type_.arrow
     if pa.types.is_timestamp(source) and type_ == TIMESTAMP:
         whole = pc.floor_temporal(array, unit="microsecond") if source.unit == "ns" else array
@@ -168,7 +169,7 @@ def _cast(array: pa.Array, type_: DataType) -> pa.Array:
 
 
 def _rounded(array: pa.Array, type_: DataType) -> pa.Array:
-    """Decimals rounded half away from zero."""
+    """Round decimals half away from zero."""
     if array.type.scale > (type_.scale or 0):
         wide = array.cast(pa.decimal256(76, array.type.scale))
         array = pc.round(wide, ndigits=type_.scale, round_mode="half_towards_infinity")
@@ -199,11 +200,11 @@ _SAME = (
     (_is_text, _is_text),
     (_is_binary, _is_binary),
 )
-"""Pairs of Arrow types whose cast gives the same value or is refused."""
+"""Pairs of Arrow types whose cast returns the same value or is refused."""
 
 
 def _by_distinct(array: pa.Array, type_: DataType) -> pa.Array:
-    """Each distinct value through Python."""
+    """Convert each distinct value through Python."""
     if pa.types.is_nested(array.type):
         raise InvalidText(f"{type_} holds no values of this type")
     encoded = array.dictionary_encode() if not pa.types.is_null(array.type) else None

@@ -1,4 +1,4 @@
-"""Hashes of rows: alike for equal rows, however their vectors are encoded."""
+"""Hashes of rows: equal for equal rows, independent of their vectors' encodings."""
 
 from __future__ import annotations
 
@@ -16,8 +16,10 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 def row_hashes(columns: Sequence[Vector], length: int) -> Array:
-    """A hash for each row (ndarray of uint64, shape (length,)); NULLs are alike, and so are integers of any width,
-    0.0 and -0.0, all NaNs."""
+    """Return a hash for each row (ndarray of uint64, shape (length,)).
+
+    All NULLs have one hash; so have equal integers of any width, 0.0 and -0.0, and all NaNs.
+    """
     total = np.zeros(length, np.uint64)
     for column in columns:
         total *= _SPREAD
@@ -37,7 +39,7 @@ def _column_hashes(column: Vector) -> Array:
 
 
 def _value_hashes(column: Vector) -> Array:
-    """The hashes of the values; anything under NULLs."""
+    """Hashes of the values; arbitrary for NULLs."""
     if isinstance(column, Dict):
         return _entry_hashes(column.dictionary, column.codes)
     if isinstance(column, Text):

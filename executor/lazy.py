@@ -1,8 +1,8 @@
-"""Lazy columns over several batches: what a join's build side or a sort keeps before anybody knows which rows matter.
+"""Lazy columns over several batches, as a join's build side or a sort keeps them before the needed rows are known.
 
-`joined` makes one batch of many without reading a column. Its columns are read for the wanted rows only, until so many
-have been asked for that reading all of them at once is cheaper. Unlike other batches, it may be used by several
-threads at a time.
+`joined` makes one batch of many without reading a column. Its columns are read for the requested rows only, until
+enough rows were requested that reading all of them at once is cheaper. Unlike other batches, several threads may use it
+concurrently.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from ..model.vectors.vector import (
 from ..sql.expressions import Column
 
 _WHOLE_SHARE = 8
-"""Once an eighth of a column's rows was asked for piecemeal, the whole column is read and kept."""
+"""Once this share of a column's rows, an eighth, was requested piecemeal, the whole column is read and kept."""
 _READ_ROWS = 128
-"""What each batch that is read piecemeal counts for besides its rows: the many small batches that selective scans leave
-are read whole at once. Where the rows of one such join feed the next, piecemeal reads would multiply."""
+"""Rows that each piecemeal read of a batch counts for in addition to its own: the many small batches that selective
+scans leave are thus read whole at once. If the rows of one such join feed the next, piecemeal reads would multiply."""
 
 
 def empty_vector(type_: DataType) -> Vector:
-    """A vector of no rows."""
+    """Make a vector of no rows."""
     if type_.is_text:
         return Text(type_, pa.array([], type_.arrow))
     if type_.is_decimal and (type_.precision or 0) > 18:
@@ -50,12 +50,12 @@ def empty_vector(type_: DataType) -> Vector:
 
 
 def empty_batch(columns: Sequence[Column]) -> Batch:
-    """A batch of no rows."""
+    """Make a batch of no rows."""
     return Batch([empty_vector(column.type) for column in columns], 0)
 
 
 def concat_batches(batches: Sequence[Batch]) -> Batch:
-    """One batch of all rows of `batches` (at least one), every column read."""
+    """Return one batch of all rows of `batches` (at least one), every column read."""
     if len(batches) == 1:
         return batches[0]
     width = batches[0].width
@@ -64,7 +64,7 @@ def concat_batches(batches: Sequence[Batch]) -> Batch:
 
 
 def joined(columns: Sequence[Column], batches: Sequence[Batch]) -> Batch:
-    """One batch of all rows, in order, nothing read yet; `columns` say the types where there are no rows."""
+    """Return one batch of all rows, in order, nothing read yet; `columns` define the types if there are no rows."""
     filled = [batch for batch in batches if batch.length]
     if not filled:
         return empty_batch(columns)
@@ -75,8 +75,8 @@ def joined(columns: Sequence[Column], batches: Sequence[Batch]) -> Batch:
 
 
 class _Joined:
-    """The loader of one column; see the module's page. `lock` is common to all columns of the batches, because the
-    batches below are for one thread at a time."""
+    """Loader of one column; see the module's docstring. All columns of the batches share `lock`, because the batches
+    below are for one thread at a time."""
 
     def __init__(self, batches: Sequence[Batch], index: int, offsets: Array, lock: threading.Lock):
         self._batches = batches
@@ -108,7 +108,7 @@ class _Joined:
         return self._whole
 
     def _piecemeal(self, rows: Array) -> Vector:
-        """The rows batch by batch, then back in the order asked for."""
+        """Read the rows batch by batch, and restore the requested order."""
         if not len(rows):
             return self._batches[0].project([self._index]).select(rows).column(0)
         order = np.argsort(rows, kind="stable")
@@ -126,7 +126,7 @@ class _Joined:
 
 
 def with_validity(vector: Vector, validity: Array | None) -> Vector:
-    """The same values, NULL wherever `validity` is False (and where they were NULL before)."""
+    """Return the same values, NULL wherever `validity` is False (and where they were NULL before)."""
     if validity is None:
         return vector
     if isinstance(vector, Const) and vector.value is None:
@@ -153,7 +153,7 @@ def with_validity(vector: Vector, validity: Array | None) -> Vector:
 
 
 def null_extended(source: Batch, rows: Array) -> list[LazyColumn]:
-    """All columns of `source` at `rows`, NULL where a row is negative; read at first touch."""
+    """Return all columns of `source` at `rows`, NULL for a negative row; read at first access."""
     return [LazyColumn(_NullExtended(source, index, rows)) for index in range(source.width)]
 
 

@@ -2,16 +2,16 @@
 
     compile(expr) ──► Evaluation(batch) -> Vector
 
-An expression over one column is evaluated per distinct value where the column's form offers that:
+An expression over one column is evaluated per distinct value if the column's encoding allows that:
 
-- `Dict`: over the dictionary, once for each dictionary that comes along (all batches of one file share theirs), and the
-  result is gathered by the codes. LIKE over six million rows with 150 distinct texts costs 150 matches.
-- `Narrow`: over the codes' domain where that is smaller than the batch and the expression costs more than a look-up
+- `Dict`: over the dictionary, once for each dictionary (all batches of one file share theirs), and the result is
+  gathered by the codes. LIKE over six million rows with 150 distinct texts costs 150 matches.
+- `Narrow`: over the codes' domain if that is smaller than the batch and the expression costs more than a look-up
   (`EXTRACT(year ...)`, CASE, division).
 
-Errors belong to rows: an expression that may fail is not evaluated over a dictionary entry that no row has; if it fails
-there, it runs again over the rows themselves. For the same reason a CASE evaluates such a branch only for its rows, and
-a filter evaluates such a condition only after the others (`Condition`).
+Errors belong to rows: an expression must not fail because of a dictionary entry that no row has. If it fails over the
+dictionary, it is evaluated again over the rows themselves. For the same reason a CASE evaluates such a branch only for
+its rows, and a filter evaluates such a condition only after the others (`Condition`).
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ Evaluation: TypeAlias = Callable[[Batch], Vector]
 """The value of an expression for every row of a batch."""
 
 _ALWAYS_TABLED = 1024
-"""Over a dictionary of so many entries an expression is evaluated even for a batch of a few rows: others will come, and
-the evaluation itself costs more than its rows."""
+"""Number of dictionary entries up to which an expression is evaluated over the dictionary even for a batch of a few
+rows: more batches will follow, and the call itself costs more than its rows."""
 _TABLES_KEPT = 64
-"""So many dictionaries' results are remembered per expression; a table has one dictionary per column and rowset."""
+"""Number of dictionaries whose results are cached per expression; a table has one dictionary per column and rowset."""
 
 
 class Compiler:
@@ -53,7 +53,7 @@ class Compiler:
         self._positions: Mapping[int, int] = {column.id: i for i, column in enumerate(columns)}
 
     def compile(self, expr: Expr) -> Evaluation:
-        """The expression as a closure over batches."""
+        """Compile the expression to a closure over batches."""
         said = summarized(expr)
         if isinstance(said.column, Column) and not isinstance(expr, Column) and not said.volatile:
             inner = _Plain({said.column.id: 0}).compile(expr)
@@ -61,11 +61,11 @@ class Compiler:
         return _Plain(self._positions, self).compile(expr)
 
     def compile_all(self, exprs: Sequence[Expr]) -> list[Evaluation]:
-        """Several expressions."""
+        """Compile several expressions."""
         return [self.compile(expr) for expr in exprs]
 
     def condition(self, predicate: Expr) -> Condition:
-        """A predicate as a filter."""
+        """Compile a predicate to a filter."""
         return Condition(self, predicate)
 
     def _position(self, column: Column) -> int:
@@ -77,7 +77,7 @@ class Compiler:
 
 
 class _Plain:
-    """Compiles node by node. With an `outer` compiler, subexpressions over a single column go back to it."""
+    """Compiles node by node. With an `outer` compiler, subexpressions over a single column are passed back to it."""
 
     def __init__(self, positions: Mapping[int, int], outer: Compiler | None = None):
         self._positions = positions
@@ -161,7 +161,7 @@ class _Plain:
         if all(isinstance(item, Literal) and _same(item, expr.arg) for item in expr.items):
             items = tuple(item.value for item in expr.items if isinstance(item, Literal))
             return lambda batch: is_in(arg(batch), items)
-        # An item that may refuse a row is compared only where no other item has matched.
+        # An item that may fail for a row is compared only if no other item has matched.
         ordered = sorted(expr.items, key=is_fallible)
         others = [self._sub(item) for item in ordered]
 
@@ -194,7 +194,7 @@ class _Plain:
 
 
 def _uncast(expr: Expr) -> Expr:
-    """An exact number without a cast that only adds digits: comparisons align scales themselves, without overflow."""
+    """Remove a cast that only adds digits to an exact number: comparisons align scales themselves, without overflow."""
     if isinstance(expr, Call) and expr.function == "saturated":
         return expr.args[0]
     if isinstance(expr, Cast) and not expr.safe and expr.type.is_decimal:
@@ -209,10 +209,10 @@ def _same(item: Literal, arg: Expr) -> bool:
 
 
 def _folded(kernel: Callable[..., Vector], parts: list[Evaluation], strict: DataType | None = None) -> Evaluation:
-    """The kernel over its arguments; where all are constant, over one row.
+    """Apply the kernel to its arguments; if all are constant, over one row.
 
-    `strict` is the result's type for a function that is NULL where any argument is: kernels need not know of NULL
-    constants then.
+    `strict` is the result's type for a function that is NULL if any argument is: then kernels need not handle NULL
+    constants.
     """
 
     def run(batch: Batch) -> Vector:
@@ -228,7 +228,7 @@ def _folded(kernel: Callable[..., Vector], parts: list[Evaluation], strict: Data
 
 
 def physical(vector: Vector) -> Any:
-    """The physical value of a vector of one row, None for NULL."""
+    """Return the physical value of a vector of one row, None for NULL."""
     if isinstance(vector, Const):
         return vector.value
     if vector.has_nulls:
@@ -238,7 +238,7 @@ def physical(vector: Vector) -> Any:
 
 
 def _where_open(result: Vector, part: Evaluation, batch: Batch, is_and: bool) -> Vector:
-    """AND or OR with a part that may fail: it is evaluated only for the rows that the others leave open."""
+    """AND or OR with a part that may fail: it is evaluated only for the rows that the other parts leave undecided."""
     decided = boolean.falsehoods(result) if is_and else boolean.truths(result)
     assert not isinstance(decided, bool)
     rows = np.flatnonzero(~decided)
@@ -291,7 +291,7 @@ def _first_present(type_: Any, candidates: list[Evaluation], batch: Batch) -> Ve
 
 
 def _case_by_rows(type_: Any, conditions: list[Evaluation], candidates: list[Evaluation], batch: Batch) -> Vector:
-    """Every condition and value is evaluated only for the rows that come to it."""
+    """CASE: every condition and value is evaluated only for the rows that reach it."""
     rest = np.arange(batch.length)
     parts: list[Vector] = []
     places: list[Array] = []
@@ -326,11 +326,11 @@ def _assembled(type_: Any, parts: list[Vector], places: list[Array], length: int
 
 
 class SharedWork:
-    """Several expressions over one input, of which equal parts are computed once per batch.
+    """Several expressions over one input, with equal parts computed once per batch.
 
-    A part that occurs twice becomes a column behind the batch's own, computed at first touch. Parts that may refuse a
-    row stay where they are, so that they are computed only for the rows that need them; whole expressions are needed
-    for all rows.
+    A part that occurs twice becomes a column behind the batch's own, computed at first access. Parts that may fail for
+    a row stay in place, so that they are computed only for the rows that need them; whole expressions are needed for
+    all rows.
     """
 
     def __init__(self, columns: Sequence[Column], exprs: Sequence[Expr]):
@@ -356,7 +356,7 @@ class SharedWork:
         return self._numbers[expr]
 
     def prepare(self, batch: Batch) -> Batch:
-        """The batch with the shared parts behind its columns: what the evaluations expect."""
+        """Return the batch with the shared parts behind its columns, as the evaluations expect it."""
         for evaluation in self._prelude:
             batch = batch.append([LazyColumn(_Computed(evaluation, batch))])
         return batch
@@ -387,15 +387,17 @@ def _is_shareable(expr: Expr) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """An expression's value per code; behind the last of the `codes` is its value for a NULL. `dictionary`: the one
-    whose entries they are, None where they are numbers'."""
+    """An expression's value per code; behind the last of the `codes` is its value for a NULL.
+
+    `dictionary` is the dictionary of the codes, None for numbers.
+    """
 
     dictionary: weakref.ref[pa.Array] | None
     results: Vector
     codes: int
 
     def is_of(self, dictionary: pa.Array) -> bool:
-        """Identity, not the `id` under which it is kept: that may be a later dictionary's."""
+        """True for the identical dictionary; its `id` alone may have been reused by a later one."""
         return self.dictionary is not None and self.dictionary() is dictionary
 
     @property
@@ -404,7 +406,7 @@ class _Table:
 
 
 class _PerValue:
-    """An expression over one column, evaluated per distinct value where the column's form offers it."""
+    """An expression over one column, evaluated per distinct value if the column's encoding allows that."""
 
     def __init__(self, inner: Evaluation, position: int, costly: bool, fallible: bool):
         self._inner = inner
@@ -461,9 +463,9 @@ class _PerValue:
         except (DataError, NotSupportedError):
             if not self._fallible:
                 raise
-            return None  # perhaps no row has the value that fails
+            return None  # the failing value may occur in no row
         table = _Table(dictionary, _compact(results, size), size)
-        # Other threads add tables meanwhile, hence the copies.
+        # Other threads add tables at the same time, hence the copies.
         for other in [other for other, known in self._tables.copy().items() if known.is_dead]:
             self._tables.pop(other, None)
         if len(self._tables) >= _TABLES_KEPT:
@@ -473,7 +475,8 @@ class _PerValue:
 
 
 def _compact(results: Vector, size: int) -> Vector:
-    """The results in the form that is best gathered: texts as a dictionary, validity only where a value has none."""
+    """Convert the results to the form that is cheapest to gather: texts as a dictionary, validity only if a value is
+    NULL."""
     if isinstance(results, Text):
         encoded = pc.dictionary_encode(results.array)
         codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
@@ -507,7 +510,7 @@ def _without_validity(vector: Vector) -> Vector:
 
 
 class Condition:
-    """A conjunction as a filter: cheap parts first, and a part that may fail only over the rows that are left."""
+    """A conjunction as a filter: cheap parts first, and a part that may fail only over the remaining rows."""
 
     def __init__(self, compiler: Compiler, predicate: Expr):
         parts = _flattened(predicate)
@@ -515,7 +518,7 @@ class Condition:
         self._parts = [(compiler.compile(part), is_fallible(part) or cost(part) > 3) for part in parts]
 
     def select(self, batch: Batch) -> Batch:
-        """The rows for which every part is true."""
+        """Return the rows for which every part is true."""
         pending: Array | None = None
         for part, wants_few in self._parts:
             if pending is not None and (wants_few or np.count_nonzero(pending) * 4 < len(pending)):
@@ -533,7 +536,7 @@ class Condition:
         return batch.select(pending)
 
     def rows(self, batch: Batch) -> Array:
-        """The numbers of those rows, ascending."""
+        """Numbers of those rows, ascending."""
         numbers = Flat(BIGINT, np.arange(batch.length))
         kept = self.select(batch.append([numbers]))
         return kept.column(kept.width - 1).values()

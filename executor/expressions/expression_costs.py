@@ -1,4 +1,4 @@
-"""What an expression costs and may refuse, summed once per node: what compiling it depends on."""
+"""Cost and fallibility of an expression, summed once per node; compilation depends on both."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from .kernel_table import CHEAP
 
 
 class Summary(NamedTuple):
-    """What compiling an expression depends on. `column`: the only column that it reads, None for none, SEVERAL."""
+    """Properties of an expression that its compilation depends on. `column`: the only column that it reads, None for
+    none, SEVERAL."""
 
     column: Column | str | None
     cost: int
@@ -44,7 +45,7 @@ def _summed(node: Expr, parts: tuple[Summary, ...]) -> Summary:
 
 
 def is_fallible(expr: Expr) -> bool:
-    """May the expression refuse a row?"""
+    """True if the expression may fail for a row."""
     return summarized(expr).fallible
 
 
@@ -54,7 +55,7 @@ def _may_refuse(node: Expr) -> bool:
     if not isinstance(node, Call):
         return False
     if node.function in OVERFLOWING:
-        # A decimal of fewer than 38 digits was made wide enough by the binder.
+        # The binder made a decimal of fewer than 38 digits wide enough.
         return not (node.type.is_decimal and (node.type.precision or 38) < 38)
     if node.function in ("like", "ilike"):
         pattern = node.args[1]
@@ -63,7 +64,7 @@ def _may_refuse(node: Expr) -> bool:
 
 
 def cost(expr: Expr) -> int:
-    """About how many passes over its rows an expression takes."""
+    """Approximate number of passes over its rows that an expression takes."""
     return summarized(expr).cost
 
 

@@ -1,7 +1,7 @@
 """The kernel of each scalar function and operator, by the canonical names of `sql.functions.SCALARS`.
 
 Each entry takes the call's result type and its arguments as vectors of one length. `and` and `or` are not here: the
-evaluator runs them itself, so that it can stop early.
+evaluator implements them, so that it can stop early.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ _MODULES: Final[tuple[Any, ...]] = (
     regex,
     text_per_value,
 )
-"""Modules with a table of kernels of their own. Which may refuse a row is in `sql.functions.fallible`."""
+"""Modules with their own table of kernels. `sql.functions.fallible` lists the functions that may fail for a row."""
 
 KERNELS: Final[Mapping[str, Kernel]] = {
     **{name: _operator(name) for name in ("add", "sub", "mul")},
@@ -128,7 +128,7 @@ GENERATORS: Final[Mapping[str, Callable[[int], Vector]]] = {
     "random": mathematics.random,
     "gen_random_uuid": text_per_value.uuids,
 }
-"""Functions without arguments that give another value in each row, by the number of rows."""
+"""Functions without arguments that have a different value in each row, by the number of rows."""
 
 CHEAP: Final = frozenset(
     ("add", "sub", "mul", "neg", "eq", "ne", "lt", "le", "gt", "ge", "saturated", "and", "or", "not", "coalesce")
@@ -138,4 +138,4 @@ CHEAP: Final = frozenset(
 SKIPS_NULLS: Final = frozenset(
     ("coalesce", "greatest", "least", "is_null", "is_true", "is_false", "is_distinct", "concat_ws", "format")
 ) | {"quote_nullable"}
-"""Functions that may have a value where an argument is NULL; all others are NULL there."""
+"""Functions that may have a value if an argument is NULL; all others are NULL then."""

@@ -1,1 +1,1 @@
-"""Parts of a plan that run where the rows are: conditions, projections and partial aggregates at the tablets."""
+"""Parts of a plan that tablet servers execute: conditions, projections and partial aggregates."""

@@ -1,11 +1,11 @@
-"""Evaluating a fragment over a tablet's batches, at its server.
+"""Evaluation of a fragment over a tablet's batches, at its server.
 
-Each thread that reads a part of the tablet runs the fragment by itself. Partial groups of its batches are merged as
-they come; where there are many of them, they are given out before the end, so that a server never holds more than some
-ten thousand groups for a client, but for a condition on groups (`groups`).
+Each thread that reads a part of the tablet runs the fragment separately. Partial groups of its batches are merged as
+they arrive. Large numbers of them are sent before the end, so that a server never holds more than some ten thousand
+groups for a client, except for a condition on groups (`groups`).
 
-A statement asks for the same at each of its tablets, and an application asks the same statements again: the last few
-fragments are kept as they were compiled.
+A statement sends the same fragment to each of its tablets, and applications repeat statements: the most recent
+fragments are cached in compiled form.
 """
 
 from __future__ import annotations
@@ -27,12 +27,15 @@ from .groups import Gathered, partials, to_batch
 
 _KEPT: Final = 16
 _KEPT_BYTES: Final = 1 << 16
-"""A fragment of more bytes (a list of very many values) is compiled each time."""
+"""Size in bytes above which a fragment (a list of very many values) is compiled each time."""
 
 
 def evaluator(data: bytes, width: int) -> Operator:
-    """What a fragment does, as a function of a scan's batches, to be called once per thread. `width` is how many
-    columns the scan has. Raises `DataError` or `UnsupportedFormat` for bytes that are no fragment for it."""
+    """Return the fragment as a function of a scan's batches, to be called once per thread.
+
+    `width` is the number of columns of the scan. Raises `DataError` or `UnsupportedFormat` for bytes that are not a
+    fragment for it.
+    """
     compiled = _compiled(data) if len(data) <= _KEPT_BYTES else CompiledFragment(data)
     if compiled.width != width:
         raise DataError(f"a part of a plan for {compiled.width} columns, over a scan of {width}")
@@ -40,12 +43,12 @@ def evaluator(data: bytes, width: int) -> Operator:
 
 
 def table_evaluator(fragment: bytes, table: Table, spec: ScanSpec) -> Operator:
-    """`evaluator` for a scan of a table: what a tablet server calls (`cluster.tserver.scans.fragments`)."""
+    """Return the `evaluator` for a scan of a table, for a tablet server (`cluster.tserver.scans.fragments`)."""
     return evaluator(fragment, len(spec.columns))
 
 
 class CompiledFragment:
-    """A fragment, ready to be run: by several scans, and threads, at once."""
+    """A compiled fragment, which several scans and threads may run concurrently."""
 
     def __init__(self, data: bytes):
         fragment = Fragment.from_bytes(data)
@@ -60,7 +63,7 @@ class CompiledFragment:
         self._having = None if fragment.aggregation is None else fragment.aggregation.having
 
     def evaluator(self) -> Operator:
-        """For one scan of a tablet: to be called once per thread."""
+        """Return the operator for one scan of a tablet, to be called once per thread."""
         aggregation = self._aggregation
         if aggregation is None:
             return self._rows
@@ -70,7 +73,7 @@ class CompiledFragment:
         return lambda batches: gathered.source(self._rows(batches))
 
     def _rows(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """What comes before the aggregation."""
+        """Apply the steps before the aggregation."""
         batches = (batch for batch in batches if batch.length)
         for operator in self._operators:
             batches = operator(batches)

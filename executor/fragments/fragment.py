@@ -1,14 +1,14 @@
-"""A fragment: what is done with a scan's batches before they leave the tablet's server.
+"""A fragment: operators applied to a scan's batches before they leave the tablet's server.
 
     TableScan ─► residual ─► Filter, Project, ... ─► partial HashAggregate ─► HAVING
     └ ScanSpec ┘ └────────────────────────── Fragment ─────────────────────────────┘
 
-It is cut out of a physical plan, travels as bytes, and is evaluated by whoever has the rows (`evaluate`); what comes
-back is the scan's own columns, or partial groups (`remote`). Not everything can travel: what `sql.expression_codec`
-refuses, and aggregates whose states hold any number of rows for a group, stay where they are.
+It is cut out of a physical plan, serialized, and evaluated by the tablet's server (`evaluate`), which returns the
+scan's own columns or partial groups (`remote`). Not everything can be sent: expressions that `sql.expression_codec`
+refuses stay at the client, and so do aggregates whose states hold any number of rows for a group.
 
-A condition on groups (HAVING) goes along where a group's rows all lie in one tablet. It is a hint: the groups that come
-back may be fewer for it, and whoever asked holds them against the condition again.
+A condition on groups (HAVING) is sent if all rows of a group lie in one tablet. It is a hint: the server may drop
+groups that do not satisfy it, and the caller checks the condition again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TRAVELLING: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A filter (one expression, a condition) or a projection (one per column), and the columns that come out of it."""
+    """A filter (one expression, a condition) or a projection (one per column), and the columns that it produces."""
 
     is_filter: bool
     expressions: tuple[Expr, ...]
@@ -55,7 +55,8 @@ class Having:
 
 @dataclass(frozen=True, slots=True)
 class PartialAggregation:
-    """Groups and aggregates of a HashAggregate without grouping sets; the condition that its groups are to pass."""
+    """Groups and aggregates of a HashAggregate without grouping sets, with the condition that its groups must
+    satisfy."""
 
     groups: tuple[Expr, ...]
     aggregates: tuple[Aggregate, ...]
@@ -64,7 +65,8 @@ class PartialAggregation:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """See the module's page. `fetched` are the scan's columns; the first `kept` of them pass the residual's filter."""
+    """A serializable part of a plan; see the module's docstring. `fetched` are the scan's columns; the first `kept` of
+    them pass the residual's filter."""
 
     fetched: tuple[Column, ...]
     kept: int
@@ -73,12 +75,12 @@ class Fragment:
     aggregation: PartialAggregation | None = None
 
     def with_having(self, having: Having) -> Fragment:
-        """The same with a condition on its groups, of which each must have all its rows in one tablet."""
+        """Return the fragment with a condition on its groups, of which each must have all its rows in one tablet."""
         assert self.aggregation is not None
         return replace(self, aggregation=replace(self.aggregation, having=having))
 
     def to_bytes(self) -> bytes:
-        """For a request; `NotSupportedError` where something cannot travel."""
+        """Serialize the fragment for a request; raises `NotSupportedError` if something in it cannot be serialized."""
         aggregation = self.aggregation
         plain = {
             "version": VERSION,
@@ -103,7 +105,7 @@ class Fragment:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Fragment:
-        """The inverse of `to_bytes`; `DataError` where these bytes are no fragment."""
+        """Parse the bytes of `to_bytes`; raises `DataError` for bytes that are not a fragment."""
         try:
             plain: Any = msgspec.msgpack.decode(data)
         except (msgspec.DecodeError, ValueError, RecursionError) as error:
@@ -143,13 +145,15 @@ def _aggregation(groups: Any, calls: Any, having: Any) -> PartialAggregation:
 
 
 def scan_fragment(node: TableScan) -> Fragment:
-    """What a scan does besides its `ScanSpec`."""
+    """Fragment of a scan: the operations of the node that its `ScanSpec` does not cover."""
     return Fragment(node.fetched, len(node.columns), node.residual)
 
 
 def aggregate_fragment(node: HashAggregate) -> tuple[TableScan, Fragment] | None:
-    """The scan that an aggregation reads through nothing but filters and projections, and all that is done with it;
-    None where something else lies between, or its partial groups cannot travel."""
+    """Return the scan that an aggregation reads through filters and projections only, and the fragment up to it.
+
+    None if another operator lies between, or the partial groups cannot be serialized.
+    """
     if node.sets is not None or not all(_travels(call) for call in node.aggregates):
         return None
     found = scan_and_steps(node.source)
@@ -161,8 +165,8 @@ def aggregate_fragment(node: HashAggregate) -> tuple[TableScan, Fragment] | None
 
 
 def scan_and_steps(node: PhysicalNode) -> tuple[TableScan, tuple[Step, ...]] | None:
-    """The scan that lies under nothing but filters and projections, and these, in the order in which rows go through
-    them; None where something else lies between."""
+    """Return the scan below filters and projections only, and these as steps in order of execution; None if another
+    operator lies between."""
     steps: list[Step] = []
     while isinstance(node, Filter | Project):
         if isinstance(node, Filter):
@@ -178,7 +182,7 @@ def _travels(call: Aggregate) -> bool:
 
 
 def encoded(fragment: Fragment) -> bytes | None:
-    """The fragment as bytes; None where something in it cannot travel."""
+    """Serialize the fragment; None if something in it cannot be serialized."""
     try:
         return fragment.to_bytes()
     except NotSupportedError:

@@ -1,14 +1,14 @@
-"""Partial groups on their way out of a server, and a condition on them.
+"""Partial groups that a server sends, and a condition on them.
 
     source 1: batches ─► partials ─┐
                                    ├─► one partial of the tablet ─► HAVING ─► its groups
     source 2: batches ─► partials ─┘
 
-Without a condition each source gives out its own partials. With one they are gathered, for a condition can be asked
-only of a group whose rows are all there. Where they become too many, all are given out unasked.
+Without a condition each source sends its own partials. With one they are gathered, since a condition can be checked
+only for a group whose rows are complete. If they become too many, all are sent unchecked.
 
-A batch of partial groups: the layout ("2,1,3": how many vectors each state has, the same in all rows), the keys, the
-states' vectors.
+A batch of partial groups holds the layout ("2,1,3": the number of vectors of each state, the same in all rows), the
+keys, and the states' vectors.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from ..expressions.evaluate import Compiler
 from .fragment import Having
 
 _MERGED_GROUPS: Final = 1 << 16
-"""Partials are merged when they have so many groups together."""
+"""Total number of groups at which partials are merged."""
 _KEPT_SHARE: Final = 2
-"""Groups that merging does not make fewer by this factor are given out as they are."""
+"""Least factor by which merging must reduce the groups; otherwise they are sent as they are."""
 GATHERED_GROUPS: Final = 1 << 20
-"""A server holds so many groups of a tablet at most, to ask a condition of them."""
+"""Largest number of groups of a tablet that a server holds in order to check a condition on them."""
 
 
 def partials(aggregation: Aggregation, rows: Iterator[Batch]) -> Iterator[Partial]:
-    """The groups of a source's batches; where there are many, they come in several partials before the end."""
+    """Yield the groups of a source's batches; large numbers are yielded as several partials before the end."""
     (root,) = aggregation.roots
     kept: list[Partial] = []
     groups = 0
@@ -66,12 +66,12 @@ class Gathered:
         self._lock = threading.Lock()
         """Guards everything below."""
         self._sources = 0
-        """Those that have not ended."""
+        """Number of sources that have not ended."""
         self._kept: list[Partial] = []
         self._groups = 0
 
     def source(self, rows: Iterator[Batch]) -> Iterator[Batch]:
-        """What a source is to send: nothing, but for the last one of them, or where there are too many groups."""
+        """Yield the batches that a source sends: none, except for the last source, or if there are too many groups."""
         with self._lock:
             self._sources += 1
         return self._read(rows)
@@ -89,7 +89,7 @@ class Gathered:
             yield self._passing(self._aggregation.states.merge(kept))
 
     def _add(self, partial: Partial) -> list[Partial]:
-        """Keep it; or what is to be given out, where there are too many groups."""
+        """Add a partial; return the partials to be sent if there are too many groups."""
         with self._lock:
             self._kept.append(partial)
             self._groups += partial.groups
@@ -105,7 +105,7 @@ class Gathered:
 
 
 def to_batch(aggregation: Aggregation, partial: Partial) -> Batch:
-    """A partial as it travels; `partial_of` is the inverse."""
+    """Encode a partial as a batch; `partial_of` is the inverse."""
     vectors = [
         accumulator.to_vectors(state, partial.groups)
         for accumulator, state in zip(aggregation.states.accumulators, partial.states, strict=True)
@@ -116,7 +116,7 @@ def to_batch(aggregation: Aggregation, partial: Partial) -> Batch:
 
 
 def partial_of(aggregation: Aggregation, batch: Batch, keys: int) -> Partial:
-    """The partial groups that a batch holds; `keys` is how many columns they have in front of the states."""
+    """Decode the partial groups of a batch; `keys` is the number of key columns in front of the states."""
     columns = batch.columns()
     layout = columns[0].slice(0, 1).to_arrow()[0].as_py()
     states = []

@@ -1,9 +1,9 @@
-"""Aggregating over a store whose tablets are elsewhere: their servers make partial groups, which are merged here.
+"""Aggregation over a store with tablet servers: the servers produce partial groups, which are merged here.
 
     token ──► server: scan, filter, project, group ──► batches of partial groups ──► Collector ──► groups
 
-A condition on groups is asked there too, where their rows all lie in one tablet. As where the rows are here, partials
-of tablets that cannot share a group are merged apart, and what does not fit in memory is spilled.
+The servers also check a condition on groups if all rows of a group lie in one tablet. As in a local aggregation,
+partials of tablets that cannot share a group are merged separately, and groups that do not fit in memory are spilled.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ from .groups import partial_of
 def remote_aggregate(
     node: HashAggregate, context: ExecutionContext, filters: RuntimeFilters, having: Expr | None = None
 ) -> Stream | None:
-    """The groups of an aggregation over a table whose tablets are elsewhere; None where it cannot be done beside the
-    rows. Groups that do not pass `having` may be missing, and need not be."""
+    """Return the groups of an aggregation over a table at tablet servers; None if the servers cannot execute it.
+
+    Groups that do not pass `having` may be missing, but may also be present.
+    """
     found = aggregate_fragment(node) if context.store.runs_fragments and not context.is_deep else None
     if found is None:
         return None
@@ -53,14 +55,14 @@ def remote_aggregate(
 
     context.run_all(source, work)
     if context.collect:
-        # What came were groups; their rows the servers have counted (before the scan's residual).
+        # The servers sent groups; they have counted the rows (before the scan's residual).
         actual = context.actuals.of(scan)
         actual.rows = 0 if actual.counters is None else actual.counters.rows_returned
     return finish_aggregate(aggregation, collector, partitioned_by, context)
 
 
 def _partitioned_by(scan: TableScan, fragment: Fragment) -> frozenset[int]:
-    """The partition columns as the aggregation's input calls them, where all of them reach it."""
+    """Partition columns under the names of the aggregation's input, if all of them reach it."""
     numbers = {number: number for number in partition_columns(scan)}
     for step in fragment.steps:
         present = {column.id for column in step.columns}

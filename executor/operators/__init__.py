@@ -1,1 +1,1 @@
-"""Operators that need no folder of their own: filter, projection, limit, set operations, recursion, series."""
+"""Operators without a folder: filter, projection, limit, set operations, recursion, series."""

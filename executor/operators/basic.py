@@ -15,13 +15,13 @@ from .shared_rows import kept_rows
 
 
 def open_filter(node: Filter, source: Stream) -> Stream:
-    """The rows for which the predicate is true."""
+    """Open a filter: the rows for which the predicate is true."""
     return source.through(node.columns, compile_filter(source.columns, node.predicate, node.columns))
 
 
 def compile_filter(given: tuple[Column, ...], predicate: Expr, kept: tuple[Column, ...]) -> Operator:
-    """A filter of batches of the columns `given`: their columns `kept`, of the rows for which the predicate is true.
-    Threads may share it."""
+    """Compile a filter of batches of the columns `given` to their columns `kept`, of the rows for which the predicate
+    is true. Threads may share it."""
     condition = Compiler(given).condition(predicate)
     positions = {column.id: i for i, column in enumerate(given)}
     output = [positions[column.id] for column in kept]
@@ -38,7 +38,7 @@ def compile_filter(given: tuple[Column, ...], predicate: Expr, kept: tuple[Colum
 
 
 def open_project(node: Project, source: Stream) -> Stream:
-    """One expression per column."""
+    """Open a projection: one expression per column."""
     stream = source.through(node.columns, compile_project(source.columns, node.expressions))
     renamed = {e.id: c.id for e, c in zip(node.expressions, node.columns) if isinstance(e, Column)}
     if source.partitioned_by and source.partitioned_by <= renamed.keys():
@@ -48,8 +48,8 @@ def open_project(node: Project, source: Stream) -> Stream:
 
 
 def compile_project(given: tuple[Column, ...], expressions: Sequence[Expr]) -> Operator:
-    """A projection of batches of the columns `given`. Computed columns are computed at first touch, for the rows still
-    there by then. Threads may share it."""
+    """Compile a projection of batches of the columns `given`. Computed columns are computed at first access, for the
+    rows left by then. Threads may share it."""
     positions = {column.id: i for i, column in enumerate(given)}
     if all(isinstance(expr, Column) for expr in expressions):
         places = [positions[expr.id] for expr in expressions if isinstance(expr, Column)]
@@ -73,7 +73,7 @@ def compile_project(given: tuple[Column, ...], expressions: Sequence[Expr]) -> O
 
 
 class _Deferred:
-    """Loads a computed column: over the whole batch, or over the rows that are left."""
+    """Loads a computed column: over the whole batch, or over the remaining rows."""
 
     def __init__(self, evaluation: Callable[[Batch], Vector], batch: Batch):
         self._evaluation = evaluation
@@ -84,7 +84,7 @@ class _Deferred:
 
 
 def open_union_all(node: UnionAll, sources: Sequence[Stream], context: ExecutionContext) -> Stream:
-    """The rows of all sources, one source after the other."""
+    """Open UNION ALL: the rows of all sources, one source after the other."""
     morsels: list[Morsel] = []
     for source in sources:
         if source.serial:
@@ -94,7 +94,7 @@ def open_union_all(node: UnionAll, sources: Sequence[Stream], context: Execution
 
 
 def open_single_row(node: SingleRow, source: Stream, context: ExecutionContext) -> Stream:
-    """Exactly one row."""
+    """Open a node that produces exactly one row."""
 
     def counted(batches: Iterator[Batch], morsel: Morsel) -> tuple[int, Batch | None]:
         rows, first = 0, None
@@ -116,7 +116,7 @@ def open_single_row(node: SingleRow, source: Stream, context: ExecutionContext) 
 
 
 def open_shared(node: Shared, open_source: Callable[[], Stream], context: ExecutionContext) -> Stream:
-    """The rows of a subplan that runs at the first of its uses. They stay until the statement ends."""
+    """Open a subplan that runs at the first of its uses. Its rows are kept until the statement ends."""
     with context.lock_of(node.key):
         if node.key not in context.shared:
             context.shared[node.key] = kept_rows(open_source(), context)

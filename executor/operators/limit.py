@@ -14,7 +14,7 @@ from ..run.stream import Morsel, Stream, stream_of
 
 
 def constant(expr: Expr | None, what: str) -> int | None:
-    """The value of LIMIT or OFFSET; None for none. A negative one is a `DataError`."""
+    """Return the value of LIMIT or OFFSET; None for none. Raises `DataError` for a negative value."""
     if expr is None:
         return None
     value = physical(Compiler(()).compile(expr)(Batch([], 1)))
@@ -26,7 +26,8 @@ def constant(expr: Expr | None, what: str) -> int | None:
 
 
 def open_limit(node: Limit | Sort, source: Stream, context: ExecutionContext) -> Stream:
-    """At most so many rows, in their order; what comes after them is never computed, but for a little read-ahead."""
+    """Open a limit: at most `limit` rows in order. Rows behind them are not computed, except for a little
+    read-ahead."""
     limit, offset = constant(node.limit, "LIMIT"), constant(node.offset, "OFFSET") or 0
     if limit == 0:
         return stream_of(node.columns, [])
@@ -52,7 +53,7 @@ def open_limit(node: Limit | Sort, source: Stream, context: ExecutionContext) ->
 
 
 def _until(batches: Iterator[Batch], rows: int) -> Iterator[Batch]:
-    """The batches up to the one that completes so many rows: no morsel needs to give more."""
+    """Yield the batches up to the one that completes `rows` rows: no morsel needs to produce more."""
     for batch in batches:
         yield batch
         rows -= batch.length

@@ -3,10 +3,9 @@
     anchor ──► working table ──► step ──► new rows ──► working table ──► ...
                     └──────────────────────────────► result
 
-A round sees only the rows that the round before has made (semi-naive evaluation). With UNION a row counts as new if no
-round has made it: the rows seen so far are kept with their 64-bit hashes in order, so that a round looks up its own
-rows and compares in full only those whose hash is there. Rounds run when somebody asks for rows, so a LIMIT above ends
-a recursion that would never end by itself.
+A round reads only the rows that the previous round produced (semi-naive evaluation). With UNION a row is new if no
+round has produced it. The rows seen so far are kept, with their 64-bit hashes sorted, so that a round compares in full
+only rows whose hash is present. Rounds run on demand, so a LIMIT above ends a recursion that would never end by itself.
 """
 
 from __future__ import annotations
@@ -29,13 +28,13 @@ from ..spilling.sizes import batch_bytes
 from ..spilling.spill_file import Extent
 
 _HASH_BYTES = 16
-"""A row's hash, and its place."""
+"""A row's hash, and its position."""
 
 Open = Callable[[PhysicalNode], Stream]
 
 
 def open_recursive(node: physical.Recursive, context: ExecutionContext, open_node: Open) -> Stream:
-    """The anchor's rows, then those of each round."""
+    """Open a recursive query: the anchor's rows, then those of each round."""
     per_round = _keys_of_one_round(node)
     account = context.account("a recursive query")
 
@@ -65,20 +64,21 @@ def open_recursive(node: physical.Recursive, context: ExecutionContext, open_nod
 
 
 def open_working_table(node: physical.WorkingTable, context: ExecutionContext) -> Stream:
-    """The rows of the last round."""
+    """Open the working table: the rows of the last round."""
     rows = context.working[node.key].project(list(node.places))
     return stream_of(node.columns, sliced(rows))
 
 
 def _collected(node: PhysicalNode, context: ExecutionContext, open_node: Open) -> Batch:
-    """All rows of a plan, read: a chain of lazy columns through all rounds would keep every one of them."""
+    """Collect and read all rows of a plan: a chain of lazy columns through all rounds would keep all of their
+    batches."""
     stream = open_node(node)
     rows = joined(stream.columns, context.collect_batches(stream))
     return Batch(rows.columns(), rows.length)
 
 
 def _keys_of_one_round(node: physical.Recursive) -> list[int]:
-    """The shared subplans of the step that read the working table, and so differ from round to round."""
+    """Keys of the step's shared subplans that read the working table, and so differ from round to round."""
     return [
         inner.key
         for inner in physical.nodes(node.step)
@@ -91,8 +91,8 @@ def _reads(node: PhysicalNode, key: int) -> bool:
 
 
 class _Seen:
-    """All rows so far, to tell which are new. NULLs are equal. Where memory is full, the rows go to disk, and only
-    their hashes stay."""
+    """All rows so far, for deciding which rows are new. NULLs are equal. If memory is full, the rows go to disk, and
+    only their hashes stay."""
 
     def __init__(self, node: physical.Recursive, context: ExecutionContext, account: Account):
         self._node = node
@@ -103,11 +103,11 @@ class _Seen:
         self._hashes = np.empty(0, np.uint64)
         self._places = np.empty(0, np.int64)
         self._rows: list[Batch | Extent] = []
-        """The new rows of each round, or where they are on disk."""
+        """The new rows of each round, or their extents on disk."""
         self._starts: list[int] = [0]
 
     def add(self, rows: Batch) -> Batch:
-        """The rows that were not there before, each once, from now on there."""
+        """Add rows and return those that were not present before, each once."""
         columns = rows.columns()
         groups = segments(columns, rows.length) if columns else None
         first = np.zeros(1, np.intp) if groups is None else np.sort(groups.representatives)
@@ -163,7 +163,7 @@ class _Seen:
         return _read(rows.select(kept)), hashes.take(kept)
 
     def _gathered(self, places: Array) -> Batch:
-        """The rows at ascending places."""
+        """Return the rows at ascending positions."""
         owners = np.searchsorted(self._starts, places, side="right") - 1
         parts = [
             _read(self._round(owner).select(places[owners == owner] - self._starts[owner]))
@@ -178,7 +178,7 @@ def _read(rows: Batch) -> Batch:
 
 
 def _in_both(rows: Batch, known: Batch) -> Array:
-    """Which of the rows are among the known ones: ndarray of bool."""
+    """Return a mask of the rows that are among the known ones: ndarray of bool."""
     total = rows.length + known.length
     if not rows.width:
         return np.full(rows.length, known.length > 0)

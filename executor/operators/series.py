@@ -1,8 +1,8 @@
-"""generate_series: every row of the input once for each value of its series, made piece by piece.
+"""generate_series: every row of the input once for each value of its series, produced in pieces.
 
-How many values a row's series has is computed for all rows at once. The output is then cut into batches by counting
-through these numbers, so a series of a billion values takes no more memory than a batch. A step of months, which has no
-fixed length, is taken step by step for all rows at once.
+The number of values of each row's series is computed for all rows at once. The output is then cut into batches by
+counting through these numbers, so a series of a billion values takes no more memory than a batch. A step of months,
+which has no fixed length, is applied step by step to all rows at once.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from ..run.stream import BATCH_ROWS, Stream
 
 _DAY = 86_400_000_000
 _LONGEST = 1 << 62
-"""Series beyond this many values are cut; nobody lives to see the end."""
+"""Number of values at which a series is cut; no query can read that many."""
 
 
 def open_series(node: Series, source: Stream, context: ExecutionContext) -> Stream:
-    """Each row with each value of its series."""
+    """Open a series: each row with each value of its series."""
     compiler = Compiler(source.columns)
     start, stop, step = (compiler.compile(expr) for expr in (node.start, node.stop, node.step))
     positions = {column.id: i for i, column in enumerate(source.columns)}
@@ -45,7 +45,7 @@ def open_series(node: Series, source: Stream, context: ExecutionContext) -> Stre
 
 
 Pieces = Iterator[tuple[Array, Vector]]
-"""Which row of the input, and its value, for one batch of output."""
+"""Row number of the input, and value, for each row of a batch of output."""
 
 
 def _numbers(batch: Batch, start: Evaluation, stop: Evaluation, step: Evaluation, context: ExecutionContext) -> Pieces:
@@ -59,7 +59,7 @@ def _counted(like: Vector, rows: Array, low: Array, high: Array, by: Array, cont
     if (by == 0).any():
         raise DataError("the step of generate_series must not be zero")
     up = by > 0
-    # Distances of 64-bit integers need all 64 bits, so they are taken without sign.
+    # Distances of 64-bit integers need all 64 bits, so they are unsigned.
     distance = np.where(up, high.view(np.uint64) - low.view(np.uint64), low.view(np.uint64) - high.view(np.uint64))
     size = np.where(up, by, -by).view(np.uint64)
     counts = np.minimum(distance // size, np.uint64(_LONGEST)).astype(np.int64) + 1
@@ -105,7 +105,8 @@ def _moments(batch: Batch, start: Evaluation, stop: Evaluation, step: Evaluation
 
 
 def _successors(moment: Vector, span: Vector) -> tuple[Array, Vector]:
-    """The next moments, and the places of those that have one: the last before the end of the calendar do not."""
+    """Return the next timestamps, and the positions of those that have one: the last before the calendar's end have
+    none."""
     places: Array = np.arange(len(moment))
     try:
         return places, _shifted(moment, span)
@@ -134,7 +135,7 @@ def _integers(vector: Vector) -> Array:
 
 
 def _present(*vectors: Vector) -> Array:
-    """The numbers of the rows in which no vector is NULL."""
+    """Numbers of the rows in which no vector is NULL."""
     there = np.ones(len(vectors[0]), np.bool_)
     for vector in vectors:
         if vector.validity is not None:

@@ -1,7 +1,7 @@
 """INTERSECT and EXCEPT: the distinct rows of both sides, counted by side.
 
-An aggregation by all columns, with two states: how often a row is on the left, how often on the right. Its partials
-are collected, merged and spilled like any other's (`aggregation.partial_collector`).
+An aggregation by all columns, with two states: the number of occurrences of a row on the left, and on the right. Its
+partials are collected, merged and spilled like any other's (`aggregation.partial_collector`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..spilling.heaps import Heap, HeapWork
 
 
 def open_set_difference(node: SetDifference, left: Stream, right: Stream, context: ExecutionContext) -> Stream:
-    """The rows of INTERSECT or EXCEPT."""
+    """Open INTERSECT or EXCEPT."""
     by = tuple(range(len(node.columns)))
     states = States([Rows(), Rows()])
     collector = Collector(states, [by], context, f"an {node.kind.upper()}")
@@ -51,7 +51,7 @@ def open_set_difference(node: SetDifference, left: Stream, right: Stream, contex
 
 
 def _piece(rows: Batch, collector: Collector) -> Callable[[], Iterator[Batch]]:
-    """Rows in memory; the collector holds that memory for as long as there are morsels of it."""
+    """Return a morsel over rows in memory; the collector holds that memory as long as such morsels exist."""
 
     def run(holder: Collector = collector) -> Iterator[Batch]:
         yield rows
@@ -68,7 +68,7 @@ def _of_heap(node: SetDifference, groups: SpilledGroups, work: HeapWork, heap: H
 
 
 def _counted(batch: Batch, place: int) -> Partial:
-    """The distinct rows of a batch of one side."""
+    """Count the distinct rows of a batch of one side."""
     columns = batch.columns()
     groups = segments(columns, batch.length) if columns else one_group(batch.length)
     counts = [np.zeros(len(groups), np.int64), np.zeros(len(groups), np.int64)]
@@ -77,13 +77,13 @@ def _counted(batch: Batch, place: int) -> Partial:
 
 
 def _rows(node: SetDifference, found: Partial) -> Batch:
-    """What comes out, of distinct rows and their counts."""
+    """Select the output from distinct rows and their counts."""
     times = _times(node, found.states[0], found.states[1])
     return Batch(found.keys, found.groups).select(np.repeat(np.arange(found.groups), times))
 
 
 def _times(node: SetDifference, on_left: Array, on_right: Array) -> Array:
-    """How often each distinct row comes out."""
+    """Number of times that each distinct row is produced."""
     if node.kind == "intersect":
         found = np.minimum(on_left, on_right)
     elif node.all:

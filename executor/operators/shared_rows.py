@@ -1,7 +1,7 @@
-"""Rows that several places of a plan read: in memory while there is room, in a temporary file else.
+"""Rows that several uses in a plan read: in memory while they fit, otherwise in a temporary file.
 
-In memory their columns stay unread until somebody wants them, and are charged for as if they were read. Once the rows
-do not fit, all of them go to the file, as they come, and each use reads them from there.
+In memory their columns stay unread until they are needed, and are charged for as if they were read. Once the rows do
+not fit, all of them are written to the file as they arrive, and each use reads them from there.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ..spilling.spill_file import Extent, SpillFile
 
 
 def kept_rows(source: Stream, context: ExecutionContext) -> tuple[Morsel, ...]:
-    """All rows of a stream, in order, as morsels that may run any number of times."""
+    """Keep all rows of a stream, in order, as morsels that may run any number of times."""
     keeper = _Keeper(context)
-    # Rows kept by a morsel that ended before others began to spill are written by the last line.
+    # If a morsel ended before others began to spill, its rows in memory are written by the last line.
     parts = context.run_all(source, keeper.keep)
     file = keeper.file
     if file is None:
@@ -46,7 +46,7 @@ class _Keeper:
         self._lock = threading.Lock()
 
     def keep(self, batches: Iterator[Batch], morsel: Morsel) -> tuple[list[Batch], list[Extent]]:
-        """A morsel's rows: batches to be written, or kept, after the extents that were written already."""
+        """Keep or write a morsel's rows: batches in memory, after the extents that were written already."""
         kept: list[Batch] = []
         written: list[Extent] = []
         for batch in batches:
@@ -65,7 +65,7 @@ class _Keeper:
                 self.file = self._work.new_file()
 
     def written(self, batches: list[Batch]) -> list[Extent]:
-        """Batches in the file, small ones put together."""
+        """Write batches to the file, small ones combined."""
         assert self.file is not None
         if not batches:
             return []
@@ -74,7 +74,7 @@ class _Keeper:
 
 
 def _piece(rows: Batch, account: Account) -> Callable[[], Iterator[Batch]]:
-    """Rows in memory; the account holds that memory for as long as there are morsels of it."""
+    """Return a morsel over rows in memory; the account holds that memory as long as such morsels exist."""
 
     def run(holder: Account = account) -> Iterator[Batch]:
         yield rows

@@ -1,9 +1,9 @@
 """The first rows of each group in order: LIMIT for every row of an outer query at once, and FETCH ... WITH TIES.
 
-Group and order become one integer per row (`sorting.sort_keys.ordered_codes`), so that sorting these integers once puts
-groups apart and their rows in order; a row's place within its group is then a subtraction. Each batch gives up what
-cannot be among its groups' first rows before anything is kept. What memory does not hold is sorted on disk by group and
-order.
+Group and order become one integer per row (`sorting.sort_keys.ordered_codes`). Sorting these integers once separates
+the groups and orders their rows; a row's position within its group is then a subtraction. Rows that cannot be among the
+first of their group are dropped from each batch before it is kept. Rows that do not fit in memory are sorted on disk by
+group and order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MOST_BITS = 62
 
 
 class _Ranking:
-    """The compiled node: which rows of a batch are among the first `wanted` of their group."""
+    """The compiled node: selects the rows of a batch that are among the first `wanted` of their group."""
 
     def __init__(self, node: TopRows):
         positions = {column.id: i for i, column in enumerate(node.source.columns)}
@@ -39,12 +39,12 @@ class _Ranking:
         self._ties = node.ties
 
     def last_group(self, rows: Batch) -> int:
-        """Where the last group begins, in rows that go by group."""
+        """Position at which the last group begins, in rows ordered by group."""
         groups, _ = combined_codes([rows.column(i) for i in self._groups]) if self._groups else _one(rows.length)
         return int(run_starts(groups)[-1])
 
     def rows(self, batch: Batch, skipped: int, wanted: int | None) -> Array:
-        """The numbers of the rows behind the first `skipped` of their group and among its first `wanted`, in order."""
+        """Numbers of the rows behind the first `skipped` of their group and among its first `wanted`, in order."""
         groups, size = combined_codes([batch.column(i) for i in self._groups]) if self._groups else _one(batch.length)
         by = zip(self._keys, self._order, strict=True)
         columns = [ordered_codes(key(batch), item.descending, item.nulls_first) for key, item in by]
@@ -69,13 +69,13 @@ def _one(length: int) -> tuple[Array, int]:
 
 
 def _place_within(starts: Array, length: int) -> Array:
-    """Each row's distance from the start of its run."""
+    """Distance of each row from the start of its run."""
     place: Array = np.arange(length) - np.repeat(starts, np.diff(starts, append=length))
     return place
 
 
 def open_top_rows(node: TopRows, source: Stream, context: ExecutionContext) -> Stream:
-    """Read the source whole and give the first rows of each group, in order of group and key."""
+    """Read the whole source and produce the first rows of each group, in order of group and key."""
     limit, offset = constant(node.limit, "LIMIT"), constant(node.offset, "OFFSET") or 0
     wanted = None if limit is None else limit + offset
     if limit == 0:
@@ -106,8 +106,8 @@ def open_top_rows(node: TopRows, source: Stream, context: ExecutionContext) -> S
 def _spilled(
     batches: Iterator[Batch], ranking: _Ranking, kept: list[int], skipped: int, wanted: int | None
 ) -> Iterator[Batch]:
-    """The first rows of groups that come one after the other, each in order. What is known of the last group, which may
-    go on, waits for the next batch; only its own first rows do."""
+    """Yield the first rows of groups that arrive one after the other, each in order. The last group may continue, so
+    its first rows wait for the next batch."""
     waiting: Batch | None = None
     for batch in batches:
         rows = batch if waiting is None else concat_batches([waiting, batch])

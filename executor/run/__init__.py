@@ -1,1 +1,1 @@
-"""What runs a plan: the context of an execution, streams of morsels, threads, memory, progress."""
+"""Execution of a plan: its context, streams of morsels, threads, memory, progress."""

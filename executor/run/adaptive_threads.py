@@ -1,11 +1,11 @@
-"""How many threads get on beside each other.
+"""Adaptive number of threads for tasks that may hinder each other.
 
-Kernels release the interpreter's lock, so threads work side by side; but each has to ask for the lock again after each
-kernel. Where kernels are long (TPC-H's Q1, which computes for every row) two threads take 0.6 times as long as one.
-Where they last a few microseconds (Q6 and Q19, whose conditions leave few rows, over codes of a byte) the threads wait
-for each other, two take 1.2 to 1.4 times as long as one, and everybody else in the process has to queue, too: clients
-that write, say. No estimate tells these apart, and it depends on the machine; so a statement tries, and a prepared one
-remembers.
+Kernels release the interpreter's lock, so threads can run in parallel; but each must acquire the lock again after each
+kernel. If kernels are long (TPC-H's Q1, which computes for every row), two threads take 0.6 times as long as one. If
+they last a few microseconds (Q6 and Q19, whose conditions leave few rows, over codes of a byte), the threads wait for
+each other, and two take 1.2 to 1.4 times as long as one. Other threads of the process, such as writing clients, then
+have to queue as well. No estimate distinguishes these cases, and the result depends on the machine. So a statement
+measures, and a prepared statement remembers the result.
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ from __future__ import annotations
 import threading
 
 ROUNDS: tuple[tuple[int, float], ...] = ((1, 0.8), (2, 1.1))
-"""Once each thread has done so many tasks, they must together be so many times as fast as one alone was; else all but
-one go."""
+"""`(tasks per thread, minimum speed-up)`: checkpoints at which parallel execution falls back to one thread."""
 REMEMBERED = 16
-"""So many runs of a plan keep to what a trial has shown: that one thread does better."""
+"""Number of executions of a plan for which the result of a trial, that one thread is faster, is kept."""
 LONG = 0.008
-"""Seconds of a task whose kernels are long enough, whatever a trial might say on a busy machine."""
+"""Seconds of a task whose kernels are long enough, whatever a trial might measure on a busy machine."""
 WORTH_SHARING = 0.01
-"""Seconds of work that are worth the while of waking other threads."""
+"""Seconds of work from which on waking other threads pays."""
 
 
 class Crew:
@@ -29,9 +28,9 @@ class Crew:
     Parameters
     ----------
     threads : int
-        How many there are, at least two.
+        Number of threads, at least two.
     alone : float
-        The seconds that a task took while only one thread was at work.
+        Seconds that a task took while only one thread was working.
     """
 
     def __init__(self, threads: int, alone: float):
@@ -42,12 +41,12 @@ class Crew:
         self._seconds = 0.0
         self._rounds = ROUNDS if alone < LONG else ()
         self.is_given_up = False
-        """Do the threads hinder each other?"""
+        """True if the threads hinder each other."""
         self._leaving = 0
-        """How many threads have yet to go."""
+        """Number of threads that still have to stop."""
 
     def keeps(self, seconds: float) -> bool:
-        """Should a thread go on that has just done a task in so many seconds?"""
+        """True if a thread should continue after a task that took `seconds`."""
         with self._lock:
             self._tasks += 1
             self._seconds += seconds
@@ -58,5 +57,5 @@ class Crew:
             return not is_leaving
 
     def _gain(self) -> float:
-        """How many times as fast as one thread all are together."""
+        """Speed of all threads together, as a multiple of one thread's."""
         return self._threads * self._alone * self._tasks / max(self._seconds, 1e-9)

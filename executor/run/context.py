@@ -1,7 +1,7 @@
-"""One execution of one statement: its store, threads, limits, and the way to stop it.
+"""Context of one execution of a statement: its store, threads, limits, and cancellation.
 
-Threads: the *coordinating thread* (whoever pulls the results) opens operators and runs pipeline breakers; a shared pool
-runs morsels. A morsel never waits for another one, so the pool cannot lock up, however many statements share it. Where
+Threads: the *coordinating thread*, which pulls the results, opens operators and runs pipeline breakers; a shared pool
+runs morsels. A morsel never waits for another one, so the pool cannot deadlock, however many statements share it. Where
 servers scan, early threads may open parts of the plan beside the coordinating one (`run.early_work`).
 """
 
@@ -37,14 +37,15 @@ from .stream import Morsel, Stream
 T = TypeVar("T")
 
 READ_AHEAD = 2
-"""Morsels per thread that may be ready before the consumer asks: enough to keep the threads busy, a bound on memory."""
+"""Morsels per thread that may be ready before the consumer pulls them: enough to keep the threads busy, a bound on
+memory."""
 
 AT_ONCE = 8
-"""Batches that a thread makes of one morsel before it waits for the consumer; scans have half as many."""
+"""Batches that a thread produces of one morsel before it waits for the consumer; scans have half as many."""
 
 WAITING_THREADS = 2
-"""Where servers scan, so many threads for each of the statement's: they mostly wait. (TPC-H over three servers took
-0.88 times as long as with one for each.)"""
+"""Threads for each of the statement's if servers scan: these threads mostly wait. (TPC-H over three servers took 0.88
+times as long as with one for each.)"""
 
 _worker = threading.local()
 
@@ -63,15 +64,15 @@ renew_in_child(_pool.cache_clear)  # a child has none of its parent's threads
 
 
 class _Opening(threading.local):
-    """Of one execution, in one thread."""
+    """Operators being opened by one execution, in one thread."""
 
     def __init__(self) -> None:
         self.nodes: list[PhysicalNode] = []
 
 
 def _in_turn(tasks: Sequence[Callable[[], T]]) -> list[T]:
-    """The results of tasks that this thread, which is none of the pool's, does by itself, as one of the pool's would:
-    what they have to share out they do by themselves, too."""
+    """Run tasks one after the other in the calling thread, which is not a pool thread. Like in a pool thread, tasks
+    nested in them run inline."""
     _worker.inside = True
     try:
         return [task() for task in tasks]
@@ -82,8 +83,8 @@ def _in_turn(tasks: Sequence[Callable[[], T]]) -> list[T]:
 def _raise_first(errors: list[BaseException]) -> None:
     """Raise the first of the errors that threads have left in a list.
 
-    The frames of their tracebacks know the list. It is emptied, or errors, frames, and the rows that these read would
-    keep each other alive until the cyclic collector runs.
+    The frames of their tracebacks refer to the list. It is emptied; otherwise errors, frames, and the rows that these
+    read would keep each other alive until the cyclic collector runs.
     """
     error = errors[0]
     errors.clear()
@@ -94,7 +95,7 @@ def _raise_first(errors: list[BaseException]) -> None:
 
 
 def _started(morsel: Morsel) -> Iterator[Batch]:
-    """The morsel's batches; it is started by whoever asks for the first."""
+    """Yield the morsel's batches; the morsel is started when the first is requested."""
     yield from morsel.run()
 
 
@@ -102,26 +103,14 @@ def _started(morsel: Morsel) -> Iterator[Batch]:
 class ExecutionContext:
     """What operators share while a statement runs.
 
-    Parameters
-    ----------
-    store : Store
-    threads : int
-        How many morsels run at once; by default one per processor.
-    memory_limit : int, optional
-        Bytes that hash tables, sorts and buffered rows may take together; operators spill what does not fit. None: as
-        much as there is.
-    temporary_directory : str, optional
-        Where operators spill to; None: where the system keeps temporary files.
-    cancel : threading.Event
-        Once set, by any thread, the statement ends with `Cancelled` at its next batch.
-    progress : callable, optional
-        Told now and then, and at the end, how far the statement has come: `executor.run.progress`.
-    collect : bool
-        Keep `actuals` per operator, for EXPLAIN ANALYZE.
-    snapshot : Timestamp, optional
-        Read as of this time; None: the latest.
-    is_deep : bool
-        The plan is nested by hundreds of levels: all is done in the calling thread, which has a deep stack.
+    Parameters ---------- store : Store threads : int Number of morsels that run concurrently; by default one per
+    processor. memory_limit : int, optional Bytes that hash tables, sorts and buffered rows may take together; operators
+    spill what does not fit. None: no limit. temporary_directory : str, optional Directory for spilled data; None: the
+    system's directory for temporary files. cancel : threading.Event Once set, by any thread, the statement ends with
+    `Cancelled` at its next batch. progress : callable, optional Called periodically, and at the end, with the
+    statement's progress: `executor.run.progress`. collect : bool Keep `actuals` per operator, for EXPLAIN ANALYZE.
+    snapshot : Timestamp, optional Snapshot timestamp of the reads; None: the latest committed state. is_deep : bool
+    True if the plan is nested by hundreds of levels: everything runs in the calling thread, which has a deep stack.
     """
 
     store: Store
@@ -137,7 +126,8 @@ class ExecutionContext:
     shared: dict[int, tuple[Morsel, ...]] = field(default_factory=dict)
     """The rows of each `Shared` subplan that has run, by its key."""
     alone: dict[int, int] = field(default_factory=dict)
-    """Of the calls of `parallel`, by number: how many more runs of the plan leave them to one thread. `Plan.alone`."""
+    """By number of the call of `parallel`: further executions of the plan that run its tasks in one thread.
+    `Plan.alone`."""
     working: dict[int, Batch] = field(default_factory=dict)
     """The rows of the last round of each recursive query, by its key."""
     early: EarlyWork[Any] = field(init=False, default_factory=EarlyWork)
@@ -145,7 +135,7 @@ class ExecutionContext:
     begun: dict[int, Any] = field(init=False, default_factory=dict)
     """The scans that servers were asked for before their turn, by the `id` of their nodes: `scans.prefetch_policy`."""
     tracker: Tracker | None = None
-    """Counts what `progress` is told; made by itself."""
+    """Counts the progress for `progress`; made by the context itself."""
     memory: Memory = field(init=False)
 
     def __post_init__(self) -> None:
@@ -160,12 +150,12 @@ class ExecutionContext:
         self._locks: dict[int, threading.Lock] = {}
 
     def again(self) -> ExecutionContext:
-        """The context for the statement to run once more, at a snapshot of now."""
+        """Return a context for the statement to be executed again, at a new snapshot."""
         now = self.store.now()
         return replace(self, snapshot=now, shared={}, actuals=Actuals())
 
     def check(self) -> None:
-        """Raise `Cancelled` where somebody asked for it, and in a thread whose work nobody waits for any more."""
+        """Raise `Cancelled` if the statement was cancelled, and in a thread whose results are no longer needed."""
         if self.cancel.is_set():
             raise Cancelled("the statement was cancelled")
         for event in given_up.events:
@@ -175,29 +165,31 @@ class ExecutionContext:
             self.tracker.look()
 
     def watch(self, rows: int) -> None:
-        """What scans call before each row group, with its rows: a look at the cancel event, and the progress."""
+        """Check the cancel event and count the progress; scans call this before each row group, with its rows."""
         self.check()
         if self.tracker is not None:
             self.tracker.passed(rows)
 
     def finish(self) -> None:
-        """The statement's work is done: the progress is told once more."""
+        """Report the progress a last time at the end of the statement's work."""
         if self.tracker is not None:
             self.tracker.finish()
 
     @property
     def opening(self) -> list[PhysicalNode]:
-        """What operators are being opened, outermost first, by this thread or the one that shares its work out; with
-        `collect`, the last one owns new accounts."""
+        """Operators that are being opened, outermost first, by this thread or the thread that distributes its work.
+
+        With `collect`, the last one owns new accounts.
+        """
         return self._opening.nodes
 
     def lock_of(self, key: int) -> threading.Lock:
-        """The lock of one who runs a `Shared` subplan: two places of the plan may open at once. Whoever has it waits
-        for nothing but what lies within that subplan."""
+        """Lock for executing a `Shared` subplan: two uses in the plan may be opened concurrently. Its holder waits only
+        for operators within that subplan."""
         return self._locks.setdefault(key, threading.Lock())
 
     def account(self, what: str) -> Account:
-        """A new account for what the operator that is being opened keeps; `what` names it in errors: "a sort"."""
+        """New account for the state of the operator that is being opened; `what` names it in errors: "a sort"."""
         account = self.memory.account(what)
         if self.collect and self.opening:
             self.actuals.of(self.opening[-1]).usages.append(account.usage)
@@ -210,7 +202,7 @@ class ExecutionContext:
         self._kept.append(account)
 
     def spill_file(self, node: PhysicalNode | None = None) -> SpillFile:
-        """A new temporary file for an operator; None: for the one that is being opened."""
+        """New temporary file for an operator; None: for the one that is being opened."""
         file = SpillFile(self.temporary_directory)
         self._files.add(file)
         owner = node if node is not None or not self.opening else self.opening[-1]
@@ -219,18 +211,18 @@ class ExecutionContext:
         return file
 
     def ask(self, tokens: Sequence[ScanToken], counters: Sequence[ScanCounters]) -> AskedScans:
-        """Tokens of one scan to be asked for together, once the first is wanted."""
+        """Prefetch object for the tokens of one scan, which are requested together once the first is needed."""
         asked = AskedScans(self.store, tokens, counters)
         self._asked.append(asked)
         return asked
 
     def close_scans(self) -> None:
-        """Give up what was asked for and is not read: the work is over."""
+        """Cancel requested scans that were not read: the work is over."""
         while self._asked:
             self._asked.pop().close()
 
     def close_files(self) -> None:
-        """Give the temporary files back that nobody has dropped yet: the work is over."""
+        """Close the temporary files that are still open: the work is over."""
         for file in list(self._files):
             file.close()
 
@@ -238,17 +230,19 @@ class ExecutionContext:
 
     @property
     def workers(self) -> int:
-        """How many threads work on morsels at once."""
+        """Number of threads that work on morsels concurrently."""
         return self.threads * WAITING_THREADS if self.store.runs_fragments and self.threads > 1 else self.threads
 
     @property
     def is_worker(self) -> bool:
-        """Is this thread one of the pool's, or does it what one of them would do?"""
+        """True in pool threads, and while the coordinator runs tasks inline."""
         return bool(getattr(_worker, "inside", False))
 
     def parallel(self, tasks: Sequence[Callable[[], T]], are_asked: bool = False) -> list[T]:
-        """Run all tasks, several at a time; their results in order. The first error ends the others and is raised.
-        `are_asked`: they read what servers have been asked for by then, as `Morsel` says."""
+        """Run all tasks concurrently and return their results in order. The first error ends the others and is raised.
+
+        `are_asked`: the tasks read data that servers were already requested to send, see `Morsel`.
+        """
         workers = min(self.workers, len(tasks))
         if workers <= 1 or self.is_worker:
             return [task() for task in tasks]
@@ -258,8 +252,8 @@ class ExecutionContext:
         return self._tried(tasks, workers)
 
     def _tried(self, tasks: Sequence[Callable[[], T]], workers: int) -> list[T]:
-        """Tasks that this machine works at: by several threads where one of them alone, and the first that come to
-        help, show that this pays."""
+        """Run tasks that use this machine's processors. Several threads are used if a trial with one thread, then with
+        the first that join it, shows a speed-up."""
         number = next(self._calls)
         if runs := self.alone.get(number, 0):
             self.alone[number] = runs - 1
@@ -276,7 +270,7 @@ class ExecutionContext:
         return found
 
     def _shared_out_if_long(self, tasks: Sequence[Callable[[], T]], workers: int) -> list[T]:
-        """Tasks for which servers work: while they do, one thread that waits is as good as many."""
+        """Run tasks for which servers work: while they do, one waiting thread is as good as many."""
         found: list[T] = []
         end = perf_counter() + WORTH_SHARING
         while tasks and perf_counter() < end:
@@ -285,7 +279,7 @@ class ExecutionContext:
         return found + (self._shared_out(tasks, min(workers, len(tasks))) if tasks else [])
 
     def _shared_out(self, tasks: Sequence[Callable[[], T]], workers: int, crew: Crew | None = None) -> list[T]:
-        """The results of all tasks, from so many threads, as far as the crew keeps them."""
+        """Run all tasks in `workers` threads, as long as the adaptive thread count keeps them."""
         results: list[T | None] = [None] * len(tasks)
         numbers = itertools.count()
         failed = threading.Event()
@@ -302,7 +296,7 @@ class ExecutionContext:
                     results[number] = tasks[number]()
                     is_kept = crew is None or crew.keeps(perf_counter() - began)
             except BaseException as error:
-                errors.append(error)  # the first: what others raise once they are given up comes behind it
+                errors.append(error)  # the first: errors of cancelled threads come behind it
                 failed.set()
             finally:
                 given_up.events, self._opening.nodes = (), []
@@ -317,7 +311,7 @@ class ExecutionContext:
         try:
             wait(futures)
         except BaseException:
-            # An interrupt while waiting: the threads must end before their data goes away.
+            # An interrupt while waiting: the threads must end before their data is released.
             failed.set()
             self.cancel.set()
             wait(futures)
@@ -326,7 +320,7 @@ class ExecutionContext:
             future.result()
 
     def run_all(self, stream: Stream, work: Callable[[Iterator[Batch], Morsel], T]) -> list[T]:
-        """Run every morsel of a stream through `work`, several at a time; the results in the morsels' order."""
+        """Apply `work` to every morsel of a stream, several concurrently; return the results in the morsels' order."""
         if stream.serial:
             return [work(self.checked(morsel.run()), morsel) for morsel in stream.morsels]
 
@@ -336,7 +330,7 @@ class ExecutionContext:
         return self.parallel([task(morsel) for morsel in stream.morsels], all(m.is_asked for m in stream.morsels))
 
     def checked(self, batches: Iterable[Batch]) -> Iterator[Batch]:
-        """The batches that have rows, with a look at the cancel event before each."""
+        """Yield the batches that have rows, checking the cancel event before each."""
         self.check()
         for batch in batches:
             self.check()
@@ -344,7 +338,7 @@ class ExecutionContext:
                 yield batch
 
     def iterate(self, stream: Stream, finish: Callable[[Batch], T]) -> Iterator[T]:
-        """Each batch of a stream, in order, after `finish` (which runs in the threads too)."""
+        """Yield each batch of a stream, in order, after `finish` (which runs in the threads too)."""
         inline = stream.serial or self.threads <= 1 or len(stream.morsels) <= 1
         if inline or self.is_worker:
             for morsel in stream.morsels:
@@ -358,7 +352,8 @@ class ExecutionContext:
         events, opening = (*given_up.events, stop), self.opening
 
         def work(batches: Iterator[Batch]) -> tuple[list[T], Iterator[Batch] | None]:
-            """A morsel's next results, and the morsel if it may have more: what explodes stops until it is asked."""
+            """Return a morsel's next results, and the morsel if it may have more: a morsel with very many rows pauses
+            until its consumer catches up."""
             given_up.events, self._opening.nodes = events, opening
             try:
                 found = [finish(batch) for batch in itertools.islice(batches, AT_ONCE)]
@@ -387,5 +382,5 @@ class ExecutionContext:
             wait(running)
 
     def collect_batches(self, stream: Stream) -> list[Batch]:
-        """All batches of a stream in order, their columns still unread where nobody touched them."""
+        """Collect all batches of a stream in order; columns that no operator read stay unread."""
         return [batch for batches in self.run_all(stream, lambda b, _: list(b)) for batch in batches]

@@ -1,14 +1,15 @@
-"""Changes of a store are not to be torn by Ctrl-C.
+"""Deferral of Ctrl-C, so that changes of a store are not interrupted in the middle.
 
-Python raises `KeyboardInterrupt` between any two instructions of the main thread. While it reads, that is harmless; in
-the middle of a write, a timestamp might never be committed, or a lock's holder lose its place. So the signal waits
-while the store is at work. It sets the statement's cancel event at once, so that long work ends at its next step, and
-takes effect when the store is done.
+Python raises `KeyboardInterrupt` between any two instructions of the main thread. During a read, that is harmless. In
+the middle of a write, a timestamp might never be committed, or a lock might never be released. So the signal is
+deferred while the store is at work. It sets the statement's cancel event at once, so that long work ends at its next
+step, and takes effect when the store call returns.
 """
 
 from __future__ import annotations
 
-# Not `signal`: its wrappers make enumerations of everything, at ten times the price, which writes of one row would pay.
+# Not `signal`: its wrappers convert everything to enumerations, at ten times the cost, which writes of one row would
+# pay.
 import _signal as signal  # type: ignore[import-not-found]
 import threading
 from types import FrameType, TracebackType
@@ -37,7 +38,7 @@ class Deferred:
     def _note(self, number: int, frame: FrameType | None) -> None:
         is_first = self._noted is None
         self._noted = number, frame
-        # Not twice: a second signal may come while the first one's handler is in `Event.set`, with its lock.
+        # Not twice: a second signal may arrive while the first one's handler is in `Event.set`, holding its lock.
         if is_first and self._cancel is not None:
             self._cancel.set()
 

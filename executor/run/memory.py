@@ -1,14 +1,14 @@
-"""The memory of one statement's state: who holds how much, and who must spill.
+"""Memory accounting for one statement's state: the bytes that each operator holds, and which operator must spill.
 
-    limit ──┬── one half: an equal guarantee for every operator that keeps rows
-            └── the other half: for whoever asks first, until it is given back
+    limit ──┬── one half: an equal guarantee for every operator that keeps rows └── the other half: first come, first
+            served, until released
 
-Operators that keep rows (hash tables, groups, sorts, windows, shared rows) *grow* an account before they keep more. An
-account that cannot grow is told so, and its operator spills (`spilling`), keeps less and *shrinks* the account. Because
-every operator has its guarantee, one that starts late still finds room to work in. What an operator cannot do without,
-it *holds*: that ends the statement where it passes the limit.
+Operators that keep rows (hash tables, groups, sorts, windows, shared rows) *grow* an account before they keep more. If
+an account cannot grow, its operator spills (`spilling`), keeps less and *shrinks* the account. Because every operator
+has its guarantee, one that starts late still has room to work in. State that cannot be spilled is *held*: the statement
+fails if that exceeds the limit.
 
-Batches on their way, a few per thread, are nobody's state and are not counted.
+Batches in flight, a few per thread, belong to no operator's state and are not counted.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from ...planner.explaining.plan_text import readable_size
 from ...storage.files.os_filesystem import machine_memory
 
 SHARE_OF_MACHINE: Final = 0.6
-"""The limit of a statement that was given none, as a part of the machine's memory, or of its container's."""
+"""Default limit of a statement, as a share of the machine's memory, or of its container's."""
 
 
 def default_limit() -> int | None:
-    """Bytes that a statement's state may take where nobody has said; None where the machine does not tell its size."""
+    """Default limit in bytes of a statement's state; None if the machine's size is unknown."""
     try:
         size = machine_memory()
     except (AttributeError, OSError, ValueError):
@@ -38,17 +38,10 @@ def default_limit() -> int | None:
 class Memory:
     """The limit of one execution and what is held under it. Threads share it.
 
-    Parameters
-    ----------
-    limit : int, optional
-        Bytes; None: as much as there is.
-    holders : int
-        How many operators of the plan keep rows.
+    Parameters ---------- limit : int, optional Bytes; None: no limit. holders : int Number of operators of the plan
+    that keep rows.
 
-    Attributes
-    ----------
-    held, peak : int
-        Bytes that all accounts hold together, now and at most.
+    Attributes ---------- held, peak : int Bytes that all accounts hold together, currently and at most.
     """
 
     def __init__(self, limit: int | None, holders: int = 1):
@@ -58,17 +51,19 @@ class Memory:
         self.held = 0
         self.peak = 0
         self._taken = 0
-        """Of the common half."""
+        """Bytes in use of the common half."""
         self._lock = threading.Lock()
         self._left: deque[int] = deque()
-        """What accounts held that nobody holds any more. They may go at any moment, so they only leave a note."""
+        """Bytes held by accounts that have been collected. They may be collected at any time, so they only append
+        here."""
 
     def account(self, what: str) -> Account:
-        """A new account; `what` names its operator in errors: "a sort"."""
+        """Make a new account; `what` names its operator in errors: "a sort"."""
         return Account(self, what)
 
     def move(self, account: Account, size: int, must: bool) -> bool:
-        """Change an account by so many bytes, positive or negative; False, and no change, where there is no room."""
+        """Change an account by `size` bytes, positive or negative; return False, without a change, if there is no
+        room."""
         with self._lock:
             while self._left:
                 left = self._left.popleft()
@@ -85,20 +80,20 @@ class Memory:
             return True
 
     def leave(self, account: Account) -> None:
-        """An account is gone."""
+        """Record that an account was collected."""
         if account.size:
             self._left.append(account.size)
 
 
 @dataclass(slots=True)
 class Usage:
-    """What is remembered of an account: `peak`, the most bytes that it held."""
+    """Statistics that outlive an account: `peak`, the most bytes that it held."""
 
     peak: int = 0
 
 
 class Account:
-    """What one operator holds, until the account is gone with its operator."""
+    """Bytes held by one operator, until the account is collected with its operator."""
 
     def __init__(self, memory: Memory, what: str):
         self._memory = memory
@@ -111,15 +106,15 @@ class Account:
 
     @property
     def room(self) -> int | None:
-        """How many bytes an operator may take at least, whatever the others do; None: there is no limit."""
+        """Bytes that an operator may hold at least, whatever the others hold; None: there is no limit."""
         return None if self._memory.limit is None else max(0, self._memory.guarantee - self.size)
 
     def grow(self, size: int) -> bool:
-        """Hold so many bytes more, if there is room; else False, and the operator must spill or make do."""
+        """Hold `size` bytes more if there is room; else return False, and the operator must spill or manage without."""
         return self._memory.move(self, size, must=False)
 
     def hold(self, size: int) -> None:
-        """Hold so many bytes more, which cannot be spilled; `OperationalError` where they pass the limit."""
+        """Hold `size` bytes more, which cannot be spilled; raises `OperationalError` if they exceed the limit."""
         if not self._memory.move(self, size, must=False):
             limit = self._memory.limit or 0
             raise OperationalError(
@@ -129,5 +124,5 @@ class Account:
             )
 
     def shrink(self, size: int | None = None) -> None:
-        """Give back so many bytes; all of them, where nothing is said."""
+        """Release `size` bytes; by default all of them."""
         self._memory.move(self, -(self.size if size is None else size), must=True)

@@ -1,4 +1,4 @@
-"""What really happened: rows, batches and time per operator, for EXPLAIN ANALYZE. Collected only on request."""
+"""Run-time statistics of operators: rows, batches and time, for EXPLAIN ANALYZE. Collected only on request."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from .memory import Usage
 
 @dataclass(slots=True)
 class Actual:
-    """One operator's share.
+    """Statistics of one operator.
 
-    `usages` tell what it held, `spill_files` are where it put what it could not hold; `seconds` is the time spent
-    inside it and its inputs, summed over threads (so it may exceed the time on the wall); `counters` are a table
-    scan's; `filtered` names the runtime filters that a scan was given ("bitmap on x"), `fragment` what
-    was done with its rows before they left their servers.
+    `usages` record the memory that it held, `spill_files` are its temporary files. `seconds` is the time spent inside
+    it and its inputs, summed over threads, so it may exceed the elapsed time. `counters` are a table scan's. `filtered`
+    names the runtime filters that a scan was given ("bitmap on x"), `fragment` the operators applied to its rows at
+    their servers.
     """
 
     rows: int = 0
@@ -35,7 +35,7 @@ class Actual:
 
     @property
     def memory(self) -> int:
-        """Bytes of state that it held at most."""
+        """Largest size of its state, in bytes."""
         return sum(usage.peak for usage in self.usages)
 
     @property
@@ -46,26 +46,26 @@ class Actual:
 
 @dataclass(slots=True)
 class Actuals:
-    """The actuals of one execution, by plan node (by identity: equal nodes may stand in two places)."""
+    """The statistics of one execution, by plan node (by identity: equal nodes may occur in two places)."""
 
     _by_node: dict[int, Actual] = field(default_factory=dict)
     _nodes: list[PhysicalNode] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(self, node: PhysicalNode) -> Actual:
-        """A node's record, made at first use."""
+        """Return a node's record, made at first use."""
         with self._lock:
             if id(node) not in self._by_node:
-                self._nodes.append(node)  # alive, so that its id stays its own
+                self._nodes.append(node)  # kept alive, so that its id is not reused
                 self._by_node[id(node)] = Actual()
             return self._by_node[id(node)]
 
     def get(self, node: PhysicalNode) -> Actual | None:
-        """A node's record, None where it never ran."""
+        """Return a node's record, None if it never ran."""
         return self._by_node.get(id(node))
 
     def watch(self, node: PhysicalNode, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """The same batches, counted."""
+        """Yield the same batches, counted."""
         actual = self.of(node)
         rows = count = 0
         seconds = 0.0
@@ -80,18 +80,18 @@ class Actuals:
                 count += 1
                 yield batch
         finally:
-            # A limit stops asking before the end.
+            # A limit stops reading before the end.
             self.add(actual, rows, count, seconds)
 
     def add(self, actual: Actual, rows: int = 0, batches: int = 0, seconds: float = 0.0) -> None:
-        """Count work into a record."""
+        """Add work to a record."""
         with self._lock:
             actual.rows += rows
             actual.batches += batches
             actual.seconds += seconds
 
     def add_counters(self, actual: Actual, counters: ScanCounters) -> None:
-        """Count a token's scan into a record."""
+        """Add a token's scan to a record."""
         with self._lock:
             if actual.counters is None:
                 actual.counters = ScanCounters()

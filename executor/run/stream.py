@@ -1,5 +1,5 @@
-"""Streams: what an operator gives the next one. A list of *morsels*, each a piece of the rows that one thread can make
-from beginning to end without waiting for another."""
+"""Streams, the output of operators: a list of *morsels*, each a piece of the rows that one thread can produce from
+beginning to end without waiting for another."""
 
 from __future__ import annotations
 
@@ -11,16 +11,18 @@ from ...model.vectors.vector import Batch
 from ...sql.expressions import Column
 
 BATCH_ROWS = 131_072
-"""Rows per batch where an operator cuts its output itself; the storage's pages and batches have as many."""
+"""Rows per batch if an operator cuts its output itself; the storage's pages and batches have as many."""
 
 Operator: TypeAlias = Callable[[Iterator[Batch]], Iterator[Batch]]
-"""What a streaming operator does with a morsel's batches."""
+"""A streaming operator: transforms the batches of a morsel."""
 
 
 @dataclass(frozen=True, slots=True)
 class Morsel:
-    """A piece of a stream. `run` starts it, once or several times; `partition` names the tablet its rows are from.
-    `is_asked`: a server is asked for its rows together with those of the stream's other morsels, before they run."""
+    """A piece of a stream. `run` starts it, once or several times; `partition` names the tablet of its rows.
+
+    `is_asked`: its rows are requested from a server together with those of the stream's other morsels, before they run.
+    """
 
     run: Callable[[], Iterator[Batch]]
     partition: str | None = None
@@ -29,19 +31,19 @@ class Morsel:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Rows on their way.
+    """The output of an operator.
 
     Parameters
     ----------
     columns : tuple of Column
-        What each batch holds, in order.
+        Contents of each batch, in order.
     morsels : tuple of Morsel
         Their order is the stream's order.
     partitioned_by : frozenset of int
-        Numbers of columns such that rows of different `Morsel.partition` differ in at least one of them; empty where
-        nothing is known.
+        Numbers of columns such that rows of different `Morsel.partition` differ in at least one of them; empty if
+        unknown.
     serial : bool
-        The morsels themselves wait for pool work (LIMIT does), so only the coordinating thread may run them.
+        True if the morsels themselves wait for pool work (as LIMIT does), so only the coordinating thread may run them.
     """
 
     columns: tuple[Column, ...]
@@ -50,7 +52,7 @@ class Stream:
     serial: bool = False
 
     def through(self, columns: tuple[Column, ...], operator: Operator) -> Stream:
-        """The stream with each morsel passed through a streaming operator that gives `columns`."""
+        """Return the stream with each morsel passed through a streaming operator that produces `columns`."""
         present = {column.id for column in columns}
         kept = self.partitioned_by if self.partitioned_by <= present else frozenset[int]()
         morsels = tuple(Morsel(_chained(operator, m.run), m.partition, m.is_asked) for m in self.morsels)
@@ -62,7 +64,7 @@ def _chained(operator: Operator, run: Callable[[], Iterator[Batch]]) -> Callable
 
 
 def stream_of(columns: tuple[Column, ...], batches: Iterable[Batch]) -> Stream:
-    """A stream of batches that are there already, one morsel each."""
+    """Make a stream of existing batches, one morsel each."""
     return Stream(columns, tuple(Morsel(_just(batch)) for batch in batches))
 
 
@@ -71,6 +73,6 @@ def _just(batch: Batch) -> Callable[[], Iterator[Batch]]:
 
 
 def sliced(batch: Batch, rows: int = BATCH_ROWS) -> Iterator[Batch]:
-    """A batch cut into pieces of at most `rows`."""
+    """Cut a batch into pieces of at most `rows`."""
     for start in range(0, batch.length, rows):
         yield batch.slice(start, start + rows)

@@ -1,1 +1,1 @@
-"""Statements that run: queries and their results, changes, the catalog, EXPLAIN and SHOW."""
+"""Execution of statements: queries and their results, changes, the catalog, EXPLAIN and SHOW."""

@@ -1,4 +1,4 @@
-"""Running CREATE, ALTER, DROP and ANALYZE: the store's catalog does the work."""
+"""Execution of CREATE, ALTER, DROP and ANALYZE by the store's catalog."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .changing import arrow_schema, rows_as
 from .results import StatementResult, done, listing
 
 CREATION_SECONDS: Final = 15.0
-"""How long CREATE ... IF NOT EXISTS waits for a table that another client is creating."""
+"""Seconds for which CREATE ... IF NOT EXISTS waits for a table that another client is creating."""
 
 
 def create_table(statement: bound.CreateTable, context: ExecutionContext) -> StatementResult:
@@ -30,7 +30,8 @@ def create_table(statement: bound.CreateTable, context: ExecutionContext) -> Sta
 
 @contextlib.contextmanager
 def _unless_created_elsewhere(name: str, if_not_exists: bool, context: ExecutionContext) -> Iterator[None]:
-    """With IF NOT EXISTS, replace the refusal of a name that another client took since by waiting until it is there."""
+    """With IF NOT EXISTS, handle the refusal of a name that another client has taken since: wait until its table
+    exists."""
     try:
         yield
     except DuplicateTable:
@@ -44,12 +45,12 @@ def _unless_created_elsewhere(name: str, if_not_exists: bool, context: Execution
 
 
 def _exists(name: str, context: ExecutionContext) -> bool:
-    """Is there a table or view of the name?"""
+    """True if there is a table or view of the name."""
     return context.store.view(name) is not None or any(table.name == name for table in context.store.tables())
 
 
 def create_table_as(statement: bound.CreateTableAs, plan: Plan, context: ExecutionContext) -> int:
-    """Create the table and load the query's rows in bulk; how many there were. A table whose load fails is dropped
+    """Create the table and load the query's rows in bulk; return their number. A table whose load fails is dropped
     again; a crash in the middle may leave it empty."""
     if statement.if_not_exists and _exists(statement.definition.name, context):
         return 0
@@ -106,7 +107,7 @@ def drop_view(statement: bound.DropView, context: ExecutionContext) -> Statement
 
 
 def analyze(statement: bound.AnalyzeTables, context: ExecutionContext) -> StatementResult:
-    """What ANALYZE did: a row per table."""
+    """Execute ANALYZE; return a row per table."""
     names = ("rows", "rows_flushed", "rowsets", "rowsets_read")
     rows = []
     for table in statement.tables:

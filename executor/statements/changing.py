@@ -1,16 +1,14 @@
 """INSERT, UPSERT, UPDATE, DELETE: the rows of a query written into a table.
 
-The query is computed to its end first: an error in it, or in RETURNING, leaves nothing behind, and a query over the
-same table never meets its own rows. Then all rows are written, or none.
+The query is executed to its end first: an error in it, or in RETURNING, writes nothing, and a query over the same table
+never reads its own rows. Then all rows are written, or none.
 
-    InsertStatement     one op for all rows
-    ChangeStatement     the same; a row that somebody else deleted in between counts as one that did not match
-    MergeStatement      an op per row, as the query found the table at its snapshot
+    InsertStatement     one op for all rows ChangeStatement     the same; a row that another statement deleted in
+    between counts as not matched MergeStatement      an op per row, as the query found the table at its snapshot
 
-Where the store finds that somebody else has changed a row since the snapshot, or for a MergeStatement has inserted or
-deleted it, it refuses the batch, and the query is asked again at a new snapshot: of two statements that change a row at
-the same time, one sees what the other has made of it. Statements of this process that have met so take turns from then
-on.
+The store refuses the batch if another statement has changed a row since the snapshot, or for a MergeStatement has
+inserted or deleted it. Then the query is executed again at a new snapshot: of two statements that change a row
+concurrently, one sees the other's change. Statements of this process that have conflicted are serialized from then on.
 """
 
 from __future__ import annotations
@@ -51,19 +49,19 @@ Writing: TypeAlias = bound.InsertStatement | bound.ChangeStatement | bound.Merge
 _DONE = {Op.INSERT: "inserted", Op.INSERT_IGNORE: "inserted", Op.UPSERT: "written", Op.UPDATE: "updated"}
 _IGNORING = {Op.UPDATE: Op.UPDATE_IGNORE, Op.DELETE: Op.DELETE_IGNORE}
 ATTEMPTS = 30
-"""How often a statement looks at the table before it gives up."""
+"""Number of attempts of a statement before it fails with a conflict."""
 _LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """What a writing statement's query gave: the columns for the table, and the rest, row by row."""
+    """Result of a writing statement's query: the columns for the table, and the rest, row by row."""
 
     written: pa.Table
     rest: pa.Table
 
     def take(self, chosen: Array) -> _Rows:
-        """Some of the rows (ndarray of intp)."""
+        """Select some of the rows (ndarray of intp)."""
         if len(chosen) == self.written.num_rows:
             return self
         places = pa.array(chosen)
@@ -73,7 +71,7 @@ class _Rows:
 def write(
     statement: bound.InsertStatement | bound.ChangeStatement, plan: Plan, context: ExecutionContext
 ) -> StatementResult:
-    """Apply the query's rows to the table: how many changed it, and what RETURNING gives of them."""
+    """Write the query's rows to the table; return the number of changed rows, and the result of RETURNING."""
     if isinstance(statement, bound.ChangeStatement):
         return _attempted(statement.table, context, lambda context: _change(statement, plan, context))
     rows = _collect(statement, plan, context)
@@ -82,8 +80,10 @@ def write(
 
 
 def _change(statement: bound.ChangeStatement, plan: Plan, context: ExecutionContext) -> StatementResult | WriteResult:
-    """Update or delete the rows as they are now; what was refused, with nothing written, where others have changed
-    some of them meanwhile."""
+    """Update or delete rows at the latest committed state.
+
+    Returns the refused rows, with nothing written, if another statement has changed some of them since the snapshot.
+    """
     rows = _once_each(statement.table, _collect(statement, plan, context), "last")
     op = statement.op if statement.returning is not None else _IGNORING.get(statement.op, statement.op)
     applied = 0
@@ -102,12 +102,12 @@ def _change(statement: bound.ChangeStatement, plan: Plan, context: ExecutionCont
 
 
 def _unchanged(rows: pa.RecordBatch, ops: Op | Array, context: ExecutionContext, **more: Any) -> WriteBatch:
-    """Rows that were made of what the statement has read."""
+    """Write batch of rows that were computed from the rows read, conditional on these being unchanged."""
     return WriteBatch(rows, ops, all_or_none=True, unchanged_since=context.snapshot, **more)
 
 
 def _refused(written: WriteResult, applied: int, rows: _Rows, statement: bound.ChangeStatement) -> WriteResult:
-    """What the store has refused, if that may be tried again; raises otherwise."""
+    """Return the rows that the store has refused if the statement may be retried; otherwise raise the error."""
     if applied or any(not isinstance(error.error, NotFound | RowChanged) for error in written.errors):
         raise _refusal(written, applied, rows.written.num_rows, _DONE.get(statement.op, "changed"))
     return written
@@ -119,8 +119,11 @@ def _refused(written: WriteResult, applied: int, rows: _Rows, statement: bound.C
 def _attempted(
     table: Table, context: ExecutionContext, attempt: Callable[[ExecutionContext], StatementResult | WriteResult]
 ) -> StatementResult:
-    """Do something at the statement's snapshot, and again at a later one for as long as it gives what was refused
-    instead of a result. Raises `WriteConflict` after `ATTEMPTS`."""
+    """Call `attempt` at the statement's snapshot, and at later ones as long as it returns refused rows instead of a
+    result.
+
+    Raises `WriteConflict` after `ATTEMPTS`.
+    """
     cause: IntegrityError | None = None
     with ExitStack() as turns:
         for number in range(ATTEMPTS):
@@ -135,7 +138,7 @@ def _attempted(
 
 
 def conflict(table: Table) -> WriteConflict:
-    """The error of a statement that has come too late each time."""
+    """Error of a statement whose every attempt conflicted."""
     return WriteConflict(
         f"rows of table {table.name} were changed by others {ATTEMPTS} times, each time before this statement could "
         "write them; nothing was written, try again"
@@ -144,7 +147,7 @@ def conflict(table: Table) -> WriteConflict:
 
 @contextmanager
 def _turn(table: Table, context: ExecutionContext) -> Iterator[None]:
-    """Inside, no other statement of this process on the table tries again."""
+    """Context manager inside which no other statement of this process on the table retries."""
     with _turns_lock:
         lock = _turns.setdefault(context.store, {}).setdefault(table.id, threading.Lock())
     while not lock.acquire(timeout=_LOOK_SECONDS):
@@ -160,7 +163,7 @@ _turns_lock = threading.Lock()
 
 
 def _renew() -> None:
-    """In a forked child: another thread of its parent may have held the lock."""
+    """Replace the locks in a forked child: another thread of its parent may have held one."""
     global _turns, _turns_lock
     _turns, _turns_lock = WeakKeyDictionary(), threading.Lock()
 
@@ -173,7 +176,7 @@ def _collect(
     plan: Plan,
     context: ExecutionContext,
 ) -> _Rows:
-    """All rows of the statement's query."""
+    """Collect all rows of the statement's query."""
     schema = arrow_schema(statement.table.schema, statement.columns)
     width = len(schema)
     rest = pa.schema([pa.field(f"{i}", column.type.arrow) for i, column in enumerate(plan.columns[width:])])
@@ -193,9 +196,9 @@ def _what(statement: Writing) -> str:
 
 
 def _write_all(table: Table, rows: pa.Table, op: Op, context: ExecutionContext) -> int:
-    """Write the rows; how many changed the table. Raises the first refused row's error."""
+    """Write the rows; return the number that changed the table. Raises the first refused row's error."""
     applied = 0
-    for batch in rows.to_batches():  # one, unless its texts pass the 2 GiB of an Arrow array
+    for batch in rows.to_batches():  # one, unless its texts exceed the 2 GiB of an Arrow array
         context.check()
         try:
             written = context.store.write(table, WriteBatch(batch, op, all_or_none=True))
@@ -208,12 +211,12 @@ def _write_all(table: Table, rows: pa.Table, op: Op, context: ExecutionContext) 
 
 
 def _half_done(error: SchemaChanged, applied: int) -> OperationalError:
-    """The error of a statement of which a part is written already, so that it cannot be bound again."""
+    """Error of a statement of which a part is written already, so that it cannot be bound again."""
     return OperationalError(f"{error}; {applied} rows of the statement were written before")
 
 
 def _refusal(written: WriteResult, applied: int, rows: int, done: str) -> IntegrityError:
-    """The first row's error, with what became of the others."""
+    """Return the first row's error, with the outcome of the other rows."""
     first, refused = written.errors[0].error, len(written.errors)
     if rows == 1:
         return first
@@ -224,7 +227,7 @@ def _refusal(written: WriteResult, applied: int, rows: int, done: str) -> Integr
 def _change_found(
     statement: bound.ChangeStatement, rows: _Rows, context: ExecutionContext
 ) -> StatementResult | WriteResult:
-    """Update or delete the rows; RETURNING is about those that were still there."""
+    """Update or delete the rows; RETURNING covers those that still existed."""
     left = rows
     while left.written.num_rows:
         context.check()
@@ -239,7 +242,7 @@ def _change_found(
 
 
 def _result(statement: Writing, rows: _Rows) -> StatementResult:
-    """What RETURNING gives of the rows that were written; its columns come last."""
+    """Return the result of RETURNING for the written rows; its columns come last."""
     assert statement.returning is not None
     first = rows.rest.num_columns - len(statement.returning)
     names = [column.name for column in statement.returning]
@@ -254,7 +257,7 @@ def _result(statement: Writing, rows: _Rows) -> StatementResult:
 
 
 def _once_each(table: Table, rows: _Rows, which: str) -> _Rows:
-    """Only the "first" or the "last" row of each key."""
+    """Keep only the "first" or the "last" row of each key."""
     keys = Keys.from_rows(table.schema, rows.written)
     repeated = keys.duplicates()
     if not len(repeated):
@@ -271,10 +274,10 @@ def _once_each(table: Table, rows: _Rows, which: str) -> _Rows:
 
 
 def merge(statement: bound.MergeStatement, plan: Plan, context: ExecutionContext) -> StatementResult:
-    """Insert or update as the query says; how many rows that were, and what RETURNING gives of them.
+    """Insert or update as the query decides; return the number of rows, and the result of RETURNING for them.
 
-    Raises `CardinalityViolation` where a key comes twice and may not, `WriteConflict` where others keep inserting and
-    deleting the same keys.
+    Raises `CardinalityViolation` if a key is repeated although it may not be, `WriteConflict` if other statements keep
+    inserting and deleting the same keys.
     """
     return _attempted(statement.table, context, lambda context: _merge(statement, plan, context))
 
@@ -292,7 +295,7 @@ def _merge(statement: bound.MergeStatement, plan: Plan, context: ExecutionContex
 
 
 def _chosen(statement: bound.MergeStatement, rows: _Rows) -> _Rows:
-    """The rows with something to do, one per key."""
+    """Return the rows with an action, one per key."""
     acting = np.flatnonzero(_ops(rows))
     if statement.repeated == "refused":
         _refuse_repeated(statement.table, rows, acting)
@@ -306,7 +309,7 @@ def _ops(rows: _Rows) -> Array:
 
 
 def _refuse_repeated(table: Table, rows: _Rows, acting: Array) -> None:
-    """A key may come again only as long as its rows before had nothing to do (PostgreSQL)."""
+    """Raise an error for a repeated key, unless its earlier rows had no action (as in PostgreSQL)."""
     keys = Keys.from_rows(table.schema, rows.written)
     repeated = keys.duplicates()
     if not len(repeated):
@@ -342,7 +345,7 @@ def _write_ops(statement: bound.MergeStatement, rows: _Rows, context: ExecutionC
 
 
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:
-    """The rows as one batch, which is written as a whole or not at all."""
+    """Return the rows as one batch, which is written as a whole or not at all."""
     batches = rows.combine_chunks().to_batches()
     if len(batches) != 1:
         raise LimitExceeded(f"{rows.nbytes:,} bytes are too many for one such statement; write fewer rows at a time")
@@ -350,12 +353,12 @@ def _one_batch(rows: pa.Table) -> pa.RecordBatch:
 
 
 def arrow_schema(schema: Schema, names: Sequence[str]) -> pa.Schema:
-    """Some columns of a table as Arrow has them."""
+    """Arrow schema of some columns of a table."""
     return pa.schema([pa.field(name, schema.column(name).type.arrow) for name in names])
 
 
 def rows_as(schema: pa.Schema, plan: Plan, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
-    """A query's rows, brought to a table's columns."""
+    """Yield a query's rows, converted to a table's columns."""
     for rows in arrow_batches(plan, context):
         arrays = [array.cast(type_) for array, type_ in zip(rows.columns, schema.types, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,7 +1,7 @@
-"""EXPLAIN: a statement's plan as text or JSON, with what happened where it was run.
+"""EXPLAIN: a statement's plan as text or JSON, with run-time statistics if it was executed.
 
-Above the plan of a statement that writes stands what becomes of the rows: `Insert into t (k, v)`, `Update t set v`.
-EXPLAIN ANALYZE runs its statement, whatever it does.
+For a statement that writes, the first line names the change: `Insert into t (k, v)`, `Update t set v`. EXPLAIN ANALYZE
+executes its statement, also if that writes.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from ..run.operator_stats import Actuals
 from .results import Planner, StatementResult, listing, planned
 
 Run: TypeAlias = Callable[[bound.Statement, ExecutionContext, Planner], StatementResult]
-"""What runs a statement: `statements.run`."""
+"""Executes a statement: `statements.run`."""
 _PHYSICAL = "-- physical plan\n"
 
 
 def explain_statement(statement: bound.Explain, context: ExecutionContext, plan: Planner, run: Run) -> StatementResult:
-    """The plan of the statement within: one line a row, or one row with all of it as JSON."""
+    """Explain the inner statement: one line a row, or one row with the whole plan as JSON."""
     inner = statement.statement
     if not isinstance(inner, bound.WITH_QUERY):
         raise NotSupportedError(
@@ -50,7 +50,7 @@ def explain_statement(statement: bound.Explain, context: ExecutionContext, plan:
 
 
 def written_as(statement: bound.Statement) -> str:
-    """What a statement does with the rows of its plan, in a line."""
+    """Describe the change that a statement makes with the rows of its plan, in one line."""
     if isinstance(statement, bound.CreateTableAs):
         return f"Create table {statement.definition.name} ({', '.join(statement.columns)})"
     if isinstance(statement, bound.CopyTo):
@@ -72,7 +72,7 @@ def written_as(statement: bound.Statement) -> str:
 
 
 def _text(head: str | None, written: int | None, plan: str) -> str:
-    """The plan below the line about what becomes of its rows."""
+    """Return the plan's text below the line about the change."""
     if head is None:
         return plan
     before, title, physical = plan.rpartition(_PHYSICAL)
@@ -91,7 +91,8 @@ def _json(head: str | None, written: int | None, plan: str) -> str:
 
 
 def actuals_for(actuals: Actuals) -> dict[int, Actual]:
-    """What EXPLAIN ANALYZE draws: per node its rows, the time in it without its inputs, and a scan's counters."""
+    """Statistics that EXPLAIN ANALYZE draws: per node its rows, the time in it without its inputs, and a scan's
+    counters."""
     result = {}
     for node in actuals.nodes():
         actual = actuals.of(node)

@@ -1,4 +1,4 @@
-"""SHOW, DESCRIBE and their like: small result sets about the catalog, column by column."""
+"""SHOW, DESCRIBE and similar statements: small result sets about the catalog, column by column."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .results import StatementResult, listing
 
 
 def show_tables(statement: bound.ShowTables, context: ExecutionContext) -> StatementResult:
-    """The names of all tables and views, or of the views alone, ascending."""
+    """List the names of all tables and views, or of the views alone, ascending."""
     found = {view.name: "view" for view in context.store.views()}
     if not statement.views:
         found.update((table.name, "table") for table in context.store.tables())
@@ -30,7 +30,7 @@ def show_tables(statement: bound.ShowTables, context: ExecutionContext) -> State
 
 
 def show_functions(statement: bound.ShowFunctions) -> StatementResult:
-    """A row per function name, ascending; another name of a function says so."""
+    """List a row per function name, ascending; aliases are marked as such."""
     rows = []
     for name, function in sorted(REGISTRY.items()):
         other = "" if name == function.name else f"another name of {function.name}: "
@@ -43,13 +43,13 @@ def show_functions(statement: bound.ShowFunctions) -> StatementResult:
 
 
 def show_create_table(table: Table | View) -> StatementResult:
-    """The statement that makes a table or view."""
+    """Return the statement that creates a table or view."""
     text = create_view_text(table) if isinstance(table, View) else create_table_text(table)
     return listing(["statement"], [STRING], [[text]])
 
 
 def show_partitions(table: Table) -> StatementResult:
-    """One row per tablet: its place, its bucket of each hash rule, its range."""
+    """List one row per tablet: its number, its bucket of each hash rule, its range."""
     levels = zip(*{table.partitions.rules_of(p.range) for p in Partitioner(table.schema, table.partitions).partitions})
     rules = [" or ".join(sorted({f"HASH ({', '.join(rule.columns)})" for rule in level})) for level in levels]
     range_rule = table.partitions.range_rule
@@ -64,7 +64,7 @@ def show_partitions(table: Table) -> StatementResult:
 
 
 def describe(table: Table) -> StatementResult:
-    """One row per column of a table."""
+    """List one row per column of a table."""
     columns = table.schema.columns
     names = ["column", "type", "nullable", "key", "default", "encoding", "compression"]
     names += ["block_size", "immutable", "auto_increment", "comment"]
@@ -74,7 +74,7 @@ def describe(table: Table) -> StatementResult:
 
 
 def describe_view(statement: bound.DescribeView) -> StatementResult:
-    """One row per column of a view."""
+    """List one row per column of a view."""
     columns = statement.columns
     return listing(
         ["column", "type", "nullable"],
@@ -91,7 +91,7 @@ def _described(column: ColumnSchema, is_key: bool) -> tuple[object, ...]:
 
 
 def show_stats(table: Table, context: ExecutionContext) -> StatementResult:
-    """A row per column of a table, then one for the table as a whole."""
+    """List a row per column of a table, then one for the table as a whole."""
     known, lies = context.store.statistics(table), context.store.table_storage(table)
     rows: list[tuple[object, ...]] = []
     for column in table.schema.columns:
@@ -110,7 +110,7 @@ def show_stats(table: Table, context: ExecutionContext) -> StatementResult:
 
 
 def _shown(column: ColumnSchema, value: object) -> str | None:
-    """A bound as SQL writes it."""
+    """Format a bound as SQL."""
     if value is None:
         return None
     python = column.type.to_python(value)

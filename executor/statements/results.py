@@ -1,4 +1,4 @@
-"""What statements give: result sets, counts of changed rows, small listings."""
+"""Results of statements: result sets, counts of changed rows, small listings."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from ..execute import execute
 from ..run.context import ExecutionContext
 
 Planner: TypeAlias = Plan | Callable[[bound.Query], Plan] | None
-"""The statement's plan, or what makes it. Statements without a query need none."""
+"""The statement's plan, or a function that makes it. Statements without a query need none."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatementResult:
-    """What a statement gives.
+    """Result of a statement.
 
     Parameters
     ----------
     columns : tuple of Column, optional
-        None where the statement has no result set.
+        None if the statement has no result set.
     batches : iterator of pa.RecordBatch
-        The rows, made as they are pulled; errors of the evaluation surface there.
+        The rows, produced on demand; evaluation errors are raised there.
     rowcount : int
-        Rows changed, -1 where that has no meaning.
+        Number of changed rows, -1 if not applicable.
     """
 
     columns: tuple[Column, ...] | None
@@ -40,19 +40,19 @@ class StatementResult:
 
 
 def planned(query: bound.Query, plan: Planner) -> Plan:
-    """A query's plan, made now where that was put off."""
+    """Return a query's plan, made now if planning was deferred."""
     if plan is None:
         raise InternalError("a statement with a query was run without its plan")
     return plan if isinstance(plan, Plan) else plan(query)
 
 
 def done(rowcount: int = -1) -> StatementResult:
-    """What a statement without a result set gives."""
+    """Result of a statement without a result set."""
     return StatementResult(None, iter(()), rowcount)
 
 
 def arrow_batches(plan: Plan, context: ExecutionContext) -> Iterator[pa.RecordBatch]:
-    """The rows of a plan under the names of its columns, as they are made."""
+    """Yield the rows of a plan under the names of its columns, as they are produced."""
     names = [column.name for column in plan.columns]
     context.alone = plan.alone
     for batch in execute(plan.root, context):
@@ -60,7 +60,7 @@ def arrow_batches(plan: Plan, context: ExecutionContext) -> Iterator[pa.RecordBa
 
 
 def listing(names: Sequence[str], types: Sequence[DataType], columns: Sequence[Sequence[object]]) -> StatementResult:
-    """A small result set, column by column."""
+    """Make a small result set, column by column."""
     outline = tuple(Column(type_, True, -1 - i, name) for i, (name, type_) in enumerate(zip(names, types, strict=True)))
     arrays = [pa.array(values, type_.arrow) for values, type_ in zip(columns, types, strict=True)]
     return StatementResult(outline, iter([pa.RecordBatch.from_arrays(arrays, names=list(names))]))

@@ -1,18 +1,19 @@
-"""Statements about one row of one table, run by the store's way for single rows: no plan, no batches, no threads.
+"""The row path: statements about one row of one table, executed by the store's single-row calls without plan, batches
+or threads.
 
     SELECT columns FROM t WHERE key = value                    Store.read_row
     INSERT | UPSERT | INSERT IGNORE INTO t VALUES (values)     Store.write_row
     UPDATE t SET column = value, ... WHERE key = value         Store.write_row, UPDATE_IGNORE
     DELETE FROM t WHERE key = value                            Store.write_row, DELETE_IGNORE
 
-Every column of the primary key is compared with a value of its own type. What else is asked of the row may be
-comparisons of its columns with values of their types, and IS [NOT] NULL: the row is read, and the conditions are
-looked at in Python, whose integers, decimals, dates and texts compare as SQL's do. Values are literals or late
-parameters. `single_row` recognizes such a statement once; what it gives runs again and again. What comes out (rows,
-counts, errors) is the same as by a plan: tests hold both against each other.
+Every column of the primary key is compared with a value of its own type. Further conditions may be comparisons of
+columns with values of their types, and IS [NOT] NULL. The row is read, and the conditions are evaluated in Python,
+whose integers, decimals, dates and texts compare as SQL's do. Values are literals or deferred parameters. `single_row`
+recognizes such a statement once; its result can be executed repeatedly. Rows, counts and errors are the same as with a
+plan: tests compare both.
 
-Between the look at a row and its change somebody else may change it. So a change with conditions is a batch of one row
-that says when it was looked at (`WriteBatch.unchanged_since`), and is done again where it comes too late.
+Another statement may change a row between its read and its write. So a change with conditions is a batch of one row
+that carries the timestamp of the read (`WriteBatch.unchanged_since`), and is retried after a conflict.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from .changing import ATTEMPTS, conflict
 Value: TypeAlias = Literal | LateParameter
 _IGNORING = {Op.UPDATE: Op.UPDATE_IGNORE, Op.DELETE: Op.DELETE_IGNORE}
 _INEXACT = (Kind.FLOAT, Kind.DOUBLE)
-"""Zero and NaN have several spellings there, which compare as equal."""
+"""Types whose zero and NaN have several representations, which compare as equal."""
 
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -54,7 +55,7 @@ _COMPARABLE = frozenset((*INTEGER_WIDTHS, Kind.DECIMAL, Kind.DATE, Kind.TIMESTAM
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """`name comparison value`; without a value IS NULL, or IS NOT NULL where `negated`."""
+    """`name comparison value`; without a value IS NULL, or IS NOT NULL if `negated`."""
 
     name: str
     value: Value | None
@@ -63,7 +64,7 @@ class Condition:
 
 
 class Conditions:
-    """What is asked of a row besides its key."""
+    """Conditions on a row besides its key."""
 
     def __init__(self, conditions: Sequence[Condition]):
         self.names = tuple(condition.name for condition in conditions)
@@ -71,7 +72,7 @@ class Conditions:
         self._conditions = tuple(conditions)
 
     def hold(self, cells: Sequence[Any], values: Sequence[Any]) -> bool:
-        """Are all true for a row with these cells of `names`?"""
+        """True if all conditions are true for a row with these cells of `names`."""
         given = iter(values)
         for condition, cell in zip(self._conditions, cells):
             if condition.compare is None:
@@ -84,7 +85,7 @@ class Conditions:
 
 @dataclass(frozen=True, slots=True)
 class RowRead:
-    """Reads one row: `values` are the key's, in key order, then the conditions'; `names` the columns that come out."""
+    """Reads one row: `values` are the key's, in key order, then the conditions'; `names` the columns of the result."""
 
     table: Table
     values: tuple[Value, ...]
@@ -93,8 +94,10 @@ class RowRead:
     conditions: Conditions | None = None
 
     def run(self, store: Store, values: Sequence[Any], snapshot: Timestamp | None = None) -> tuple[Any, ...] | None:
-        """The row whose key `values` begin with, as Python values, now or as of `snapshot`; None where there is none,
-        or the conditions do not hold."""
+        """Return the row whose key `values` begin with, as Python values, at the latest state or as of `snapshot`.
+
+        None if there is no such row, or the conditions are not true.
+        """
         if self.conditions is None:
             return store.read_row(self.table, values, self.names, snapshot)
         width, shown = self.table.schema.key_columns, len(self.names)
@@ -104,8 +107,8 @@ class RowRead:
 
 @dataclass(frozen=True, slots=True)
 class RowWrite:
-    """Writes one row: `values` are those of the columns `names`, of which the key comes first if there are
-    conditions; the conditions' values come last."""
+    """Writes one row: `values` are those of the columns `names`, of which the key comes first if there are conditions;
+    the conditions' values come last."""
 
     table: Table
     op: Op
@@ -114,8 +117,11 @@ class RowWrite:
     conditions: Conditions | None = None
 
     def run(self, store: Store, values: Sequence[Any]) -> int:
-        """How many rows changed, 0 or 1; raises the row's error, `WriteConflict` where others change the row each time
-        between the look at it and the write."""
+        """Return the number of changed rows, 0 or 1.
+
+        Raises the row's error, or `WriteConflict` if other statements change the row each time between the read and the
+        write.
+        """
         if self.conditions is not None:
             return self._run_where(self.conditions, store, values)
         with Deferred():
@@ -147,7 +153,7 @@ SingleRow: TypeAlias = RowRead | RowWrite
 
 
 def single_row(statement: bound.Statement) -> SingleRow | None:
-    """The short way of a statement, None where it has none."""
+    """Return the row path of a statement, None if it has none."""
     if isinstance(statement, bound.SelectStatement):
         return _read(statement.query)
     if isinstance(statement, bound.InsertStatement) and statement.returning is None:
@@ -201,7 +207,7 @@ def _change(statement: bound.ChangeStatement) -> RowWrite | None:
 
 
 def _values(table: Table, names: Sequence[str], exprs: Sequence[Expr]) -> tuple[Value, ...] | None:
-    """The values for some columns, if they are known without a row."""
+    """Values of some columns, if they are known without a row."""
     found: list[Value] = []
     for name, expr in zip(names, exprs, strict=True):
         column = table.schema.column(name)
@@ -217,7 +223,7 @@ def _values(table: Table, names: Sequence[str], exprs: Sequence[Expr]) -> tuple[
 
 
 def _is_plain(query: bound.Query) -> bool:
-    """Neither order nor limits, and all columns are shown."""
+    """True for a query without order and limits whose columns are all visible."""
     return not query.order and query.limit is None and query.offset is None and not query.hidden
 
 
@@ -225,7 +231,7 @@ _Found: TypeAlias = tuple[bound.Select, bound.TableRef, tuple[Value, ...], Condi
 
 
 def _one_row(query: bound.Query) -> _Found | None:
-    """The block of a query for the row with one primary key, its table, the key and the other conditions."""
+    """Return the block of a query for the row with one primary key, its table, the key and the other conditions."""
     select = query.body
     if not isinstance(select, bound.Select) or not _is_plain(query) or query.columns != select.columns:
         return None
@@ -233,7 +239,7 @@ def _one_row(query: bound.Query) -> _Found | None:
     if not isinstance(ref, bound.TableRef) or ref.time is not None:
         return None
     if select != bound.Select(ref, select.where, select.projection):
-        return None  # groups, DISTINCT and whatever else a block may have
+        return None  # groups, DISTINCT and anything else that a block may have
     key = [column.id for column in ref.columns[: ref.table.schema.key_columns]]
     names = {column.id: name for column, name in zip(ref.columns, ref.table.schema.names)}
     given: dict[int, Value] = {}
@@ -255,7 +261,7 @@ def _one_row(query: bound.Query) -> _Found | None:
 
 
 def _comparison(part: Expr) -> tuple[Column, str, Value] | None:
-    """A comparison of a column with a value that is not NULL, the column on its left."""
+    """Return a comparison of a column with a value that is not NULL, the column on its left."""
     if not isinstance(part, Call) or part.function not in _COMPARISONS:
         return None
     function, (column, value) = part.function, part.args
@@ -267,7 +273,7 @@ def _comparison(part: Expr) -> tuple[Column, str, Value] | None:
 
 
 def _condition(part: Expr, names: Mapping[int, str]) -> Condition | None:
-    """A condition on a row that Python decides as SQL does; None for any other."""
+    """Return a condition on a row that Python evaluates as SQL does; None for any other."""
     found = _comparison(part)
     if found is not None:
         column, function, value = found

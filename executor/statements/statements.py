@@ -1,4 +1,4 @@
-"""Running bound statements: queries through the executor, everything else through the store.
+"""Execution of bound statements: queries through the executor, everything else through the store.
 
 SELECT, EXPLAIN, SHOW, DESCRIBE, COMPACT              columns and batches
 all others                                            no columns; the work is done when `run` returns
@@ -38,8 +38,8 @@ from .results import Planner, StatementResult, arrow_batches, done, listing, pla
 
 
 def run(statement: bound.Statement, context: ExecutionContext, plan: Planner = None) -> StatementResult:
-    """Run one statement. An interrupt of the main thread cancels those that are no queries, and takes effect when the
-    store is done with what it was at."""
+    """Run one statement. An interrupt of the main thread cancels statements that are not queries; it takes effect when
+    the store call returns."""
     if isinstance(statement, bound.SelectStatement):
         found = planned(statement.query, plan)
         return StatementResult(found.columns, arrow_batches(found, context))
@@ -96,7 +96,7 @@ def _run(statement: bound.Statement, context: ExecutionContext, plan: Planner) -
 
 
 def _compact(table: Table, context: ExecutionContext) -> StatementResult:
-    """What COMPACT TABLE did, as one row."""
+    """Execute COMPACT TABLE; return its outcome as one row."""
     done = context.store.compact_table(table, context.check)
     names = ["rowsets_before", "rowsets_after", "bytes_before", "bytes_after", "bytes_written"]
     return listing(names, [BIGINT] * len(names), [[getattr(done, name)] for name in names])

@@ -199,10 +199,10 @@ class CostModel:
                 rows * (1 - keys / domain) * saved  >  rows * tested + keys * BLOOM_BUILD
         """
         rows, domain = max(1.0, rows), max(1.0, self.estimator.domain(probe))
-        saved, asked = PROBE + READ * columns, BLOOM
+        saved, tested = PROBE + READ * columns, BLOOM
         if probe.type.is_text and domain * ROWS_PER_ENTRY > rows:
-            saved, asked = saved + LOOKUP_TEXT, asked + HASH_TEXT
-        return max(0, int(rows * (saved - asked) / (BLOOM_BUILD + rows * saved / domain)))
+            saved, tested = saved + LOOKUP_TEXT, tested + HASH_TEXT
+        return max(0, int(rows * (saved - tested) / (BLOOM_BUILD + rows * saved / domain)))
 
     def nested(self, left: Cost, right: Cost, left_rows: float, right_rows: float, out: float) -> Cost:
         """Cost of a nested loop over all pairs."""
