@@ -1,1 +1,1 @@
-"""GROUP BY: states of aggregate functions, and how rows become groups of them."""
+"""GROUP BY: the grouping of rows, and the states of aggregate functions."""

@@ -2,12 +2,13 @@
 
     inputs in group order ── partial ──► state ── merge ──► state ── finish ──► values ── aggregate_calls ──► result
 
-A state is made from a batch whose rows lie group by group (`Segments.starts` cuts it); states of many batches are
-concatenated and merged the same way, and merged states may be merged again, into coarser groups. A state may leave
-memory, or the process, as vectors (`to_vectors`), which each accumulator's docstring describes. SQL's functions are
-made of these: avg is `Sum` and `Count`, count(*) is `Rows`; `aggregate_calls` knows which is made of what.
+A state is made from a batch whose rows lie group by group (`Segments.starts` holds the boundaries). States of many
+batches are concatenated and merged the same way, and merged states may be merged again, into coarser groups. A state
+may leave memory, or the process, as vectors (`to_vectors`), which each accumulator's docstring describes. SQL's
+functions are composed of these: avg is `Sum` and `Count`, count(*) is `Rows`; `aggregate_calls` defines the
+composition.
 
-Inputs are vectors of one length. A row whose first input is NULL counts for nothing.
+Inputs are vectors of one length. A row whose first input is NULL is ignored.
 
 Sums of integers and decimals are exact: one int64 per group while |value| * rows is proven to fit; else several, one of
 each limb of 32 bits (`kernels.limbs`).
@@ -37,39 +38,40 @@ S = TypeVar("S")
 
 
 class Accumulator(ABC, Generic[S]):
-    """One function's way to make and merge states."""
+    """Creation and merging of one function's states."""
 
     keeps_rows: ClassVar[bool] = False
-    """Does a state hold any number of rows for a group? It is `Tuples` then."""
+    """True if a state holds any number of rows for a group. It is `Tuples` then."""
 
     @abstractmethod
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> S:
-        """The state of a batch; the inputs lie in the groups' order."""
+        """Make the state of a batch; the inputs lie in the groups' order."""
 
     @abstractmethod
     def merge(self, states: Sequence[S], groups: Segments) -> S:
-        """One state of many; `groups` gathers the concatenation of their groups."""
+        """Merge many states into one; `groups` gathers the concatenation of their groups."""
 
     def finish(self, state: S) -> Any:
-        """What the result is computed from, a value per group: the state itself unless it is still raw."""
+        """Return the values per group that the result is computed from: the state itself unless it is still raw."""
         return state
 
     @abstractmethod
     def size(self, state: S, groups: int) -> int:
-        """About how many bytes the state of so many groups takes."""
+        """Approximate size in bytes of the state of `groups` groups."""
 
     @abstractmethod
     def to_vectors(self, state: S, groups: int) -> list[Vector]:
-        """The state of so many groups as vectors, one row per group: as many and of the same types for all states over
-        inputs of the same types."""
+        """Encode the state of `groups` groups as vectors, one row per group; their number and types depend only on the
+        types of the inputs."""
 
     @abstractmethod
     def from_vectors(self, vectors: Sequence[Vector], groups: int) -> S:
-        """The state that `to_vectors` was given; or of many, if the rows of their vectors were concatenated."""
+        """Decode the state from the vectors of `to_vectors`, or several states if the rows of their vectors were
+        concatenated."""
 
 
 def gathered(values: Array, groups: Segments) -> Array:
-    """The values in the groups' order."""
+    """Return the values in the groups' order."""
     return values if groups.order is None else values.take(groups.order)
 
 
@@ -78,14 +80,14 @@ def joined_arrays(parts: Sequence[Array]) -> Array:
 
 
 def first_rows(chosen: Array, groups: Segments) -> Array:
-    """The first row of each group that is `chosen` (bool, in the groups' order); its first row where none is."""
+    """Return the first row of each group that is `chosen` (bool, in the groups' order); its first row if none is."""
     places = np.where(chosen, np.arange(groups.length), groups.length)
     first = np.minimum.reduceat(places, groups.starts)
     return np.where(first < groups.length, first, groups.starts)
 
 
 class Rows(Accumulator[Array]):
-    """How many rows: count(*). As vectors: BIGINT."""
+    """Number of rows: count(*). As vectors: BIGINT."""
 
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Array:
         return groups.sizes
@@ -104,7 +106,7 @@ class Rows(Accumulator[Array]):
 
 
 class Count(Rows):
-    """How many values that are not NULL. As vectors: BIGINT."""
+    """Number of values that are not NULL. As vectors: BIGINT."""
 
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Array:
         validity = inputs[0].validity
@@ -120,25 +122,25 @@ class Total:
     Parameters
     ----------
     parts : tuple of ndarray, shape (n_groups,)
-        One of int64 or float64; or several of int64, the limbs of the sum (`kernels.limbs`), carries still due.
+        One of int64 or float64; or several of int64, the limbs of the sum (`kernels.limbs`), not yet carried.
     most : int
-        No sum is larger in size.
+        Upper bound of the absolute value of each sum.
     """
 
     parts: tuple[Array, ...]
     most: int = 0
 
     def limbs(self, count: int = 2) -> Limbs:
-        """At least so many limbs, carried."""
+        """Return at least `count` limbs, carried."""
         return widened(carried(self.parts), count)
 
 
 _LIMBS = 4
-"""So many limbs hold every sum; the first one is as wide as 64 bits."""
+"""Number of limbs that hold every sum; the first one has 64 bits."""
 
 
 class Sum(Accumulator[Total]):
-    """Sums of numbers; NULLs count as 0 (`Count` says where there was none).
+    """Sums of numbers; NULLs count as 0 (`Count` shows groups without a value).
 
     As vectors: of floats DOUBLE; of other numbers four of BIGINT, whose rows are one of
 
@@ -205,7 +207,7 @@ class Sum(Accumulator[Total]):
 
 
 def float_total(values: Array, groups: Segments) -> Total:
-    """Sums of float64, in which infinities and NaN pass; `NumericOutOfRange` where finite values have no finite sum."""
+    """Sums of float64, which may be infinite or NaN; raises `NumericOutOfRange` if finite values have no finite sum."""
     with np.errstate(over="ignore", invalid="ignore"):
         sums = np.add.reduceat(values, groups.starts)
     infinite = ~np.isfinite(sums)
@@ -215,12 +217,12 @@ def float_total(values: Array, groups: Segments) -> Total:
 
 
 def _zeroed(values: Array, arg: Vector) -> Array:
-    """The values with 0 under NULLs."""
+    """Return the values with 0 for NULLs."""
     return values if arg.validity is None else np.where(arg.validity, values, values.dtype.type(0))
 
 
 def _size(arg: Vector, rows: int) -> int:
-    """What a sum of so many rows cannot pass; looks at the values only where the known bounds prove nothing."""
+    """Upper bound of the absolute sum of `rows` rows; reads the values only if the known bounds prove nothing."""
     low, high = known_bounds(arg) or INT64
     most = max(abs(low), abs(high)) * rows
     if most > INT64[1]:
@@ -230,7 +232,7 @@ def _size(arg: Vector, rows: int) -> int:
 
 
 def _sum_codes(arg: Narrow, groups: Segments) -> Array:
-    """Codes are summed as they are; the base comes in once per row of the group."""
+    """Sum codes without decoding; the base is added once per row of the group."""
     codes = _zeroed(arg.codes, arg)
     sums = groups.sums(codes)
     if arg.base:
@@ -240,7 +242,8 @@ def _sum_codes(arg: Narrow, groups: Segments) -> Array:
 
 
 class Extreme(Accumulator[Vector]):
-    """min or max. The state is a vector of the argument's type, NULL where there was no value; as vectors, too."""
+    """min or max. The state is a vector of the argument's type, NULL for a group without a value; as vectors, the
+    same."""
 
     def __init__(self, greatest: bool):
         self._greatest = greatest
@@ -292,7 +295,7 @@ class Extreme(Accumulator[Vector]):
         return result
 
     def _floats(self, values: Array, validity: Array | None, groups: Segments) -> Array:
-        """NaN is above every number (PostgreSQL)."""
+        """Extremes of floats; NaN is above every number (PostgreSQL)."""
         if self._greatest:
             if validity is not None:
                 values = np.where(validity, values, -np.inf)
@@ -316,7 +319,7 @@ class Extreme(Accumulator[Vector]):
         codes = self._reduced(ranked.codes, ranked.validity, groups)
         dictionary = ranked.dictionary
         if ranked is not arg and len(dictionary) > len(codes):
-            # Nobody else has this dictionary: what no group chose need not stay.
+            # This dictionary is not shared, so entries that no group chose can be dropped.
             used, codes = np.unique(codes, return_inverse=True)
             codes, dictionary = (
                 codes.astype(np.uint32),
@@ -326,7 +329,7 @@ class Extreme(Accumulator[Vector]):
 
 
 def ordered_dictionary(arg: Vector) -> Dict:
-    """A text vector as codes in value order; codes are unsigned."""
+    """Return a text vector as codes in value order; codes are unsigned."""
     if isinstance(arg, Dict):
         if arg.ordered:
             return arg
@@ -344,8 +347,8 @@ def ordered_dictionary(arg: Vector) -> Dict:
 
 
 class AnyValue(Accumulator[Batch]):
-    """Some value of each group, not NULL where it has one. The state is a batch of one column, one row per group; as
-    vectors, that column."""
+    """Some value of each group, not NULL if the group has one. The state is a batch of one column, one row per group;
+    as vectors, that column."""
 
     def partial(self, inputs: Sequence[Vector], groups: Segments) -> Batch:
         arg = inputs[0]
@@ -367,12 +370,12 @@ class AnyValue(Accumulator[Batch]):
 
 
 class UnreadValue(AnyValue):
-    """Some value of each group, of a column without NULLs: picked lazily at one row of each group, and never read
-    before somebody wants it."""
+    """Some value of each group, of a column without NULLs: the value of one row of each group, read only when
+    needed."""
 
     @staticmethod
     def pick(batch: Batch, column: int, groups: Segments) -> Batch:
-        """The state; `batch` lies in the groups' order."""
+        """Make the state; `batch` lies in the groups' order."""
         return batch.project([column]).select(groups.starts)
 
     def merge(self, states: Sequence[Batch], groups: Segments) -> Batch:

@@ -1,4 +1,4 @@
-"""Functions that fold the values of a group with one operation: bits, truths, products."""
+"""Functions that fold the values of a group with one operation: bits, booleans, products."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ OPERATIONS: dict[str, tuple[np.ufunc, int]] = {
     "bool_or": (np.logical_or, 0),
     "product": (np.multiply, 1),
 }
-"""The operation of each function, and what it does not change."""
+"""Operation of each function, and its neutral element."""
 
 
 class Fold(Accumulator[Vector]):
-    """The state is a vector of the argument's type, NULL where there was no value; as vectors, too."""
+    """Folds values. The state is a vector of the argument's type, NULL for a group without a value; as vectors, the
+    same."""
 
     def __init__(self, function: str):
         self._operation, self._neutral = OPERATIONS[function]

@@ -1,9 +1,9 @@
-"""DISTINCT inside aggregates: each group's distinct inputs are kept until the function sees them, once.
+"""DISTINCT inside aggregates: each group's distinct inputs are kept, and the function is applied to them at the end.
 
     inputs ── partial ──► Tuples ── merge ──► Tuples ── finish ──► the function's own state
 
-Duplicates are dropped by every batch and again wherever states meet. NULL is kept as a value, so every group keeps a
-row and the function meets no empty group.
+Duplicates are dropped in every batch and again when states are merged. NULL is kept as a value, so every group keeps a
+row and the function never gets an empty group.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ class Tuples:
 
     @property
     def bytes(self) -> int:
-        """About how many bytes they take."""
+        """Approximate size in bytes."""
         return self.numbers.nbytes + vectors_bytes(self.columns, len(self.numbers))
 
     def take(self, rows: Array) -> Tuples:
-        """The same groups with some of their rows, which must be in their groups' order."""
+        """Select some of the rows, which must be in their groups' order, for the same groups."""
         return Tuples(self.numbers.take(rows), [column.take(rows) for column in self.columns], self.groups)
 
 
 def numbered(inputs: Sequence[Vector], groups: Segments) -> Tuples:
-    """All rows of a batch by group; the inputs lie in the groups' order."""
+    """Number all rows of a batch by group; the inputs lie in the groups' order."""
     return Tuples(np.repeat(np.arange(len(groups)), groups.sizes), list(map(unpinned, inputs)), len(groups))
 
 
 def joined_tuples(states: Sequence[Tuples], groups: Segments) -> Tuples:
-    """The rows of many states under the numbers of the groups that gather theirs; not in their order yet."""
+    """Concatenate the rows of many states under the numbers of the merged groups; not in their order yet."""
     number_of = groups.group_of_row()
     offsets = np.cumsum([0, *(state.groups for state in states)])
     numbers = np.concatenate([number_of.take(s.numbers + offset) for s, offset in zip(states, offsets, strict=False)])
@@ -60,8 +60,8 @@ def joined_tuples(states: Sequence[Tuples], groups: Segments) -> Tuples:
 
 
 class Keeping(Accumulator[Tuples]):
-    """What keeps rows of each group. As vectors: for each input a column of lists (`Lists`), a group's values each; the
-    lists of a group are equally long."""
+    """Accumulator that keeps rows of each group. As vectors: for each input a column of lists (`Lists`), a group's
+    values each; the lists of a group are equally long."""
 
     keeps_rows: ClassVar[bool] = True
 
@@ -77,7 +77,7 @@ class Keeping(Accumulator[Tuples]):
 
 
 class Distinct(Keeping):
-    """A function of each group's distinct inputs."""
+    """Aggregate of each group's distinct inputs."""
 
     def __init__(self, function: Accumulator[Any]):
         self.function = function
@@ -94,6 +94,6 @@ class Distinct(Keeping):
 
 
 def _deduplicated(rows: Tuples) -> Tuples:
-    """Each row once, ascending by group."""
+    """Keep each row once, ascending by group."""
     numbers = Flat(BIGINT, rows.numbers, None, 0, rows.groups - 1)
     return rows.take(segments([numbers, *rows.columns], len(rows.numbers)).representatives)

@@ -2,9 +2,9 @@
 
     inputs ── partial ──► Tuples, unordered ── merge ──► Tuples ── finish ──► Tuples in order within each group
 
-`Collected` keeps the rows; what is made of them is a function over all groups at once (`joined_texts`,
-`continuous_percentile`, ...). Until then rows stay in the order in which they were read. `ExtremeBy`, which wants one
-row only, keeps one row only.
+`Collected` keeps the rows; a function over all groups at once computes the result (`joined_texts`,
+`continuous_percentile`, ...). Until then rows stay in the order in which they were read. `ExtremeBy` needs, and keeps,
+one row only.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from .accumulators_distinct import Keeping, Tuples, joined_tuples, numbered
 from .group_codes import Segments, column_codes, run_starts, sort_rows
 
 Key = tuple[int, bool, bool]
-"""Which input rows are ordered by, whether descending, whether with NULLs first."""
+"""Sort keys: input, descending, NULLs first."""
 
 
 class Collected(Keeping):
-    """All rows of a group whose first input is not NULL; `finish` puts them in the order of `keys`."""
+    """All rows of a group whose first input is not NULL; `finish` sorts them by `keys`."""
 
     def __init__(self, keys: Sequence[Key] = ()):
         self._keys = keys
@@ -57,16 +57,16 @@ class Collected(Keeping):
 
 
 _NUMBER: Any = None
-"""`order_of` looks at the directions only; its keys are evaluated already."""
+"""`order_of` reads only the directions; its keys are evaluated already."""
 
 
 # ---- texts -----------------------------------------------------------------------------------------------------------
 
 
 def joined_texts(type_: DataType, rows: Tuples) -> Vector:
-    """string_agg: the texts of each group with the separators between them; NULL for a group without.
+    """string_agg: the texts of each group with the separators between them; NULL for a group without texts.
 
-    A row's separator stands before its text, and a NULL is an empty one.
+    A row's separator precedes its text; a NULL separator is empty.
     """
     texts, separators = rows.columns[0].to_arrow(), rows.columns[1]
     sizes = rows.sizes
@@ -93,7 +93,7 @@ def joined_texts(type_: DataType, rows: Tuples) -> Vector:
 
 
 def continuous_percentile(rows: Tuples) -> Vector:
-    """percentile_cont: the value at the fraction of the way through each group, between two where it falls there."""
+    """percentile_cont: the value at the given fraction of each group, interpolated between two neighbours."""
     sizes, starts, fractions, defined = _places(rows)
     values = np.broadcast_to(np.asarray(floats(rows.columns[0]), np.float64), (len(rows.numbers),))
     if not len(values):
@@ -108,7 +108,7 @@ def continuous_percentile(rows: Tuples) -> Vector:
 
 
 def discrete_percentile(type_: DataType, rows: Tuples) -> Vector:
-    """percentile_disc: the first value that has at least the fraction of its group up to it."""
+    """percentile_disc: the first value such that at least the fraction of its group is not behind it."""
     sizes, starts, fractions, defined = _places(rows)
     if not len(rows.numbers):
         return Const(type_, None, rows.groups)
@@ -118,7 +118,7 @@ def discrete_percentile(type_: DataType, rows: Tuples) -> Vector:
 
 
 def _places(rows: Tuples) -> tuple[Array, Array, Array, Array]:
-    """Per group: how many rows, the first of them (0 for none), the fraction, whether there is an answer."""
+    """Per group: number of rows, the first of them (0 for none), the fraction, and whether there is a result."""
     sizes = rows.sizes
     starts = np.where(sizes > 0, np.cumsum(sizes) - sizes, 0)
     fractions = rows.columns[1]
@@ -138,7 +138,7 @@ def _places(rows: Tuples) -> tuple[Array, Array, Array, Array]:
 
 
 def most_frequent(type_: DataType, rows: Tuples) -> Vector:
-    """mode: the value that each group has most often, of several the first; equal values lie together."""
+    """mode: the most frequent value of each group, of several the first; equal values lie together."""
     if not len(rows.numbers):
         return Const(type_, None, rows.groups)
     values = rows.columns[0]
@@ -165,7 +165,7 @@ def first_value(type_: DataType, rows: Tuples) -> Vector:
 
 
 def _spread(values: Vector, numbers: Array, groups: int) -> Vector:
-    """The values at the groups numbered so, NULL at the others."""
+    """Put the values at the groups with these numbers, NULL at the others."""
     if len(numbers) == groups:
         return values
     places, present = np.zeros(groups, np.intp), np.zeros(groups, np.bool_)
@@ -178,9 +178,11 @@ def _spread(values: Vector, numbers: Array, groups: int) -> Vector:
 
 
 class ExtremeBy(Accumulator[Batch]):
-    """min_by or max_by: of inputs (key, value) the row with the extreme key, the first of several. Rows in which either
-    is NULL do not count. The state is a batch of both, one row per group, its key NULL where there was no row; as
-    vectors, these two."""
+    """min_by or max_by: of inputs (key, value) the row with the extreme key, the first of several.
+
+    Rows in which either is NULL are ignored. The state is a batch of both, one row per group, its key NULL for a group
+    without a row; as vectors, these two.
+    """
 
     def __init__(self, greatest: bool):
         self._greatest = greatest

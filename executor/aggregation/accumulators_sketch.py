@@ -1,6 +1,6 @@
 """approx_count_distinct: a HyperLogLog of 4,096 registers per group (standard error 1.6 %), kept sparsely.
 
-A register holds the greatest rank (position of the first set bit) among the hashes that fall to it. Most groups are
+A register holds the greatest rank (position of the first set bit) among the hashes that map to it. Most groups are
 small, so a state keeps only registers that were hit: sorted integers of (group, register) and a rank each. The estimate
 is Ertl's ("New cardinality estimation algorithms for HyperLogLog sketches", 2017, algorithm 6), for all groups at once.
 """
@@ -29,7 +29,7 @@ _ENTRY = np.dtype([("register", "<u2"), ("rank", "u1")])
 
 @dataclass(frozen=True, slots=True)
 class Registers:
-    """`places` are (group * 4096 + register), ascending and each once; `ranks` those registers' contents."""
+    """Non-empty registers: `places` are (group * 4096 + register), ascending and unique; `ranks` are their contents."""
 
     places: Array
     ranks: Array
@@ -37,7 +37,7 @@ class Registers:
 
 
 class DistinctSketch(Accumulator[Registers]):
-    """About how many distinct values that are not NULL.
+    """Approximate number of distinct values that are not NULL.
 
     As vectors: BINARY, of each register that was hit three bytes, its number (little-endian) and its rank; ascending by
     number. The hashes of values are part of that form.
@@ -51,7 +51,7 @@ class DistinctSketch(Accumulator[Registers]):
             numbers, arg = numbers.take(present), arg.take(present)
         hashes = _hashes(arg)
         rest = (hashes & np.uint64((1 << _REST) - 1)).astype(np.float64)
-        # Below 2**53 the conversion is exact, so the exponent tells the position of the highest bit.
+        # Below 2**53 the conversion is exact, so the exponent is the position of the highest bit.
         ranks = _REST + 1 - np.maximum((rest.view(np.int64) >> 52) - 1022, 0)
         return _greatest((numbers << _BITS) + (hashes >> np.uint64(_REST)).astype(np.int64), ranks, len(groups))
 
@@ -65,7 +65,7 @@ class DistinctSketch(Accumulator[Registers]):
         return _greatest(np.concatenate(places), np.concatenate([state.ranks for state in states]), len(groups))
 
     def finish(self, state: Registers) -> Array:
-        """The estimates, int64."""
+        """Estimates, int64."""
         numbers = state.places >> _BITS
         width = _REST + 2
         counts = np.bincount(numbers * width + state.ranks, minlength=state.groups * width)
@@ -96,7 +96,7 @@ class DistinctSketch(Accumulator[Registers]):
 
 
 def _greatest(places: Array, ranks: Array, groups: int) -> Registers:
-    """Each register once, with its greatest rank."""
+    """Keep each register once, with its greatest rank."""
     packed = (places << _RANK_BITS) | ranks
     packed.sort()
     places = packed >> _RANK_BITS
@@ -105,7 +105,7 @@ def _greatest(places: Array, ranks: Array, groups: int) -> Registers:
 
 
 def _hashes(arg: Vector) -> Array:
-    """uint64 hashes of values without NULLs that depend on the values alone."""
+    """Hashes (uint64) of values without NULLs, which depend on the values alone."""
     if isinstance(arg, Dict):
         if not len(arg):
             return np.empty(0, np.uint64)
@@ -125,7 +125,7 @@ def _decimal_hashes(array: pa.Array) -> Array:
 
 
 def _estimates(counts: Array) -> Array:
-    """From how many registers have each rank, shape (groups, ranks), about how many values were counted."""
+    """Estimate the number of distinct values from the number of registers of each rank, shape (groups, ranks)."""
     with np.errstate(all="ignore"):
         total = _REGISTERS * _tau(1 - counts[:, _REST + 1] / _REGISTERS)
         for rank in range(_REST, 0, -1):

@@ -1,12 +1,11 @@
 """Means, variances and covariances, in floating point and stable: no difference of two large sums.
 
-A batch is read twice, for its means and for the squares of the distances from them; the states of parts are put
-together by Chan, Golub and LeVeque's formula ("Algorithms for computing the sample variance", 1983), for any number of
-parts at once:
+A batch is read twice, for its means and for the squares of the distances from them. States are merged by Chan, Golub
+and LeVeque's formula ("Algorithms for computing the sample variance", 1983), for any number of parts at once:
 
     mean = Σ n_i mean_i / Σ n_i        square = Σ (square_i + n_i (mean_i - mean)²)
 
-Means are taken as distances from one of the values, so that equal values have exactly the variance 0.
+Means are computed as distances from one of the values, so that equal values have exactly the variance 0.
 """
 
 from __future__ import annotations
@@ -26,8 +25,11 @@ from .group_codes import Segments
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Per group, float64 of shape (n_groups,): how many rows, the mean of each input, and the sums of the products of
-    the distances from them, of inputs (0, 0) or of (0, 0), (1, 1), (0, 1)."""
+    """Moments per group, float64 of shape (n_groups,): number of rows, mean of each input, sums of products of
+    distances.
+
+    The products are of the inputs (0, 0), or of (0, 0), (1, 1), (0, 1).
+    """
 
     counts: Array
     means: tuple[Array, ...]
@@ -35,11 +37,11 @@ class Moments:
 
 
 _PAIRS = (((0, 0),), ((0, 0), (1, 1), (0, 1)))
-"""Which inputs are multiplied, for one input and for two."""
+"""Pairs of inputs that are multiplied, for one input and for two."""
 
 
 class Statistics(Accumulator[Moments]):
-    """The moments of one number or of two, over the rows in which none of them is NULL.
+    """Moments of one number or of two, over the rows in which none of them is NULL.
 
     As vectors: DOUBLE each, the counts, the mean of each input, the products in the order of `Moments`.
     """
@@ -71,8 +73,8 @@ class Statistics(Accumulator[Moments]):
 
 
 def _moments(columns: list[Array], weights: Array, inner: list[Array] | None, groups: Segments) -> Moments:
-    """The moments of rows that lie in the groups' order: values, how often each counts, and what `products` they bring
-    along (None: none)."""
+    """Moments of rows in the groups' order, from values, weights (occurrences of each), and `products` so far (None:
+    none)."""
     with np.errstate(all="ignore"):
         counts = np.add.reduceat(weights, groups.starts)
         divisors = np.maximum(counts, 1.0)
@@ -96,12 +98,12 @@ def _moments(columns: list[Array], weights: Array, inner: list[Array] | None, gr
 
 
 def _distances(values: Array, pivot: Array, weights: Array, groups: Segments) -> Array:
-    """How far the values lie from their group's pivot, as often as each counts."""
+    """Weighted distances of the values from their group's pivot."""
     return np.where(weights > 0, weights * (values - np.repeat(pivot, groups.sizes)), 0.0)
 
 
 def statistic(function: str, state: Moments) -> Vector:
-    """The value of a function of `FUNCTIONS`, DOUBLE, NULL where it is not defined."""
+    """Value of a function of `FUNCTIONS`, DOUBLE, NULL where undefined."""
     with np.errstate(all="ignore"):
         values, defined = _VALUES[function](state)
     return Flat(DOUBLE, values.astype(np.float64, copy=False), None if defined.all() else defined)
@@ -139,7 +141,7 @@ def _intercept(state: Moments) -> Value:
 
 
 def _determination(state: Moments) -> Value:
-    """The share of the first input's variance that the line explains: all of it where there is none."""
+    """Share of the first input's variance that the regression line explains: all of it if there is no variance."""
     dependent, independent, both = state.products
     values = np.where(dependent == 0, 1.0, both / dependent * (both / independent))
     return values, (state.counts > 0) & (independent != 0)
@@ -172,4 +174,4 @@ _VALUES: dict[str, Callable[[Moments], Value]] = {
 }
 
 FUNCTIONS = frozenset(_VALUES)
-"""The aggregates that are computed from `Moments`; of two inputs, the first is Y, the second X."""
+"""Aggregates computed from `Moments`; of two inputs, the first is Y, the second X."""

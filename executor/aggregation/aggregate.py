@@ -6,16 +6,16 @@
 
 The steps:
 
-1. The planner's aggregates are taken apart into accumulators (`aggregate_calls`); equal ones exist once, and equal
+1. The planner's aggregates are decomposed into accumulators (`aggregate_calls`); equal ones exist once, and equal
    subexpressions of their arguments are computed once per batch.
-2. Each batch is grouped by its keys (`grouping`). If that gives it another order, the *batch* is reordered, lazily, so
-   the arguments are read in group order at once, still encoded, and computed there.
-3. Partials are collected, and where memory has no room for them, spilled (`collecting`).
-4. Partials are merged: all of one tablet together, tablets apart and in parallel, where rows of two tablets cannot
-   agree on the keys (the keys include the partition columns). Keys that ascend along a tablet need no sorting at all.
-5. Grouping sets: every state can be merged once more, so only sets that no other set contains are made of rows, all in
-   one pass. Each of the others is made of the smallest result that there is of a set that contains it.
-6. `result_of` makes SQL's values of the merged states.
+2. Each batch is grouped by its keys (`group_codes`). If that changes the order, the *batch* is reordered, lazily, so
+   the arguments are read in group order, still encoded, and computed in that order.
+3. Partials are collected, and spilled if they do not fit in memory (`partial_collector`).
+4. Partials are merged. If rows of two tablets cannot have equal keys (the keys include the partition columns), each
+   tablet is merged separately, in parallel. Keys that ascend along a tablet need no sorting.
+5. Grouping sets: every state can be merged again, so only sets that no other set contains are computed from rows, all
+   in one pass. Each of the others is computed from the smallest result of a set that contains it.
+6. `result_of` computes SQL's values from the merged states.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Aggregation:
     def _compile(self) -> None:
         exprs: list[Expr] = list(self.node.groups)
         self._places: list[tuple[list[int], int | None]] = []
-        """For each part where its inputs and its filter are among the evaluations."""
+        """For each part, the positions of its inputs and its filter among the evaluations."""
         for part in self.parts:
             inputs = () if part.is_unread else part.inputs
             self._places.append(
@@ -75,19 +75,19 @@ class Aggregation:
     # ---- batches ------------------------------------------------------------------------------------------------
 
     def collect(self, batches: Iterator[Batch], collector: Collector, order: int, tags: Sequence[str | None]) -> None:
-        """Give a morsel's partials to the collector, for each root one of every batch. `order` is the morsel's place,
-        `tags` its tablet for each root that keeps tablets apart."""
+        """Pass a morsel's partials to the collector, one per batch and root. `order` is the morsel's position, `tags`
+        its tablet for each root that keeps tablets apart."""
         for batch in batches:
             batch = self.prepare(batch)
             for root, tag in zip(self.roots, tags, strict=True):
                 collector.add(root, self.partial(batch, root), order, tag)
 
     def prepare(self, batch: Batch) -> Batch:
-        """The batch with what several expressions share, for `partial`."""
+        """Return the batch with the subexpressions that several expressions share, for `partial`."""
         return self._work.prepare(batch)
 
     def partial(self, batch: Batch, by: GroupingSet) -> Partial:
-        """The groups of a prepared batch of at least one row."""
+        """Group a prepared batch of at least one row."""
         keys = [self._work.evaluations[i](batch) for i in by]
         groups = segments(keys, batch.length) if keys else one_group(batch.length)
         key_rows = groups.representatives
@@ -113,7 +113,7 @@ class Aggregation:
     # ---- results ------------------------------------------------------------------------------------------------
 
     def batch(self, merged: Partial, states: States, by: GroupingSet, number: int) -> Batch:
-        """The rows of merged groups of the set of this number."""
+        """Rows of the merged groups of the set with number `number`."""
         state_of_part = dict(zip(self.parts, states.finish(merged), strict=True))
         columns: list[Vector | LazyColumn] = self._keys(merged, by)
         for call in self.node.aggregates:
@@ -130,19 +130,19 @@ class Aggregation:
         return [] if self.node.sets is None else [Const(self.node.columns[-1].type, number, length)]
 
     def nothing(self) -> list[Batch]:
-        """The rows over no rows: one for each empty set, in which counts are 0 and the rest NULL."""
+        """Rows for an empty input: one for each empty set, in which counts are 0 and the rest NULL."""
         keys = [Const(expr.type, None, 1) for expr in self.node.groups]
         calls = [Const(c.type, 0 if c.function in ZERO_OVER_NOTHING else None, 1) for c in self.node.aggregates]
         return [Batch([*keys, *calls, *self._number(number, 1)], 1) for number, by in enumerate(self.sets) if not by]
 
 
 Merged: TypeAlias = dict[GroupingSet, dict[str | None, Partial]]
-"""The groups of each set, by tablet where tablets have no group in common."""
+"""The groups of each set, by tablet if tablets have no group in common."""
 Spilled: TypeAlias = dict[GroupingSet, SpilledGroups]
 
 
 def _guarded(arg: Expr, condition: Expr) -> Expr:
-    """The argument, computed only for rows that pass the filter where it may refuse others."""
+    """Return the argument, computed only for rows that pass the filter if it may fail for others."""
     if not is_fallible(arg):
         return arg
     return Case(arg.type, True, ((condition, arg),), Literal(arg.type, True))
@@ -166,7 +166,7 @@ def open_aggregate(node: HashAggregate, source: Stream, context: ExecutionContex
 def finish_aggregate(
     aggregation: Aggregation, collector: Collector, partitioned_by: frozenset[int], context: ExecutionContext
 ) -> Stream:
-    """The groups of all partials that a collector was given. `partitioned_by` is as in the stream of the rows."""
+    """Return the groups of all partials of a collector. `partitioned_by` is as in the stream of the rows."""
     node = aggregation.node
     spilled = collector.finish()
     merged: Merged = {}
@@ -194,7 +194,7 @@ def _task(work: Callable[..., Any], *args: Any) -> Callable[[], Any]:
 def _coarsen(
     aggregation: Aggregation, merged: Merged, spilled: Spilled, collector: Collector, context: ExecutionContext
 ) -> None:
-    """Add the sets that are not there yet, large ones first, those of one size in parallel."""
+    """Add the missing sets, large ones first, those of one size in parallel."""
     states = aggregation.states
     waiting = [by for by in dict.fromkeys(aggregation.sets) if by not in merged and by not in spilled]
     for width in sorted({len(by) for by in waiting}, reverse=True):
@@ -214,7 +214,7 @@ def _coarsen(
 def _morsels(
     aggregation: Aggregation, merged: Merged, spilled: Spilled, collector: Collector, context: ExecutionContext
 ) -> list[Morsel]:
-    """The rows set by set: of those in memory piece by piece, of those that were spilled heap by heap."""
+    """Morsels of the rows, set by set: those in memory piece by piece, those that were spilled heap by heap."""
     wanted = [(number, by) for number, by in enumerate(aggregation.sets) if by in merged]
     tasks = [
         _task(aggregation.batch, partial, aggregation.states, by, number)
@@ -236,13 +236,13 @@ def _morsels(
 
 
 def _pieces(batch: Batch, account: Account) -> Iterator[Batch]:
-    """A batch in pieces. The account holds its memory for as long as there are morsels of it."""
+    """Yield a batch in pieces. The account holds its memory as long as morsels of it exist."""
     return sliced(batch)
 
 
 @dataclass(frozen=True, slots=True)
 class _HeapRows:
-    """Makes rows of the heaps of a grouping set."""
+    """Computes rows of the heaps of a grouping set."""
 
     aggregation: Aggregation
     groups: SpilledGroups
@@ -251,7 +251,7 @@ class _HeapRows:
     number: int
 
     def of(self, heap: Heap) -> Iterator[Batch]:
-        """The rows of the groups of a heap."""
+        """Yield the rows of the groups of a heap."""
         for batch in self.work.each(heap, self._finished):
             yield from sliced(batch)
 
@@ -261,6 +261,6 @@ class _HeapRows:
 
 
 def keeps_apart(node: HashAggregate, by: GroupingSet, partitioned_by: frozenset[int]) -> bool:
-    """Can groups of two tablets never be equal?"""
+    """True if groups of two tablets can never be equal."""
     keys = {expr.id for i in by if isinstance(expr := node.groups[i], Column)}
     return bool(partitioned_by) and partitioned_by <= keys

@@ -1,9 +1,9 @@
-"""What each aggregate function of SQL is computed from: its parts, and its values from their states.
+"""Decomposition of SQL's aggregate functions into accumulators, and their values from the accumulators' states.
 
     Aggregate ── parts_of ──► Parts ── accumulator_of ──► Accumulators ── states ── result_of ──► values
 
 Equal parts are computed once: `avg(x)` and `sum(x)` share a sum, all statistics of one pair of numbers their moments.
-`aggregate_rows` does the whole way for rows that are there already.
+`aggregate_rows` performs all steps for existing rows.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from .group_codes import Segments
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One accumulator: over which expressions, for which rows, in which order. Equal parts are one."""
+    """One accumulator with its expressions, filter and order. Equal parts are one."""
 
     kind: str
     inputs: tuple[Expr, ...] = ()
@@ -54,7 +54,7 @@ class Part:
 
     @property
     def is_unread(self) -> bool:
-        """Can the column be picked without being read?"""
+        """True if the column can be picked without being read."""
         arg = self.inputs[0] if self.kind == "any_value" else None
         return isinstance(arg, Column) and not arg.nullable and self.filter is None
 
@@ -75,7 +75,7 @@ _ACCUMULATORS: dict[str, Callable[[], Accumulator[Any]]] = {
 
 
 def accumulator_of(part: Part) -> Accumulator[Any]:
-    """A fresh accumulator for a part."""
+    """Make an accumulator for a part."""
     found = Collected(part.keys) if part.kind == "collected" else _ACCUMULATORS[part.kind]()
     return Distinct(found) if part.distinct else found
 
@@ -92,7 +92,7 @@ _ORDERED_SETS = ("percentile_cont", "percentile_disc", "mode")
 
 
 def parts_of(call: Aggregate) -> list[Part]:
-    """The accumulators that an aggregate call is computed from."""
+    """Accumulators from which an aggregate call is computed."""
     function, args, distinct = call.function, call.args, call.distinct
     if function == "count":
         return [_count_part(call)]
@@ -120,8 +120,11 @@ def _count_part(call: Aggregate) -> Part:
 
 
 def _collected_part(call: Aggregate) -> Part:
-    """Ordered-set functions are of the value that they order by, then of their fraction; the others of their arguments,
-    then of what they order by. A distinct string_agg without an order is in that of its texts."""
+    """Part of a function that keeps rows.
+
+    The inputs of ordered-set functions are the value that they order by, then their fraction; those of others are their
+    arguments, then their order keys. A distinct string_agg without an order is ordered by its texts.
+    """
     order = call.order
     if call.function in _ORDERED_SETS:
         keys = [(0, order[0].descending, order[0].nulls_first)]
@@ -137,7 +140,7 @@ def _collected_part(call: Aggregate) -> Part:
 
 
 def state_of(accumulator: Accumulator[Any], inputs: Sequence[Vector], chosen: Array | None, groups: Segments) -> Any:
-    """The state of rows that lie in the groups' order; those that are not `chosen` (None: all are) do not count."""
+    """State of rows in the groups' order; rows that are not `chosen` (None: all are) are ignored."""
     first: Vector = inputs[0] if inputs else Const(BOOLEAN, True, groups.length)
     if chosen is not None:
         first = with_validity(first, chosen)
@@ -150,17 +153,17 @@ def aggregate_rows(
     groups: Segments,
     chosen: Array | None = None,
 ) -> Vector:
-    """The values of one call, one per group.
+    """Return the values of one call, one per group.
 
     Parameters
     ----------
     call : Aggregate
     values : callable
-        The rows' values of an expression of the call (its arguments and order keys), in the groups' order.
+        Returns the rows' values of an expression of the call (its arguments and order keys), in the groups' order.
     groups : Segments
         At least one row each.
     chosen : ndarray of bool, shape (n_rows,), optional
-        Which rows pass the call's FILTER.
+        True for rows that pass the call's FILTER.
     """
     states = []
     for part in parts_of(call):
@@ -175,7 +178,7 @@ def aggregate_rows(
 
 
 def result_of(call: Aggregate, states: list[Any], groups: int) -> Vector | LazyColumn:
-    """The call's values, from the finished states of its parts."""
+    """Return the call's values, from the finished states of its parts."""
     function, state = call.function, states[0]
     if function in ("sum", "avg"):
         return _total(call, state, states[1], groups)
@@ -201,7 +204,7 @@ _FROM_ROWS: dict[str, Callable[[Aggregate, Any], Vector]] = {
     "mode": lambda call, rows: most_frequent(call.type, rows),
     "any_value": lambda call, rows: first_value(call.type, rows),
 }
-"""What is made of `Collected` rows."""
+"""Functions computed from `Collected` rows."""
 
 
 def _total(call: Aggregate, total: Total, counts: Array, groups: int) -> Vector:
@@ -226,7 +229,7 @@ def _total(call: Aggregate, total: Total, counts: Array, groups: int) -> Vector:
 
 
 def _average(call: Aggregate, total: Total, counts: Array, validity: Array | None) -> Vector:
-    """Exact: half away from zero at the result's scale."""
+    """Exact averages, rounded half away from zero at the result's scale."""
     shift = scale_of(call.type) - scale_of(call.args[0].type)
     if len(total.parts) == 1:
         found = divide_integers(total.parts[0], counts, validity, shift, rounded=True)

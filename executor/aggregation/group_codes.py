@@ -1,15 +1,15 @@
-"""Rows into groups: keys to integer codes, codes to segments of equal keys.
+"""Grouping of rows: keys to integer codes, codes to segments of equal keys.
 
     key vectors ── codes ──► one unsigned integer per row ── segments ──► order, starts
 
-Every column has codes without being decoded: a `Dict` its own, a `Narrow` its own, plain integers their distance from
-the least. Several columns combine into one integer, most significant first; where the product of their domains would
-pass 62 bits, what is there so far is renumbered densely. NULLs form a group: they take the code behind the last.
+Every column has codes without being decoded: a `Dict` or a `Narrow` its own, plain integers their distance from the
+least. Several columns combine into one integer, most significant first. If the product of their domains would exceed 62
+bits, the combined codes so far are renumbered densely. NULLs form a group: they take the code behind the last.
 
-Groups come as *segments*, runs of rows in a given order, because `reduceat` over runs is exact for integers of any size
-and releases the interpreter lock. Rows that lie in key order already (a scan by primary key) need no order at all.
-Otherwise key and row number are packed into one integer and sorted, which for 65,536 rows takes a quarter of an
-`argsort` (0.25 ms for domains up to 16 bits, 0.5 ms above; `np.unique` takes ten times as long).
+Groups are *segments*, runs of rows in a given order, because `reduceat` over runs is exact for integers of any size and
+releases the interpreter lock. Rows that lie in key order already (a scan by primary key) need no sorting. Otherwise key
+and row number are packed into one integer and sorted. For 65,536 rows this takes a quarter of an `argsort` (0.25 ms for
+domains up to 16 bits, 0.5 ms above; `np.unique` takes ten times as long).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from ..kernels.numbers import measured_bounds
 
 _MOST_BITS = 62
 _MOST_CODES = (1 << 64) - 1
-"""Codes of a column stay below it, so that NULL has a code of 64 bits, too."""
+"""Bound of the codes of a column, so that NULL also has a code of 64 bits."""
 _MOST_LAYERS = 8
 _PROBED = 256
-"""So many rows tell most unordered batches apart before the whole is compared."""
+"""Number of rows whose comparison detects most unordered batches before the whole batch is compared."""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Segments:
     Parameters
     ----------
     order : ndarray of intp, shape (n_rows,), optional
-        The rows, group by group; None: they lie that way already.
+        The rows, group by group; None: they are in this order already.
     starts : ndarray of intp, shape (n_groups,)
-        Where each group begins in that order; ascending, the first 0.
+        Position at which each group begins in that order; ascending, the first 0.
     length : int
-        How many rows there are.
+        Number of rows.
     """
 
     order: Array | None
@@ -58,7 +58,7 @@ class Segments:
     @cached_property
     def sizes(self) -> Array:
         """Rows per group, int64."""
-        # np.diff(append=) costs 50 microseconds, which a batch of one group would feel.
+        # np.diff(append=) costs 50 microseconds, which is significant for a batch of one group.
         sizes = np.empty(len(self.starts), np.int64)
         np.subtract(self.starts[1:], self.starts[:-1], out=sizes[:-1])
         sizes[-1:] = self.length - self.starts[-1:]
@@ -71,7 +71,7 @@ class Segments:
 
     @cached_property
     def _layers(self) -> list[tuple[Array, Array]]:
-        """For k = 1, 2, ...: the groups with more than k rows, and the place of their row k."""
+        """For k = 1, 2, ...: the groups with more than k rows, and the position of their row k."""
         layers = []
         chosen = np.arange(len(self.starts))
         for k in range(1, self.largest):
@@ -80,7 +80,7 @@ class Segments:
         return layers
 
     def sums(self, values: Array) -> Array:
-        """int64 sums of integers that lie in the groups' order; the caller has proven that they fit."""
+        """Sums (int64) of integers in the groups' order; the caller has proven that they fit."""
         if self.largest > _MOST_LAYERS or len(self.starts) < _MOST_LAYERS:
             sums: Array = np.add.reduceat(values, self.starts, dtype=np.int64)
             return sums
@@ -92,11 +92,11 @@ class Segments:
 
     @property
     def representatives(self) -> Array:
-        """One row of each group."""
+        """Return one row of each group."""
         return self.starts if self.order is None else self.order.take(self.starts)
 
     def group_of_row(self) -> Array:
-        """Each row's group number, in the rows' own order."""
+        """Group number of each row, in the rows' own order."""
         numbers = np.repeat(np.arange(len(self.starts)), self.sizes)
         if self.order is None:
             return numbers
@@ -106,12 +106,12 @@ class Segments:
 
 
 def one_group(length: int) -> Segments:
-    """All rows in one group."""
+    """Put all rows in one group."""
     return Segments(None, np.zeros(1, np.intp), length)
 
 
 def segments(keys: Sequence[Vector], length: int) -> Segments:
-    """The groups of rows with equal keys; NULLs equal each other. `length` is at least 1."""
+    """Group rows with equal keys; NULLs equal each other. `length` is at least 1."""
     keys = [key for key in keys if not isinstance(key, Const)]
     if not keys:
         return one_group(length)
@@ -122,7 +122,7 @@ def segments(keys: Sequence[Vector], length: int) -> Segments:
 
 
 def segments_of_codes(codes: Array, size: int) -> Segments:
-    """The groups of rows with equal codes, all of them below `size`; ascending by code."""
+    """Group rows with equal codes, all of them below `size`; ascending by code."""
     if is_ascending(codes):
         return Segments(None, run_starts(codes), len(codes))
     order, ordered = sort_rows(codes, size)
@@ -130,13 +130,13 @@ def segments_of_codes(codes: Array, size: int) -> Segments:
 
 
 def is_ascending(codes: Array) -> bool:
-    """Does each row's code reach the one before?"""
+    """True if no row's code is less than the one before."""
     head = codes[:_PROBED]
     return bool((head[1:] >= head[:-1]).all()) and bool((codes[1:] >= codes[:-1]).all())
 
 
 def run_starts(ordered: Array) -> Array:
-    """Where a run of equal values begins."""
+    """Positions at which runs of equal values begin."""
     change = np.empty(len(ordered), np.bool_)
     change[:1] = True
     np.not_equal(ordered[1:], ordered[:-1], out=change[1:])
@@ -144,7 +144,7 @@ def run_starts(ordered: Array) -> Array:
 
 
 def sort_rows(codes: Array, size: int) -> tuple[Array, Array]:
-    """The row numbers in ascending order of their codes (equal codes in row order), and the codes in that order."""
+    """Return the row numbers sorted by their codes (equal codes in row order), and the codes in that order."""
     row_bits = max(1, (len(codes) - 1).bit_length())
     bits = max(1, (size - 1).bit_length()) + row_bits
     if bits > 64:
@@ -164,7 +164,8 @@ def sort_rows(codes: Array, size: int) -> tuple[Array, Array]:
 
 
 def combined_codes(keys: Sequence[Vector]) -> tuple[Array, int]:
-    """One unsigned integer per row that is equal where all keys are; and a bound that it stays below."""
+    """Return one unsigned integer per row, equal exactly for rows whose keys are all equal, and its upper bound
+    (exclusive)."""
     codes, size = column_codes(keys[0])
     for key in keys[1:]:
         more, more_size = column_codes(key)
@@ -175,7 +176,7 @@ def combined_codes(keys: Sequence[Vector]) -> tuple[Array, int]:
             codes, size = densely(codes, size)
         if size * more_size > 1 << _MOST_BITS:
             more, more_size = densely(more, more_size)
-        if size <= 1:  # found out by renumbering
+        if size <= 1:  # discovered by renumbering
             codes, size = more, more_size
             continue
         dtype = _dtype(size * more_size)
@@ -185,8 +186,8 @@ def combined_codes(keys: Sequence[Vector]) -> tuple[Array, int]:
 
 
 def combined_order(columns: Sequence[tuple[Array, int]], length: int) -> tuple[Array, int]:
-    """One code per row that sorts as the codes of all columns do, the first column first. Each column is its codes and
-    a bound that they stay below, and so is the result."""
+    """Return one code per row that sorts as the codes of all columns do, the first column first, and its bound. Each
+    column is its codes and an exclusive upper bound."""
     codes, size = np.zeros(length, np.uint64), 1
     for more, count in columns:
         if size * count > 1 << _MOST_BITS:
@@ -206,7 +207,7 @@ def _dtype(size: int) -> np.dtype[Any]:
 
 
 def densely(codes: Array, size: int) -> tuple[Array, int]:
-    """The same codes renumbered from 0 without gaps, in the same order."""
+    """Renumber the codes from 0 without gaps, in the same order."""
     order, ordered = sort_rows(codes, size)
     change = np.zeros(len(codes), np.int64)
     change[1:] = ordered[1:] != ordered[:-1]
@@ -217,18 +218,19 @@ def densely(codes: Array, size: int) -> tuple[Array, int]:
 
 
 def column_codes(key: Vector) -> tuple[Array, int]:
-    """One unsigned integer per row that is equal where the values are; NULL has the greatest."""
+    """Return one unsigned integer per row, equal exactly for equal values; NULL has the greatest."""
     codes, size = with_room(*_value_codes(sortable(key)))
     return (codes, size) if key.validity is None else with_nulls(codes, size, key.validity)
 
 
 def with_room(codes: Array, size: int) -> tuple[Array, int]:
-    """The codes, renumbered where they fill 64 bits: a bound of 2**64 leaves no code for NULL."""
+    """Return the codes, renumbered if they fill 64 bits: a bound of 2**64 leaves no code for NULL."""
     return densely(codes, size) if size > _MOST_CODES else (codes, size)
 
 
 def with_nulls(codes: Array, size: int, validity: Array, first: bool = False) -> tuple[Array, int]:
-    """The codes of `with_room` and one more for the rows where `validity` is False, behind or before the others."""
+    """Return the codes of `with_room` with one more code for rows whose `validity` is False, behind or before the
+    others."""
     dtype = _dtype(size + 1)
     codes = codes.astype(dtype, copy=False)
     if first:
@@ -264,7 +266,7 @@ def _value_codes(key: Vector) -> tuple[Array, int]:
 
 
 def _bounds(key: Vector) -> tuple[int, int]:
-    """Proven bounds where they give codes of 32 bits anyway, else measured ones."""
+    """Return proven bounds if they allow codes of 32 bits anyway, else measured ones."""
     known = key.bounds()
     if known is not None and known[1] - known[0] < 1 << 32 and known[0] >= -(2**63):
         return known
@@ -276,6 +278,6 @@ def _unsigned(codes: Array) -> Array:
 
 
 def _float_codes(values: Array) -> tuple[Array, int]:
-    """Equal floats have equal codes: -0.0 is 0.0, and all NaNs are one."""
+    """Codes of floats: -0.0 equals 0.0, and all NaNs are equal."""
     plain = np.where(np.isnan(values), np.nan, values.astype(np.float64) + 0.0)
     return densely(plain.view(np.uint64), 1 << 64)

@@ -1,16 +1,16 @@
-"""Partials on their way to be merged: in memory while there is room, then in temporary files.
+"""Collection of partials until they are merged: in memory while they fit, then in temporary files.
 
     partial ──┬── there is room ───────► kept, by grouping set and tablet
-              └── there is none ───────► what the largest set keeps is merged ──┬── half is gone: kept
-                                                                                └── else: spilled, with the coarser sets
-                                                                                    that are made of it
+              └── there is none ───────► partials of the largest set are merged ──┬── half is gone: kept
+                                                                                  └── else: spilled, with the coarser
+                                                                                      sets that are computed from it
 
-Merging alone often is enough, because groups of many batches are the same. What merging does not make small is written
-once it was merged, so nothing is merged again and again. A grouping set that spills is finished heap by heap
-(`spilled_groups`), and no heap has all that a coarser set needs; so the coarser sets are made of what is written, each
-kept and, if need be, spilled like a set of its own.
+Merging alone is often enough, because many batches have the same groups. Partials that merging does not make small are
+written in merged form, so they are not merged repeatedly. A grouping set that spills is finished heap by heap
+(`spilled_groups`), and no heap holds all groups that a coarser set needs. So the coarser sets are computed when data is
+written; each is kept and, if need be, spilled like a separate set.
 
-Tablets whose groups are never equal are merged apart, but share the files.
+Tablets whose groups are never equal are merged separately, but share the files.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ GroupingSet: TypeAlias = tuple[int, ...]
 """Positions among a node's groups, ascending."""
 
 MERGING: Final = 2
-"""Partials take so many times their size, because what they are merged into comes beside them."""
+"""Factor by which partials are charged, because the result of merging them is in memory at the same time."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class _Set:
     by: GroupingSet
     kept: list[_Kept] = field(default_factory=list)
     size: int = 0
-    """What the account holds for it."""
+    """Bytes that the account holds for it."""
     spilled: SpilledGroups | None = None
 
     def by_tag(self) -> dict[str | None, list[Partial]]:
@@ -55,7 +55,7 @@ class _Set:
 
 
 class Collector:
-    """The partials of one aggregation. Threads add to it together.
+    """The partials of one aggregation. Threads may add concurrently.
 
     Parameters
     ----------
@@ -75,12 +75,13 @@ class Collector:
         self._sets = {by: _Set(by) for by in sets}
         self._coarser = _coarser(sets)
         self._lock = threading.Lock()
-        """Of the sets' lists: held for a moment."""
+        """Guards the sets' lists: held briefly."""
         self._relieving = threading.RLock()
-        """Held by the thread that merges and spills; the others wait for its end, not for anybody's rows."""
+        """Held by the thread that merges and spills; the others wait for it, but never for a thread that produces
+        rows."""
 
     def add(self, by: GroupingSet, partial: Partial, order: int = -1, tag: str | None = None) -> None:
-        """Keep a partial of a set, or spill. `order` is its place among the others, `tag` its tablet, where groups of
+        """Keep a partial of a set, or spill. `order` is its position among the others, `tag` its tablet if groups of
         different tablets are never equal."""
         size = MERGING * self._states.size(partial)
         chosen = self._sets[by]
@@ -97,11 +98,11 @@ class Collector:
 
     @property
     def is_empty(self) -> bool:
-        """Was nothing added so far?"""
+        """True if nothing was added so far."""
         return not any(each.kept or each.spilled is not None for each in self._sets.values())
 
     def _relieve(self) -> bool:
-        """Keep less; False where nothing is kept."""
+        """Reduce the memory in use; False if nothing is kept."""
         with self._lock:
             largest = max(self._sets.values(), key=lambda each: each.size)
             kept, size = largest.kept, largest.size
@@ -121,7 +122,7 @@ class Collector:
         return True
 
     def _spill(self, chosen: _Set, partials: Iterable[Partial], size: int = 0) -> None:
-        """Write partials, for which the account holds `size` bytes, and make the coarser sets of them."""
+        """Write partials, for which the account holds `size` bytes, and compute the coarser sets from them."""
         if chosen.spilled is None:
             chosen.spilled = SpilledGroups(self._states, len(chosen.by), self.work)
         for partial in partials:
@@ -135,7 +136,7 @@ class Collector:
     # ---- the end ------------------------------------------------------------------------------------------------
 
     def finish(self) -> dict[GroupingSet, SpilledGroups]:
-        """All was added: the sets that were spilled, now whole. The others are `kept`."""
+        """End the collection; return the sets that were spilled, now whole. The others are `kept`."""
         while rest := [each for each in self._sets.values() if each.spilled is not None and each.kept]:
             chosen = max(rest, key=lambda each: len(each.by))
             kept, size = chosen.by_tag(), chosen.size
@@ -144,11 +145,11 @@ class Collector:
         return {by: chosen.spilled for by, chosen in self._sets.items() if chosen.spilled is not None}
 
     def kept(self, by: GroupingSet) -> dict[str | None, list[Partial]]:
-        """The partials of a set that was not spilled, by tag, in order."""
+        """Return the partials of a set that was not spilled, by tag, in order."""
         return self._sets[by].by_tag()
 
     def replace(self, by: GroupingSet, merged: Iterable[Partial]) -> None:
-        """A set's partials are gone, and what they were merged into is there."""
+        """Replace a set's partials with their merged form."""
         chosen = self._sets[by]
         left = sum(map(self._states.size, merged))
         self.account.shrink(chosen.size - left)
@@ -156,13 +157,13 @@ class Collector:
 
 
 def roots_of(sets: Sequence[GroupingSet]) -> list[GroupingSet]:
-    """The sets that no other contains."""
+    """Return the sets that no other set contains."""
     distinct = dict.fromkeys(sets)
     return [by for by in distinct if not any(set(by) < set(other) for other in distinct)]
 
 
 def _coarser(sets: Sequence[GroupingSet]) -> dict[GroupingSet, list[GroupingSet]]:
-    """Each root with the sets that are made of it; every set that is no root has one."""
+    """Assign to each root the sets that are computed from it; every other set has one root."""
     roots = roots_of(sets)
     found: dict[GroupingSet, list[GroupingSet]] = {root: [] for root in roots}
     for by in dict.fromkeys(sets):

@@ -1,4 +1,4 @@
-"""Groups with their states, of one batch or of many: how they are merged, measured, and become rows of vectors."""
+"""Groups with their states, of one batch or of many: merging, measuring, and conversion to rows of vectors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .group_codes import one_group, segments
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """A row of `keys` and of each state per group."""
+    """Groups with their states: a row of `keys` and of each state per group."""
 
     keys: list[Vector]
     states: list[Any]
@@ -29,11 +29,11 @@ class States:
         self.accumulators = list(accumulators)
 
     def merge(self, partials: Sequence[Partial]) -> Partial:
-        """One partial of many (at least one), in each of which every group stands once."""
+        """Merge many partials (at least one) into one, in which every group occurs once."""
         return partials[0] if len(partials) == 1 else self._merge(partials)
 
     def coarsen(self, partials: Sequence[Partial], places: Sequence[int]) -> Partial:
-        """The groups by some of the keys only, those at `places`."""
+        """Group by the keys at `places` only."""
         return self._merge([Partial([p.keys[i] for i in places], p.states, p.groups) for p in partials])
 
     def _merge(self, partials: Sequence[Partial]) -> Partial:
@@ -46,15 +46,15 @@ class States:
         return Partial(keys, states, len(groups))
 
     def size(self, partial: Partial) -> int:
-        """About how many bytes a partial takes."""
+        """Approximate size of a partial in bytes."""
         states = zip(self.accumulators, partial.states, strict=True)
         return vectors_bytes(partial.keys, partial.groups) + sum(a.size(s, partial.groups) for a, s in states)
 
     def finish(self, partial: Partial) -> list[Any]:
-        """What results are computed from, for each state."""
+        """Return the finished states, from which results are computed."""
         return [a.finish(state) for a, state in zip(self.accumulators, partial.states, strict=True)]
 
     @property
     def without_distinct(self) -> States:
-        """The same functions, of rows whose duplicates are gone already."""
+        """Return the same functions, for rows whose duplicates are removed already."""
         return States([a.function if isinstance(a, Distinct) else a for a in self.accumulators])

@@ -5,10 +5,10 @@
     rows that DISTINCT keeps ── by keys and inputs ──► each once ──► the function's states,
                                                                      by keys ───────────────► heap 0, 1, ..., 15
 
-A group has all its states and kept rows in one heap, of which one is merged at a time. Rows with their keys, and not
-lists of rows, are what is written for states that keep rows, so that one large group is no worse than many small ones.
-DISTINCT has heaps of its own first: one group may have more distinct values than memory holds, and what the function
-makes of them in each of these heaps is merged like any other states.
+A group has all its states and kept rows in one heap, and heaps are merged one at a time. States that keep rows are
+written as rows with their keys, not as lists of rows, so that one large group costs no more than many small ones.
+DISTINCT first has its own heaps: one group may have more distinct values than fit in memory. The function's states from
+each of these heaps are merged like any other states.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ from .partials import Partial, States
 
 
 class SpilledGroups:
-    """Partials that left memory. One thread adds at a time; heaps may be merged by several.
+    """Spilled partials. One thread adds at a time; several threads may merge heaps.
 
     Parameters
     ----------
     states : States
-        Of the partials that are added.
+        States of the partials that are added.
     keys : int
-        How many keys they have.
+        Number of their keys.
     work : HeapWork
     """
 
     def __init__(self, states: States, keys: int, work: HeapWork):
         self.states = states.without_distinct
-        """The states of what `merged` gives."""
+        """States of the result of `merged`."""
         self._accumulators = states.accumulators
         self._keys = keys
         self._work = work
         self._groups = _Table(work.new_file())
         self._rows = {place: _Table(work.new_file()) for place, a in enumerate(self._accumulators) if a.keeps_rows}
-        """For each state that keeps rows, by its place."""
+        """For each state that keeps rows, by its position."""
         self._widths: dict[int, int] = {}
-        """How many columns each of the other states has."""
+        """Number of columns of each of the other states."""
 
     # ---- writing ------------------------------------------------------------------------------------------------
 
     def add(self, partial: Partial) -> None:
-        """Write a partial. `OperationalError` where the disk is full or fails."""
+        """Write a partial. Raises `OperationalError` if the disk is full or fails."""
         columns = list(partial.keys)
         for place, (accumulator, state) in enumerate(zip(self._accumulators, partial.states, strict=True)):
             if place in self._rows:
@@ -81,14 +81,14 @@ class SpilledGroups:
     # ---- what DISTINCT keeps ------------------------------------------------------------------------------------
 
     def heaps(self, context: ExecutionContext) -> list[Heap]:
-        """The heaps to merge, after all was added. Drops the duplicates of what DISTINCT keeps."""
+        """Return the heaps to merge, after all was added. Removes the duplicates of rows kept for DISTINCT."""
         for place, accumulator in enumerate(self._accumulators):
             if isinstance(accumulator, Distinct):
                 self._rows[place] = self._each_once(self._rows[place], accumulator.function, context)
         return heaps_of([self._groups.parted, *(table.parted for table in self._rows.values())], self._keys)
 
     def _each_once(self, table: _Table, function: Accumulator[Any], context: ExecutionContext) -> _Table:
-        """The function's states by keys, or the rows that it keeps itself."""
+        """Return the function's states by keys, or the rows that it keeps itself."""
         found = _Table(self._work.new_file())
 
         def once(heap: Heap) -> None:
@@ -114,7 +114,7 @@ class SpilledGroups:
     # ---- merging ------------------------------------------------------------------------------------------------
 
     def merged(self, heap: Heap) -> Partial:
-        """The groups of a heap, each once."""
+        """Merge the groups of a heap, each once."""
         columns = [_read(rows) for rows in heap.inputs]
         keys = [concat([each[i] for each in columns]) for i in range(self._keys)]
         groups = segments(keys, heap.rows) if keys else one_group(heap.rows)
@@ -140,7 +140,7 @@ class SpilledGroups:
 
 
 class _Table:
-    """Rows by partition, whose types the first ones tell."""
+    """Rows by partition; their types are taken from the first ones."""
 
     def __init__(self, file: SpillFile):
         self._file = file
@@ -148,7 +148,7 @@ class _Table:
         self._parted: PartitionedRows | None = None
 
     def add(self, columns: Sequence[Vector], by: Sequence[Vector], length: int) -> None:
-        """Append rows, cut by the hashes of `by`. Threads may add together."""
+        """Append rows, partitioned by the hashes of `by`. Threads may add concurrently."""
         with self._lock:
             if self._parted is None:
                 self._parted = PartitionedRows(self._file, [column.type for column in columns])
@@ -156,13 +156,13 @@ class _Table:
 
     @property
     def parted(self) -> PartitionedRows:
-        """What was added, once something was."""
+        """Return the added rows; something must have been added."""
         assert self._parted is not None
         return self._parted
 
 
 def _read(rows: SpilledRows) -> list[Vector]:
-    """All columns of spilled rows."""
+    """Read all columns of spilled rows."""
     batches = list(rows.batches())
     if not batches:
         return [empty_vector(type_) for type_ in rows.types]
@@ -176,7 +176,7 @@ def _merged(accumulator: Accumulator[Any], vectors: Sequence[Vector], groups: Se
 def _aggregated(
     keys: list[Vector], inputs: list[Vector], function: Accumulator[Any]
 ) -> tuple[list[Vector], list[Vector]]:
-    """The keys and the function's state of each group, as vectors."""
+    """Return the keys and the function's state of each group, as vectors."""
     length = len(inputs[0])
     groups = segments(keys, length) if keys else one_group(length)
     if groups.order is not None:

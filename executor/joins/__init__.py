@@ -1,6 +1,6 @@
 """Joins: build sides, keys, pairs of rows, and the filters that builds send to scans.
 
-join, nested_loop ──► collecting ──┬─ fits ──────► probing, pairs
-                                   └─ does not ──► spilled_join ─┬─ a partition that fits ─► probing, pairs
-                                                                 └─ one that does not ─────► cut again, or blocks
+join, nested_loop ──► build_collector ──┬─ fits ──────► probing, pairs
+                                        └─ does not ──► spilled_join ─┬─ a partition that fits ─► probing, pairs
+                                                                      └─ one that does not ─────► cut again, or blocks
 """

@@ -1,7 +1,7 @@
-"""Joins of rows in temporary files: what fits into memory at a time, and how the rest follows.
+"""Joins of rows in temporary files, in blocks of build rows that fit into memory.
 
-build rows   [ block 1 | block 2 | ... ]      each as large as one thread's share of the memory
-probe rows   every batch past every block; which rows found a match is remembered from block to block
+build rows   [ block 1 | block 2 | ... ]      each as large as one thread's share of the memory probe rows   every batch
+past every block; rows that have a match are remembered from block to block
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from .pairs import MARKS_BUILD
 from .sizes import loaded_bytes
 
 SMALLEST = 1 << 18
-"""Bytes that a thread works with, however little there is: like a batch on its way, this much is not asked for."""
+"""Working memory of a thread in bytes, which is not charged to an account: it is of the order of a batch in flight."""
 
 _NEEDS_HITS: Final = frozenset(("left", "full", "single", "semi", "anti", "null_anti"))
-"""Kinds in which it matters which probe rows have a match."""
+"""Kinds for which it matters which probe rows have a match."""
 _HALF: Final = frozenset(("semi", "anti", "null_anti"))
-"""Kinds in which one match of a probe row is as good as many."""
+"""Kinds for which one match of a probe row is as good as many."""
 
 
 class Room:
-    """What the threads of one join take of its account, each so much that all others still find their share.
+    """Divides the memory of one join's account among its threads, so that each of the others still gets its share.
 
-    `guarantee` is what the account may hold at least.
+    `guarantee` is the number of bytes that the account may hold at least.
     """
 
     def __init__(self, account: Account, guarantee: int, threads: int):
@@ -45,7 +45,7 @@ class Room:
         self._spare = guarantee // threads * (threads - 1)
 
     def take(self, size: int) -> int | None:
-        """Room for so many bytes: how many to give back; None where there is not so much."""
+        """Reserve `size` bytes: return the number to release; None if there is no room."""
         if self.account.grow(size + self._spare):
             self.account.shrink(self._spare)
             return size
@@ -54,7 +54,7 @@ class Room:
         return size if self.account.grow(size) else 0
 
     def hold(self, size: int) -> int:
-        """`take` for what must be; `OperationalError` where there is no room."""
+        """Reserve `size` bytes that are required; raises `OperationalError` if there is no room."""
         taken = self.take(size)
         if taken is None:
             self.account.hold(size)
@@ -62,7 +62,7 @@ class Room:
         return taken
 
     def give(self, taken: int) -> None:
-        """Give back what `take` said."""
+        """Release the bytes that `take` returned."""
         self.account.shrink(taken)
 
 
@@ -77,7 +77,7 @@ class Joining(Protocol):
 
 
 def read_rows(columns: Sequence[Column], batches: Iterator[Batch]) -> Batch:
-    """One batch of all rows, in memory."""
+    """Read all rows into one batch in memory."""
     pieces: list[list[Vector]] = [[] for _ in columns]
     rows = 0
     for batch in batches:
@@ -94,7 +94,7 @@ def read_rows(columns: Sequence[Column], batches: Iterator[Batch]) -> Batch:
 
 
 def read_now(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The batches that have rows, every column read: whoever keeps them must not keep what they were made of."""
+    """Yield the batches that have rows, every column read: a caller that keeps them must not keep their sources."""
     for batch in batches:
         if batch.length:
             yield Batch(batch.columns(), batch.length)
@@ -108,9 +108,9 @@ class BlockJoin:
     ----------
     kind : str
     build_columns : sequence of Column
-        Of what is written of the build side.
+        Columns that are written of the build side.
     make : callable
-        Makes a block ready.
+        Prepares a block.
     """
 
     kind: str
@@ -120,7 +120,7 @@ class BlockJoin:
     context: ExecutionContext
 
     def run(self, build: SpilledRows, probe: SpilledRows) -> Iterator[Batch]:
-        """The join's rows."""
+        """Yield the join's rows."""
         hits = _Hits(probe.extents) if self.kind in _NEEDS_HITS else None
         taken = 0 if hits is None else self.room.hold(hits.bytes)
         try:
@@ -136,7 +136,7 @@ class BlockJoin:
             self.room.give(taken)
 
     def _pass(self, joining: Joining, probe: SpilledRows, hits: _Hits | None) -> Iterator[Batch]:
-        """All probe rows past one block."""
+        """Join all probe rows with one block."""
         for number, extent in enumerate(probe.extents):
             self.context.check()
             if hits is None:
@@ -159,7 +159,7 @@ class BlockJoin:
             yield from read_now(joining.settled(probe.read(extent), hits.get(number)))
 
     def _blocks(self, build: SpilledRows) -> Iterator[Batch]:
-        """The build rows, as many at a time as one thread may hold; one batch of the file at least."""
+        """Yield the build rows in blocks as large as one thread may hold, with at least one batch of the file each."""
         types = types_of(self.build_columns)
         waiting: list[Extent] = []
         size = 0
@@ -182,7 +182,7 @@ class BlockJoin:
 
 
 class _Hits:
-    """Which probe rows have a match: a bit each."""
+    """Marks probe rows that have a match: one bit each."""
 
     def __init__(self, extents: Sequence[Extent]):
         self._rows = [extent.rows for extent in extents]
@@ -190,16 +190,16 @@ class _Hits:
         self.bytes = sum(len(bits) for bits in self._bits)
 
     def get(self, number: int) -> Array:
-        """Of one batch: ndarray of bool."""
+        """Bits of one batch: ndarray of bool."""
         return np.unpackbits(self._bits[number], count=self._rows[number]).view(np.bool_)
 
     def set(self, number: int, hit: Array) -> None:
-        """Replace those of one batch."""
+        """Replace the bits of one batch."""
         self._bits[number] = np.packbits(hit)
 
 
 def block_stream(join: BlockJoin, output: tuple[Column, ...], build: SpilledRows, probe: SpilledRows) -> Stream:
-    """A join in blocks, in several morsels: each with some of the rows of the side whose matches need not be known."""
+    """Join in blocks, in several morsels: each with some of the rows of the side whose matches need not be known."""
     wanted = 2 * join.context.threads
     if join.kind == "full":
         pairs = [(build, probe)]
@@ -215,7 +215,7 @@ def block_stream(join: BlockJoin, output: tuple[Column, ...], build: SpilledRows
 
 
 def _parts(rows: SpilledRows, wanted: int) -> Iterator[SpilledRows]:
-    """The same rows in so many parts, or fewer."""
+    """Split the rows into `wanted` parts, or fewer."""
     for chosen in np.array_split(np.arange(len(rows.extents)), min(wanted, len(rows.extents)) or 1):
         extents = [rows.extents[i] for i in chosen]
         size = sum(extent.length for extent in extents)

@@ -1,4 +1,4 @@
-"""A join's build side: kept while it fits, written from the moment on when it does not."""
+"""Collection of a join's build side: kept in memory while it fits, then written."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..spilling.spill_file import Extent
 T = TypeVar("T")
 
 _SMALL = BATCH_ROWS // 4
-"""Batches of fewer rows are put together before they are written."""
+"""Rows below which batches are combined before they are written."""
 
 
 class Writer(Protocol):
@@ -31,10 +31,10 @@ class Writer(Protocol):
 
 
 class Once(Generic[T]):
-    """Something that the first thread that needs it makes.
+    """A value that the first thread that needs it creates.
 
-    It keeps no function that makes it: one of its owner's would be a reference cycle, which keeps all that the owner
-    has until the cyclic collector runs.
+    It keeps no reference to the creating function: that of its owner would be a reference cycle, which keeps the
+    owner's data until the cyclic collector runs.
     """
 
     def __init__(self) -> None:
@@ -43,11 +43,11 @@ class Once(Generic[T]):
 
     @property
     def made(self) -> T | None:
-        """What was made, if it was."""
+        """Return the value, if it was created."""
         return self._made
 
     def get(self, make: Callable[[], T]) -> T:
-        """What was made, or is made now."""
+        """Return the value, creating it if needed."""
         with self._lock:
             if self._made is None:
                 self._made = make()
@@ -60,7 +60,7 @@ class Collector(Generic[T]):
     Parameters
     ----------
     account : Account
-        For what is kept.
+        Charged for rows in memory.
     size : callable
         Bytes of a piece.
     write : callable
@@ -87,11 +87,11 @@ class Collector(Generic[T]):
 
     @property
     def is_written(self) -> bool:
-        """Did it not fit?"""
+        """True if the rows did not fit and were written."""
         return self._full.is_set()
 
     def collect(self, stream: Stream, prepare: Callable[[Batch], T]) -> list[T]:
-        """Run a stream; its pieces in order, none where they were written."""
+        """Run a stream; return its pieces in order, none if they were written."""
 
         def work(batches: Iterator[Batch], _: Morsel) -> list[tuple[T, int]]:
             return self._work(map(prepare, batches))
@@ -118,7 +118,7 @@ class Collector(Generic[T]):
         return kept
 
     def write_all(self) -> None:
-        """Write what is kept after all."""
+        """Write the rows in memory even though they fit."""
         self._full.set()
 
         def task(pieces: list[tuple[T, int]]) -> Callable[[], None]:
@@ -135,13 +135,13 @@ class Collector(Generic[T]):
         pieces.reverse()
         while pieces:
             piece, size = pieces.pop()
-            # Given back before: what is written is on its way, and `write` may want to keep a little of it.
+            # Released first: the piece is in flight now, and `write` may need to keep a little of it.
             self._account.shrink(size)
             self._write(piece, writer)
 
 
 class RowWriter:
-    """Writes one thread's batches, small ones put together before."""
+    """Writes one thread's batches, combining small ones."""
 
     def __init__(self, rows: SpilledRows):
         self._rows = rows
@@ -149,7 +149,7 @@ class RowWriter:
         self._waiting_rows = 0
 
     def add(self, batch: Batch) -> None:
-        """Write a batch, or keep it for a while, read."""
+        """Write a batch, or buffer it, read."""
         if not self._waiting and batch.length >= _SMALL:
             self._write(Batch(batch.slots(), batch.length))
         elif batch.length:
@@ -159,7 +159,7 @@ class RowWriter:
                 self.flush()
 
     def flush(self) -> None:
-        """Write what is kept."""
+        """Write the buffered rows."""
         if self._waiting:
             columns = [concat(vectors) for vectors in zip(*self._waiting, strict=True)]
             batch = Batch(columns, self._waiting_rows)
@@ -172,8 +172,8 @@ class RowWriter:
 
 
 def all_probed(context: ExecutionContext, account: Account, output: Stream, rest: Callable[[], Batch]) -> Stream:
-    """A join's stream for the kinds of `MARKS_BUILD`: runs the whole of `output`, which marks build rows, and puts
-    behind it the rows that only come out then."""
+    """Stream of a join for the kinds of `MARKS_BUILD`: runs all of `output`, which marks build rows, and appends the
+    rows that are known only then."""
     types = types_of(output.columns)
     heap: Once[SpilledRows] = Once()
     collector: Collector[Batch] = Collector(
@@ -195,5 +195,5 @@ def _read(heap: SpilledRows, extent: Extent) -> Iterator[Batch]:
 
 
 def _kept(batch: Batch, _account: Account) -> Iterator[Batch]:
-    """A batch that an account holds for as long as this may be called."""
+    """Yield a batch that an account holds as long as this function is referenced."""
     yield batch

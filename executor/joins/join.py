@@ -1,16 +1,16 @@
-"""The hash join: the build side read whole and indexed, the probe side streaming past.
+"""The hash join: the build side is read whole and indexed, the probe side streams.
 
 The life of a join:
 
 1. The build side's morsels run in parallel; only their key columns are read (`lazy.joined` keeps the rest unread).
 2. `KeyCoder` turns the keys into integers, `JoinIndex` indexes them (`probing`).
 3. The keys become runtime filters of scans below the probe side, which opens only now.
-4. Each probe batch reads its key columns, looks them up and selects the rows with partners; payload columns of either
-   side are read when somebody above touches them, for the rows still there.
-5. Kinds that also give build rows without partner (right, full, ...) run the whole probe side, then add those.
+4. Each probe batch reads its key columns, looks them up and selects the rows with partners. Payload columns of either
+   side are read on access by an operator above, for the remaining rows.
+5. Kinds that also produce build rows without partner (right, full, ...) run the whole probe side, then add those.
 
-A build side that does not fit into memory is written to a temporary file instead, with what others need of it; so is
-the probe side then, and they are joined in pieces (`spilled_join`).
+A build side that does not fit into memory is written to a temporary file, with the columns that are needed. Then the
+probe side is written as well, and they are joined in pieces (`spilled_join`).
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ from .sizes import INDEX
 from .spilled_join import SpilledJoin
 
 Opener = Callable[[PhysicalNode, ExecutionContext, RuntimeFilters], Stream]
-"""Opens any node; handed in so that operators do not know each other."""
+"""Opens any node; passed in so that operators do not import each other."""
 
 
 def open_hash_join(node: HashJoin, context: ExecutionContext, filters: RuntimeFilters, open_node: Opener) -> Stream:
-    """Run the build side, open the probe side under its filters, and give the join's stream."""
-    # Popped, so that nothing holds on to the pieces once they are together.
+    """Run the build side, open the probe side under its filters, and return the join's stream."""
+    # Popped, so that the pieces are not referenced once they are combined.
     sides = [context.early.take(id(node)) or read_build(node, context, filters, open_node)]
     side, pieces = sides.pop()
     account = side.account
@@ -59,7 +59,7 @@ def open_hash_join(node: HashJoin, context: ExecutionContext, filters: RuntimeFi
         del build, keys
         side.collector.write_all()
         return side.spilled.open(filters, open_node)
-    # They would not reach a scan that has been begun.
+    # Filters would not reach a scan that has begun.
     if drops_unmatched and node.runtime_filters and id(node.probe) not in context.begun:
         kept = KeptKeys(node, account)
         kept.add(keys, counted=True)
@@ -72,13 +72,13 @@ def open_hash_join(node: HashJoin, context: ExecutionContext, filters: RuntimeFi
 def read_build(
     node: HashJoin, context: ExecutionContext, filters: RuntimeFilters, open_node: Opener
 ) -> tuple[BuildSide, list[_Piece]]:
-    """Run the build side: its rows and their keys, in pieces; none of them where it did not fit and is in a file."""
+    """Run the build side: return its rows and their keys, in pieces; none if it did not fit and is in a file."""
     side = BuildSide(node, context)
     return side, side.collector.collect(open_node(node.build, context, filters), side.prepare)
 
 
 def _together(node: HashJoin, pieces: list[_Piece]) -> tuple[Batch, list[Vector]]:
-    """The build side's rows, unread but for their keys."""
+    """Combine the build side's rows, unread except for their keys."""
     if not pieces:
         return empty_batch(node.build.columns), [empty_vector(key.type) for key in node.build_keys]
     build = joined(node.build.columns, [piece.batch for piece in pieces])
@@ -86,7 +86,7 @@ def _together(node: HashJoin, pieces: list[_Piece]) -> tuple[Batch, list[Vector]
 
 
 def _probing(shape: JoinShape, build: Batch, keys: list[Vector], account: Account) -> Probing | None:
-    """The build side with an index that the account has room for; None where it has not."""
+    """Index the build side if the account has room for the index; else None."""
     for sparing in (False, True):
         probing = Probing(shape, build, keys, account, sparing)
         if account.grow(max(0, probing.index_bytes - INDEX * build.length)):
@@ -103,7 +103,7 @@ class _Piece:
 
 
 class BuildSide:
-    """What to do with the build side of one join."""
+    """Collection of the build side of one join."""
 
     def __init__(self, node: HashJoin, context: ExecutionContext):
         self.shape = shape_of(node)
@@ -122,7 +122,7 @@ def _piece_bytes(piece: _Piece) -> int:
 
 
 class _Spilling:
-    """The way of a join whose build side does not fit; nothing is made before it is gone."""
+    """A join whose build side does not fit; its files are created when it spills."""
 
     def __init__(self, node: HashJoin, shape: JoinShape, context: ExecutionContext, account: Account):
         self._node = node
@@ -135,7 +135,7 @@ class _Spilling:
         self._has_null_key = False
 
     def _start(self) -> tuple[SpilledJoin, PartitionedRows | SpilledRows]:
-        """The join, and where the build rows go."""
+        """Create the join, and the file of the build rows."""
         shape, probe, build = kept_shape(self._shape)
         context = self._context
         room = Room(self._account, self._guarantee, context.threads)
@@ -144,7 +144,7 @@ class _Spilling:
         return join, join.heap(build=True)
 
     def writer(self) -> Writer:
-        """The writer of one thread for build rows."""
+        """Make the writer of one thread for build rows."""
         join, heap = self._started.get(self._start)
         return join.writer(heap, build=True)
 
@@ -157,7 +157,7 @@ class _Spilling:
             self._has_null_key = True
 
     def open(self, filters: RuntimeFilters, open_node: Opener) -> Stream:
-        """The join's stream, once all build rows are written."""
+        """Return the join's stream, once all build rows are written."""
         node = self._node
         if self._has_null_key:
             return stream_of(node.columns, [])
@@ -167,6 +167,6 @@ class _Spilling:
 
 
 def _keeper(shape: JoinShape, side: KeptSide) -> Callable[[Batch], Batch]:
-    """What is written of a probe batch."""
+    """Return the function that reduces a probe batch to the columns that are written."""
     keys = Compiler(shape.probe).compile_all(shape.probe_keys)
     return lambda batch: side.kept(batch, [evaluate(batch) for evaluate in keys])

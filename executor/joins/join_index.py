@@ -4,15 +4,15 @@
 
 - `DirectSlots`: a table with one entry per possible code. One random access per probe row and no comparison; for keys
   that are close together.
-- `RankedSlots`: one bit per possible code, and for each word of 64 bits how many are set below it. A slot is the rank
-  of a code among those that occur. For selected keys out of millions (surrogate keys, always) this is a twentieth of
-  the direct table: made in a third of the time, and it stays in the cache (43,000 of 6 million: 2.6 ms instead of 8.4;
-  a look-up takes 14 ns instead of 13).
+- `RankedSlots`: one bit per possible code, and for each word of 64 bits the number of bits set below it. A slot is the
+  rank of a code among those that occur. For selected keys out of millions (typically surrogate keys) this is a
+  twentieth of the direct table: built in a third of the time, and it stays in the cache (43,000 of 6 million: 2.6 ms
+  instead of 8.4; a look-up takes 14 ns instead of 13).
 - `HashSlots`: open addressing with linear probing over the distinct codes, every step for all rows at once. At most
   half full, so nine of ten rows are settled after two steps.
 
-Where no key repeats, a slot leads to one row and a probe never multiplies rows. Else the rows lie sorted by code and a
-slot leads to a run of them.
+If no key repeats, a slot maps to one row and a probe never multiplies rows. Else the rows are sorted by code and a slot
+maps to a run of them.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from ...model.vectors.vector import Array, taken
 from ..aggregation.group_codes import is_ascending, run_starts, sort_rows
 
 _ALWAYS_DIRECT = 1 << 17
-"""A table of so many entries (512 kB) is made whatever the number of keys."""
+"""Entries of a direct table (512 kB) that are used for any number of keys."""
 _MOST_DIRECT = 4
-"""A direct table may have so many entries per key: beyond, the bits and their ranks are smaller and as fast."""
+"""Largest number of entries per key of a direct table: beyond, the bits and their ranks are smaller and as fast."""
 _ALWAYS_RANKED = 1 << 23
-"""So many bits (1 MB, and half as much for the ranks) are kept whatever the number of keys: for a few keys among
-millions, a look-up still costs a third to a seventh of a hash probe."""
+"""Number of bits (1 MB, and half as much for the ranks) used for any number of keys: for a few keys among millions, a
+look-up still costs a third to a seventh of a hash probe."""
 _MOST_RANKED = 64
-"""Beyond so many bits per key, the hash table is smaller."""
+"""Number of bits per key above which the hash table is smaller."""
 _RANKED_SHARE = 4
-"""So many bits may take the place of an entry of a direct table: while they are set, each takes a byte."""
+"""Bits that may replace an entry of a direct table: while they are set, each takes a byte."""
 _FEW_BITS = 1 << 16
-"""Fewer bits are set one by one (16 ns each), more of them as bytes that are packed then."""
+"""Number of bits below which each is set individually (16 ns each); more of them are set as bytes and packed."""
 _LARGEST = 1 << 28
 _PAGE = 4096
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 """2**64 / golden ratio (Knuth, The Art of Computer Programming 6.4): spreads consecutive keys evenly."""
 
 PAIRS_AT_ONCE = 1 << 18
-"""Pairs of a probe that are made at a time; a batch with more is worked off in parts."""
+"""Pairs of a probe that are produced at a time; a batch with more is processed in parts."""
 
 
 class Slots(Protocol):
@@ -53,7 +53,7 @@ class Slots(Protocol):
     bytes: int
 
     def find(self, codes: Array) -> Array:
-        """The slot of each code, -1 where there is none; codes of -1 have none."""
+        """Return the slot of each code, -1 if there is none; codes of -1 have none."""
 
 
 class DirectSlots:
@@ -70,12 +70,13 @@ class DirectSlots:
         return found
 
     def kept(self, codes: Array) -> Array:
-        """The slot that each code of the build side ended up with: another's, where the code repeats."""
+        """Slot that each code of the build side ended up with: another row's, if the code repeats."""
         return self.find(codes)
 
 
 class RankedSlots:
-    """Slots ascend by code. Bit `code + 1` of `words` says whether a code occurs; bit 0, for code -1, never is set."""
+    """Slots that ascend by code. Bit `code + 1` of `words` is set if the code occurs; bit 0, for code -1, is never
+    set."""
 
     def __init__(self, codes: Array, size: int):
         self._words = _bit_words(codes + 1, size // 64 + 1)
@@ -83,7 +84,7 @@ class RankedSlots:
         ends = np.cumsum(counts, dtype=np.int32)
         self._before = ends - counts
         self.count = int(ends[-1])
-        """How many distinct codes there are."""
+        """Number of distinct codes."""
         self.bytes = int(self._words.nbytes + self._before.nbytes)
 
     def find(self, codes: Array) -> Array:
@@ -103,7 +104,7 @@ class RankedSlots:
 
 
 def _bit_words(places: Array, count: int) -> Array:
-    """So many words in which the bits at `places` are set: ndarray of uint64."""
+    """Return `count` words in which the bits at `places` are set: ndarray of uint64."""
     if len(places) < _FEW_BITS:
         packed = np.zeros(count * 8, np.uint8)
         np.bitwise_or.at(packed, places >> 3, np.left_shift(np.uint8(1), (places & 7).astype(np.uint8)))
@@ -139,7 +140,7 @@ class HashSlots:
         while len(pending):
             free = self._slots.take(places) < 0
             self._slots[places[free]] = pending[free]
-            # Of several that wanted one place, the last has it.
+            # If several codes wrote to one place, the last has it.
             settled = self._slots.take(places) == pending
             pending, places = pending[~settled], (places[~settled] + 1) & self._mask
 
@@ -167,9 +168,9 @@ class JoinIndex:
     codes : ndarray of int64, shape (n_build_rows,)
         From `KeyCoder.learn`; rows with -1 match nothing.
     size : int
-        Codes are below it.
+        Exclusive upper bound of the codes.
     most : int
-        Entries that a direct table may have, whatever is fast; of bits, some times as many.
+        Largest number of entries of a direct table, regardless of speed; of bits, a multiple of it.
     """
 
     def __init__(self, codes: Array, size: int, most: int = _LARGEST):
@@ -189,7 +190,7 @@ class JoinIndex:
         else:
             self._slots = HashSlots(self._grouped(codes, size))
         if self._rows is not None and self._starts is None:
-            # Slot -1 finds the last entry.
+            # Slot -1 refers to the last entry.
             self._rows = np.append(self._rows, -1)
 
     def _direct(self, codes: Array, size: int) -> None:
@@ -209,7 +210,7 @@ class JoinIndex:
             self._rows = rows
 
     def _grouped(self, codes: Array, size: int) -> Array:
-        """Order the rows by code; the distinct codes, ascending, whose places are the slots."""
+        """Sort the rows by code; return the distinct codes, ascending, whose positions are the slots."""
         order, ordered = sort_rows(codes, size)
         starts = run_starts(ordered)
         self._rows = order if self._rows is None else self._rows.take(order)
@@ -225,21 +226,21 @@ class JoinIndex:
 
     @property
     def is_unique(self) -> bool:
-        """Does no key repeat?"""
+        """True if no key repeats."""
         return self._starts is None
 
     def find(self, codes: Array) -> Array:
-        """The build row of each probe row, -1 for none; for a unique index only."""
+        """Return the build row of each probe row, -1 for none; for a unique index only."""
         assert self._starts is None
         slots = self._slots.find(codes)
         return slots if self._rows is None else self._rows.take(slots, mode="wrap")
 
     def has(self, codes: Array) -> Array:
-        """Has each probe row a build row? ndarray of bool."""
+        """Return a mask of the probe rows that have a build row: ndarray of bool."""
         return self._slots.find(codes) >= 0
 
     def pairs(self, codes: Array) -> Iterator[tuple[Array, Array]]:
-        """All matches as (probe rows, build rows), probe rows ascending, in parts of about `PAIRS_AT_ONCE`.
+        """Yield all matches as (probe rows, build rows), probe rows ascending, in parts of about `PAIRS_AT_ONCE`.
 
         All pairs of one probe row are in one part.
         """

@@ -2,9 +2,9 @@
 
     build vectors ── KeyCoder.learn ──► coder, codes      probe vectors ── coder.encode ──► codes, -1 where no match
 
-Integer-like keys keep their distance from the least build key. Texts, wide decimals and floats are numbered by the
+Integer-like keys become their distance from the least build key. Texts, wide decimals and floats are numbered by the
 distinct values of the build side; a probe dictionary is translated once, not row by row. Several keys combine into one
-integer; where the product of their domains would pass 62 bits, the combinations that the build side has are numbered.
+integer; if the product of their domains would exceed 62 bits, the build side's combinations are numbered.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class _Column(ABC):
 
     @abstractmethod
     def encode(self, keys: Vector) -> Array:
-        """int64 codes of probe keys, shape (n_rows,); -1 where the build side has no such key, NULLs included."""
+        """Return the int64 codes of probe keys, shape (n_rows,); -1 if the build side has no such key, NULLs
+        included."""
 
 
 class _Integers(_Column):
@@ -62,7 +63,7 @@ class _Integers(_Column):
         return codes
 
     def _outside(self, keys: Vector, values: Array) -> Array:
-        """For bounds so wide that a distance could leave 64 bits."""
+        """Mask of keys out of range, for bounds so wide that a distance could exceed 64 bits."""
         inside = (values >= self._low) & (values <= self._low + self.size - 1)
         if keys.validity is not None:
             inside &= keys.validity
@@ -78,7 +79,7 @@ class _Integers(_Column):
 
 
 class _FarApart(_Column):
-    """Integers numbered by the distinct ones: between the least and the greatest lies more than a code can tell."""
+    """Integers numbered by the distinct ones: the range between least and greatest does not fit a code."""
 
     def __init__(self, keys: Vector):
         values = np.broadcast_to(np.asarray(integers(keys)), (len(keys),))
@@ -127,7 +128,7 @@ class _Entries(_Column):
     def _translated(self, dictionary: pa.Array) -> Array:
         known = self._translations.get(id(dictionary))
         if known is None:
-            # One entry more, so that the codes of an empty dictionary (zeros under NULLs) can be looked up too.
+            # One more entry, so that the codes of an empty dictionary (zeros for NULLs) can be looked up too.
             known = (dictionary, np.append(self._index(dictionary), -1))
             if len(self._translations) >= _TRANSLATIONS_KEPT:
                 self._translations.pop(next(iter(self._translations)), None)
@@ -136,7 +137,7 @@ class _Entries(_Column):
 
 
 class _Floats(_Column):
-    """Floats by their bits; -0.0 is 0.0, and NaN equals NaN."""
+    """Floats by their bits; -0.0 equals 0.0, and NaN equals NaN."""
 
     def __init__(self, keys: Vector):
         bits = _float_bits(keys)
@@ -158,7 +159,7 @@ def _float_bits(keys: Vector) -> Array:
 
 
 def _search(known: Array, values: Array) -> Array:
-    """Where each value stands among the ascending distinct `known`, -1 where it does not."""
+    """Position of each value among the ascending distinct `known`, -1 if it is absent."""
     if not len(known):
         return np.full(len(values), -1, np.int64)
     places = np.searchsorted(known, values)
@@ -205,7 +206,7 @@ class KeyCoder:
 
     @classmethod
     def learn(cls, keys: Sequence[Vector]) -> tuple[KeyCoder, Array]:
-        """The coder of a build side, and its rows' codes (-1 for a key with a NULL)."""
+        """Return the coder of a build side, and its rows' codes (-1 for a key with a NULL)."""
         keys = [spread(key) for key in keys]
         columns = [_learn(key) for key in keys]
         codes = columns[0].encode(keys[0])
@@ -225,7 +226,7 @@ class KeyCoder:
         return cls(columns, prefixes, size), codes
 
     def encode(self, keys: Sequence[Vector]) -> Array:
-        """int64 codes of probe rows; -1 where the build side cannot have the key."""
+        """Return the int64 codes of probe rows; -1 if the build side cannot have the key."""
         keys = [spread(key) for key in keys]
         codes = self._columns[0].encode(keys[0])
         for column, key, known in zip(self._columns[1:], keys[1:], self._prefixes):

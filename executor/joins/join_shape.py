@@ -1,4 +1,4 @@
-"""What a hash join is about, apart from where its rows come from: from operators below, or from a temporary file."""
+"""Properties of a hash join that do not depend on the source of its rows: operators below, or a temporary file."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ...planner.algebra.physical import HashJoin
 from ...sql.expressions import Call, Column, Expr, columns_of, conjunction
 
 DROPS_UNMATCHED_PROBE = frozenset(("inner", "semi", "right", "right_semi", "right_anti"))
-"""Kinds in which a probe row without partner leaves no trace: they may filter the probe side's scans."""
+"""Kinds that drop a probe row without partner: they may filter the probe side's scans."""
 
 
 @dataclass(frozen=True, slots=True)
 class JoinShape:
-    """The kind, the output, and per side the columns and the keys, as in `planner.algebra.physical.HashJoin`."""
+    """Kind, output, and per side the columns and the keys, as in `planner.algebra.physical.HashJoin`."""
 
     kind: str
     output: tuple[Column, ...]
@@ -28,12 +28,13 @@ class JoinShape:
 
     @property
     def is_simple_not_in(self) -> bool:
-        """Is it a NOT IN of one key, for which it is enough to know whether the build side has a NULL?"""
+        """True for a NOT IN of one key, for which it suffices to know whether the build side has a NULL."""
         return self.kind == "null_anti" and len(self.build_keys) == 1 and self.residual is None
 
     @property
     def condition(self) -> Expr | None:
-        """What pairs with equal keys are tried by; for null_anti, which has to try others too, all of it."""
+        """Condition that is checked on pairs with equal keys; for null_anti the whole condition, as it must check other
+        pairs."""
         if self.kind != "null_anti":
             return self.residual
         parts: list[Expr] = [
@@ -44,19 +45,19 @@ class JoinShape:
 
 
 def shape_of(node: HashJoin) -> JoinShape:
-    """A plan node's shape."""
+    """Shape of a plan node."""
     probe, build = node.probe.columns, node.build.columns
     return JoinShape(node.kind, node.columns, probe, build, node.probe_keys, node.build_keys, node.residual)
 
 
 @dataclass(frozen=True, slots=True)
 class KeptSide:
-    """What is written of a side: the columns that somebody needs, and behind them the keys that are not among them.
+    """Part of a side that is written: the needed columns, followed by the keys that are not among them.
 
     Parameters
     ----------
     columns : tuple of Column
-        What is written.
+        Columns that are written.
     keys : tuple of Column
         The keys' columns among these.
     """
@@ -68,17 +69,18 @@ class KeptSide:
 
     @property
     def key_places(self) -> list[int]:
-        """Where among the columns the keys stand."""
+        """Positions of the keys among the columns."""
         places = {column.id: i for i, column in enumerate(self.columns)}
         return [places[key.id] for key in self.keys]
 
     def kept(self, batch: Batch, keys: Sequence[Vector]) -> Batch:
-        """What is written of a batch whose keys are `keys`."""
+        """Reduce a batch whose keys are `keys` to the columns that are written."""
         return batch.project(self.passing).append(keys[i] for i in self.computed)
 
 
 def kept_side(columns: Sequence[Column], keys: Sequence[Expr], needed: frozenset[int], first_id: int) -> KeptSide:
-    """What to write of a side of which the columns `needed` are needed; computed keys are numbered from `first_id`."""
+    """Columns to write of a side of which the columns `needed` are needed; computed keys are numbered from
+    `first_id`."""
     needed |= {key.id for key in keys if isinstance(key, Column)}
     passing = tuple(i for i, column in enumerate(columns) if column.id in needed)
     computed = tuple(i for i, key in enumerate(keys) if not isinstance(key, Column))
@@ -94,7 +96,7 @@ def kept_side(columns: Sequence[Column], keys: Sequence[Expr], needed: frozenset
 
 
 def kept_shape(shape: JoinShape) -> tuple[JoinShape, KeptSide, KeptSide]:
-    """The join over what is written of its sides, and the sides: probe, build."""
+    """Return the join over the written columns of its sides, and the sides: probe, build."""
     needed = frozenset(column.id for column in shape.output)
     if shape.residual is not None:
         needed |= columns_of(shape.residual)

@@ -1,4 +1,4 @@
-"""The build side's keys as far as runtime filters are made of them, also of rows that are in a file already."""
+"""The build side's keys for runtime filters, including those of rows that are already in a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .runtime_filters import CHEAP_BITS, MOST_BITS, SPARSEST, FilterFactory, Run
 
 
 class KeptKeys:
-    """Keeps the keys that filters want while they fit; of integers that do not, their range. Threads share it."""
+    """Keeps the keys that filters need while they fit; of integers that do not fit, their range. Threads share it."""
 
     def __init__(self, node: HashJoin, account: Account):
         self._wanted: Sequence[RuntimeFilter] = node.runtime_filters if node.kind in DROPS_UNMATCHED_PROBE else ()
@@ -27,7 +27,7 @@ class KeptKeys:
         self._ranges: list[tuple[int, int] | None] = [None] * len(self._wanted)
 
     def add(self, keys: Sequence[Vector], counted: bool = False) -> None:
-        """Some rows' keys; `counted`: the account holds them already."""
+        """Add some rows' keys; `counted`: the account holds them already."""
         chosen = [spread(keys[wanted.key]) for wanted in self._wanted]
         if not chosen or not len(chosen[0]):
             return
@@ -55,7 +55,7 @@ class KeptKeys:
             self._ranges[number] = min(low, known[0]), max(high, known[1])
 
     def filters(self, filters: RuntimeFilters) -> RuntimeFilters:
-        """These filters and what the keys allow; the account goes on to hold the bitmaps."""
+        """Return these filters with those that the keys allow; the account continues to hold the bitmaps."""
         for number, wanted in enumerate(self._wanted):
             for factory in self._factories(number, wanted.bloom_keys):
                 filters = filters.with_filter(wanted.column, factory)
@@ -70,7 +70,7 @@ class KeptKeys:
         if not self._kept[number]:
             return ()
         keys = concat(self._kept[number])
-        # The account must know of a bitmap before there is one, and then no more than it has.
+        # The account must hold a bitmap's bytes before it is created, and then no more than its size.
         most = 0
         if keys.type.is_integer_like and known_bounds(keys) is not None:
             most = min(MOST_BITS, max(CHEAP_BITS, SPARSEST * len(keys)))

@@ -1,22 +1,23 @@
-"""The merge join: two sides in the order of the join keys, tablet beside tablet, with one batch of each in memory.
+"""The merge join: two sides in the order of the join keys, tablet by tablet, with one batch of each in memory.
 
-Both tables are cut into tablets alike, so equal keys are in tablets of the same partition, and each pair of tablets is
-a morsel of its own. Within it, both sides ascend by the keys:
+Both tables are partitioned alike, so equal keys are in tablets of the same partition, and each pair of tablets is one
+morsel. Within it, both sides ascend by the keys:
 
-    left      [1 1 2 4 5 5 7 8]  [8 9 9 ...]          batches as they come
+    left      [1 1 2 4 5 5 7 8]  [8 9 9 ...]          batches as they arrive
     right     [2 2 3 5] [6 6] [7 8 8] [9 ...          blocks: no key is in two of them
 
 1. The right side's batches are cut into *blocks* where the key changes. The rows around the end of a batch that share
-   its last key, which the next batch may have too, become a small block of their own, so that batches stay as they are.
-2. A block is indexed like a build side (`probing`): its keys lie close together, so that the index is small enough for
-   the processor's caches, and is asked in ascending order.
-3. A left batch is looked up in the block at hand up to the block's last key, the rest of it in the next block: mostly
-   whole batches, whose columns nobody has to read or copy for it. Duplicates, conditions and kinds mean the same as in
-   the hash join.
-4. When the left side is past a block, its rows without partner come out, where the kind wants them, and it is dropped.
-   Where the kind has no use for rows without a partner and one side has ended, the other is not read on.
+   its last key become a separate small block, since the next batch may have that key too. So batches need not be
+   copied.
+2. A block is indexed like a build side (`probing`): its keys lie close together, so the index fits in the processor's
+   caches, and look-ups ascend.
+3. A left batch is looked up in the current block up to the block's last key, the rest of it in the next block. These
+   are mostly whole batches, whose columns need not be read or copied. Duplicates, conditions and kinds mean the same as
+   in the hash join.
+4. When the left side has passed a block, its rows without partner are produced if the kind needs them, and the block is
+   dropped. If the kind does not need rows without a partner and one side has ended, the other is not read further.
 
-Rows come out in key order, but for the rows without partner of each block or batch, which follow behind its matches.
+Rows are produced in key order, except for the rows without partner of each block or batch, which follow its matches.
 """
 
 from __future__ import annotations
@@ -42,11 +43,12 @@ from .probing import Probing
 from .runtime_filters import RuntimeFilters
 
 BLOCK_ROWS = 1 << 16
-"""The right side gathers at least so many rows for a block: an index of few rows costs more to set up than to ask."""
+"""Rows that the right side gathers at least for a block: setting up an index of few rows costs more than its
+look-ups."""
 _NEEDS_LEFT = frozenset(("inner", "left", "semi", "anti", "single"))
-"""Kinds in which nothing comes out once the left side has ended."""
+"""Kinds that produce nothing once the left side has ended."""
 _NEEDS_RIGHT = frozenset(("inner", "semi", "right", "right_semi", "right_anti"))
-"""Kinds in which nothing comes out once the right side has ended."""
+"""Kinds that produce nothing once the right side has ended."""
 
 KeyValues: TypeAlias = tuple[Any, ...]
 """The physical values of a row's keys: Python orders these tuples as keys are ordered."""
@@ -54,7 +56,7 @@ Opener = Callable[[PhysicalNode, ExecutionContext, RuntimeFilters], Stream]
 
 
 def open_merge_join(node: MergeJoin, context: ExecutionContext, filters: RuntimeFilters, open_node: Opener) -> Stream:
-    """The join's stream: a morsel per partition that has rows on a side that matters."""
+    """Open the join: a morsel per partition that has rows on a side that matters."""
     left, right = open_node(node.left, context, filters), open_node(node.right, context, filters)
     _check_unchanged(node, context)
     lefts, rights = _by_partition(left), _by_partition(right)
@@ -82,7 +84,7 @@ def _by_partition(stream: Stream) -> dict[str | None, tuple[Morsel, ...]]:
 
 
 def _check_unchanged(node: MergeJoin, context: ExecutionContext) -> None:
-    """The plan relies on both tables being cut alike, which an ALTER TABLE may have ended since."""
+    """Check that both tables are still partitioned alike, as the plan assumes; an ALTER TABLE may have changed that."""
     for scan in nodes(node):
         if isinstance(scan, TableScan) and context.store.table(scan.table.name).partitions != scan.table.partitions:
             raise OperationalError(
@@ -109,7 +111,7 @@ class _MergeJoin:
         self._right = _Side(node.right.columns, node.right_keys)
 
     def run(self, lefts: Sequence[Morsel], rights: Sequence[Morsel]) -> Iterator[Batch]:
-        """The rows of one partition; a side without a tablet there has no rows."""
+        """Yield the rows of one partition; a side without a tablet there has no rows."""
         for batch in self._all(self._batches(lefts), self._blocks(rights)):
             self._context.check()
             if batch.length:
@@ -139,15 +141,15 @@ class _MergeJoin:
                 block = next(blocks, None)
 
     def _beside_nothing(self, batch: Batch) -> Iterator[Batch]:
-        """Left rows behind the last block."""
+        """Handle left rows behind the last block."""
         return _Block(self._shape, self._right.nothing(), ()).probe(batch)
 
     def _batches(self, morsels: Sequence[Morsel]) -> Iterator[Batch]:
         return chain.from_iterable(self._context.checked(morsel.run()) for morsel in morsels)
 
     def _blocks(self, morsels: Sequence[Morsel]) -> Iterator[_Block]:
-        """The right side's rows, such that no key is in two blocks."""
-        last: list[_Rows] = []  # rows of one key, with which the batch before has ended
+        """Yield the right side's rows in blocks, such that no key is in two blocks."""
+        last: list[_Rows] = []  # rows of one key, with which the previous batch ended
         for batch in _gathered(self._right.columns, self._batches(morsels)):
             rows = self._right.rows_of(batch)
             begin = 0
@@ -173,7 +175,7 @@ class _MergeJoin:
 
 
 def _gathered(columns: Sequence[Column], batches: Iterator[Batch]) -> Iterator[Batch]:
-    """The batches, small ones put together."""
+    """Yield the batches, small ones combined."""
     found: list[Batch] = []
     rows = 0
     for batch in batches:
@@ -187,7 +189,7 @@ def _gathered(columns: Sequence[Column], batches: Iterator[Batch]) -> Iterator[B
 
 
 class _Side:
-    """The columns of one side, and how to compute its keys."""
+    """The columns of one side, and the evaluation of its keys."""
 
     def __init__(self, columns: Sequence[Column], keys: Sequence[Column]):
         self.columns = columns
@@ -195,11 +197,11 @@ class _Side:
         self._evaluations = Compiler(columns).compile_all(keys)
 
     def rows_of(self, batch: Batch) -> _Rows:
-        """A batch with its keys, which are read."""
+        """Return a batch with its keys, which are read."""
         return _Rows(batch, Keys(self._types, tuple(evaluate(batch) for evaluate in self._evaluations)))
 
     def nothing(self) -> _Rows:
-        """No rows."""
+        """Return no rows."""
         return _Rows(empty_batch(self.columns), Keys(self._types, tuple(map(empty_vector, self._types))))
 
 
@@ -211,23 +213,23 @@ class _Rows:
     keys: Keys
 
     def key_at(self, row: int) -> KeyValues:
-        """The keys of a row."""
+        """Return the keys of a row."""
         return self.keys.values_at(row)
 
     @property
     def last(self) -> KeyValues:
-        """The greatest key."""
+        """Return the greatest key."""
         return self.key_at(self.batch.length - 1)
 
     def slice(self, start: int, stop: int) -> _Rows:
-        """Some of the rows."""
+        """Return some of the rows."""
         if stop - start == self.batch.length:
             return self
         keys = Batch(list(self.keys.columns), self.batch.length).slice(start, stop)
         return _Rows(self.batch.slice(start, stop), Keys(self.keys.types, tuple(keys.columns())))
 
     def end(self, bound: KeyValues, inclusive: bool = True) -> int:
-        """How many rows have keys below the bound, or at it."""
+        """Return the number of rows with keys below the bound, or at most at it."""
         low, high = 0, self.batch.length
         if self.last < bound:
             return high
@@ -242,7 +244,7 @@ class _Rows:
 
 
 class _Block:
-    """Right rows with all left rows' partners for keys up to `last`; indexed when somebody asks."""
+    """Right rows with all partners of left rows for keys up to `last`; indexed at first use."""
 
     def __init__(self, shape: JoinShape, rows: _Rows, last: KeyValues):
         self.last = last
@@ -256,10 +258,10 @@ class _Block:
         return self._probing
 
     def probe(self, batch: Batch) -> Iterator[Batch]:
-        """What comes out for left rows."""
+        """Yield the output for left rows."""
         return self._indexed().probe_all(iter((batch,)))
 
     def rest(self) -> Iterator[Batch]:
-        """What comes out when all left rows of its keys have been seen."""
+        """Yield the output that is known once all left rows of its keys have been probed."""
         if self._shape.kind in MARKS_BUILD:
             yield self._indexed().rest()

@@ -1,7 +1,7 @@
-"""The nested loop join: every pair is tried, in blocks. For conditions without an equality, and for one-row sides.
+"""The nested loop join: every pair is checked, in blocks. For conditions without an equality, and for one-row sides.
 
-A right side that does not fit into memory goes to a temporary file, and so does the left side then; both are joined
-from there (`blocks`).
+A right side that does not fit into memory is written to a temporary file, and then the left side as well; both are
+joined from there (`blocks`).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def open_nested_loop(
 
 
 class _Loop:
-    """Right rows in memory, and what becomes of left rows; it holds the account as long as it lives."""
+    """Right rows in memory, joined with left rows; it holds the account as long as it lives."""
 
     def __init__(self, shape: JoinShape, right: Batch, context: ExecutionContext, account: Account):
         self._matches = Matches(shape.kind, shape.output, shape.probe, shape.build, right, shape.residual)
@@ -65,7 +65,7 @@ class _Loop:
         self._account = account
 
     def run(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """The join's rows for a morsel of the left side."""
+        """Yield the join's rows for a morsel of the left side."""
         for batch in batches:
             yield from self._context.checked(self._matches.emit(batch, self._pairs(batch)))
 
@@ -89,7 +89,7 @@ class _Loop:
 
 
 class _Spilled:
-    """The way of a join whose right side does not fit."""
+    """A join whose right side does not fit."""
 
     def __init__(self, shape: JoinShape, context: ExecutionContext, account: Account):
         self._shape, *sides = kept_shape(shape)
@@ -103,7 +103,7 @@ class _Spilled:
         return self._rows.get(lambda: SpilledRows(self._context.spill_file(), types_of(self._right.columns)))
 
     def writer(self) -> RowWriter:
-        """The writer of one thread for right rows."""
+        """Make the writer of one thread for right rows."""
         return RowWriter(self._made_rows())
 
     def write(self, batch: Batch, writer: Writer) -> None:
@@ -111,7 +111,7 @@ class _Spilled:
         writer.add(self._right.kept(batch, ()))
 
     def open(self, left: Stream) -> Stream:
-        """The join's stream, once all right rows are written: writes the left side."""
+        """Return the join's stream, once all right rows are written: writes the left side."""
         rows = SpilledRows(self._made_rows().file, types_of(self._left.columns))
 
         def write(batches: Iterator[Batch]) -> None:
@@ -131,7 +131,7 @@ class _Spilled:
 
 
 def _beside_one_row(node: NestedLoopJoin, right: Batch) -> Callable[[Iterator[Batch]], Iterator[Batch]]:
-    """A one-row right side becomes constants: nothing is paired, conditions compare with a constant."""
+    """Turn a one-row right side into constants: no pairs are formed, conditions compare with a constant."""
     columns = (*node.left.columns, *node.right.columns)
     values = [(column.type, physical(column)) for column in right.columns()]
     positions = {column.id: i for i, column in enumerate(columns)}

@@ -1,7 +1,7 @@
-"""What becomes of matches: candidate pairs of probe and build rows in, output rows of a join kind out.
+"""Conversion of candidate pairs of probe and build rows to the output rows of a join kind.
 
-Both joins share it: the hash join brings the pairs that its index finds, the nested loop brings all. A condition, where
-there is one, decides which candidates are matches.
+Both joins share it: the hash join supplies the pairs that its index finds, the nested loop supplies all pairs. A
+condition, if there is one, decides which candidates are matches.
 """
 
 from __future__ import annotations
@@ -20,25 +20,26 @@ from ..lazy import null_extended
 from .join_index import PAIRS_AT_ONCE
 
 Part: TypeAlias = tuple[Array, Array]
-"""(probe rows, build rows), row by row a candidate pair; probe rows ascending, all of one probe row in one part."""
+"""(probe rows, build rows): a candidate pair per position; probe rows ascending, all of one probe row in one part."""
 
 BUILD_ONLY = frozenset(("right_semi", "right_anti"))
 MARKS_BUILD = BUILD_ONLY | {"right", "full"}
-"""Kinds that must know at the end which build rows found a partner."""
+"""Kinds that must know at the end which build rows had a partner."""
 KEEPS_PROBE = frozenset(("left", "full", "single"))
-"""Kinds in which a probe row without partner comes out with NULLs."""
+"""Kinds that produce a probe row without partner with NULLs."""
 GIVES_PAIRS = frozenset(("inner", "cross", "left", "right", "full", "single"))
 
 
 class Matches:
-    """Turns candidate pairs into a join's rows. One object serves all threads of a join.
+    """Converts candidate pairs to a join's rows. All threads of a join share one object.
 
     Parameters
     ----------
     kind : str
         As in `planner.algebra.physical.HashJoin`.
     output : sequence of Column
-        Any of the two sides' columns (of the probe side's only, or the build side's only, for the kinds that say so).
+        Any of the two sides' columns (of the probe side's only, or the build side's only, for the kinds that require
+        it).
     condition : Expr, optional
         Over the columns of both sides.
     """
@@ -60,36 +61,37 @@ class Matches:
         compiler = Compiler((*probe, *build))
         self._condition = None if condition is None else compiler.condition(condition)
         self._truth = None if condition is None else compiler.compile(condition)
-        # Threads set entries to True only, so they need no lock among each other.
+        # Threads set entries to True only, so they need no lock.
         self._marked = np.zeros(build_rows.length if kind in MARKS_BUILD else 0, np.bool_)
 
     # ---- rows of pairs --------------------------------------------------------------------------------------------
 
     def pair(self, probe: Batch, probe_rows: Array | None, build_rows: Array) -> Batch:
-        """Both sides' columns; `probe_rows` None: every probe row once, in order."""
+        """Combine both sides' columns; `probe_rows` None: every probe row once, in order."""
         left = probe if probe_rows is None else probe.select(probe_rows)
         return left.append(self.build.select(build_rows).slots())
 
     def extended(self, probe: Batch, build_rows: Array) -> Batch:
-        """Every probe row once, with NULLs where its build row is negative."""
+        """Combine every probe row once, with NULLs if its build row is negative."""
         return probe.append(null_extended(self.build, build_rows))
 
     def project(self, both: Batch) -> Batch:
-        """The output columns of a batch of both sides' columns."""
+        """Return the output columns of a batch of both sides' columns."""
         return both.project(self._output)
 
     # ---- kinds ----------------------------------------------------------------------------------------------------
 
     def emit(self, probe: Batch, parts: Iterable[Part]) -> Iterator[Batch]:
-        """A probe batch's output; build rows that found a partner are remembered where the kind needs them."""
+        """Yield a probe batch's output; build rows with a partner are marked if the kind needs them."""
         hit = np.zeros(probe.length, np.bool_)
         yield from self.found(probe, parts, hit)
         yield from self.settled(probe, hit)
 
     def found(self, probe: Batch, parts: Iterable[Part], hit: Array) -> Iterator[Batch]:
-        """The pairs that are matches, for the kinds that give pairs; `hit` becomes True where a probe row has one.
+        """Yield the pairs that are matches, for the kinds that produce pairs; `hit` is set to True for probe rows with
+        one.
 
-        `hit` may know of matches with other build rows from before.
+        `hit` may hold matches with other build rows from before.
         """
         gives_pairs = self.kind in GIVES_PAIRS
         for probe_rows, build_rows in parts:
@@ -103,7 +105,7 @@ class Matches:
                 yield self.project(both)
 
     def settled(self, probe: Batch, hit: Array) -> Iterator[Batch]:
-        """What comes out for the rows of a probe batch, once it is known which have a match."""
+        """Yield the output for the rows of a probe batch, once all their matches are known."""
         if self.kind == "semi":
             yield self._of_probe(probe, hit)
         elif self.kind in ("anti", "null_anti"):
@@ -116,7 +118,7 @@ class Matches:
         return (probe if mask.all() else probe.select(mask)).project(self._output)
 
     def _matching(self, probe: Batch, probe_rows: Array, build_rows: Array) -> tuple[Array, Array, Batch]:
-        """The candidates that are matches; for null_anti those for which the condition is not false."""
+        """Return the candidates that are matches; for null_anti those for which the condition is not false."""
         both = self.pair(probe, probe_rows, build_rows)
         if self._condition is None or self._truth is None or not both.length:
             return probe_rows, build_rows, both
@@ -136,11 +138,11 @@ class Matches:
             )
 
     def mark(self, build_rows: Array) -> None:
-        """Remember build rows that found a partner."""
+        """Mark build rows that have a partner."""
         self._marked[build_rows] = True
 
     def rest(self, probe_columns: Sequence[Column]) -> Batch:
-        """What comes out once all probe rows have been seen: for the kinds of `MARKS_BUILD`."""
+        """Return the output that is known once all probe rows were processed: for the kinds of `MARKS_BUILD`."""
         marked = self._marked
         rows = self.build.select(marked if self.kind == "right_semi" else ~marked)
         if self.kind in BUILD_ONLY:
@@ -154,7 +156,8 @@ def _nulls(columns: Sequence[Column], length: int) -> list[Vector | LazyColumn]:
 
 
 def all_pairs(probe_rows: Array, build_rows: Array) -> Iterator[Part]:
-    """Every pair, probe row by probe row, in parts of about `PAIRS_AT_ONCE`; the whole of one probe row in one part."""
+    """Yield every pair, probe row by probe row, in parts of about `PAIRS_AT_ONCE`; each probe row's pairs in one
+    part."""
     if not len(probe_rows) or not len(build_rows):
         return
     step = max(1, PAIRS_AT_ONCE // len(build_rows))

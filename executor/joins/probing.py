@@ -1,4 +1,4 @@
-"""Looking up probe batches in a build side that is in memory."""
+"""Look-up of probe batches in a build side that is in memory."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from .join_shape import JoinShape
 from .pairs import BUILD_ONLY, MARKS_BUILD, Matches, Part, all_pairs
 
 _SPARING = 4
-"""Entries of a direct table per row where memory is short."""
+"""Entries of a direct table per row if memory is short."""
 
 
 class Probing:
-    """A build side, indexed, and what becomes of probe batches. Threads share it.
+    """An indexed build side, and the output for probe batches. Threads share it.
 
     Parameters
     ----------
@@ -27,11 +27,11 @@ class Probing:
     build : Batch
         The build side's rows.
     keys : list of Vector
-        Their keys, one at least.
+        Their keys, at least one.
     account : Account, optional
-        That holds them, for as long as this lives.
+        Account that holds them, as long as this object lives.
     sparing : bool
-        Index them in little memory rather than fast.
+        Choose an index for little memory rather than for speed.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Probing:
         self._probe_columns = shape.probe
 
     def probe_all(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """The join's rows for a morsel of the probe side."""
+        """Yield the join's rows for a morsel of the probe side."""
         for batch in batches:
             if batch.length:
                 for result in self._probe(batch):
@@ -70,7 +70,7 @@ class Probing:
         return self._index.bytes
 
     def rest(self) -> Batch:
-        """What comes out after all probe rows; for the kinds of `MARKS_BUILD`."""
+        """Return the output after all probe rows; for the kinds of `MARKS_BUILD`."""
         return self.matches.rest(self._probe_columns)
 
     def _probe(self, batch: Batch) -> Iterator[Batch]:
@@ -92,7 +92,7 @@ class Probing:
         yield self.matches.project(batch if mask.all() else batch.select(mask))
 
     def _unique(self, batch: Batch, codes: Array) -> Iterator[Batch]:
-        """At most one partner per probe row, so rows never multiply."""
+        """Join with at most one partner per probe row, so rows never multiply."""
         matches = self.matches
         rows = self._index.find(codes)
         mask = rows >= 0
@@ -111,7 +111,7 @@ class Probing:
     # ---- a part of the build side -----------------------------------------------------------------------------------
 
     def found(self, batch: Batch, hit: Array) -> Iterator[Batch]:
-        """`Matches.found` where these build rows are only some of them."""
+        """`Matches.found` for a part of the build rows."""
         keys = [evaluate(batch) for evaluate in self._keys]
         codes = self._coder.encode(keys)
         if self._is_plain and self.kind in ("semi", "anti"):
@@ -145,7 +145,7 @@ class Probing:
 
 
 def rows_with_null(keys: Sequence[Vector], length: int) -> Array:
-    """The rows in which some key is NULL."""
+    """Return the rows in which some key is NULL."""
     present = np.ones(length, np.bool_)
     for key in keys:
         if key.validity is not None:

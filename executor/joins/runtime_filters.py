@@ -1,11 +1,11 @@
-"""Runtime filters: what a join's build side knows, told to the scans below its probe side before they start.
+"""Runtime filters: summaries of a join's build keys, passed to the scans below its probe side before they start.
 
     integers, dates, ... of moderate range    an exact bitmap: the scan drops every row without a partner
     few texts; few integers far apart         a list, exact too
     many of them; floats, wide decimals       a Bloom filter, if the planner finds it worth its look-ups
     integers far apart, however many          their range
 
-A Bloom filter lets some rows pass that have no partner, so the join above must stay; it does.
+A Bloom filter lets some rows pass that have no partner, so the join above still checks every row.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from ...planner.estimates.cost import MOST_TEXTS
 from ..kernels.numbers import integers, known_bounds, measured_bounds
 
 MOST_BITS = 1 << 26
-"""Values that a bitmap may span: 64 MB, for keys of tables of that many rows."""
+"""Largest range of values of a bitmap: 64 MB, for keys of tables of that many rows."""
 SPARSEST = 256
-"""A larger bitmap may span so many values per key before its range alone is sent."""
+"""Range of values per key up to which a larger bitmap is made; beyond, only the range is sent."""
 CHEAP_BITS = 1 << 23
-"""A bitmap of this span is worth making for any number of keys: zeroing 8 MB takes less than reading one column."""
+"""Range of values up to which a bitmap is worth making for any number of keys: zeroing 8 MB takes less than reading one
+column."""
 MOST_LISTED = 4096
-"""Far-flung integer keys in a list: pages without any of them are never read."""
+"""Number of widely spread integer keys up to which a list is sent: pages without any of them are never read."""
 MOST_REPEATED = 8
-"""Build rows per key that a Bloom filter may have: with more, finding the distinct ones costs more than it saves."""
+"""Build rows per key above which no Bloom filter is made: finding the distinct keys would cost more than it saves."""
 
 FilterFactory = Callable[[str], ColumnPredicate]
 """Makes the predicate for a column, given its name in the table."""
@@ -40,16 +41,16 @@ FilterFactory = Callable[[str], ColumnPredicate]
 
 @dataclass(frozen=True, slots=True)
 class RuntimeFilters:
-    """Filters on their way down, by the number of the column they apply to."""
+    """Filters passed down a plan, by the number of the column they apply to."""
 
     by_column: Mapping[int, tuple[FilterFactory, ...]] = field(default_factory=dict)
 
     def with_filter(self, column: int, factory: FilterFactory) -> RuntimeFilters:
-        """These and one more."""
+        """Return these filters and one more."""
         return RuntimeFilters({**self.by_column, column: (*self.by_column.get(column, ()), factory)})
 
     def predicates(self, node: TableScan) -> tuple[ColumnPredicate, ...]:
-        """Those for the columns that a scan fetches."""
+        """Return the predicates for the columns that a scan fetches."""
         if not self.by_column:
             return ()
         return tuple(
@@ -63,9 +64,9 @@ NO_FILTERS = RuntimeFilters()
 
 
 def filters_for(keys: Vector, bloom_keys: int = 0) -> tuple[FilterFactory, ...]:
-    """The filters that the build side's values of one key allow; none where they would drop nothing worth the look-up.
+    """Return the filters that the build side's values of one key allow; none if they would not drop enough rows.
 
-    `bloom_keys` says up to how many distinct keys a Bloom filter is worth having.
+    `bloom_keys` is the number of distinct keys up to which a Bloom filter is worth its cost.
     """
     keys = spread(keys)
     if keys.type.is_text:
@@ -85,7 +86,7 @@ def filters_for(keys: Vector, bloom_keys: int = 0) -> tuple[FilterFactory, ...]:
 
 
 def described(predicate: ColumnPredicate) -> str:
-    """What kind of filter it is, for EXPLAIN ANALYZE."""
+    """Name the kind of a filter, for EXPLAIN ANALYZE."""
     return f"{_KINDS.get(type(predicate), 'filter')} on {predicate.column}"
 
 
@@ -93,7 +94,7 @@ _KINDS: dict[type, str] = {BitmapFilter: "bitmap", BloomFilter: "Bloom filter", 
 
 
 def bitmap(keys: Vector, low: int, span: int) -> Array:
-    """One bool per value from `low` on: is it among the keys?"""
+    """Return one bool per value from `low` on: True if it is among the keys."""
     bits = np.zeros(span, np.bool_)
     bits[_present(keys) - low] = True
     return bits
@@ -111,7 +112,7 @@ def _list_filter(keys: Vector) -> FilterFactory:
 
 def _text_list(keys: Vector) -> tuple[FilterFactory, ...]:
     if isinstance(keys, Dict) and keys.validity is None:
-        # Entries that no row has any more do no harm: the filter only has to let every key pass.
+        # Entries that no row uses any more do no harm: the filter only has to pass every key.
         distinct = keys.dictionary.take(np.flatnonzero(np.bincount(keys.codes, minlength=1)))
     elif isinstance(keys, Text) and len(keys) <= 64 * MOST_TEXTS:
         distinct = pc.unique(keys.array).drop_null()

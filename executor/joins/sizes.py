@@ -1,4 +1,4 @@
-"""How many bytes a build side takes that is in a temporary file."""
+"""Memory that a build side in a temporary file takes once it is loaded."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from ...model.types import DataType
 from ..spilling.sizes import expected_width
 
 INDEX = 24
-"""Per row of a build side: its place in the order of the keys, and in the table that finds it."""
+"""Bytes per row of a build side: its position in the order of the keys, and in the index table."""
 
 
 def loaded_bytes(types: Sequence[DataType], rows: int, written: int) -> int:
-    """Bytes of rows of which `written` lie in a temporary file, read and indexed."""
+    """Bytes of rows of which `written` lie in a temporary file, once read and indexed."""
     return max(written, rows * sum(expected_width(type_) for type_ in types)) + INDEX * rows

@@ -1,16 +1,17 @@
-"""The hash join of a build side that does not fit: both sides cut by the hash of their keys (a Grace hash join).
+"""The hash join of a build side that does not fit: both sides are partitioned by the hash of their keys (a Grace hash
+join).
 
     build ──┬─► partition 0 ─┐            ┌─ partition 0 ◄─┬── probe
             ├─► partition 1 ─┼─ join each ┼─ partition 1 ◄─┤
             └─► ...         ─┘   by itself└─ ...         ◄─┘
 
-Rows with equal keys meet in one partition, so each is a join of its own, of any kind; one morsel each. A partition that
-does not fit is cut again by further bits of the hash; where that does not help, because most rows have one key, its
-build rows are taken in blocks (`blocks`).
+Rows with equal keys are in one partition, so each partition is a separate join, of any kind, and one morsel. A
+partition that does not fit is partitioned again by further bits of the hash. If that does not help, because most rows
+have one key, its build rows are joined in blocks (`blocks`).
 
-What a NULL key means is settled before: a row with one has no partner, so it is left out, or, where it comes out alone,
-it is dealt to the partitions in turn. NOT IN becomes an anti join once it is known that the build side has no NULL;
-with several keys or a further condition a NULL may meet any row, and the whole join is made in blocks.
+NULL keys are handled first. A row with one has no partner, so it is dropped; if it must be produced alone, such rows
+are distributed over the partitions round-robin. NOT IN becomes an anti join once it is known that the build side has no
+NULL. With several keys or a further condition a NULL may match any row, and the whole join runs in blocks.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from .probing import Probing, rows_with_null
 from .sizes import loaded_bytes
 
 _KEEPS_BUILD = frozenset(("right", "full", "right_anti"))
-"""Kinds in which a build row without partner comes out."""
+"""Kinds that produce a build row without partner."""
 _NEEDLESS_CUT = 7 / 8
-"""A partition with so much of what was cut is not cut again: most of its rows have one key."""
+"""Share of the input above which a partition is not cut again: most of its rows have one key."""
 
 
 class PartitionWriter(RowWriter):
@@ -46,11 +47,11 @@ class PartitionWriter(RowWriter):
     Parameters
     ----------
     keys : sequence of int
-        Which columns are the keys.
+        Positions of the key columns.
     keeps_null_keys : bool
-        Else rows with a NULL in the key are left out.
+        Else rows with a NULL in the key are dropped.
     wanted : ndarray of bool, shape (PARTITIONS,), optional
-        Rows of other partitions are left out.
+        Rows of other partitions are dropped.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class PartitionWriter(RowWriter):
         self._wanted = wanted
 
     def add(self, batch: Batch) -> None:
-        """As a `RowWriter`; of rows that are left out, the keys are all that is read."""
+        """Write a batch, as `RowWriter` does; of dropped rows only the keys are read."""
         keys = [batch.column(i) for i in self._keys]
         numbers = partition_numbers(keys, batch.length, self._level)
         alone = rows_with_null(keys, batch.length)
@@ -97,7 +98,7 @@ class SpilledJoin:
     sides : tuple of KeptSide
         Probe and build.
     keep_probe : callable
-        What is written of a probe batch.
+        Reduces a probe batch to the columns that are written.
     """
 
     shape: JoinShape
@@ -111,16 +112,16 @@ class SpilledJoin:
 
     @property
     def is_cut(self) -> bool:
-        """Are the sides cut into partitions?"""
+        """True if the sides are cut into partitions."""
         return self.shape.kind != "null_anti" or self.shape.is_simple_not_in
 
     def heap(self, build: bool) -> PartitionedRows | SpilledRows:
-        """Where the rows of a side go."""
+        """Make the storage of a side's rows."""
         types = types_of(self.sides[build].columns)
         return PartitionedRows(self.file, types) if self.is_cut else SpilledRows(self.file, types)
 
     def writer(self, heap: PartitionedRows | SpilledRows, build: bool, wanted: Array | None = None) -> RowWriter:
-        """The writer of one thread for a side."""
+        """Make the writer of one thread for a side."""
         if isinstance(heap, SpilledRows):
             return RowWriter(heap)
         return self._cutting(heap, build, 0, wanted)
@@ -132,7 +133,7 @@ class SpilledJoin:
     # ---- joining ----------------------------------------------------------------------------------------------------
 
     def stream(self, build: PartitionedRows | SpilledRows, open_probe: Callable[[], Stream]) -> Stream:
-        """The join's rows, once the build side is written: writes the probe side."""
+        """Return the join's stream, once the build side is written: writes the probe side."""
         if self.shape.is_simple_not_in:
             self.shape = replace(self.shape, kind="anti")
         wanted = None
@@ -167,7 +168,7 @@ class SpilledJoin:
         return Morsel(lambda: self._partition(build, probe, 0, is_worth_cutting=True))
 
     def _partition(self, build: SpilledRows, probe: SpilledRows, level: int, is_worth_cutting: bool) -> Iterator[Batch]:
-        """The join of a partition that `level` has cut."""
+        """Join a partition that `level` has cut."""
         self.context.check()
         if not self._gives_rows(build, probe):
             return

@@ -103,14 +103,26 @@ def _started(morsel: Morsel) -> Iterator[Batch]:
 class ExecutionContext:
     """What operators share while a statement runs.
 
-    Parameters ---------- store : Store threads : int Number of morsels that run concurrently; by default one per
-    processor. memory_limit : int, optional Bytes that hash tables, sorts and buffered rows may take together; operators
-    spill what does not fit. None: no limit. temporary_directory : str, optional Directory for spilled data; None: the
-    system's directory for temporary files. cancel : threading.Event Once set, by any thread, the statement ends with
-    `Cancelled` at its next batch. progress : callable, optional Called periodically, and at the end, with the
-    statement's progress: `executor.run.progress`. collect : bool Keep `actuals` per operator, for EXPLAIN ANALYZE.
-    snapshot : Timestamp, optional Snapshot timestamp of the reads; None: the latest committed state. is_deep : bool
-    True if the plan is nested by hundreds of levels: everything runs in the calling thread, which has a deep stack.
+    Parameters
+    ----------
+    store : Store
+    threads : int
+        Number of morsels that run concurrently; by default one per processor.
+    memory_limit : int, optional
+        Bytes that hash tables, sorts and buffered rows may take together; operators spill what does not fit. None: no
+        limit.
+    temporary_directory : str, optional
+        Directory for spilled data; None: the system's directory for temporary files.
+    cancel : threading.Event
+        Once set, by any thread, the statement ends with `Cancelled` at its next batch.
+    progress : callable, optional
+        Called periodically, and at the end, with the statement's progress: `executor.run.progress`.
+    collect : bool
+        Keep `actuals` per operator, for EXPLAIN ANALYZE.
+    snapshot : Timestamp, optional
+        Snapshot timestamp of the reads; None: the latest committed state.
+    is_deep : bool
+        True if the plan is nested by hundreds of levels: everything runs in the calling thread, which has a deep stack.
     """
 
     store: Store

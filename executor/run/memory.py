@@ -1,7 +1,7 @@
 """Memory accounting for one statement's state: the bytes that each operator holds, and which operator must spill.
 
-    limit ──┬── one half: an equal guarantee for every operator that keeps rows └── the other half: first come, first
-            served, until released
+    limit ──┬── one half: an equal guarantee for every operator that keeps rows
+            └── the other half: first come, first served, until released
 
 Operators that keep rows (hash tables, groups, sorts, windows, shared rows) *grow* an account before they keep more. If
 an account cannot grow, its operator spills (`spilling`), keeps less and *shrinks* the account. Because every operator
@@ -38,10 +38,17 @@ def default_limit() -> int | None:
 class Memory:
     """The limit of one execution and what is held under it. Threads share it.
 
-    Parameters ---------- limit : int, optional Bytes; None: no limit. holders : int Number of operators of the plan
-    that keep rows.
+    Parameters
+    ----------
+    limit : int, optional
+        Bytes; None: no limit.
+    holders : int
+        Number of operators of the plan that keep rows.
 
-    Attributes ---------- held, peak : int Bytes that all accounts hold together, currently and at most.
+    Attributes
+    ----------
+    held, peak : int
+        Bytes that all accounts hold together, currently and at most.
     """
 
     def __init__(self, limit: int | None, holders: int = 1):

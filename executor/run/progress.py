@@ -23,9 +23,15 @@ INTERVAL = 0.05
 class Progress:
     """Progress of a statement. `rows` and `parts_done` never decrease while it runs.
 
-    Parameters ---------- rows : int Rows that its scans have passed so far. expected_rows : int, optional Expected
-    total of `rows`; None if unknown (a CSV file). parts_done, parts : int Units of scans (parts of a tablet, files)
-    that are done, and all known ones: a scan that runs only after another adds its own when it begins.
+    Parameters
+    ----------
+    rows : int
+        Rows that its scans have passed so far.
+    expected_rows : int, optional
+        Expected total of `rows`; None if unknown (a CSV file).
+    parts_done, parts : int
+        Units of scans (parts of a tablet, files) that are done, and all known ones: a scan that runs only after another
+        adds its own when it begins.
     """
 
     rows: int = 0
@@ -49,7 +55,11 @@ statement, as with sqlite3."""
 class Tracker:
     """Adds up the reports of a statement's scans. Thread-safe.
 
-    Parameters ---------- handler : callable cancel : threading.Event Set if the handler returns a true value.
+    Parameters
+    ----------
+    handler : callable
+    cancel : threading.Event
+        Set if the handler returns a true value.
     """
 
     def __init__(self, handler: Handler, cancel: threading.Event):

@@ -1,7 +1,7 @@
-"""Sorting more rows than memory holds: sorted runs in a temporary file, merged again.
+"""Sorting of more rows than fit in memory: sorted runs in a temporary file, merged at the end.
 
-    batches ── HeldRows ──┬── all of them fit ──────────────────────────► sorted at once
-                          └── they don't: Sorter ──► runs ── merged ────► batches in order, made when they are asked for
+    batches ── HeldRows ──┬── all of them fit ────────────► sorted at once
+                          └── otherwise: Sorter ──► runs ── merged ──► batches in order, produced on demand
 
-Who sorts: ORDER BY (`sorted_rows`), windows and the first rows of groups, whose rows go by partition and order.
+Users are ORDER BY (`sorted_rows`), windows, and the first rows of groups, whose rows are sorted by partition and order.
 """

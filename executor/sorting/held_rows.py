@@ -1,8 +1,8 @@
-"""Rows that an operator collects before it can give any: what they take, under an account.
+"""Rows that an operator collects before it produces any, and their size, under an account.
 
-Columns that nobody has read yet will be read, and count as if they were: by their type at first, then by those of a
-batch that is read ahead of time. That happens where a sixteenth, an eighth, a quarter, half of the memory is in use: a
-collection that is small compared with its memory reads nothing early.
+Columns that have not been read count as if they were: by their type at first, then by those of a batch that is read
+early. That happens when a sixteenth, an eighth, a quarter, half of the memory is in use: a collection that is small
+compared with its memory reads nothing early.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..run.memory import Account
 from ..spilling.sizes import expected_width, vector_bytes
 
 COPIES = 2
-"""Rows are there twice while they are put in order: as they came, and as one batch."""
+"""Rows exist twice while they are sorted: as separate batches, and as one batch."""
 _FIRST_LOOK = 16
 
 
@@ -26,13 +26,13 @@ class HeldRows:
     Parameters
     ----------
     columns : sequence of Column
-        What the batches hold.
+        Contents of the batches.
     wanted : sequence of int
-        The places of the columns that will be read.
+        Positions of the columns that will be read.
     account : Account
         May be shared; grows and shrinks by what is held here.
     extra : int
-        Bytes per row beside the columns: codes of keys, row numbers.
+        Bytes per row in addition to the columns: codes of keys, row numbers.
     """
 
     def __init__(self, columns: Sequence[Column], wanted: Sequence[int], account: Account, extra: int):
@@ -44,18 +44,19 @@ class HeldRows:
         self._extra = extra
         self._widths = {place: float(expected_width(columns[place].type)) for place in wanted}
         self._measured = dict.fromkeys(wanted, 0)
-        """Of how many rows each column has been looked at."""
+        """Number of rows of each column that were measured."""
         self._counted = 0
         room = account.room
         self._next_look = None if room is None else room // _FIRST_LOOK
 
     @property
     def width(self) -> float:
-        """Bytes per row in all wanted columns, as far as is known."""
+        """Bytes per row in all needed columns, as far as known."""
         return sum(self._widths.values())
 
     def add(self, batch: Batch) -> bool:
-        """Hold a batch too; False where the account has no room for it: then the rows must go (`clear`)."""
+        """Hold one more batch; return False if the account has no room for it: then the rows must be released
+        (`clear`)."""
         self.batches.append(batch)
         self.rows += batch.length
         if self._next_look is None:
@@ -75,11 +76,11 @@ class HeldRows:
         return True
 
     def whole(self) -> Batch:
-        """All rows as one batch, nothing more read than is."""
+        """Return all rows as one batch; nothing further is read."""
         return joined(self._columns, self.batches)
 
     def clear(self) -> None:
-        """Hold nothing any more."""
+        """Release all rows."""
         self.batches, self.rows = [], 0
         self._account.shrink(self._counted)
         self._counted = 0
@@ -88,7 +89,7 @@ class HeldRows:
         return int(self.rows * (COPIES * self.width + self._extra))
 
     def _look(self, batch: Batch) -> None:
-        """Learn from the columns that have been read."""
+        """Measure the columns that have been read."""
         for place in self._wanted:
             if batch.is_loaded(place) and batch.length:
                 before, now = self._measured[place], batch.length

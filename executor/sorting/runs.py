@@ -3,13 +3,13 @@
     run 0   ▇▇▇▇▇ ▇▇▇▇▇ ▇▇▇▇▇         chunks, each sorted, each behind the one before it
     run 1   ▇▇▇▇▇ ▇▇▇▇▇ ▇▇▇▇▇
     run 2   ▇▇▇▇▇ ▇▇▇▇▇
-              └─────└── the last keys of all chunks are known: a chunk is needed once its predecessor's last row is out
+              └─────└── the last keys of all chunks are known: a chunk is needed once its predecessor is consumed
 
-So the order in which the chunks are read is known before (`_Forecast`), and so is, for any number of chunks read, the
-*bound*: the last key in memory of the run whose next chunk comes first. Rows up to the bound are complete, however many
-runs there are: each round reads as many chunks as memory allows, sorts what is there once, and gives the rows up to the
-bound. Of each run, at most one chunk is left for the next round. Equal rows keep the order of their runs, and their
-order within them.
+So the order in which the chunks are read is known in advance (`_Forecast`). So is the *bound* for any number of chunks
+read: the last key in memory of the run whose next chunk comes first. Rows up to the bound are complete, however many
+runs there are. Each round reads as many chunks as memory allows, sorts all rows in memory once, and yields the rows up
+to the bound. Of each run, at most one chunk is left for the next round. Equal rows keep the order of their runs, and
+their order within them.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ from ..spilling.spill_file import Extent, SpillFile
 from .sort_keys import order_of
 
 _COPIES = 3
-"""A chunk that is merged is there as it was read, joined with others, and in the order of all of them."""
+"""Copies of a chunk during a merge: as read, joined with others, and in merged order."""
 _PER_ROW = 48
-"""Bytes that a row takes in a merge beside its columns: codes, packed codes, row numbers."""
+"""Bytes that a row takes in a merge in addition to its columns: codes, packed codes, row numbers."""
 
 
 @dataclass(frozen=True)
 class Ordering:
-    """Which columns of spilled rows order them, and how."""
+    """Sort keys of spilled rows: their columns and directions."""
 
     keys: Sequence[int]
     items: Sequence[OrderItem]
 
     def of(self, vectors: Sequence[Vector], length: int) -> Array:
-        """The order of rows with these keys; equal ones keep theirs."""
+        """Sort rows with these keys; equal ones keep their order."""
         return order_of(vectors, self.items, length)
 
     def keys_of(self, batch: Batch) -> list[Vector]:
-        """The keys of spilled rows."""
+        """Return the keys of spilled rows."""
         return [batch.column(place) for place in self.keys]
 
 
@@ -61,7 +61,7 @@ class Run:
 
     @property
     def chunks(self) -> Sequence[Extent]:
-        """Where the chunks are."""
+        """Extents of the chunks."""
         return self.rows.extents
 
     @property
@@ -76,14 +76,15 @@ def cost(chunk: Extent) -> int:
 
 
 def cost_of(size: float, rows: int) -> int:
-    """Bytes that so many rows, of so many bytes together, take in a merge."""
+    """Bytes that `rows` rows, of `size` bytes together, take in a merge."""
     return int(_COPIES * size) + _PER_ROW * rows
 
 
 def write_run(
     batch: Batch, order: Array | None, by: Ordering, file: SpillFile, chunk_rows: int, context: ExecutionContext
 ) -> Run:
-    """Write the rows of a batch (every column read, at least one row) as a run: in `order`; None: they lie in order."""
+    """Write the rows of a batch (every column read, at least one row) as a run: in `order`; None: they are sorted
+    already."""
     rows = np.arange(batch.length) if order is None else order
     starts = range(0, len(rows), chunk_rows)
 
@@ -103,14 +104,14 @@ def _run(file: SpillFile, types: Sequence[DataType], extents: list[Extent], ends
 
 
 def _freed(vector: Vector) -> Vector:
-    """The same few values, without the dictionary of many."""
+    """Return the same few values, without a reference to the dictionary of many."""
     return Text(vector.type, vector.to_arrow()) if isinstance(vector, Dict) else vector
 
 
 def rewritten(
     batches: Iterator[Batch], by: Ordering, file: SpillFile, chunk_rows: int, context: ExecutionContext
 ) -> Run:
-    """Write batches that come in order as one run."""
+    """Write batches that arrive in order as one run."""
     parts = []
     for batch in batches:
         read = Batch(batch.columns(), batch.length)
@@ -140,11 +141,12 @@ class _Forecast:
 
     @property
     def least(self) -> int:
-        """So many chunks must be read before any row is complete."""
+        """Number of chunks that must be read before any row is complete."""
         return self._firsts
 
     def bound(self, read: int) -> tuple[int, list[Vector]] | None:
-        """After so many chunks: the run whose row bounds what is complete, and that row's keys; None: all is."""
+        """Return, for a number of chunks read, the run whose last row bounds the complete rows, and that row's keys;
+        None: all rows are complete."""
         if read >= len(self.chunks):
             return None
         row = self._order[read - self._firsts : read - self._firsts + 1]
@@ -152,7 +154,7 @@ class _Forecast:
 
 
 class _Merge:
-    """What has been read of some runs and is not out yet: pieces, in the order of their runs."""
+    """Rows of some runs that were read and not yet produced: pieces, in the order of their runs."""
 
     def __init__(self, runs: Sequence[Run], by: Ordering):
         self._runs = runs
@@ -168,12 +170,12 @@ class _Merge:
         return int(rows * self._per_row)
 
     def read(self, run: int, chunk: int) -> None:
-        """Take in a chunk: the next of its run."""
+        """Add a chunk: the next of its run."""
         rows = self._runs[run].rows
         self._fresh.append((run, rows.read(rows.extents[chunk])))
 
     def give(self, bound: tuple[int, list[Vector]] | None, width: int) -> Iterator[Batch]:
-        """The first `width` columns of the rows up to the bound, which go."""
+        """Yield the first `width` columns of the rows up to the bound, and remove these rows."""
         pieces = sorted([*self._pieces, *self._fresh], key=lambda piece: piece[0])
         order = self._up_to(bound, pieces)
         offsets = np.cumsum([0, *(piece.length for _, piece in pieces)])
@@ -183,8 +185,8 @@ class _Merge:
         self._fresh = []
         self._pieces = [(run, piece.slice(n, piece.length)) for n, (run, piece) in left if n < piece.length]
         for _, piece in self._pieces:
-            piece.columns()  # else it would keep the whole
-        # What is complete is the beginning of each piece, so the rows are found again among those alone.
+            piece.columns()  # else it would keep the whole chunk
+        # Complete rows are the beginning of each piece, so they are sorted again among those alone.
         order -= (offsets[:-1] - (np.cumsum(counts) - counts)).take(owners)
         chosen = [(n, piece) for n, (_, piece) in zip(counts.tolist(), pieces, strict=True) if n]
         if chosen:
@@ -194,7 +196,7 @@ class _Merge:
                 yield rows.select(order[start : start + BATCH_ROWS])
 
     def _up_to(self, bound: tuple[int, list[Vector]] | None, pieces: Sequence[tuple[int, Batch]]) -> Array:
-        """The rows up to the bound, in order, as numbers among those of all pieces."""
+        """Return the rows up to the bound, in order, as numbers among those of all pieces."""
         keys = [self._by.keys_of(piece) for _, piece in pieces]
         total = sum(piece.length for _, piece in pieces)
         if bound is None:
@@ -209,9 +211,9 @@ class _Merge:
 
 
 def merged(runs: Sequence[Run], by: Ordering, width: int, memory: int, context: ExecutionContext) -> Iterator[Batch]:
-    """The rows of all runs in order, the first `width` columns of them, in batches of at most `BATCH_ROWS`.
+    """Yield the rows of all runs in order, their first `width` columns, in batches of at most `BATCH_ROWS`.
 
-    `memory` bytes may be in use at a time; more only where one chunk of each run needs more (`Run.cost`).
+    `memory` bytes may be in use at a time; more only if one chunk of each run needs more (`Run.cost`).
     """
     forecast, merge = _Forecast(runs, by), _Merge(runs, by)
     chunks = forecast.chunks

@@ -1,7 +1,7 @@
-"""The order of rows.
+"""Sort keys: the order of rows.
 
-Every sort key becomes unsigned codes in the wanted order (descending ones mirrored, NULLs before or behind the rest),
-all keys of a row one integer where they fit, and rows are sorted as packed integers
+Every sort key becomes unsigned codes in the requested order (descending ones mirrored, NULLs before or behind the
+rest). All keys of a row become one integer if they fit, and rows are sorted as packed integers
 (`aggregation.group_codes.sort_rows`): equal rows keep their order.
 """
 
@@ -23,11 +23,11 @@ _MOST_BITS = 62
 _FLOAT_CODES = 0xFFF8_0000_0000_0001
 """The code of NaN, the greatest, plus one."""
 WORTH_CUTTING = 4
-"""A batch is cut to its first n rows where it has so many times as many."""
+"""Factor: a batch is cut to its first n rows if it has at least this many times n rows."""
 
 
 def ordered_codes(key: Vector, descending: bool, nulls_first: bool) -> tuple[Array, int]:
-    """Unsigned codes that ascend in the wanted order, and a bound that they stay below."""
+    """Return unsigned codes that ascend in the requested order, and an exclusive upper bound."""
     codes, size = with_room(*_ascending_codes(key))
     if descending:
         codes = codes.dtype.type(size - 1) - codes
@@ -60,7 +60,7 @@ def _ascending_codes(key: Vector) -> tuple[Array, int]:
 
 
 def _float_codes(values: Array) -> Array:
-    """Bits in numeric order: negative numbers mirrored, NaN above everything (PostgreSQL)."""
+    """Return the bits in numeric order: negative numbers mirrored, NaN above everything (PostgreSQL)."""
     plain = values.astype(np.float64) + 0.0
     plain[np.isnan(plain)] = np.nan
     bits = plain.view(np.int64)
@@ -69,7 +69,7 @@ def _float_codes(values: Array) -> Array:
 
 
 def order_of(keys: Sequence[Vector], items: Sequence[OrderItem], length: int, first: int | None = None) -> Array:
-    """The row numbers in the wanted order; with `first`, only so many."""
+    """Return the row numbers in the requested order; with `first`, only the first `first`."""
     columns = [ordered_codes(k, item.descending, item.nulls_first) for k, item in zip(keys, items, strict=True)]
     size = 1
     for _, more in columns:
@@ -82,7 +82,7 @@ def order_of(keys: Sequence[Vector], items: Sequence[OrderItem], length: int, fi
         codes = codes * np.uint64(count) + part.astype(np.uint64)
     if first is not None and first < length // WORTH_CUTTING:
         chosen = np.argpartition(codes, first)[: first + 1]
-        # Ties at the edge: any of the equal rows will do.
+        # Ties at the boundary: any of the equal rows will do.
         order, _ = sort_rows(codes.take(chosen), size)
         return chosen.take(order[:first])
     order, _ = sort_rows(codes, size)

@@ -1,7 +1,7 @@
-"""ORDER BY: all rows in order, or the first so many.
+"""ORDER BY: all rows in order, or the first `limit` of them.
 
-With a limit, each batch gives up all but its first rows before anything is kept; rows of one tablet that come in order
-already are not sorted.
+With a limit, each batch is cut to its first rows before it is kept; rows of one tablet that arrive sorted are not
+sorted again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .sorter import Sorter, between
 
 
 def open_sort(node: Sort, source: Stream, context: ExecutionContext) -> Stream:
-    """Read the source whole and give its rows in order."""
+    """Read the whole source and produce its rows in order."""
     if node.presorted and len(source.morsels) <= 1:
         return open_limit(node, source, context)
     limit, offset = constant(node.limit, "LIMIT"), constant(node.offset, "OFFSET") or 0
@@ -53,7 +53,7 @@ def _spilled(node: Sort, run: Callable[[], Iterator[Batch]], offset: int, wanted
 
 
 def _cut(node: Sort, source: Stream, wanted: int | None) -> Callable[[Batch], Batch]:
-    """What a batch can give up before it is kept."""
+    """Return the function that cuts a batch before it is kept."""
     if wanted is None:
         return lambda batch: batch
     evaluations = Compiler(source.columns).compile_all([item.expr for item in node.order])
@@ -68,7 +68,8 @@ def _first_rows(batch: Batch, evaluations: list[Evaluation], items: Sequence[Ord
 
 
 def let_go(batch: Batch, kept: Batch) -> Batch:
-    """`kept`, rows of `batch`, with the columns that were read before: else the few would keep all of them."""
+    """Return `kept`, rows of `batch`, detached from columns that were read before: else the few rows would keep all of
+    them."""
     for place in range(batch.width):
         if batch.is_loaded(place):
             kept.column(place)
@@ -76,7 +77,7 @@ def let_go(batch: Batch, kept: Batch) -> Batch:
 
 
 def held_stream(columns: Sequence[Column], rows: Batch, account: Account) -> Stream:
-    """A stream of rows in memory: the account holds them as long as the stream is there."""
+    """Make a stream of rows in memory: the account holds them as long as the stream exists."""
     return Stream(tuple(columns), tuple(Morsel(partial(_given, piece, account)) for piece in sliced(rows)))
 
 

@@ -1,4 +1,4 @@
-"""A sort that spills: collects rows, writes a sorted run where memory is full, merges the runs at the end.
+"""A sort that spills: collects rows, writes a sorted run when memory is full, merges the runs at the end.
 
 Runs that are too many for one merge are merged in several passes, as many at a time as memory allows. A chunk is small
 enough for `FAN_IN` of them to be merged within the operator's guarantee.
@@ -26,26 +26,26 @@ from .sort_keys import order_of
 FAN_IN = 16
 _LEAST_CHUNK = 32
 _BYTES_PER_KEY = 16
-"""That a row's code takes, and that it takes once more while it is sorted."""
+"""Bytes of a row's code, and of its copy while it is sorted."""
 
 
 class Sorter:
-    """Rows on their way into an order.
+    """Collects rows and sorts them.
 
     Parameters
     ----------
     columns : sequence of Column
-        Of the rows that come in.
+        Columns of the input.
     kept : sequence of int
-        The places of those that come out, in that order.
+        Positions of the output columns, in that order.
     order : sequence of OrderItem
         Equal rows keep their order.
     account : Account
-        The operator's; `share`: such a part of it (1: all, 2: half, ...) is for merging.
+        The operator's account. 1 / `share` of it is for merging.
     extra : int
-        Bytes per row that the operator itself needs where nothing is spilled.
+        Bytes per row that the operator itself needs if nothing is spilled.
     first : int, optional
-        Only so many rows are wanted.
+        Number of rows needed; None: all.
     """
 
     def __init__(
@@ -88,50 +88,53 @@ class Sorter:
         self._chunk_rows = 0
 
     def collect(self, source: Stream, finish: Callable[[Batch], Batch] = lambda batch: batch) -> None:
-        """Read a stream to its end; `finish` is done to each batch, in several threads."""
+        """Read a stream to its end; `finish` is applied to each batch, in several threads."""
         for batch in self._context.iterate(source, finish):
             if batch.length:
                 self.add(batch)
 
     def add(self, batch: Batch) -> None:
-        """Take in some rows."""
+        """Add some rows."""
         if not self._held.add(batch):
             self._spill()
 
     @property
     def spilled(self) -> bool:
-        """Has memory been too little?"""
+        """True if memory was insufficient."""
         return bool(self._runs)
 
     def held(self) -> list[Batch]:
-        """What came in, where nothing was spilled."""
+        """Return the input, if nothing was spilled."""
         return self._held.batches
 
     def rows(self) -> Batch:
-        """All rows as they came, as one batch, where nothing was spilled."""
+        """Return all input rows as one batch, if nothing was spilled."""
         return self._held.whole()
 
     def keys(self, rows: Batch) -> list[Vector]:
-        """The order's keys of rows as they came."""
+        """Sort keys of input rows."""
         return [evaluate(rows) for evaluate in self._keys]
 
     def spilled_keys(self, rows: Batch) -> list[Vector]:
-        """The order's keys of rows of `merged`."""
+        """Sort keys of rows of `merged`."""
         return self._by.keys_of(rows)
 
     @property
     def places(self) -> Sequence[int]:
-        """Where the order's keys are in the rows of `merged`."""
+        """Positions of the sort keys in the rows of `merged`."""
         return self._by.keys
 
     @property
     def types(self) -> Sequence[DataType]:
-        """Of the columns of the rows of `merged`."""
+        """Types of the columns of the rows of `merged`."""
         return self._runs[0].rows.types
 
     def merged(self) -> Callable[[], Iterator[Batch]]:
-        """Where something was spilled: what gives the rows in order, the kept columns and behind them the keys that are
-        not among those. Calling it starts the last merge; the ones before it are done now."""
+        """Return a function that yields the rows in order, if something was spilled.
+
+        The rows hold the kept columns, followed by the keys that are not among those. Calling the function starts the
+        last merge; the merges before it run now.
+        """
         if self._held.rows:
             self._spill()
         while (memory := self._memory_of_a_merge()) is None:
@@ -153,7 +156,7 @@ class Sorter:
     # ---- runs -------------------------------------------------------------------------------------------------------
 
     def _spill(self) -> None:
-        """Write what is held as a run."""
+        """Write the held rows as a run."""
         batches = self._held.batches
         self._context.parallel([partial(_read, batch, self._wanted) for batch in batches])
         rows = self._held.whole()
@@ -172,12 +175,12 @@ class Sorter:
         return min(BATCH_ROWS, max(_LEAST_CHUNK, rows))
 
     def _assured(self) -> int:
-        """Bytes that a merge may take whatever other operators do."""
+        """Bytes that a merge may use whatever other operators hold."""
         assert self._room is not None
         return self._room // self._share
 
     def _memory_of_a_merge(self) -> int | None:
-        """Bytes for merging all runs, which the account holds from now on; None: they are too many to be merged."""
+        """Bytes for merging all runs, which the account holds from now on; None: there are too many runs to merge."""
         need, assured = sum(run.cost for run in self._runs), self._assured()
         if need <= assured:
             self._account.hold(assured)
@@ -189,7 +192,7 @@ class Sorter:
         return need if self._share == 1 and self._account.grow(need) else None
 
     def _pass(self) -> None:
-        """Merge as many runs as memory allows, again and again, until each has been merged once."""
+        """Merge as many runs as memory allows, repeatedly, until each has been merged once."""
         file = self._context.spill_file()
         runs, self._runs = self._runs, []
         while runs:
@@ -198,7 +201,7 @@ class Sorter:
             self._runs.append(group[0] if count == 1 else self._one_of(group, file))
 
     def _mergeable(self, runs: Sequence[Run]) -> int:
-        """How many of the runs, from the first on, can be merged: at least two where there are two."""
+        """Number of the runs, from the first on, that can be merged: at least two if there are two."""
         costs = np.cumsum([run.cost for run in runs])
         return min(len(runs), max(2, int(np.searchsorted(costs, self._assured(), side="right"))))
 
@@ -217,7 +220,7 @@ def _read(batch: Batch, places: Sequence[int]) -> None:
 
 
 def between(batches: Iterator[Batch], skipped: int, wanted: int | None) -> Iterator[Batch]:
-    """The rows behind the first `skipped` and among the first `wanted` (None: all)."""
+    """Yield the rows behind the first `skipped` and among the first `wanted` (None: all)."""
     seen = 0
     for batch in batches:
         before, seen = seen, seen + batch.length

@@ -1,4 +1,5 @@
-"""Batches as Arrow record batches without decoding them, and back: `model.vectors.encoded_batches`, with one form more.
+"""Conversion of batches to Arrow record batches without decoding, and back: `model.vectors.encoded_batches` with one
+more form.
 
 | form | array |
 |---|---|
@@ -20,17 +21,17 @@ from .lists import Lists
 
 
 def to_record_batch(batch: Batch) -> pa.RecordBatch:
-    """The batch, every column read, as a record batch with columns "0", "1", ..."""
+    """Convert the batch, every column read, to a record batch with columns "0", "1", ..."""
     return encoded_batches.to_record_batch(batch, _encoded)
 
 
 def from_record_batch(rows: pa.RecordBatch, types: Sequence[DataType]) -> Batch:
-    """The batch that `to_record_batch` was given, whose columns had these types."""
+    """Convert the record batch of `to_record_batch` back; `types` are the types of its columns."""
     return encoded_batches.from_record_batch(rows, types, _decoded)
 
 
 def types_of(columns: Sequence[Column]) -> list[DataType]:
-    """The types of a stream's columns."""
+    """Types of a stream's columns."""
     return [column.type for column in columns]
 
 

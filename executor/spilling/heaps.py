@@ -1,12 +1,12 @@
-"""Spilled rows heap by heap: each as small as memory allows, several at a time.
+"""Processing of spilled rows heap by heap: each as small as memory requires, several at a time.
 
     heap ──┬── fits ──────────────► work
            ├── does not ──────────► cut by the next bits of the hash: 16 heaps
            └── nor can be cut ────► alone: work while no other heap is worked on, or an error that says what it needs
 
 A heap may hold rows of several inputs (the two sides of a set operation, the groups of an aggregation and the rows of
-their aggregates); all of them are cut by the same columns. Work on a heap runs from end to end in one thread and waits
-for nobody, so that whoever wants to be alone waits for no longer than that.
+their aggregates); all of them are cut by the same columns. Work on a heap runs to its end in one thread without waiting
+for another thread. So a heap that must be processed alone waits no longer than that.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from .spill_file import SpillFile
 T = TypeVar("T")
 
 _PORTIONS: Final = 16
-"""Heaps are cut by so small a part of the limit at a time."""
+"""Share of the limit that is read at a time while a heap is cut."""
 WORKING: Final = 3
-"""Rows that are read, joined and grouped take so many times their size."""
+"""Factor by which rows that are read, joined and grouped are charged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heap:
-    """Rows that lie together because `level` levels of their keys' hashes agree.
+    """Rows that lie together because `level` levels of their keys' hashes are equal.
 
     Parameters
     ----------
     inputs : sequence of SpilledRows
     keys : int
-        The first so many columns of each input are its keys.
+        The first `keys` columns of each input are its keys.
     level : int
         The level to cut them by next.
     """
@@ -64,7 +64,7 @@ class Heap:
         return sum(rows.size for rows in self.inputs)
 
     def can_be_cut(self) -> bool:
-        """Do two rows differ in what is left of their keys' hashes?"""
+        """True if two rows differ in the remaining bits of their keys' hashes."""
         if self.level > DEEPEST or not self.keys:
             return False
         shift = np.uint64(BITS * self.level)
@@ -78,7 +78,8 @@ class Heap:
         return False
 
     def cut(self, file: SpillFile, portion: int, check: Callable[[], None]) -> list[Heap]:
-        """The heap cut by its next level, about `portion` bytes at a time, into another file; only what has rows."""
+        """Cut the heap by its next level, about `portion` bytes at a time, into another file; return the heaps that
+        have rows."""
         parted = [PartitionedRows(file, rows.types) for rows in self.inputs]
         for rows, parts in zip(self.inputs, parted, strict=True):
             for batch in _portions(rows, portion):
@@ -88,8 +89,8 @@ class Heap:
 
 
 def _portions(rows: SpilledRows, size: int) -> Iterator[Batch]:
-    """The rows in batches of so many bytes, where they were written in smaller ones: cut as they are, batches would
-    become smaller from level to level, and in the end more than what they hold."""
+    """Yield the rows in batches of about `size` bytes, combining smaller ones. Otherwise batches would become smaller
+    from level to level, and in the end larger than their contents."""
     gathered: list[Batch] = []
     left = size
     for batch in rows.batches():
@@ -103,15 +104,15 @@ def _portions(rows: SpilledRows, size: int) -> Iterator[Batch]:
 
 
 def heaps_of(parted: Sequence[PartitionedRows], keys: int, level: int = 1) -> list[Heap]:
-    """The heaps of inputs that were cut by the same keys; only those that have rows."""
+    """Return the heaps of inputs that were cut by the same keys; only those that have rows."""
     heaps = [Heap([parts.parts[number] for parts in parted], keys, level) for number in range(PARTITIONS)]
     return [heap for heap in heaps if heap.rows]
 
 
 class HeapWork:
-    """Where the heaps of one operator are worked on: its memory, its files. Threads share it.
+    """Memory and files for processing the heaps of one operator. Threads share it.
 
-    It must be made while the operator is opened; heaps may be worked on later.
+    It must be made while the operator is opened; heaps may be processed later.
     """
 
     def __init__(self, context: ExecutionContext, account: Account):
@@ -124,11 +125,11 @@ class HeapWork:
         self._portion = 1 << 20 if limit is None else limit // _PORTIONS
 
     def new_file(self) -> SpillFile:
-        """A new temporary file of this operator."""
+        """Make a temporary file of this operator."""
         return self._context.spill_file(self._node)
 
     def each(self, heap: Heap, work: Callable[[Heap], T]) -> Iterator[T]:
-        """What `work` gives for the heap, or for each of the smaller heaps that it was cut into."""
+        """Yield the result of `work` for the heap, or for each of the smaller heaps that it was cut into."""
         self._context.check()
         size = WORKING * heap.size
         done = self._together(heap, work, size) if self._most is None or size <= self._most else None
@@ -144,7 +145,7 @@ class HeapWork:
             yield result
 
     def _together(self, heap: Heap, work: Callable[[Heap], T], size: int) -> tuple[T] | None:
-        """The work's result, if there is room."""
+        """Return the work's result, if there is room."""
         with self._turns.together():
             return (self._done(heap, work, size),) if self._account.grow(size) else None
 
@@ -156,7 +157,7 @@ class HeapWork:
 
 
 class _Turns:
-    """Threads that work together, or one of them alone."""
+    """Lock that several threads share, or one holds exclusively."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()

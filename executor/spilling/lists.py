@@ -1,4 +1,4 @@
-"""Columns whose rows are lists of values: what some aggregates keep for each group."""
+"""Columns whose rows are lists of values, for the rows that some aggregates keep of each group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Lists(Vector):
     Parameters
     ----------
     items : Vector
-        Of all rows, one after the other. Their type is the column's `type`.
+        Items of all rows, one after the other. Their type is the column's `type`.
     offsets : ndarray of int64, shape (n_rows + 1,)
         Ascending; the first 0, the last the number of items.
     """
@@ -30,7 +30,7 @@ class Lists(Vector):
 
     @classmethod
     def of_sizes(cls, items: Vector, sizes: Array) -> Lists:
-        """Lists of so many items each."""
+        """Make lists of the given numbers of items."""
         offsets = np.zeros(len(sizes) + 1, np.int64)
         np.cumsum(sizes, out=offsets[1:])
         return cls(items, offsets)
@@ -53,7 +53,7 @@ class Lists(Vector):
         return self.take(np.arange(start, min(stop, len(self))))
 
     def values(self) -> Array:
-        """Lists of physical values, for small results and tests only."""
+        """Return lists of physical values, for small results and tests only."""
         result = np.empty(len(self), object)
         result[:] = [part.tolist() for part in np.split(self.items.values(), self.offsets[1:-1])][: len(self)]
         return result

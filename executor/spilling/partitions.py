@@ -1,8 +1,8 @@
-"""Rows cut into partitions by the hash of their keys, in a temporary file.
+"""Rows partitioned by the hash of their keys, in a temporary file.
 
-Rows with equal keys come into one partition, so that an aggregation or a join may work on one after the other. A
-partition that is still too large is cut again by the next bits of the hash (`level`): until a level cuts nothing off,
-because all its keys are equal.
+Rows with equal keys are in one partition, so that an aggregation or a join may process one after the other. A partition
+that is still too large is cut again by the next bits of the hash (`level`). This ends when a level separates nothing,
+because all remaining keys are equal.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .spill_file import Extent, SpillFile
 BITS = 4
 PARTITIONS = 1 << BITS
 DEEPEST = 64 // BITS - 1
-"""The last level that finds bits to cut by."""
+"""The last level that still has hash bits."""
 
 
 def partition_numbers(keys: Sequence[Vector], length: int, level: int) -> Array:
-    """The partition of each row, 0 to `PARTITIONS` - 1: ndarray of uint8, shape (length,). NULLs are equal, and so are
+    """Partition of each row, 0 to `PARTITIONS` - 1: ndarray of uint8, shape (length,). NULLs are equal, and so are
     values of one number in different encodings and integer types."""
     if not keys:
         return np.zeros(length, np.uint8)
@@ -38,14 +38,14 @@ def partition_numbers(keys: Sequence[Vector], length: int, level: int) -> Array:
 
 @dataclass
 class SpilledRows:
-    """Rows in a temporary file, in the order in which they came.
+    """Rows in a temporary file, in order of arrival.
 
     Parameters
     ----------
     file : SpillFile
         May be shared with other rows.
     types : sequence of DataType
-        The columns'.
+        Types of the columns.
     """
 
     file: SpillFile
@@ -68,28 +68,28 @@ class SpilledRows:
             self.rows += extent.rows
 
     def batches(self) -> Iterator[Batch]:
-        """The rows in batches, smaller ones than were added joined by nobody."""
+        """Yield the rows in batches as they were added; small ones are not combined."""
         for extent in self.extents:
             yield self.read(extent)
 
     def read(self, extent: Extent) -> Batch:
-        """The batch of one extent."""
+        """Read the batch of one extent."""
         return from_record_batch(self.file.read(extent), self.types)
 
 
 class PartitionedRows:
-    """Rows in one temporary file, apart by partition. Threads add to it together."""
+    """Rows in one temporary file, by partition. Threads may add concurrently."""
 
     def __init__(self, file: SpillFile, types: Sequence[DataType]):
         self.parts = [SpilledRows(file, types) for _ in range(PARTITIONS)]
 
     @property
     def bytes(self) -> int:
-        """How large all partitions are together."""
+        """Total size of all partitions in bytes."""
         return sum(part.bytes for part in self.parts)
 
     def add(self, batch: Batch, numbers: Array) -> None:
-        """Append the rows of a batch to the partitions that `numbers` says (`partition_numbers`), in order."""
+        """Append the rows of a batch to the partitions `numbers` (of `partition_numbers`), in order."""
         for start in range(0, batch.length, BATCH_ROWS):
             piece = batch.slice(start, start + BATCH_ROWS)
             piece = Batch(piece.columns(), piece.length)

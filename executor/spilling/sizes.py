@@ -1,7 +1,7 @@
-"""How many bytes rows take that an operator keeps: what its account is told.
+"""Memory of rows that an operator keeps, as charged to its account.
 
-A vector that shares its dictionary with others is charged for as many of its entries as it has rows. A column that
-nobody has read yet is charged for what will be read of it.
+A vector that shares its dictionary with others is charged for as many entries as it has rows. A column that has not
+been read is charged for the values that will be read.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ...model.vectors.vector import Array, Batch, Const, Dict, Flat, LazyColumn,
 _OBJECT: Final = 48
 """A Python integer beyond 64 bits and the pointer to it."""
 _UNREAD: Final = 16
-"""A value of a column that nobody has read yet, and its row number."""
+"""Bytes of a value of a column that has not been read, and its row number."""
 _TEXT: Final = 24
 """A text: a code or an offset, and some characters."""
 _PINNED: Final = 2
-"""A view is copied where what it keeps alive is larger than itself by more than this."""
+"""Bytes above which a view is copied: the difference between the memory that it keeps alive and its own size."""
 
 
 def expected_width(type_: DataType) -> int:
-    """Bytes of one value of a type, for a column of which nothing has been read yet."""
+    """Bytes of one value of a type, for a column that has not been read."""
     if type_.is_text:
         return _TEXT
     if type_.kind is Kind.NULL:
@@ -38,7 +38,7 @@ def expected_width(type_: DataType) -> int:
 
 
 def vector_bytes(vector: Vector | LazyColumn, rows: int) -> int:
-    """About how many bytes a column of so many rows takes."""
+    """Approximate size in bytes of a column of `rows` rows."""
     if isinstance(vector, LazyColumn):
         return vector_bytes(vector.get(), rows) if vector.loaded else _UNREAD * rows
     if isinstance(vector, Const):
@@ -53,22 +53,22 @@ def vector_bytes(vector: Vector | LazyColumn, rows: int) -> int:
 
 
 def array_bytes(values: Array) -> int:
-    """How many bytes an array takes, with the numbers that it points to."""
+    """Size of an array in bytes, with the Python integers that it points to."""
     return values.nbytes + (_OBJECT * len(values) if values.dtype == object else 0)
 
 
 def vectors_bytes(vectors: Iterable[Vector | LazyColumn], rows: int) -> int:
-    """About how many bytes columns of so many rows take."""
+    """Approximate size in bytes of columns of `rows` rows."""
     return sum(vector_bytes(vector, rows) for vector in vectors)
 
 
 def batch_bytes(batch: Batch) -> int:
-    """About how many bytes a batch takes once it is read."""
+    """Approximate size in bytes of a batch once it is read."""
     return vectors_bytes(batch.slots(), batch.length)
 
 
 def unpinned(vector: Vector) -> Vector:
-    """The vector, copied where it is a small view of something large, which it would keep alive."""
+    """Return the vector, copied if it is a small view of something large, which it would keep alive."""
     if isinstance(vector, Text | Wide):
         pins = vector.array.get_total_buffer_size() > _PINNED * vector.array.nbytes
         return type(vector)(vector.type, vector.array.take(pa.array(np.arange(len(vector))))) if pins else vector

@@ -1,7 +1,7 @@
 """A temporary file of Arrow IPC streams.
 
-The file has no name as soon as it is open (O_TMPFILE where the system has it, else it is unlinked at once), so the
-system frees it when it is closed, when nobody holds it any more, and when the process is killed.
+The file has no name as soon as it is open (O_TMPFILE if the system has it, else it is unlinked at once). So the system
+frees it when it is closed, when it is no longer referenced, and when the process is killed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...storage.files.temporary import TEMPORARY_PREFIX
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """Where a record batch lies in its file: offset and length in bytes; `rows` says how many it has."""
+    """Position of a record batch in its file: offset and length in bytes; `rows` is its number of rows."""
 
     offset: int
     length: int
@@ -34,7 +34,8 @@ class SpillFile:
     Parameters
     ----------
     directory : str, optional
-        Where the file is made; None: where the system keeps temporary files. `DiskError` where it cannot be.
+        Directory of the file; None: the system's directory for temporary files. Raises `DiskError` if the file cannot
+        be created.
     """
 
     def __init__(self, directory: str | None = None):
@@ -54,7 +55,7 @@ class SpillFile:
         return self._end
 
     def write(self, batch: pa.RecordBatch) -> Extent:
-        """Append a record batch as an IPC stream of its own. `DiskError` where the disk is full or fails."""
+        """Append a record batch as a separate IPC stream. Raises `DiskError` if the disk is full or fails."""
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, batch.schema) as writer:
             writer.write_batch(batch)
@@ -74,7 +75,7 @@ class SpillFile:
             offset, data = offset + written, data[written:]
 
     def read(self, extent: Extent) -> pa.RecordBatch:
-        """The record batch at an extent."""
+        """Read the record batch at an extent."""
         parts, offset, left = [], extent.offset, extent.length
         while left:
             data = os.pread(self._file.fileno(), left, offset)
@@ -86,7 +87,7 @@ class SpillFile:
             return reader.read_next_batch()
 
     def close(self) -> None:
-        """Give the file back to the system; closing again does nothing."""
+        """Close the file, which frees its space; closing again does nothing."""
         self._file.close()
 
     _abandon = close

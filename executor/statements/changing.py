@@ -3,8 +3,9 @@
 The query is executed to its end first: an error in it, or in RETURNING, writes nothing, and a query over the same table
 never reads its own rows. Then all rows are written, or none.
 
-    InsertStatement     one op for all rows ChangeStatement     the same; a row that another statement deleted in
-    between counts as not matched MergeStatement      an op per row, as the query found the table at its snapshot
+    InsertStatement     one op for all rows
+    ChangeStatement     the same; a row that another statement deleted in between counts as not matched
+    MergeStatement      an op per row, as the query found the table at its snapshot
 
 The store refuses the batch if another statement has changed a row since the snapshot, or for a MergeStatement has
 inserted or deleted it. Then the query is executed again at a new snapshot: of two statements that change a row

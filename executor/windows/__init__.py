@@ -1,1 +1,1 @@
-"""Window functions: where the rows of a window lie, and what each call makes of them."""
+"""Window functions: partitions and frames of rows, and the values of calls over them."""

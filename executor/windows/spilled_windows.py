@@ -1,13 +1,13 @@
-"""Window calls over more rows than memory holds.
+"""Window calls over more rows than fit in memory.
 
     sorted rows from disk   a a a b b c c c c c c c c c c c d d
                             └───┬───┘ └─────────┬─────────┘ └ ...
                    whole partitions        a partition larger than memory: its rows go to disk once more,
                    as many as fit          only what the calls read of them stays
 
-The rows come sorted by PARTITION BY and ORDER BY. As many whole partitions as memory holds are computed at a time. Of a
-partition that is larger, the keys and the columns that the calls read must fit; its values are put to its rows while
-they are read again.
+The rows arrive sorted by PARTITION BY and ORDER BY. As many whole partitions as fit in memory are computed at a time.
+Of a larger partition, the keys and the columns that the calls read must fit; its values are added to its rows while
+these are read again.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class SpilledWindows:
         self._per_row = calls.bytes_per_row + _KEY_BYTES * (1 + self._partition_keys + len(node.calls[0].order))
 
     def batches(self) -> Iterator[Batch]:
-        """The rows in window order."""
+        """Yield the rows in window order."""
         waiting = _Waiting(self._account, self._per_row)
         large: _LargePartition | None = None
         for batch in self._sorted():
@@ -92,13 +92,13 @@ class SpilledWindows:
             yield from self._computed(waiting.taken())
 
     def _computed(self, rows: Batch) -> Iterator[Batch]:
-        """Whole partitions with their values."""
+        """Compute the values of whole partitions."""
         keys = self._sorter.spilled_keys(rows)
         ordered, results = self._calls.results(rows, keys[: self._partition_keys], keys[self._partition_keys :])
         yield from sliced(self._calls.kept(ordered).append(results))
 
     def _starts(self, rows: Batch) -> Array:
-        """Where partitions begin."""
+        """Positions at which partitions begin."""
         keys = self._sorter.spilled_keys(rows)[: self._partition_keys]
         if not keys:
             return np.zeros(1, np.intp)
@@ -106,7 +106,7 @@ class SpilledWindows:
         return np.flatnonzero(np.diff(numbers, prepend=-1))
 
     def _same_partition(self, last: Batch, rows: Batch) -> int:
-        """How many rows from the first on are of the partition of `last`, one row."""
+        """Number of rows from the first on that are of the partition of `last`, one row."""
         pairs = zip(last.columns(), rows.columns(), strict=True)
         starts = self._starts(Batch([concat([before, own]) for before, own in pairs], 1 + rows.length))
         return rows.length if len(starts) == 1 else int(starts[1]) - 1
@@ -127,7 +127,7 @@ class _Waiting:
         self.rows: list[Batch] = []
 
     def add(self, rows: Batch) -> bool:
-        """Take in rows; False where memory is full."""
+        """Add rows; False if memory is full."""
         self.rows.append(rows)
         size = _size(rows.columns(), rows.length, self._per_row)
         if not self._account.grow(size):
@@ -136,7 +136,7 @@ class _Waiting:
         return True
 
     def taken(self) -> Batch:
-        """All of them, which wait no more."""
+        """Return all waiting rows and remove them."""
         rows, self.rows = concat_batches(self.rows), []
         self._account.shrink(self._held)
         self._held = 0
@@ -144,7 +144,7 @@ class _Waiting:
 
 
 class _LargePartition:
-    """One partition on disk, with what the calls read of it in memory."""
+    """One partition on disk, with the columns that the calls read in memory."""
 
     def __init__(self, calls: Calls, order: Sequence[int], spilled: SpilledRows, account: Account, per_row: int):
         self._calls = calls
@@ -159,7 +159,7 @@ class _LargePartition:
         """Its last row."""
 
     def add(self, rows: Batch) -> None:
-        """Take in the next rows."""
+        """Add the next rows."""
         if not rows.length:
             return
         for piece in sliced(rows):
@@ -172,7 +172,7 @@ class _LargePartition:
         self.last = _read(rows.slice(rows.length - 1, rows.length))
 
     def batches(self) -> Iterator[Batch]:
-        """Its rows with their values."""
+        """Yield its rows with their values."""
         length = self._spilled.rows
         read = {place: concat([piece[i] for piece in self._pieces]) for i, place in enumerate(self._places)}
         self._pieces = []

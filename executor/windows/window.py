@@ -3,8 +3,8 @@
     rows ── keys ──► order, Layout ──► frames ──► window_values      numbers, values of other rows
       └── sorted, columns still unread ──┴──────► window_aggregates  aggregates over frames
 
-Rows come out in window order. Where each tablet has its partitions to itself, tablets are worked on in parallel, else
-the calls are. Rows that memory does not hold are sorted on disk first (`spilled_windows`).
+Rows are produced in window order. If no partition spans two tablets, tablets are processed in parallel, else the calls
+are. Rows that do not fit in memory are sorted on disk first (`spilled_windows`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .window_frames import Frames, Layout, frames_of, laid_out
 from .window_values import NUMBERING, framed, neighbour
 
 _BYTES_PER_ROW = 16
-"""Of frames, and of each call's values."""
+"""Bytes per row of frames, and of each call's values."""
 
 
 class Windows:
@@ -56,22 +56,22 @@ class Windows:
 
     @property
     def order(self) -> list[OrderItem]:
-        """The order in which the windows lie."""
+        """Sort order of the window."""
         return [*map(OrderItem, self._node.calls[0].partition), *self._items]
 
     @property
     def bytes_per_row(self) -> int:
-        """What the calls take beside the rows."""
+        """Bytes per row that the calls take in addition to the rows."""
         return _BYTES_PER_ROW * (2 + len(self._node.calls))
 
     @property
     def read(self) -> set[int]:
-        """The places of the source's columns that the calls read, but for the keys."""
+        """Positions of the source's columns that the calls read, except the keys."""
         positions = {column.id: i for i, column in enumerate(self._node.source.columns)}
         return {positions[number] for expr in self._exprs for number in columns_of(expr)}
 
     def run(self, batches: list[Batch]) -> Batch:
-        """The rows of some batches (at least one row), which hold whole partitions."""
+        """Compute the rows of some batches (at least one row), which hold whole partitions."""
         rows = joined(self._node.source.columns, batches)
         partition = [evaluate(rows) for evaluate in self._partition]
         order = [evaluate(rows) for evaluate in self._order]
@@ -79,8 +79,10 @@ class Windows:
         return self.kept(rows).append(results)
 
     def results(self, rows: Batch, partition: Sequence[Vector], order: Sequence[Vector]) -> tuple[Batch, list[Vector]]:
-        """The rows (at least one), which hold whole partitions and have these keys, in window order, and the values of
-        the calls."""
+        """Return the rows in window order, and the values of the calls.
+
+        The rows, at least one, hold whole partitions and have the keys `partition` and `order`.
+        """
         sequence, layout = laid_out(partition, order, self._items, rows.length)
         if sequence is not None:
             rows = rows.select(sequence)
@@ -89,7 +91,7 @@ class Windows:
         return rows, self._results(layout, known)
 
     def kept(self, rows: Batch) -> Batch:
-        """The source's columns that come out."""
+        """Return the source's columns that are produced."""
         return rows.project(self._kept)
 
     def _results(self, layout: Layout, known: dict[Expr, Vector]) -> list[Vector]:
@@ -120,7 +122,7 @@ class Windows:
 
 
 def _filtered(call: WindowCall) -> WindowCall:
-    """The call with arguments that may refuse a row computed only for the rows of its FILTER."""
+    """Return the call with arguments that may fail for a row computed only for the rows of its FILTER."""
     if call.filter is None or not any(map(is_fallible, call.args)):
         return call
     test = call.filter
@@ -129,7 +131,7 @@ def _filtered(call: WindowCall) -> WindowCall:
 
 
 def _read(call: WindowCall) -> Iterator[Expr]:
-    """What a call reads of every row."""
+    """Yield the expressions that a call reads of every row."""
     yield from call.args
     for expr in (call.filter, call.range_key, call.range_start, call.range_end):
         if expr is not None:
@@ -146,7 +148,7 @@ def _constant(arg: Expr, layout: Layout) -> Vector:
 
 
 def open_window(node: Window, source: Stream, context: ExecutionContext) -> Stream:
-    """Read the source whole and give its rows with the values of the calls."""
+    """Read the whole source and produce its rows with the values of the calls."""
     windows = Windows(node, context)
     apart = _keeps_apart(node, source)
     account = context.account("a window function")
@@ -175,7 +177,7 @@ def open_window(node: Window, source: Stream, context: ExecutionContext) -> Stre
 
 
 def _tagged(source: Stream, tags: dict[int, str | None]) -> Stream:
-    """The same stream, which notes from which tablet each batch is, by the batch's `id`."""
+    """Return the same stream, recording the tablet of each batch by the batch's `id`."""
 
     def noting(morsel: Morsel) -> Iterator[Batch]:
         for batch in morsel.run():
@@ -186,6 +188,6 @@ def _tagged(source: Stream, tags: dict[int, str | None]) -> Stream:
 
 
 def _keeps_apart(node: Window, source: Stream) -> bool:
-    """Can rows of two tablets never be of one partition?"""
+    """True if rows of two tablets can never be of one partition."""
     keys = {expr.id for expr in node.calls[0].partition if isinstance(expr, Column)}
     return bool(source.partitioned_by) and source.partitioned_by <= keys

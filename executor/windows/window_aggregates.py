@@ -1,16 +1,16 @@
-"""Aggregates over frames: a value for every row, without adding up every frame from its beginning.
+"""Aggregates over frames: a value for every row, without accumulating every frame from its beginning.
 
 | what | over which frames | how |
 |---|---|---|
 | counts, exact sums | any | sums of all rows up to each row; a run's sum is the difference of two of them |
 | sums of floats | growing | running sums within each partition, by doubling steps |
-| | any | sums of 2, 4, 8, ... rows, of which every run is made (no differences: NaN and rounding stay where they are) |
+| | any | sums of 2, 4, 8, ... rows, of which every run is composed (no differences: NaN and rounding stay local) |
 | min, max | growing | running maxima of the rows' ranks |
 | | any | maxima of 2, 4, 8, ... rows from each row on, two of which cover any run |
-| all others | large | states of 2, 4, 8, ... rows, of which every run is made (`window_blocks`) |
+| all others | large | states of 2, 4, 8, ... rows, of which every run is composed (`window_blocks`) |
 | | any | the rows of each distinct frame, one after the other, as groups (`aggregate_calls`) |
 
-Differences of 64-bit sums are right even where the sums themselves overflow, as long as the difference fits.
+Differences of 64-bit sums are correct even if the sums themselves overflow, as long as the difference fits.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from .window_blocks import Runs, aggregate_of_blocks, has_blocks
 from .window_frames import Frames, Layout
 
 _ROWS_AT_ONCE = 1 << 22
-"""So many rows of frames are spelt out at a time."""
+"""Rows of frames that are materialized at a time."""
 _WORTH_BLOCKS = 32
-"""Frames are made of blocks where they have so many times as many rows as there are."""
+"""Blocks are used if frames have in total at least this many times as many rows as the input."""
 
 Values = Callable[[Expr], Vector]
 
@@ -43,16 +43,16 @@ Values = Callable[[Expr], Vector]
 def aggregate(
     call: Window, layout: Layout, frames: Frames, values: Values, chosen: Array | None, check: Callable[[], None]
 ) -> Vector:
-    """The value of an aggregate over each row's frame.
+    """Return the value of an aggregate over each row's frame.
 
     Parameters
     ----------
     values : callable
         Evaluates an expression of the call over the rows.
     chosen : ndarray of bool, shape (n_rows,), optional
-        Which rows pass the call's FILTER.
+        True for rows that pass the call's FILTER.
     check : callable
-        Called now and then; it raises where the statement was cancelled.
+        Called periodically; it raises if the statement was cancelled.
     """
     plain = Aggregate(call.type, call.nullable, call.function, call.args, False, call.filter)
     parts = parts_of(plain)
@@ -72,7 +72,7 @@ def _input(part: Part, values: Values, chosen: Array | None) -> Vector:
 
 
 def _over_runs(sums: Array, frames: Frames) -> Array:
-    """The differences of running sums (of one more element than rows, the first 0) over each frame."""
+    """Return the differences of running sums (of one more element than rows, the first 0) over each frame."""
     found: Any = 0
     with np.errstate(over="ignore"):
         for start, end in frames.runs:
@@ -115,7 +115,7 @@ def _sum(part: Part, layout: Layout, frames: Frames, values: Values, chosen: Arr
 
 
 def _zeroed(numbers: Array, arg: Vector) -> Array:
-    """The numbers with 0 under NULLs."""
+    """Return the numbers with 0 for NULLs."""
     if arg.validity is None:
         return numbers
     return np.where(arg.validity, numbers, numbers.dtype.type(0))
@@ -140,7 +140,7 @@ def _growing_sums(numbers: Array, layout: Layout, frames: Frames) -> Array:
 
 
 def _sums_of_blocks(numbers: Array, frames: Frames) -> Array:
-    """A run is made of at most two blocks of each power of two, aligned to their size."""
+    """Sum frames from blocks: a run consists of at most two aligned blocks of each power of two."""
     sums = np.zeros(len(numbers))
     runs = [(np.array(start), np.array(end)) for start, end in frames.runs]
     blocks = numbers
@@ -179,7 +179,7 @@ def _extreme(part: Part, layout: Layout, frames: Frames, values: Values, chosen:
 
 
 def _growing_maxima(ranks: Array, layout: Layout, frames: Frames) -> Array:
-    """Ranks of later partitions are lifted above those of earlier ones, so that one running maximum serves all."""
+    """Running maxima. Ranks of later partitions are raised above those of earlier ones, so that one pass covers all."""
     lift = layout.partition_of * (layout.length + 1)
     running = np.maximum.accumulate(ranks + 1 + lift) - lift - 1
     ((start, end),) = frames.runs
@@ -215,7 +215,7 @@ _FAST: dict[str, Callable[[Part, Layout, Frames, Values, Array | None], Any]] = 
 def _by_distinct_frames(
     call: Aggregate, frames: Frames, values: Values, chosen: Array | None, check: Callable[[], None]
 ) -> Vector:
-    """Rows in succession often have one frame: it is aggregated once."""
+    """Aggregate each distinct frame once: consecutive rows often have the same frame."""
     change = np.zeros(len(frames.sizes), np.bool_)
     change[0] = True
     for start, end in frames.runs:
@@ -257,7 +257,7 @@ def _taking(values: Values, rows: Array) -> Values:
 
 
 def _pieces(runs: Runs) -> Iterator[tuple[Array, Segments]]:
-    """The rows of all frames, none of them empty, in portions of whole frames."""
+    """Yield the rows of all frames, none of them empty, in portions of whole frames."""
     sizes: Any = sum(end - start for start, end in runs)
     ends = np.cumsum(sizes)
     begin = 0
@@ -272,7 +272,7 @@ def _pieces(runs: Runs) -> Iterator[tuple[Array, Segments]]:
 
 
 def _rows_of(runs: Runs) -> Array:
-    """The rows of each frame one after the other, frame by frame."""
+    """Return the rows of each frame one after the other, frame by frame."""
     starts = np.stack([start for start, _ in runs], axis=1).ravel()
     sizes = np.stack([end - start for start, end in runs], axis=1).ravel()
     before = np.cumsum(sizes) - sizes
@@ -280,7 +280,7 @@ def _rows_of(runs: Runs) -> Array:
 
 
 def _spread(found: Vector, places: Array, nothing: Vector) -> Vector:
-    """The values at their places, and elsewhere what an aggregate is over no rows."""
+    """Put the values at their positions, and elsewhere the aggregate's value over no rows."""
     rows = np.full(len(nothing), -1)
     rows[places] = np.arange(len(places))
     taken = found.take(np.maximum(rows, 0))

@@ -1,12 +1,13 @@
-"""Aggregates over many large frames: states of 1, 2, 4, 8, ... rows are made once, and every frame is merged of few.
+"""Aggregates over many large frames: states of 1, 2, 4, 8, ... rows are computed once, and every frame is merged from a
+few.
 
     rows      0 1 2 3 4 5 6 7         the frame of rows 1 to 6 is merged of the blocks
     blocks    0 1 2 3 4 5 6 7           1  of one row,  (2 3)  and  (4 5)  of two,  6  of one
               (0 1) (2 3) (4 5) (6 7)
               (0 1 2 3) (4 5 6 7)
 
-A run of n rows has at most two blocks of each size, so a frame costs 2 log n merges however large it is. It works for
-all accumulators whose states are a value or a few per group; the others need their rows (`window_aggregates`).
+A run of n rows has at most two blocks of each size, so a frame costs at most 2 log n merges. This works for all
+accumulators whose states are one or a few values per group; the others need their rows (`window_aggregates`).
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from ..aggregation.aggregate_calls import Part, accumulator_of, parts_of, result
 from ..aggregation.group_codes import Segments, sort_rows
 
 _BLOCKS_AT_ONCE = 1 << 22
-"""So many blocks of frames are merged at a time."""
+"""Blocks of frames that are merged at a time."""
 _NEED_ROWS = ("collected", "approx_count_distinct")
 
 Runs = Sequence[tuple[Array, Array]]
-"""Where the runs of each frame begin and end; see `window_frames.Frames`."""
+"""Positions at which the runs of each frame begin and end; see `window_frames.Frames`."""
 
 
 def has_blocks(part: Part) -> bool:
-    """Can a part's states be merged again and again, in any choice?"""
+    """True if a part's states can be merged repeatedly, in any combination."""
     return part.kind not in _NEED_ROWS and not part.distinct
 
 
@@ -42,7 +43,7 @@ def aggregate_of_blocks(
     chosen: Array | None,
     check: Callable[[], None],
 ) -> Vector:
-    """The call's value over each frame, none of them empty; `length` rows there are."""
+    """Return the call's value over each frame, none of them empty; `length` is the number of rows."""
     parts = parts_of(call)
     accumulators = [accumulator_of(part) for part in parts]
     sizes = _level_sizes(length)
@@ -64,7 +65,7 @@ def aggregate_of_blocks(
 
 
 def _level_sizes(length: int) -> list[int]:
-    """How many blocks of each size there are."""
+    """Number of blocks of each size."""
     sizes = [length]
     while sizes[-1] > 1:
         sizes.append((sizes[-1] + 1) // 2)
@@ -72,7 +73,7 @@ def _level_sizes(length: int) -> list[int]:
 
 
 def _portions(runs: Runs, sizes: Sequence[int]) -> Iterator[Segments]:
-    """The blocks of some frames at a time, as numbers among the blocks of all sizes, the smallest first."""
+    """Yield the blocks of some frames at a time, as numbers among the blocks of all sizes, the smallest first."""
     frames = len(runs[0][0])
     step = max(1, _BLOCKS_AT_ONCE // (2 * len(sizes) * len(runs)))
     for first in range(0, frames, step):

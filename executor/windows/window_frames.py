@@ -1,11 +1,11 @@
-"""Where the rows of a window lie: partitions, peers, and the frame of every row.
+"""Layout of a window's rows: partitions, peers, and the frame of every row.
 
     rows in window order   0 1 2 3 4 5 6 7        partitions start at 0 and 5, peers at 0, 1, 3, 5 and 7
                            a a a a a b b b
                            1 2 2 3 3 1 1 2
 
-A frame is one run of rows, or two or three where EXCLUDE takes some out of its middle. All frames are computed at once,
-as arrays of where each row's runs begin and end (exclusive); an empty run begins where it ends.
+A frame is one run of rows, or two or three if EXCLUDE removes some from its middle. All frames are computed at once, as
+arrays of the positions at which each row's runs begin and end (exclusive); an empty run begins where it ends.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class Layout:
     Parameters
     ----------
     length : int
-        How many rows, at least one.
+        Number of rows, at least one.
     partitions : ndarray of intp, shape (n_partitions,)
-        Where each partition begins; ascending, the first 0.
+        Position at which each partition begins; ascending, the first 0.
     peers : ndarray of intp, shape (n_groups,)
-        Where each group of rows begins that are equal in partition and order.
+        Position at which each group of rows begins that are equal in partition and order.
     """
 
     length: int
@@ -52,44 +52,45 @@ class Layout:
 
     @cached_property
     def partition_of(self) -> Array:
-        """Each row's partition, by number."""
+        """Partition number of each row."""
         return np.repeat(np.arange(len(self.partitions)), np.diff(self.partitions, append=self.length))
 
     @cached_property
     def first(self) -> Array:
-        """The first row of each row's partition."""
+        """First row of each row's partition."""
         return self.partitions.take(self.partition_of)
 
     @cached_property
     def last(self) -> Array:
-        """The row behind each row's partition."""
+        """Row behind each row's partition."""
         return np.append(self.partitions[1:], self.length).take(self.partition_of)
 
     @cached_property
     def peer_of(self) -> Array:
-        """Each row's group of peers, by number."""
+        """Number of each row's group of peers."""
         return np.repeat(np.arange(len(self.peers)), np.diff(self.peers, append=self.length))
 
     @cached_property
     def peer_bounds(self) -> Array:
-        """Where each group of peers begins, and where the last one ends."""
+        """Positions at which groups of peers begin, and at which the last one ends."""
         return np.append(self.peers, self.length)
 
     @cached_property
     def first_peer(self) -> Array:
-        """The first of each row's peers."""
+        """First of each row's peers."""
         return self.peer_bounds.take(self.peer_of)
 
     @cached_property
     def last_peer(self) -> Array:
-        """The row behind each row's peers."""
+        """Row behind each row's peers."""
         return self.peer_bounds.take(self.peer_of + 1)
 
 
 def laid_out(
     partition: Sequence[Vector], order: Sequence[Vector], items: Sequence[OrderItem], length: int
 ) -> tuple[Array | None, Layout]:
-    """The order in which the rows go by partition and order keys (None: they lie that way), and their layout then."""
+    """Return the order by partition and order keys (None: the rows are sorted already), and the layout of the sorted
+    rows."""
     by = [key for key in partition if not isinstance(key, Const)]
     columns = [combined_codes(by)] if by else []
     columns += [ordered_codes(k, item.descending, item.nulls_first) for k, item in zip(order, items, strict=True)]
@@ -115,9 +116,9 @@ class Frames:
     Parameters
     ----------
     runs : tuple of (ndarray, ndarray), each of intp, shape (n_rows,)
-        Where each row's runs begin and end (exclusive), from front to back.
+        Positions at which each row's runs begin and end (exclusive), in ascending order.
     growing : bool
-        Every frame is one run that begins with its partition.
+        True if every frame is one run that begins with its partition.
     """
 
     runs: tuple[tuple[Array, Array], ...]
@@ -125,7 +126,7 @@ class Frames:
 
     @cached_property
     def sizes(self) -> Array:
-        """How many rows each frame has."""
+        """Number of rows of each frame."""
         sizes: Any = sum(end - start for start, end in self.runs)
         return np.asarray(sizes)
 
@@ -136,7 +137,7 @@ class Frames:
 
 
 def frames_of(call: Window, layout: Layout, values: Callable[[Expr], Vector]) -> Frames:
-    """The frames that a call reads; `values` evaluates an expression over the rows."""
+    """Return the frames that a call reads; `values` evaluates an expression over the rows."""
     frame = call.frame
     assert frame is not None
     if frame.unit == "rows":
@@ -152,7 +153,7 @@ def frames_of(call: Window, layout: Layout, values: Callable[[Expr], Vector]) ->
 
 
 def _offset(offset: Expr | None, most: int) -> int:
-    """The constant offset of a bound, no more than `most`."""
+    """Return the constant offset of a bound, at most `most`."""
     if offset is None:
         return 0
     value = physical(Compiler(()).compile(offset)(Batch([], 1)))
@@ -187,7 +188,8 @@ def _counted(call: Window, most: int, own: Array, first: Array, behind: Array) -
 
 
 def _by_range(call: Window, layout: Layout, values: Callable[[Expr], Vector]) -> tuple[Array, Array]:
-    """Peers are in the frame together; a bound with an offset is looked up among the partition's keys."""
+    """Frames by values of the key: peers are in the frame together; a bound with an offset is looked up among the
+    partition's keys."""
     assert call.frame is not None
     for offset in (call.start, call.end):
         if offset is not None and not isinstance(offset, Literal):
@@ -204,8 +206,10 @@ def _by_range(call: Window, layout: Layout, values: Callable[[Expr], Vector]) ->
 
 
 def _places(key: Vector, limits: Vector, item: OrderItem, layout: Layout, side: str) -> Array:
-    """Where each row's limit would stand among the keys of its partition, before (left) or behind equal keys. The limit
-    of a row with key NULL is NULL, which is equal to the keys of its peers."""
+    """Position of each row's limit among the keys of its partition, before (left) or behind equal keys.
+
+    The limit of a row with key NULL is NULL, which is equal to the keys of its peers.
+    """
     both = concat([key, limits])
     codes, size = ordered_codes(both, item.descending, item.nulls_first)
     if len(layout.partitions) * size > 1 << _MOST_BITS:
@@ -217,7 +221,7 @@ def _places(key: Vector, limits: Vector, item: OrderItem, layout: Layout, side: 
 
 
 def _excluded(exclude: str, start: Array, end: Array, layout: Layout) -> tuple[tuple[Array, Array], ...]:
-    """The frames without the row itself, its peers, or its peers but itself."""
+    """Return the frames without the row itself, its peers, or its peers but itself."""
     rows = layout.rows
     first, behind = (rows, rows + 1) if exclude == "current row" else (layout.first_peer, layout.last_peer)
     before = start, np.maximum(start, np.minimum(first, end))

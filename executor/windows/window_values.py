@@ -1,4 +1,4 @@
-"""Window functions of places: numbers of rows and peers, and values of other rows, for all rows at once.
+"""Window functions of positions: numbers of rows and peers, and values of other rows, for all rows at once.
 
 With IGNORE NULLS, rows are counted among those whose value is not NULL: `_Present` maps a run of rows to the run of
 present ones within it, and back.
@@ -24,33 +24,33 @@ from .window_frames import Frames, Layout
 
 
 def row_number(call: Window, layout: Layout, values: Sequence[Vector]) -> Vector:
-    """From 1 in each partition."""
+    """row_number: from 1 in each partition."""
     return _counted(call.type, layout.rows - layout.first + 1)
 
 
 def rank(call: Window, layout: Layout, values: Sequence[Vector]) -> Vector:
-    """The number of the first peer."""
+    """rank: the number of the first peer."""
     return _counted(call.type, layout.first_peer - layout.first + 1)
 
 
 def dense_rank(call: Window, layout: Layout, values: Sequence[Vector]) -> Vector:
-    """The number of the group of peers."""
+    """dense_rank: the number of the group of peers."""
     return _counted(call.type, layout.peer_of - layout.peer_of.take(layout.first) + 1)
 
 
 def percent_rank(call: Window, layout: Layout, values: Sequence[Vector]) -> Vector:
-    """The share of the other rows that come before all peers."""
+    """percent_rank: the share of the other rows that precede all peers."""
     others = layout.last - layout.first - 1
     return Flat(call.type, (layout.first_peer - layout.first) / np.maximum(others, 1))
 
 
 def cume_dist(call: Window, layout: Layout, values: Sequence[Vector]) -> Vector:
-    """The share of the rows that come before or are peers."""
+    """cume_dist: the share of the rows that precede or are peers."""
     return Flat(call.type, (layout.last_peer - layout.first) / (layout.last - layout.first))
 
 
 def ntile(call: Window, layout: Layout, values: Sequence[Vector]) -> Vector:
-    """The number of the bucket; how many there are is what the partition's first row says."""
+    """ntile: the number of the bucket; the number of buckets is the argument's value in the partition's first row."""
     asked = values[0].take(layout.first)
     buckets = np.broadcast_to(np.asarray(integers(asked)), (layout.length,))
     _check_positive(buckets, asked.validity, "the argument of ntile")
@@ -86,7 +86,7 @@ NUMBERING: dict[str, Callable[[Window, Layout, Sequence[Vector]], Vector]] = {
 
 
 class _Present:
-    """The rows among which are counted: all, or those whose value is not NULL."""
+    """The rows that are counted: all, or those whose value is not NULL."""
 
     def __init__(self, value: Vector, ignore_nulls: bool):
         skipping = ignore_nulls and value.has_nulls
@@ -97,18 +97,18 @@ class _Present:
             self._before = np.concatenate([[0], np.cumsum(present)])
 
     def before(self, rows: Array) -> Array:
-        """How many of them come before each row (its number from 0 to the number of rows)."""
+        """Number of counted rows before each row (its number from 0 to the number of rows)."""
         return rows if self._rows is None else self._before.take(rows)
 
     def rows(self, numbers: Array) -> Array:
-        """The row of each number, -1 where that is negative."""
+        """Return the row of each number, -1 for a negative one."""
         if self._rows is None or not len(self._rows):
             return numbers if self._rows is None else np.full(len(numbers), -1)
         return np.where(numbers < 0, -1, self._rows.take(np.maximum(numbers, 0)))
 
 
 def _taken(value: Vector, rows: Array) -> Vector:
-    """The value at each row, NULL where that is negative."""
+    """Return the value at each row, NULL for a negative row."""
     found = value.take(np.maximum(rows, 0))
     return found if (rows >= 0).all() else with_validity(found, rows >= 0)
 

@@ -146,7 +146,8 @@ class HashJoin(PhysicalNode):
     - right: unmatched build rows are produced with NULLs, matches too;
     - semi, anti, null_anti, single: of probe rows, as in the logical node;
     - right_semi, right_anti: *build* rows with, without a partner: for a small build side under EXISTS; only build
-    columns are produced. `residual` is the rest of the condition over both sides' columns; it decides what a match is.
+      columns are produced.
+    `residual` is the rest of the condition over both sides' columns; it decides what a match is.
     Keys of a pair have equal types. NULL keys match nothing. `columns` are any of the two sides' columns.
     """
 

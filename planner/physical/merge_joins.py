@@ -1,7 +1,7 @@
 """Choice of merge joins: a hash join becomes one if both sides are in key order, in tablets that are partitioned alike.
 
-    t (a, b, ...)  PRIMARY KEY (a, b)   HASH (a) INTO 4     t.a = u.x: merged by it, tablet 0 with tablet 0 and so on u
-    (x, ...)     PRIMARY KEY (x)      HASH (x) INTO 4     t.a = u.x AND t.b = u.y: the same, the rest a condition
+    t (a, b, ...)  PRIMARY KEY (a, b)   HASH (a) INTO 4     t.a = u.x: merged by it, tablet 0 with tablet 0 and so on
+    u (x, ...)     PRIMARY KEY (x)      HASH (x) INTO 4     t.a = u.x AND t.b = u.y: the same, the rest a condition
 
 The keys must be a prefix of both primary keys, in order. They must hold the partitioning columns, and both tables must
 be partitioned by equal rules over equal types. Filters, plain projections, and merge joins whose left rows pass in
